@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 
 from benchmarks.common import show
-from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.contents import Caption, list_of_figures
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import OcrMode
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.synth.layout import Rendered, render
 from docagent_rl.lab.synth.plan import DocumentPlan
 from docagent_rl.lab.synth.settings import SynthSettings

@@ -14,13 +14,13 @@ from typing import Annotated
 import typer
 
 from benchmarks.common import show
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents import OutlineEntry
 from docagent_rl.documents.contents import list_of_figures, table_of_contents
 from docagent_rl.documents.contents.pages import body_lines
 from docagent_rl.documents.contents.printed import printed_contents
-from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.documents.page_text import layer_text
 from docagent_rl.documents.pdf import open_pdf
+from docagent_rl.documents.store import DocumentStore
 
 TUNED = frozenset(
     {

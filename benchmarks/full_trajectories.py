@@ -16,8 +16,8 @@ from typing import Any
 from benchmarks.common import filler
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import Picture
 from docagent_rl.envs.script import Act, Move, QuestionStatistics, Script, ScriptContext
 from docagent_rl.lab.synth import SynthSettings, synthesize

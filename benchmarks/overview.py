@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from benchmarks.common import best_times, show, single_thread
-from docagent_rl.documents import DocumentStore, Page
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.shown import ShownRasters
+from docagent_rl.documents.store import DocumentStore, Page
 from docagent_rl.envs.images import render
 from docagent_rl.systems.doc_v_star.overview import OverviewStyle, overview
 

@@ -15,9 +15,9 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, explain, merged
 from docagent_rl.base.text import id_problem
 from docagent_rl.checkpoints.manifest import CheckpointCheck
-from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.documents.shown import ShownRasters
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.roles import RoleConfig, RoleName
 from docagent_rl.losses.config import KlConfig, LossConfig
 from docagent_rl.models import get_family

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, Observation, RewardTerms, StepResult
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.retrieval.bm25 import BM25Retriever

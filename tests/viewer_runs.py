@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import Fill, ImageRef, ImageSheet, Label, Resample, Tile
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 

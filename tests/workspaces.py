@@ -10,8 +10,9 @@ import pytest
 from omegaconf import DictConfig
 
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.indexes import build_vectors

@@ -20,7 +20,8 @@ import typer
 from benchmarks.common import show, single_thread
 from benchmarks.retrieval.corpus_data import DIM, Tokens, tokens
 from benchmarks.retrieval.corpus_data import pages as made_pages
-from docagent_rl.documents import PageContent, PageRef
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.base import top_rows
 from docagent_rl.retrieval.config import EngineConfig, SearchEngine
 from docagent_rl.retrieval.engines.collection import (

@@ -12,7 +12,8 @@ from typing import Any
 from benchmarks.retrieval.metrics import recall_at, reciprocal_rank
 from benchmarks.retrieval.questions import Kind, Question, about_scans
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.base import Retriever
 from tools.documents.manifest import Manifest
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.bm25 import BM25Retriever
 
 WORDS = tuple(

@@ -18,7 +18,7 @@ from benchmarks.retrieval.questions import QUESTIONS, read
 from benchmarks.retrieval.retrievers import RETRIEVERS
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.outputs import Force, write_output
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from tools.documents.manifest import MANIFEST, read_manifest
 
 _SCOPES = {Scope.DOCUMENT: "in doc.", Scope.CORPUS: "corpus"}

@@ -30,7 +30,7 @@ import yaml
 from benchmarks.common import show
 from benchmarks.retrieval.made_corpus import WORDS, make_corpus
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.search_log import SearchNote, noting
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.retrieval.bm25 import BM25Retriever

@@ -19,7 +19,7 @@ from docagent_rl.commands.data_generate import generate_command
 from docagent_rl.commands.data_import import import_command, leakage_command
 from docagent_rl.commands.data_sft import both_files, export_command, sft_command
 from docagent_rl.commands.options import AnswerableOnly, Evidence, FractionSeed, argument, option
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.samples.parquet import parquet_bytes, read_samples
 from docagent_rl.samples.questions import TEMPLATE, Questions, read_questions

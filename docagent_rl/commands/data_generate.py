@@ -20,7 +20,7 @@ from docagent_rl.base.outputs import Force, check_output, write_output, written_
 from docagent_rl.base.text import shown
 from docagent_rl.commands.asking import judge_of, resumable, spending
 from docagent_rl.commands.options import model_options, option
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind, View
 from docagent_rl.samples.parquet import read_samples

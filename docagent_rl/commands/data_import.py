@@ -16,7 +16,8 @@ from docagent_rl.base.text import shown
 from docagent_rl.commands.asking import resumable
 from docagent_rl.commands.data_curate import questions_of
 from docagent_rl.commands.options import AnswerableOnly, argument, option
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.samples.importers import Benchmark, get_importer
 from docagent_rl.samples.importers.holdings import ImportSettings
 from docagent_rl.samples.importers.running import ImportReport, run_import

@@ -16,7 +16,7 @@ from rich.progress import track
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output, write_stream
 from docagent_rl.commands.options import FractionSeed, argument, option
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.sft import TrajectoryFormat
 from docagent_rl.samples.selection import SplitUnit
 

@@ -109,7 +109,7 @@ def probe_command(
 
     Example: docagent-rl probe vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/probe --model runs/x
     """
-    from docagent_rl.documents import DocumentStore
+    from docagent_rl.documents.store import DocumentStore
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.evaluation import Evaluation, draw_questions
     from docagent_rl.lab.eval.play_config import check_play, play_config

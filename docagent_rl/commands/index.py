@@ -18,8 +18,7 @@ from docagent_rl.base.section import explain, read_yaml
 from docagent_rl.base.text import shown
 from docagent_rl.commands.ingest import check_command
 from docagent_rl.commands.options import StoreFolder, argument, option
-from docagent_rl.documents import DocumentStore
-from docagent_rl.documents.store import PageContent
+from docagent_rl.documents.store import DocumentStore, PageContent
 from docagent_rl.endpoints.http_client import read_api_key
 from docagent_rl.retrieval.bm25 import BM25Settings
 from docagent_rl.retrieval.config import (

@@ -12,8 +12,8 @@ from rich.progress import track
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.manifest import PageRef
 from docagent_rl.documents.objects import Kind, ObjectStore
+from docagent_rl.documents.references import PageRef
 
 _THREADS = 8
 _ERRORS = (OSError, UserError, InfrastructureError)

@@ -14,10 +14,11 @@ from PIL import Image
 from pypdfium2 import PdfPage
 
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.manifest import ChunkEntry, OutlineEntry, PageEntry, dump_record
+from docagent_rl.documents.manifest import ChunkEntry, PageEntry, dump_record
 from docagent_rl.documents.objects import ObjectStore, force, write
 from docagent_rl.documents.page_text import Layer, layer_text, may_hide_text, read_page, unmapped_share
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, open_pdf
+from docagent_rl.documents.references import OutlineEntry
 from docagent_rl.documents.render import (
     FORMATS,
     encode_jpeg,

@@ -1,4 +1,4 @@
-"""Names of pages, and the records of a store: a JSON file a document, one a finished range of pages."""
+"""The records of a store: a JSON file a document, one a finished range of pages."""
 
 from __future__ import annotations
 
@@ -13,63 +13,10 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import is_sealed, seal
 from docagent_rl.base.text import id_problem
 from docagent_rl.documents.objects import Kind, is_digest, read_bytes
+from docagent_rl.documents.references import OutlineEntry
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-
-
-Box = tuple[float, float, float, float]
-"""(left, top, right, bottom) as fractions of a page's width and height, in [0, 1]."""
-
-
-@dataclass(frozen=True, order=True, slots=True)
-class PageRef:
-    """A page of a document; references sort by document, then by page number."""
-
-    doc_id: str
-    page: int
-    """1-based."""
-
-    def __post_init__(self) -> None:
-        if not self.doc_id:
-            raise UserError("a page reference needs a document id")
-        if problem := id_problem(self.doc_id):
-            raise UserError(f"document {problem}")
-        if isinstance(self.page, bool) or not isinstance(self.page, int) or self.page < 1:
-            raise UserError(f"page {self.page!r} of document {self.doc_id!r}: pages are whole numbers from 1")
-
-    def __str__(self) -> str:
-        return f"{self.doc_id}#{self.page}"
-
-    @classmethod
-    def parse(cls, text: str) -> PageRef:
-        """Read `doc_id#page`, the form that `str()` writes; the id itself may hold `#`."""
-        doc_id, _, number = text.rpartition("#")
-        if not doc_id or not (number.isascii() and number.isdigit()):
-            raise UserError(f"{text!r} is not a page reference: write <document id>#<page>, pages from 1")
-        return cls(doc_id, int(number))
-
-
-@dataclass(frozen=True, order=True, slots=True)
-class PageRegion:
-    """A rectangle of a page; one that is empty or outside raises a `UserError`."""
-
-    page: PageRef
-    box: Box
-
-    def __post_init__(self) -> None:
-        if not is_inside(self.box):
-            raise UserError(
-                f"region {self.box} of {self.page}: expected (left, top, right, bottom) with "
-                "0 <= left < right <= 1 and 0 <= top < bottom <= 1"
-            )
-
-
-def is_inside(box: Box) -> bool:
-    """Return whether a box lies inside its page and is not empty."""
-    left, top, right, bottom = box
-    # written so that NaN fails too
-    return 0 <= left < right <= 1 and 0 <= top < bottom <= 1
 
 
 class TextSource(StrEnum):
@@ -107,17 +54,6 @@ class TextReading:
     reason: TextReason
     engine: str | None = None
     """Name and version of the engine that read the picture, if any, whether its text was taken or not."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutlineEntry:
-    """A bookmark of a document."""
-
-    title: str
-    level: int
-    """Depth in the tree of bookmarks, 1 at the top."""
-    page: int | None
-    """The page it leads to, 1-based; None when it leads to no page of this document."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pypdfium2
 import pypdfium2.raw as pdfium_c
 
-from docagent_rl.documents.manifest import OutlineEntry
+from docagent_rl.documents.references import OutlineEntry
 from docagent_rl.documents.settings import DocumentError
 
 POINTS_PER_INCH = 72

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import io
 import json
@@ -21,16 +20,9 @@ from PIL import Image
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_dir
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.manifest import (
-    Manifest,
-    OutlineEntry,
-    PageEntry,
-    PageRef,
-    Source,
-    TextReading,
-    dump_record,
-)
+from docagent_rl.documents.manifest import Manifest, PageEntry, Source, TextReading, dump_record
 from docagent_rl.documents.objects import Kind, ObjectStore, write
+from docagent_rl.documents.references import OutlineEntry, PageRef, unknown_document
 from docagent_rl.documents.render import encode_jpeg
 from docagent_rl.documents.shown import ShownRasters
 
@@ -268,15 +260,6 @@ class Page:
     def text(self) -> str:
         """Return the text, of the text layer or by OCR (`reading`); empty when the page has none."""
         return self._store.objects.text(self.text_hash) if self.text_hash else ""
-
-
-def unknown_document(doc_id: str, known: Iterable[str], place: str) -> UserError:
-    """Return the error for an id that `place` does not hold, with the ids most like it."""
-    ids = list(known)
-    hint = f"it holds {len(ids)} documents" + (f", such as {ids[0]!r}" if ids else "")
-    if similar := difflib.get_close_matches(doc_id, ids, n=3):
-        hint = "did you mean " + " or ".join(map(repr, similar)) + "?"
-    return UserError(f"no document {doc_id!r} in {place}: {hint}")
 
 
 @dataclass(frozen=True, slots=True)

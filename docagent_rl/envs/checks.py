@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import Document, DocumentStore, PageRef
+from docagent_rl.documents import PageRef
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.samples.sample import Sample
+
+if TYPE_CHECKING:
+    from docagent_rl.documents.store import Document, DocumentStore
 
 
 def checked_gold(sample: Sample, store: DocumentStore, *, allow_empty: bool) -> frozenset[PageRef]:

@@ -9,13 +9,16 @@ import math
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image, ImageDraw, ImageFont
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import PageRef
 from docagent_rl.documents.settings import Size
+
+if TYPE_CHECKING:
+    from docagent_rl.documents.store import DocumentStore
 
 Colour = tuple[int, int, int]
 """Red, green, blue, 0 to 255."""

@@ -11,7 +11,7 @@ from typing import Any
 import cachetools
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.endpoints.usage import image_part
 from docagent_rl.envs.base import ImagePart, Message, Part, TextPart
 from docagent_rl.envs.images import Picture, jpeg, render
@@ -51,10 +51,8 @@ class OpenAIRole:
     def __init__(self, name: str, config: RoleConfig, store: DocumentStore) -> None:
         from docagent_rl.endpoints.remote_model import RemoteModel
 
-        heat, folder = config.temperature, config.cache_dir
-        self.model = RemoteModel(
-            config, f"roles.{name}", temperature=heat, cache_dir=folder, remembered=_REMEMBERED
-        )
+        part, heat, folder = f"roles.{name}", config.temperature, config.cache_dir
+        self.model = RemoteModel(config, part, temperature=heat, cache_dir=folder, remembered=_REMEMBERED)
         self._store = store
         self._pictures: cachetools.LRUCache[str, bytes] = cachetools.LRUCache(_PICTURES)
         self._lock = threading.Lock()

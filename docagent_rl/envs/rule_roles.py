@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from docagent_rl.documents.contents import Heading
 from docagent_rl.retrieval.tokens import readable, spans
@@ -127,18 +128,8 @@ def _remainder(question: str, text: str) -> str:
     """Return the longest run of words of the answer that neither the question nor the stop list holds."""
     known = frozenset(token for _, _, token in spans(question)) | _STOP
     plain = readable(text)
-    runs: list[tuple[int, int]] = []
-    open_run = False
-    for start, end, token in spans(plain):
-        if token in known:
-            open_run = False
-        elif open_run:
-            runs[-1] = (runs[-1][0], end)
-        else:
-            runs.append((start, end))
-            open_run = True
-    start, end = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
-    return plain[start:end]
+    runs = [list(run) for held, run in groupby(spans(plain), lambda span: span[2] in known) if not held]
+    return max((plain[run[0][0] : run[-1][1]] for run in runs), key=len, default="")
 
 
 def _kind(text: str) -> str:

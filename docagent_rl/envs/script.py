@@ -12,13 +12,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from docagent_rl.actions.base import Box
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import PageRef
 from docagent_rl.envs.checks import references
 from docagent_rl.envs.views import SearchScope
 from docagent_rl.samples.sample import Sample, gold_boxes, parse_page_id
+
+if TYPE_CHECKING:
+    from docagent_rl.documents.store import DocumentStore
 
 SUBJECTS = tuple(
     """

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import encodable
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import PageRef
 from docagent_rl.endpoints.retrying import Answers, Places, call_service
 from docagent_rl.envs.roles import RoleModel
 from docagent_rl.envs.search_log import SearchNote, note_search
@@ -24,6 +24,7 @@ from docagent_rl.retrieval import Hit, Retriever
 from docagent_rl.retrieval.base import AsyncRetriever, NotTakenError, QueryRefusedError, ServiceFailedError
 
 if TYPE_CHECKING:
+    from docagent_rl.documents.store import DocumentStore
     from docagent_rl.rewards.judge import Judge
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,6 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.base.section import explain
 from docagent_rl.base.user_code import import_module
-from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import UNMARKED, DocEnv, Marks
 from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.services import EnvServices
@@ -24,6 +23,7 @@ from docagent_rl.rewards.formula import Formula
 from docagent_rl.samples.sample import Sample
 
 if TYPE_CHECKING:
+    from docagent_rl.documents.store import DocumentStore
     from docagent_rl.envs.script import Script, ScriptedAgent
 
 
@@ -54,8 +54,7 @@ class System:
     """The pydantic model of its configuration, the section `docagent.env`."""
     env: Callable[..., DocEnv]
     """`(config, services, prompt, *, validate)`: makes the environment of one trajectory; `validate` is true
-    in validation and evaluation.
-    """
+    in validation and evaluation."""
     make_grammar: Callable[[Any], Grammar]
     """Makes the grammar of a configuration."""
     prompt_spec: PromptSpec
@@ -88,8 +87,7 @@ class System:
     """The judge of its paper; evaluations of a published system have that number, too."""
     cites: bool = False
     """Trajectories of a published system name their evidence; in others those do in which it stands:
-    a list of relevant pages, a selected page.
-    """
+    a list of relevant pages, a selected page."""
     agents: str | None = None
     """The module with its agents without a model, loaded when they play: `AGENT` writes the turns of the
     oracle, its detours and chance, `SCRIPT` those on which a tiny model of the system is warmed up."""

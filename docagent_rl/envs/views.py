@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -13,10 +13,13 @@ from docagent_rl.actions.base import Box
 from docagent_rl.actions.coordinates import Frame, Raster, Rounding, crop_raster, raster_to_region
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section
-from docagent_rl.documents import Page, PageRef, PageRegion
+from docagent_rl.documents import PageRef, PageRegion
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.documents.settings import DisplayError, Size
 from docagent_rl.envs.images import ImageRef
+
+if TYPE_CHECKING:
+    from docagent_rl.documents.store import Page
 
 
 @dataclass(frozen=True, slots=True)

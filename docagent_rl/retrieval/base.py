@@ -10,7 +10,7 @@ import numpy as np
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.documents.store import unknown_document
+from docagent_rl.documents.references import unknown_document
 
 Pages = Collection[PageRef]
 """Pages that a search leaves out."""

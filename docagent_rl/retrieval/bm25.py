@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.progress import track
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import Document, DocumentStore, PageContent
 from docagent_rl.documents.contents import Heading, document_title, table_of_contents
+from docagent_rl.documents.store import Document, DocumentStore, PageContent
 from docagent_rl.retrieval.base import Hit, PageRows, Pages, check_queries, top_rows
 from docagent_rl.retrieval.bm25_formula import BM25Settings, load_bm25s
 from docagent_rl.retrieval.config import KEY, RetrieverConfig
@@ -163,10 +163,8 @@ class BM25Retriever:
         scores = self._index.get_scores_from_ids(token_ids)[start:end]
         scores[excluded] = 0
         rows = top_rows(scores, top_k)
-        return [
-            Hit(self._rows.ref(start + row), float(score))
-            for row, score in zip(rows, scores[rows], strict=True)
-        ]
+        found = zip(rows, scores[rows], strict=True)
+        return [Hit(self._rows.ref(start + row), float(score)) for row, score in found]
 
 
 def open_bm25(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> BM25Retriever:

@@ -11,8 +11,8 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import remove_leftovers
-from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.audit import Audit, Damage
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.retrieval.config import SearchEngine
 from docagent_rl.retrieval.encoders.local import CPU

@@ -8,7 +8,8 @@ from itertools import starmap
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.user_code import described, load_attribute
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.base import Hit, Pages, Retriever, best_hits, check_queries
 from docagent_rl.retrieval.bm25 import open_bm25
 from docagent_rl.retrieval.config import KEY, Backend, RetrieverConfig

@@ -9,8 +9,8 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.shown import ShownRasters, beside
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.role_models import make_roles

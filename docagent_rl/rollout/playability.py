@@ -9,7 +9,8 @@ from typing import Any
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptTemplate
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.base import DocEnv, Observation
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.retrieval import Hit

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.samples.sample import Sample
 
 THRESHOLD = 90.0
@@ -49,10 +49,7 @@ class AlikeQuestions(NamedTuple):
 
 
 def find_leaks(
-    first: Sequence[Sample],
-    second: Sequence[Sample],
-    *,
-    store: DocumentStore | None = None,
+    first: Sequence[Sample], second: Sequence[Sample], *, store: DocumentStore | None = None
 ) -> tuple[list[SharedDocument], list[AlikeQuestions]]:
     """Return the documents and the questions that two sets share, of these the leaking ones first.
 

@@ -21,7 +21,7 @@ from docagent_rl.samples.sample import (
 )
 
 if TYPE_CHECKING:
-    from docagent_rl.documents import DocumentStore
+    from docagent_rl.documents.store import DocumentStore
 
 
 def validate_file(path: str | Path, *, store: DocumentStore | None = None) -> Questions:

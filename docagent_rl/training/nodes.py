@@ -22,9 +22,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.text import clean
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import Kind
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.role_models import make_roles
 from docagent_rl.retrieval.config import Backend
 from docagent_rl.retrieval.index_files import HEADER

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.tiny.demo import build_index, shuffled
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.samples.parquet import write_parquet

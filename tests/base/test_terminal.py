@@ -11,7 +11,8 @@ from rich.console import Console
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import one_line, shown, visible
-from docagent_rl.documents.manifest import Manifest, PageRef, Source
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.manifest import Manifest, Source
 from docagent_rl.documents.sources import discover
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.viewer.folder import ViewedRun

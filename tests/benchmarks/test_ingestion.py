@@ -6,8 +6,9 @@ import pytest
 from PIL import Image
 
 from benchmarks import ingestion, overview
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.shown import ShownRasters
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.systems.doc_v_star.overview import OverviewStyle
 from tests.documents.conftest import write_pdf
 

@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks import captions
 from benchmarks.retrieval import maxsim
-from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import OcrMode
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.vectors.bank import make_bank
 from tests.corpus import store  # noqa: F401  a fixture
 

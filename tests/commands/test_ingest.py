@@ -8,8 +8,9 @@ from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.ingest import check_command, ingest_command
-from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
+from docagent_rl.documents import PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.training.trainer.archive import write_lines
 from tests.checkpoints.saved import flip, save

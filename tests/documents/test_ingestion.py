@@ -7,13 +7,14 @@ import pypdfium2
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, RenderSettings, ingestion
+from docagent_rl.documents import RenderSettings, ingestion
 from docagent_rl.documents.audit import audit_store
 from docagent_rl.documents.chunks import PAGES_PER_CHUNK
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import Kind
 from docagent_rl.documents.settings import OcrMode
+from docagent_rl.documents.store import DocumentStore
 from tests.documents.here import ingest_here, interrupted_after
 from tests.documents.scans import TEXT, draw_text, write_layer, write_scan
 

@@ -8,8 +8,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import lone_surrogate
-from docagent_rl.documents import RenderSettings
-from docagent_rl.documents.manifest import OutlineEntry
+from docagent_rl.documents import OutlineEntry, RenderSettings
 from docagent_rl.documents.page_text import layer_text
 from docagent_rl.documents.pdf import open_pdf
 from docagent_rl.documents.render import Pdf2ImageRenderer, PdfiumRenderer

@@ -19,10 +19,10 @@ from PIL import Image
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import seal
 from docagent_rl.base.text import one_line
-from docagent_rl.documents import DocumentStore, OutlineEntry, PageRef, PageRegion
+from docagent_rl.documents import OutlineEntry, PageRef, PageRegion
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import Kind
-from docagent_rl.documents.store import Face, derive
+from docagent_rl.documents.store import DocumentStore, Face, derive
 from tests.documents.here import ingest_here
 
 

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 from PIL.JpegImagePlugin import get_sampling
 
-from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.render import is_white
+from docagent_rl.documents.store import DocumentStore
 from tests.documents.conftest import write_pdf_objects
 
 FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
@@ -58,10 +58,7 @@ def _damaged_content(path):
 def test_a_page_whose_content_is_damaged_or_gone_is_reported(inbox, ingested, write_pdf):
     write_pdf_objects(inbox / "gone.pdf", "/Gone Do", "")  # what it shows is not in the file
     _damaged_content(inbox / "damaged.pdf")
-    tree = {
-        b"/Kids[3 0 R]": (b"/Kids[1 0 R]", b"/Kidz[3 0 R]"),
-        b"/Pages 2 0 R": (b"/Pages 1 0 R",),
-    }
+    tree = {b"/Kids[3 0 R]": (b"/Kids[1 0 R]", b"/Kidz[3 0 R]"), b"/Pages 2 0 R": (b"/Pages 1 0 R",)}
     broken = [(old, new) for old, changes in tree.items() for new in changes]
     for number, (old, new) in enumerate(broken):
         path = write_pdf_objects(inbox / f"tree{number}.pdf", "0 0 9 9 re f", "")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.retrieval.bm25 import BM25Settings
 from docagent_rl.retrieval.indexes import build_bm25

@@ -10,7 +10,7 @@ from typing import Self
 
 import psutil
 
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.tiny.indexes import make_retriever
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.retrieval.config import SearchEngine

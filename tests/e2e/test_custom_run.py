@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from tests.e2e.custom import EXAMPLES, FOLDER
 from tests.e2e.identity import agreement, images
 

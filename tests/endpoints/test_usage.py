@@ -8,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from docagent_rl.endpoints.usage import (
-    Usage,
-    image_part,
-    message_tokens,
-    reported_usage,
-    text_tokens,
-)
+from docagent_rl.endpoints.usage import Usage, image_part, message_tokens, reported_usage, text_tokens
 
 
 def picture(width: int, height: int) -> bytes:

@@ -7,9 +7,10 @@ import pytest
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.documents.shown import ShownRasters
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import ImageRef, Resample, render
 from docagent_rl.envs.views import page_view
 

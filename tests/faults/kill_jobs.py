@@ -9,8 +9,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import Difficulty
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings

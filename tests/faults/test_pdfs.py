@@ -11,9 +11,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import IngestLimits, OcrMode
+from docagent_rl.documents.store import DocumentStore
 from tests.faults.conftest import cases, chance, is_clear
 from tests.faults.mutate import Damage, damage
 from tests.faults.pdf_files import ALGORITHMS, STRANGE, drawn, encrypted

@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from docagent_rl.documents import Page, PageRef
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import Page
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.lab.synth.settings import QuestionKind
 from tests.corpus import CountingJudge

@@ -12,8 +12,9 @@ from pathlib import Path
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
+from docagent_rl.documents import PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.tokens import Tokenizer

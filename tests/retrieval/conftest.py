@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from tests.documents.conftest import write_pdf
 from tests.documents.here import ingest_here

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageContent, PageRef
+from docagent_rl.documents import PageRef
 from docagent_rl.documents.contents import Heading
+from docagent_rl.documents.store import DocumentStore, PageContent
 from docagent_rl.retrieval.base import PageRows, check_queries, top_rows
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings, indexed_texts, page_headings
 from docagent_rl.retrieval.tokens import Stemmer, Tokenizer

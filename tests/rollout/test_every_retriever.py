@@ -13,8 +13,9 @@ from omegaconf import OmegaConf
 
 from docagent_rl.checks.recipe_list import ROOT, recipe_names
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
+from docagent_rl.documents import PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.envs.script import Act, AgentState, Move
 from docagent_rl.envs.search_log import noting

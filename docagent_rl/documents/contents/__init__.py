@@ -10,7 +10,7 @@ from docagent_rl.documents.contents.captions import Caption, captions
 from docagent_rl.documents.contents.labels import Label, longest_sequence, read_label
 from docagent_rl.documents.contents.pages import Pages, body_lines
 from docagent_rl.documents.contents.printed import Block, has_leaders, printed_contents
-from docagent_rl.documents.manifest import OutlineEntry
+from docagent_rl.documents.references import OutlineEntry
 
 MAX_LEVEL = 3
 _FEWEST_ENTRIES = 3

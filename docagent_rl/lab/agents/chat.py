@@ -15,7 +15,7 @@ import cachetools
 
 from docagent_rl.actions.base import StopCause
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.endpoints.chat_reply import ChatMessage, ChatReply, TooLongError
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
@@ -212,12 +212,7 @@ class ChatPlayer(EnvPlayer):
     """A `Player`: a chat model in the environments of a configuration; with `validate`, of an evaluation."""
 
     def __init__(
-        self,
-        resources: EnvResources,
-        model: ChatModel,
-        limits: ChatLimits,
-        *,
-        validate: bool = True,
+        self, resources: EnvResources, model: ChatModel, limits: ChatLimits, *, validate: bool = True
     ) -> None:
         super().__init__(resources, validate=validate)
         self.model, self.limits = model, limits

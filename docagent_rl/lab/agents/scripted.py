@@ -13,7 +13,8 @@ from typing import Any
 from pydantic import Field
 
 from docagent_rl.base.section import Section
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.script import COMMON_WORDS, Act, AgentState, Move, ScriptedAgent, content_words
 from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import EnvServices

@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.documents.manifest import OutlineEntry
-from docagent_rl.documents.store import Face, PageContent, derive
+from docagent_rl.documents import OutlineEntry, PageRef
+from docagent_rl.documents.store import DocumentStore, Face, PageContent, derive
 from docagent_rl.lab.eval.choices import Condition
 from docagent_rl.lab.eval.report.benchmark import authors
 from docagent_rl.lab.eval.report.grid import MARK, NOTHING, RULED, Grid

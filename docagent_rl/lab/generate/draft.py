@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from docagent_rl.base.text import visible
-from docagent_rl.documents import Document
+from docagent_rl.documents.store import Document
 from docagent_rl.lab.generate.config import Difficulty, Kind
 from docagent_rl.lab.generate.plan import Slot
 from docagent_rl.lab.generate.replies import WrittenQuestion

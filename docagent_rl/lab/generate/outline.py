@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from docagent_rl.documents import Document
+from docagent_rl.documents import OutlineEntry
 from docagent_rl.documents.contents import Heading, list_of_figures, table_of_contents
-from docagent_rl.documents.manifest import OutlineEntry
+from docagent_rl.documents.store import Document
 from docagent_rl.lab.generate.config import Difficulty, Kind
 from docagent_rl.lab.generate.draft import made_sample, question_name
 from docagent_rl.samples.sample import EvidenceSource, Sample, Split

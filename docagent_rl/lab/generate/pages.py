@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from docagent_rl.documents import Document, DocumentStore, Page
 from docagent_rl.documents.contents import list_of_figures
 from docagent_rl.documents.manifest import TextReason
+from docagent_rl.documents.store import Document, DocumentStore, Page
 from docagent_rl.endpoints.usage import image_part
 from docagent_rl.envs.images import jpeg
 from docagent_rl.lab.generate.config import GenerateConfig, Kind, View

@@ -13,7 +13,7 @@ from cachetools import LRUCache, cached
 from torch.utils.data import Dataset
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import Picture, render
 from docagent_rl.lab.sft.rows import SftFile, SftRow, tokenizer_digest
 from docagent_rl.rollout.images import EncodedImage, join_features

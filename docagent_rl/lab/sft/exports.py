@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from docagent_rl.actions.base import StopCause
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.untrusted import INVISIBLE
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.base import ImagePart, Observation, Role
 from docagent_rl.envs.images import Picture, render
 from docagent_rl.lab.sft import TrajectoryFormat

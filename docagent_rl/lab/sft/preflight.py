@@ -19,7 +19,7 @@ from docagent_rl.checks.environment import settle_environment
 from docagent_rl.checks.machine import check_device, check_folders
 from docagent_rl.checks.sft_check import SftSection, check_sft_statically, size_problems
 from docagent_rl.config import data_files
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.sft.rows import SftFile, tokenizer_digest
 from docagent_rl.models import get_family
 from docagent_rl.training.hardware import is_cpu_platform

@@ -9,7 +9,7 @@ from enum import Enum
 
 from docagent_rl.actions.base import StopCause
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import ImageSheet, Picture
 from docagent_rl.lab.sft.ledgers import TurnError, replay
 from docagent_rl.lab.sft.rows import SftRow, sft_rows

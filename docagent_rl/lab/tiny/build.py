@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import QuestionKind

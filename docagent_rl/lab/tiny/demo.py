@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.documents import Document, DocumentStore
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import OcrMode
+from docagent_rl.documents.store import Document, DocumentStore
 from docagent_rl.lab.generate.config import Kind
 from docagent_rl.lab.generate.outline import outline_questions
 from docagent_rl.lab.synth import SynthSettings, synthesize

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from docagent_rl.base.io import atomic_write
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.encoders.spec import SPEC_FILE, Family

@@ -8,7 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import ImageRef, ImageSheet, Picture, Resample
 from docagent_rl.lab.sft.ledgers import read_picture
 from docagent_rl.rollout.evidence import images_of
@@ -27,9 +28,7 @@ _FEW_BYTES = 400_000
 def trajectory_image(
     trajectory: Mapping[str, Any], number: int, store: DocumentStore | None
 ) -> tuple[bytes, str]:
-    """Return an image of a trajectory as it was shown, and its media type; numbers begin at 0 with the
-    prompt's.
-    """
+    """Return an image of a trajectory as it was shown, and its media type; image 0 is the prompt's first."""
     messages = (trajectory.get("prompt"), *(turn.get("observation") for turn in trajectory["turns"]))
     found = (image for each in messages for image in images_of(each))
     image = next(islice(found, number, None), None)

@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.viewer.credit import TrajectoryCredit
 from docagent_rl.lab.viewer.features import number, trajectory_id
 from docagent_rl.rollout.credit import TOKENS

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.config import EngineConfig, SearchEngine
 from docagent_rl.retrieval.engines.collection import (
     CollectionHeader,

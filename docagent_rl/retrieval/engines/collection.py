@@ -17,8 +17,9 @@ import numpy as np
 from pydantic import Field
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.documents.store import unknown_document
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.references import unknown_document
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.endpoints.http_client import read_api_key
 from docagent_rl.retrieval.base import Hit, Pages, best_hits
 from docagent_rl.retrieval.config import KEY, EngineConfig, SearchEngine

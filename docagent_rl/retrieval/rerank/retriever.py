@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from docagent_rl.documents import DocumentStore, PageContent
+from docagent_rl.documents.store import DocumentStore, PageContent
 from docagent_rl.retrieval.base import FirstStage, Hit, Pages, Retriever, best_hits, check_queries
 from docagent_rl.retrieval.config import KEY, RerankConfig, RetrieverConfig
 from docagent_rl.retrieval.rerank.spec import BATCH, Reranker, RerankerSpec, named_reranker

@@ -14,8 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.documents import DocumentStore
-from docagent_rl.documents.store import PageContent
+from docagent_rl.documents.store import DocumentStore, PageContent
 from docagent_rl.endpoints.serving import Guard
 from docagent_rl.retrieval.base import NotTakenError, QueryRefusedError, Retriever
 from docagent_rl.retrieval.service import wire

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.text import visible
-from docagent_rl.documents import DocumentStore, PageContent
+from docagent_rl.documents.store import DocumentStore, PageContent
 from docagent_rl.endpoints.http_client import NO_KEY, check_url, public_url, read_api_key, redacted
 from docagent_rl.endpoints.retrying import describe
 from docagent_rl.retrieval.base import (

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.text import encodable
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.base import (
     Hit,
     NotTakenError,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.base import (
     Hit,
     NotTakenError,

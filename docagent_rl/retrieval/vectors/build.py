@@ -12,7 +12,7 @@ import numpy as np
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.index_files import ENCODED, IndexFiles
 from docagent_rl.retrieval.vectors.bank import Bank, make_bank, pack_bank, unpack_bank, write_banks
 from docagent_rl.retrieval.vectors.encoding import PageVectors, encode_documents

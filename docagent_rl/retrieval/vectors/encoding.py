@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.progress import track
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.documents import DocumentStore, PageContent, PageRef
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import DocumentStore, PageContent
 from docagent_rl.retrieval.encoders.local import LocalEncoder
 from docagent_rl.retrieval.vectors.index import StoredDocument
 

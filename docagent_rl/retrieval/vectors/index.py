@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageContent
+from docagent_rl.documents.store import DocumentStore, PageContent
 from docagent_rl.retrieval.base import Hit, PageRows, Pages, top_rows
 from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, Sha256, rebuild_command
 from docagent_rl.retrieval.vectors.bank import NO_SCORE, Bank, open_bank, page_scores

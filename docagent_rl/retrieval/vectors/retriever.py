@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageContent
+from docagent_rl.documents.store import DocumentStore, PageContent
 from docagent_rl.retrieval.base import Hit, Pages, check_queries
 from docagent_rl.retrieval.config import KEY, RetrieverConfig, SearchEngine
 from docagent_rl.retrieval.encoders.spec import Encoder, EncoderSpec, named_spec

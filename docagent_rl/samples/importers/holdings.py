@@ -11,12 +11,13 @@ from functools import partial
 from pathlib import Path
 
 from docagent_rl.base.io import remove_leftovers, scratch_folder, writable
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.chunks import probe, probe_sizes
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
 from docagent_rl.documents.settings import DocumentError, IngestLimits
 from docagent_rl.documents.sources import SourceDocument, link_out
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.documents.workers import WorkerPool
 from docagent_rl.samples.importers.source import NativeDocument
 from docagent_rl.samples.sample import Sample

@@ -42,13 +42,7 @@ from docagent_rl.systems.alden.rewards import (
     read_query,
     repetition,
 )
-from docagent_rl.systems.alden.state import (
-    AldenLoggedTurn,
-    AldenState,
-    Result,
-    cut_text,
-    new_state,
-)
+from docagent_rl.systems.alden.state import AldenLoggedTurn, AldenState, Result, cut_text, new_state
 
 logger = logging.getLogger(__name__)
 _MALFORMED = {"format": -1.0}
@@ -86,11 +80,7 @@ class AldenEnv(ToolEnv[AldenState]):
     @staticmethod
     def make_grammar(config: AldenConfig) -> AldenGrammar:
         """Return the grammar of a configuration."""
-        return AldenGrammar(
-            modality=config.modality,
-            fetch_syntax=config.fetch_syntax,
-            fetch=config.fetch,
-        )
+        return AldenGrammar(modality=config.modality, fetch_syntax=config.fetch_syntax, fetch=config.fetch)
 
     def variables(self, state: AldenState) -> dict[str, Any]:
         """Return what every part of the prompt may name."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from docagent_rl.actions.base import Fetch, Search
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import EnvState, Line, RewardTerms
 from docagent_rl.envs.checks import checked_gold, references
 from docagent_rl.envs.turn_log import LoggedTurn
@@ -18,6 +17,9 @@ from docagent_rl.rewards.retrieval import navigation
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.alden.actions import AldenTurn, PageForm
 from docagent_rl.systems.alden.rewards import AnswerMetric, as_refusal, is_refusal
+
+if TYPE_CHECKING:
+    from docagent_rl.documents.store import DocumentStore
 
 AldenLoggedTurn = LoggedTurn[AldenTurn]
 

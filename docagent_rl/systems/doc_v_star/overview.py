@@ -11,14 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from docagent_rl.documents import Page
 from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.documents.settings import check_size
 from docagent_rl.envs.images import Colour, Fill, ImageRef, ImageSheet, Label, Resample, Size, Tile
+
+if TYPE_CHECKING:
+    from docagent_rl.documents.store import Page
 
 T = TypeVar("T")
 _PADDING: Colour = (224, 224, 224)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from docagent_rl.actions.base import Fetch, Search
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, Page
 from docagent_rl.envs.base import EnvState, measured
 from docagent_rl.envs.checks import checked_gold, played_pages, references
 from docagent_rl.envs.turn_log import LoggedTurn
@@ -20,6 +19,9 @@ from docagent_rl.systems.doc_v_star.actions import DocVStarTurn, Fault
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.overview import OverviewPlan
 from docagent_rl.systems.doc_v_star.rewards import TERMS
+
+if TYPE_CHECKING:
+    from docagent_rl.documents.store import DocumentStore, Page
 
 
 @dataclass(slots=True)

@@ -7,11 +7,10 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from docagent_rl.base.prompts import PromptSpec, load_prompt
 from docagent_rl.base.untrusted import defused_values
-from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import ImagePart, Message, Part, Role, TextPart
 from docagent_rl.envs.roles import RoleModel, RoleName
 from docagent_rl.envs.rule_roles import answer_from, extract_answer, plan_search, read_pages
@@ -21,6 +20,9 @@ from docagent_rl.rewards.mmlongbench import unlabelled
 from docagent_rl.systems.mm_doc_r1.config import AnswerConfig, MMDocConfig
 from docagent_rl.systems.mm_doc_r1.state import ReaderNotes
 from docagent_rl.systems.mm_doc_r1.world import DocumentWorld
+
+if TYPE_CHECKING:
+    from docagent_rl.documents.store import DocumentStore
 
 _SPECS: Mapping[RoleName, frozenset[str]] = {
     RoleName.PLANNER: frozenset({"question", "toc", "figures", "max_items", "max_pages", "pages"}),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import cachetools
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import Document, DocumentStore, PageRef
+from docagent_rl.documents import PageRef
 from docagent_rl.documents.contents import (
     Heading,
     list_of_figures,
@@ -29,6 +29,8 @@ from docagent_rl.systems.mm_doc_r1.config import MIN_CHARS, MMDocConfig
 
 if TYPE_CHECKING:
     import bm25s
+
+    from docagent_rl.documents.store import Document, DocumentStore
 
 
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"

@@ -31,13 +31,7 @@ from docagent_rl.rewards.retrieval import ndcg, recall
 from docagent_rl.samples.sample import OTHER_BOXES, Sample, magnified_boxes
 from docagent_rl.systems.unidoc_rl.actions import read_boxes, read_index
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
-from docagent_rl.systems.unidoc_rl.rewards import (
-    TERMS,
-    SearchRound,
-    Wanted,
-    format_reward,
-    interleave,
-)
+from docagent_rl.systems.unidoc_rl.rewards import TERMS, SearchRound, Wanted, format_reward, interleave
 from docagent_rl.systems.unidoc_rl.stacked_crops import StackedCropsView, region_of, stacked
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from benchmarks.retrieval.evaluation import Scope, Score
 from benchmarks.retrieval.run import markdown, measure
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import OcrMode
+from docagent_rl.documents.store import DocumentStore
 from tests.documents.conftest import write_pdf
 from tools.documents.scan import scan_pdf
 

@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.samples.parquet import read_parquet
 from docagent_rl.samples.validation import validate_file
 from learning.oracle import oracle

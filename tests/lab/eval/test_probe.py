@@ -6,17 +6,10 @@ import json
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.eval.choices import Condition
-from docagent_rl.lab.eval.probe import (
-    as_json,
-    evidence,
-    grids_of,
-    left_of,
-    partners,
-    share_of,
-    shown_store,
-)
+from docagent_rl.lab.eval.probe import as_json, evidence, grids_of, left_of, partners, share_of, shown_store
 from docagent_rl.lab.eval.scoring.protocols import protocol_of
 from tests.lab.eval.report.scores import scored
 

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import OcrMode
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from tests.chat_server import ChatServer, threaded
 from tests.lab.generate.reading_model import reply_to, write_colours, write_pdf

@@ -7,8 +7,9 @@ import re
 import pytest
 from PIL import Image
 
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.generate.config import GenerateConfig, View
 from docagent_rl.lab.generate.pages import PageViews
 from docagent_rl.lab.generate.replies import load_prompts

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.untrusted import INVISIBLE
 from docagent_rl.commands.data import app
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import render
 from docagent_rl.lab.sft.exports import DATASET, DATASET_INFO, conversations
 from docagent_rl.lab.sft.trajectories import Dropped

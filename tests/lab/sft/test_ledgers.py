@@ -8,7 +8,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.sft.exports import conversations
 from docagent_rl.lab.sft.ledgers import replay
 from docagent_rl.lab.sft.rows import sft_rows

@@ -13,7 +13,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_check import check_recipe, composed
 from docagent_rl.checks.recipe_list import Kind, recipe_kind, recipe_names, recipe_summary
 from docagent_rl.checks.sft_check import check_sft_statically, size_problems
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.lab.sft import preflight as sft_preflight
 from docagent_rl.lab.sft.preflight import check_sft, settle_process

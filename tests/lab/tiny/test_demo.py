@@ -11,7 +11,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.commands.ingest import demo_command
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.synth import SynthSettings
 from docagent_rl.lab.synth.settings import Difficulty
 from docagent_rl.lab.tiny.demo import DemoPaths, prepare_demo

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import PageContent
+from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.encoders.batches import Batches
 from docagent_rl.retrieval.vectors import encoding
 from docagent_rl.retrieval.vectors.encoding import EncoderFacts, page_batches

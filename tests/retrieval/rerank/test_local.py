@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.encoders.local import prepare_image
 from docagent_rl.retrieval.rerank.local import CrossEncoderReranker, open_local
 from docagent_rl.retrieval.rerank.spec import named_reranker

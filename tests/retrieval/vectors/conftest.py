@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.config import SearchEngine
 from docagent_rl.retrieval.engines import qdrant
 from docagent_rl.retrieval.engines.build import build_collection

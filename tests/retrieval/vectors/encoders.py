@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 from pydantic import RootModel
 
-from docagent_rl.documents import PageContent
+from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.vectors.encoding import EncoderFactory, PageVectors
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import PageContent, PageRef
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.base import Hit
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.indexes import open_index

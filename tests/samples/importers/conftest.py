@@ -16,8 +16,9 @@ import pytest
 from PIL import Image, ImageDraw
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.settings import OcrMode
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.samples.importers import Benchmark, get_importer
 from docagent_rl.samples.importers.holdings import ImportSettings
 from docagent_rl.samples.importers.running import ImportReport, Places, run_import

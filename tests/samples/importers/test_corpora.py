@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.samples.importers.finishing import OUTSIDE
 from docagent_rl.samples.sample import Split
 from docagent_rl.samples.validation import sample_problems

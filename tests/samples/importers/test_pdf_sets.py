@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.samples.importers.finishing import CLAMPED, LENGTH, OUTSIDE, WINDOW
 from docagent_rl.samples.importers.native import NO_ANSWER
 from docagent_rl.samples.sample import Split

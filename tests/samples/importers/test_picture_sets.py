@@ -8,7 +8,7 @@ import json
 
 from PIL import Image
 
-from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.samples.importers.finishing import LENGTH, OUTSIDE
 from docagent_rl.samples.sample import Split
 from tests.samples.importers.conftest import Files, numbers, picture, rows_of

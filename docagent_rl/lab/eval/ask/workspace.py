@@ -14,9 +14,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.sources import SourceDocument, SourceKind
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.views import SearchScope
 from docagent_rl.retrieval.config import Backend
 from docagent_rl.samples.sample import Sample, Split

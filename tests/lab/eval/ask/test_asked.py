@@ -6,15 +6,10 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.eval.ask import workspace
-from docagent_rl.lab.eval.ask.workspace import (
-    NOT_KNOWN,
-    Workspace,
-    own_question,
-    prepare,
-    set_for_asking,
-)
+from docagent_rl.lab.eval.ask.workspace import NOT_KNOWN, Workspace, own_question, prepare, set_for_asking
 from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.lab.eval.play_config import play_config
 from docagent_rl.rollout.playability import recipe_playability

@@ -6,8 +6,9 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.base.untrusted import fenced
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.base import EndReason, ImagePart
 from docagent_rl.lab.eval.baselines import systems
 from docagent_rl.rollout.chat import ChatCodec
