@@ -11,7 +11,7 @@ from docagent_rl.models.family import Family, Vision
 FAMILY = Family(
     name="glm4v",
     title="GLM-4.1V",
-    model_types=("glm4v", "glm46v"),
+    model_types=("glm4v",),
     vision=Vision(
         grid=ImageGrid(unit=28, min_pixels=112 * 112, max_pixels=9_633_792, rule=GridRule.GLM4V),
         patch=14,
