@@ -64,6 +64,31 @@ def test_bookmarks_come_first():
             [(1, "A title", 1), (1, "Another", 3), (1, "Last one", 4)],
         ),
         ({1: "", 2: "12 34"}, []),
+        (  # a journal: its list of references goes on from its sections
+            {
+                1: "A Title\n1. Introduction\nWords of it",
+                2: "2. Methods\n2.1. Data\nMore",
+                3: "3. Results\nReferences\n"
+                + "\n".join(f"{n}. Smith J. Rivers of the\nNorth." for n in range(1, 31)),
+                4: "\n".join(f"{n}. Jones K. Hills of the\nWest." for n in range(31, 61))
+                + "\nAppendix A: Maps",
+            },
+            [
+                (1, "1. Introduction", 1),
+                (1, "2. Methods", 2),
+                (2, "2.1. Data", 2),
+                (1, "3. Results", 3),
+                (1, "Appendix A: Maps", 4),
+            ],
+        ),
+        (  # another
+            {
+                1: "I. INTRODUCTION\nI. Smith wrote it",
+                2: "II. RELATED WORK\nIV. no",
+                3: "III. DATA\nREFERENCES",
+            },
+            [(1, "I. INTRODUCTION", 1), (1, "II. RELATED WORK", 2), (1, "III. DATA", 3)],
+        ),
         (  # parts of sentences are none
             {
                 1: "1 First things\nPart of the plan is to go on\nSection a of the law\nchapter and verse",

@@ -23,6 +23,11 @@ _LATEST_START = 1 / 3
 _SPREAD = 1 / 4
 _NUMBERED_SHARE = 0.5
 _SENTENCE_END = (".", ",", ";", ":", "!")
+_REFERENCES = re.compile(
+    r"(?i)(?:[\dIVX]+\.?\s+)?(?:references(?: and notes)?|bibliography|(?:literature|works) cited"
+    r"|literatur(?:verzeichnis)?|bibliographie|références|referencias|referências)"
+)
+"""The line that a list of references follows, whose numbers are none of sections."""
 _FOLIO = re.compile(r"\s\d{1,3}$")
 _LONGEST_CAPITALS = 80
 _SIGNS = frozenset("<>=$[]{}#\\|~^_*@")
@@ -195,11 +200,14 @@ def _numbered(pages: Pages, listed: Sequence[Block]) -> list[Block]:
     With a printed table only subsections of sections that it lists. Without one, none if they
     begin late in the document (steps of a list) or crowd on few pages (an outline without page numbers).
     """
+    lines = [(page, index, line) for page, body in pages.items() for index, line in enumerate(body)]
+    last = max(
+        (at for at, (_, _, line) in enumerate(lines) if _REFERENCES.fullmatch(line)), default=len(lines)
+    )
     found = [
         (Block(page, index, index, line), label.number)
-        for page, lines in pages.items()
-        for index, line in enumerate(lines)
-        if (label := _heading_label(line))
+        for at, (page, index, line) in enumerate(lines)
+        if (label := _heading_label(line)) and (at <= last or label.named)
     ]
     chosen = [found[position] for position in longest_sequence([number for _, number in found])]
     if listed:

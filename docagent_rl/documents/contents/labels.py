@@ -23,7 +23,8 @@ _NAMED = re.compile(
     r"|第\s*(?P<east>\d{1,3})\s*[章部節編编章])(?P<mark>[.:\u2014\u2013-]?)\s*(?P<rest>.*)"
 )
 _PLAIN = re.compile(
-    r"(?P<number>\d{1,2}(?:\.\d{1,3}){0,5}|[A-Z](?:\.\d{1,3}){1,5})(?P<mark>[.)]?)\s+(?P<rest>\S.*)"
+    r"(?P<number>\d{1,2}(?:\.\d{1,3}){0,5}|[A-Z](?:\.\d{1,3}){1,5}|[IVX]{1,5}(?=\.\s+[^a-z]*$))"
+    r"(?P<mark>[.)]?)\s+(?P<rest>\S.*)"
 )
 _LETTERED = re.compile(r"^(?:[A-Z]|[IVXLC]{1,7})[.:]?\s+(?=\S)")
 
