@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 from pathlib import Path
@@ -32,6 +33,13 @@ def reached(edges: dict[str, set[str]], name: str) -> set[str]:
         found |= new
         new = set().union(*(edges[each] for each in new)) - found
     return found
+
+
+@pytest.mark.slow
+def test_every_benchmark_can_be_imported():
+    root = Path(__file__).parents[1]
+    for path in (root / "benchmarks").rglob("*.py"):
+        importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -25,7 +25,6 @@ from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.base import top_rows
 from docagent_rl.retrieval.config import EngineConfig, SearchEngine
 from docagent_rl.retrieval.engines.collection import (
-    Collection,
     CollectionHeader,
     VectorPage,
     open_collection,
@@ -41,6 +40,9 @@ from docagent_rl.retrieval.vectors.bank import (
     write_banks,
 )
 from docagent_rl.retrieval.vectors.index import Kind
+
+if TYPE_CHECKING:
+    from docagent_rl.retrieval.engines.collection import Collection
 
 _TOP, _PAGES_A_DOCUMENT, _AT_A_TIME = 10, 50, 500
 _COLUMNS = ("search", "build CPU s", "MB", "CPU ms", "seconds ms", "recall@10")

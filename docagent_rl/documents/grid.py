@@ -27,6 +27,8 @@ class GridRule(StrEnum):
     TILES = "tiles"
     """An image of any size becomes tiles, as many as suit its side ratio, and one more that shows the whole
     of it (`get_optimal_tiled_canvas` of GOT-OCR2, which InternVL uses)."""
+    FILLS = "fills"
+    """An image of any size becomes as large as `max_pixels` allows (Gemma 4)."""
 
 
 class ImageGrid(BaseModel):
@@ -63,9 +65,9 @@ class ImageGrid(BaseModel):
     def image_limits(self) -> tuple[int, int]:
         """Return the areas between which a still image is only rounded, in pixels.
 
-        Tiles have none: images of any size are resized.
+        Without limits images of any size are resized.
         """
-        if self.rule is GridRule.TILES:
+        if not self.patches:
             return 1, sys.maxsize
         frames = FRAMES if self.rule is GridRule.GLM4V else 1
         return -(-self.min_pixels // frames), self.max_pixels // frames
@@ -79,6 +81,8 @@ class ImageGrid(BaseModel):
         if self.rule is GridRule.TILES:
             columns, rows = tiled_canvas(size, self.tile, self.max_tiles)
             return columns * self.tile, rows * self.tile
+        if self.rule is GridRule.FILLS:
+            return largest(size, self.unit, self.max_pixels // self.unit**2)
         if self.rule is GridRule.QWEN2_VL:
             return smart_resize(size, self.unit, self.min_pixels, self.max_pixels)
         if 0 < min(size) < self.unit:
@@ -95,9 +99,14 @@ class ImageGrid(BaseModel):
     @property
     def most_tokens(self) -> int | None:
         """The visual tokens of an image at most, where its size has no influence."""
-        if self.rule is not GridRule.TILES:
-            return None
-        return self._with_whole(self.max_tiles * self._tile_tokens)
+        if self.rule is GridRule.FILLS:
+            return self.max_pixels // self.unit**2
+        return None if self.patches else self._with_whole(self.max_tiles * self._tile_tokens)
+
+    @property
+    def patches(self) -> bool:
+        """True where an image between the limits is shown as it is, so that its patches are its bytes."""
+        return self.rule not in (GridRule.TILES, GridRule.FILLS)
 
     @property
     def _tile_tokens(self) -> int:
@@ -122,6 +131,19 @@ def smart_resize(size: Size, unit: int, min_pixels: int, max_pixels: int, frames
         grow = math.sqrt(min_pixels / (frames * size[0] * size[1]))
         grid = [math.ceil(side * grow / unit) * unit for side in size]
     return grid[0], grid[1]
+
+
+def largest(size: Size, unit: int, most: int) -> Size:
+    """Scale an image to at most `most` visual tokens, sides rounded down to multiples of `unit`."""
+    check_size(size)
+    width, height = size
+    scale = math.sqrt(most * unit**2 / (width * height))
+    columns, rows = (math.floor(side * scale / unit) for side in size)
+    if not rows:
+        columns, rows = min(width // height, most), 1
+    elif not columns:
+        columns, rows = 1, min(height // width, most)
+    return columns * unit, rows * unit
 
 
 @cache

@@ -30,13 +30,16 @@ class Vision:
 
     @property
     def whole(self) -> bool:
-        """True where images travel as they are shown: tiles are no patches of bytes (`rollout.images`)."""
-        return self.grid.rule is GridRule.TILES
+        """True where images travel as they are shown (`rollout.images`)."""
+        return not self.grid.patches
 
     def numbers(self, grid: ImageGrid) -> dict[str, int]:
         """Return what an image processor has to say for the family's images to have this grid."""
         if grid.rule is GridRule.TILES:
             return {"size.height": grid.tile, "size.width": grid.tile, "max_patches": grid.max_tiles}
+        if grid.rule is GridRule.FILLS:
+            pooled = {"patch_size": self.patch, "pooling_kernel_size": self.merge}
+            return {**pooled, "max_soft_tokens": grid.most_tokens or 0}
         limits = {"size.shortest_edge": grid.min_pixels, "size.longest_edge": grid.max_pixels}
         return {"patch_size": self.patch, "merge_size": self.merge, **limits}
 

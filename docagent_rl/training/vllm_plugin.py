@@ -9,7 +9,7 @@ from __future__ import annotations
 
 def register() -> None:
     """Apply the patches that vLLM's own processes need; may be called again."""
-    from docagent_rl.patches import message_queue_memory
+    from docagent_rl.patches import message_queue_memory, vllm_gemma4_shared_keys
     from docagent_rl.training.patching import install
 
-    install([message_queue_memory.PATCH])
+    install([message_queue_memory.PATCH, vllm_gemma4_shared_keys.PATCH])

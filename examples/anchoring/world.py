@@ -142,11 +142,9 @@ def load_reader(
 
 def _example(row: LedgerRow, image_token_id: int) -> Example:
     ids = torch.tensor([*row.prompt_ids, *row.response_ids])
-    seen = features(row)
     return Example(
         input_ids=ids,
         is_image=(ids == image_token_id).long(),
         supervised=torch.tensor([0] * len(row.prompt_ids) + row.response_mask).bool(),
-        pixel_values=seen.get("pixel_values"),
-        image_grid_thw=seen.get("image_grid_thw"),
+        vision=features(row),
     )

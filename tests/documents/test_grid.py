@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from transformers.models.gemma4.image_processing_gemma4 import get_aspect_ratio_preserving_size
 from transformers.models.glm4v.image_processing_glm4v import smart_resize as published_glm
 from transformers.models.got_ocr2.image_processing_got_ocr2 import get_optimal_tiled_canvas as published_tiles
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize as published
@@ -63,6 +64,17 @@ def test_tiles_are_the_published_ones(width, height, most):
     tiles = columns * rows
     assert grid.tokens((width, height)) == 256 * (tiles + (tiles > 1)) <= grid.most_tokens
     assert DisplayRule(grid=grid).max_tokens() == grid.most_tokens == {1: 256, 4: 1280, 12: 3328}[most]
+
+
+@given(side, side, st.sampled_from([70, 280, 1120]))
+def test_an_image_that_fills_its_tokens_is_as_large_as_published(width, height, most):
+    grid = ImageGrid(unit=48, min_pixels=1, max_pixels=most * 48**2, rule=GridRule.FILLS)
+    try:
+        found = grid.resize((width, height))
+    except DisplayError:  # a side ratio above 200
+        return
+    assert found[::-1] == get_aspect_ratio_preserving_size(height, width, 16, 9 * most, 3)
+    assert grid.tokens((width, height)) <= grid.most_tokens == DisplayRule(grid=grid).max_tokens() == most
 
 
 def test_limits_of_two_frames_are_half_of_those_of_an_image():

@@ -10,7 +10,7 @@ from docagent_rl.documents.settings import DisplayError
 from docagent_rl.models import check_config, families, get_family
 from docagent_rl.rollout.images import image_tokens
 from docagent_rl.rollout.patches import PatchFormat
-from docagent_rl.training.settings.models import known_model, on_meta, vision_modules
+from docagent_rl.training.settings.models import check_model_type, known_model, on_meta, vision_modules
 
 PUBLISHED = {
     "Qwen/Qwen2.5-VL-7B-Instruct": 8_292_166_656,
@@ -113,6 +113,20 @@ def test_tiles_are_those_of_the_familys_checkpoints_and_of_the_runs_grid():
         family.check_processor(released, family.vision.small)
     with pytest.raises(UserError, match=r"internvl: size\.height .* is 384, "):
         family.check_processor(transformers.GotOcr2ImageProcessor())
+
+
+def test_a_small_gemma_4_is_taken_and_a_large_one_sees_in_both_directions(tmp_path):
+    family = get_family("gemma4")
+    family.check_processor(transformers.Gemma4ImageProcessor())
+    with pytest.raises(UserError, match=r"gemma4: max_soft_tokens .* is 560, of the family 280"):
+        family.check_processor(transformers.Gemma4ImageProcessor(max_soft_tokens=560))
+    config = transformers.Gemma4Config()
+    config.save_pretrained(tmp_path)
+    check_model_type(family, "model.path", str(tmp_path))
+    config.text_config.use_bidirectional_attention = "vision"
+    config.save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=r"model\.path=.*both directions"):
+        check_model_type(family, "model.path", str(tmp_path))
 
 
 def test_what_there_is_not_is_named():

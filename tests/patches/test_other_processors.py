@@ -6,7 +6,7 @@ from verl.utils import hf_processor
 from docagent_rl.lab.tiny.shapes import build_processor, tiny_config
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.patches import other_processors
-from tests.tiny_internvl import tiling_processor
+from tests.whole_processors import tiling_processor
 
 
 def saved(folder, processor, family):

@@ -109,6 +109,14 @@ def test_pieces_of_the_prompt_do_not_change_what_a_seed_samples(vllm_report):
 
 
 @probed
+@pytest.mark.slow
+def test_layers_without_keys_need_no_norm_of_them(vllm_report):
+    report = vllm_report["gemma"]
+    assert "k_norm.weight" in report["original_error"]  # else the patch is not needed
+    assert report["engine"] == pytest.approx(report["reference"], abs=1e-4)
+
+
+@probed
 def test_experts_are_activated_outside_of_the_loading_of_a_model():
     experts = pytest.importorskip("vllm.model_executor.layers.fused_moe.cpu_fused_moe")
     activate = experts._CPU_MOE_ACT_FN[experts.MoEActivation.SILU]

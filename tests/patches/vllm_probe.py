@@ -87,6 +87,28 @@ def seeds(folder: Path) -> dict:
     return report
 
 
+def shared_keys(folder: Path) -> dict:
+    """Of a Gemma 4 whose last layers have no keys, with vLLM's own code and without."""
+    from transformers import Gemma4ForCausalLM, Gemma4TextConfig
+    from vllm.model_executor.models.gemma4 import Gemma4Model
+
+    kinds = ["sliding_attention", "full_attention"] * 2
+    sizes = {**SIZES, **HEADS, "num_hidden_layers": 4, "layer_types": kinds, "num_kv_shared_layers": 2}
+    more = {"head_dim": 32, "global_head_dim": 64, "hidden_size_per_layer_input": 32}
+    torch.manual_seed(0)
+    config = Gemma4TextConfig(**sizes, **more, vocab_size_per_layer_input=64, initializer_range=0.2)
+    model = Gemma4ForCausalLM(config).to(torch.float32).eval()
+    model.save_pretrained(folder)
+    ours, Gemma4Model.load_weights = Gemma4Model.load_weights, Gemma4Model.load_weights.__wrapped__
+    report: dict = {"reference": reference_logprobs(model)}
+    try:
+        open_engine(folder)
+    except ValueError as error:
+        report["original_error"] = str(error)
+    Gemma4Model.load_weights = ours
+    return report | {"engine": engine_logprobs(open_engine(folder, max_num_seqs=2, max_logprobs=64))}
+
+
 def reference_logprobs(model) -> list[float]:
     with torch.no_grad():
         return model(torch.tensor([PROMPT])).logits[0, -1].log_softmax(-1).tolist()
@@ -190,7 +212,7 @@ def updates(folder: Path, tied: bool) -> dict:
 def main(folder: Path) -> dict:
     models = {name: updates(folder / name, name == "tied") for name in ("tied", "untied")}
     lora = {f"{name} lora": adapters(folder / f"{name}_lora", name == "tied") for name in models}
-    return models | lora | {"seeds": seeds(folder / "seeds")}
+    return models | lora | {"gemma": shared_keys(folder / "gemma"), "seeds": seeds(folder / "seeds")}
 
 
 if __name__ == "__main__":

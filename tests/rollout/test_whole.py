@@ -1,4 +1,4 @@
-"""Images of a processor that makes no patches of bytes: InternVL's, with as many tiles as released."""
+"""Images of processors that make no patches of bytes: InternVL's and Gemma's, at the released sizes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from docagent_rl.envs.images import ImageRef
 from docagent_rl.models import get_family
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.images import ImageEncoder, WholeImage, image_tokens, join_features, marks
-from tests.tiny_internvl import tiling_processor
+from tests.whole_processors import whole_processor
 
 SIZES = [(500, 300), (300, 700), (448, 448)]
 
 
+FEATURES = {"internvl": ["pixel_values"], "gemma4": ["pixel_values", "image_position_ids"]}
+
+
+@pytest.fixture(scope="module", params=FEATURES)
+def family(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def processor():
-    return tiling_processor(get_family("internvl").vision.grid.max_tiles)
+def processor(family):
+    return whole_processor(family)
 
 
 def ref(size):
@@ -31,7 +39,7 @@ def drawn(picture):
     return Image.effect_noise(picture.size, 50).convert("RGB")
 
 
-async def test_ids_and_features_are_those_of_the_processor(processor):
+async def test_ids_and_features_are_those_of_the_processor(processor, family):
     refs = [ref(size) for size in SIZES]
     images, fresh = await ImageEncoder(processor, drawn).encode(refs)
     assert (fresh, {type(image) for image in images}) == (3, {WholeImage})
@@ -44,22 +52,22 @@ async def test_ids_and_features_are_those_of_the_processor(processor):
     assert ids == whole["input_ids"][0].tolist()
     assert ids.count(processor.image_token_id) == sum(image.num_tokens for image in images)
     made = join_features(images, processor)
-    assert list(made) == ["pixel_values"]
-    assert torch.equal(made["pixel_values"], whole["pixel_values"])
+    assert list(made) == FEATURES[family]
+    assert all(torch.equal(made[name], whole[name]) for name in made)
     assert join_features([], processor) == {}
 
 
-def test_tokens_are_those_of_the_familys_grid(processor):
-    grid = get_family("internvl").vision.grid
+def test_tokens_are_those_of_the_familys_grid(processor, family):
+    grid = get_family(family).vision.grid
     assert image_tokens(SIZES, processor) == [grid.tokens(size) for size in SIZES]
-    assert image_tokens([(448, 448)], processor) == [256]
+    assert image_tokens([(448, 448)], processor) == [{"internvl": 256, "gemma4": 16**2}[family]]
 
 
-def test_marks_are_the_processors_and_others_are_refused(processor, monkeypatch):
-    names = ["<img>", "</img>"]
+def test_marks_are_the_processors_and_others_are_refused(processor, family, monkeypatch):
+    names = {"internvl": ["<img>", "</img>"], "gemma4": ["<|image>", "<image|>"]}[family]
     assert [*marks(processor)[0], *marks(processor)[1]] == processor.tokenizer.convert_tokens_to_ids(names)
     marks.cache_clear()
     monkeypatch.setattr("docagent_rl.rollout.images._blank", lambda _: [7, processor.image_token_id, 8] * 2)
-    with pytest.raises(UserError, match="InternVLProcessor"):
+    with pytest.raises(UserError, match=type(processor).__name__):
         marks(processor)
     marks.cache_clear()

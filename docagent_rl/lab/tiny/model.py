@@ -34,8 +34,8 @@ def build_model(config: Any, seed: int) -> Any:
     text = config.get_text_config()
     model.generation_config = GenerationConfig(
         bos_token_id=text.bos_token_id,
-        pad_token_id=text.pad_token_id,
-        eos_token_id=[text.eos_token_id, text.pad_token_id],
+        pad_token_id=text.bos_token_id,
+        eos_token_id=[text.eos_token_id, text.bos_token_id],
         do_sample=True,
     )
     return model

@@ -103,6 +103,12 @@ INTERNVL = {
     VISION_START: "<img>",
     VISION_END: "</img>",
 }
+GEMMA4 = {
+    IMAGE_TOKEN: "<|image|>",
+    VIDEO_TOKEN: "<|video|>",
+    VISION_START: "<|image>",
+    VISION_END: "<image|>",
+}
 _ROPE = {"rope_type": "default", "rope_theta": ROPE_THETA}
 _INTERLEAVED = {"mrope_section": [6, 5, 5], "mrope_interleaved": True}
 _QUARTER = {"mrope_section": [3, 3, 2], "mrope_interleaved": True, "partial_rotary_factor": 0.25}
@@ -132,6 +138,44 @@ SHAPES: Mapping[str, Shape] = {
             "head_dim": 32,
             "layer_types": ["full_attention"] * LAYERS,
             "rope_parameters": dict.fromkeys(("full_attention", "sliding_attention"), _ROPE),
+        },
+    ),
+    "gemma4": Shape(
+        "Gemma4",
+        text={
+            "num_hidden_layers": 2 * LAYERS,
+            "num_kv_shared_layers": LAYERS,  # the last layers, as released
+            "layer_types": ["sliding_attention", "full_attention"] * LAYERS,
+            "head_dim": 32,
+            "global_head_dim": 64,
+            "hidden_size_per_layer_input": 32,
+            "use_double_wide_mlp": True,
+            "final_logit_softcapping": 30.0,
+            "pad_token_id": 0,  # as released: vLLM has a zero where transformers reads this key
+            "rope_parameters": {
+                "sliding_attention": _ROPE,
+                "full_attention": {
+                    "rope_type": "proportional",
+                    "rope_theta": 1e5,
+                    "partial_rotary_factor": 0.25,
+                },
+            },
+        },
+        vision={
+            "hidden_size": 96,
+            "intermediate_size": 192,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 3,
+            "num_key_value_heads": 3,
+            "head_dim": 32,
+        },
+        processor="Gemma4",
+        image_processor="Gemma4ImageProcessor",
+        tokens=GEMMA4,
+        attributes={
+            "image_token": GEMMA4[IMAGE_TOKEN],
+            "boi_token": GEMMA4[VISION_START],
+            "eoi_token": GEMMA4[VISION_END],
         },
     ),
     "internvl": Shape(
@@ -214,6 +258,13 @@ def tiny_config(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
         tower = {**shape.vision, "image_size": grid.tile, "patch_size": vision.patch}
         tokens = {"image_token_id": image, "image_seq_length": (grid.tile // grid.unit) ** 2}
         return config(text_config=text, vision_config=tower, **tokens, dtype="float32")
+    if vision.grid.rule is GridRule.FILLS:
+        names = {"image": IMAGE_TOKEN, "video": VIDEO_TOKEN, "boi": VISION_START, "eoi": VISION_END}
+        tower = {**shape.vision, "patch_size": vision.patch, "pooling_kernel_size": vision.merge}
+        tower["default_output_length"] = (vision.small or vision.grid).most_tokens
+        text["vocab_size_per_layer_input"] = len(tokenizer)
+        ids = {f"{name}_token_id": token(mark) for name, mark in names.items()}
+        return config(text_config=text, vision_config=tower, **ids, tie_word_embeddings=True, dtype="float32")
     tower = {**shape.vision, "patch_size": vision.patch, "temporal_patch_size": 2, "spatial_merge_size": 2}
     ids = {f"{name}_token_id": token(mark) for name, mark in (OTHER_MARKS if shape.tokens else MARKS).items()}
     return config(text_config=text, vision_config=tower, **ids, tie_word_embeddings=True, dtype="float32")
@@ -229,6 +280,9 @@ def build_processor(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
         video: dict[str, Any] = {"size": {"height": grid.tile, "width": grid.tile}}
         image = {**video, "crop_to_patches": True, "max_patches": grid.max_tiles, **shape.pixels}
         more = {"image_seq_length": (grid.tile // grid.unit) ** 2}
+    elif vision.grid.rule is GridRule.FILLS:
+        image = vision.numbers(vision.small or vision.grid)
+        video, more = {}, {"feature_extractor": transformers.Gemma4AudioFeatureExtractor()}
     else:
         size = {"shortest_edge": vision.grid.min_pixels, "longest_edge": vision.grid.max_pixels}
         merged = {"merge_size": vision.merge, "patch_size": vision.patch, "temporal_patch_size": 2}

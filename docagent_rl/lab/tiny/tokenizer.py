@@ -153,11 +153,8 @@ class Example:
     supervised: torch.Tensor
     """(t,) bool, true on what the assistant wrote, its end of turn included."""
 
-    pixel_values: torch.Tensor | None
-    """(p, 1176) float32, or as another processor makes them; None without images."""
-
-    image_grid_thw: torch.Tensor | None
-    """(i, 3) int64, or None without images and for processors without grids."""
+    vision: Mapping[str, torch.Tensor]
+    """What the model takes of the images, each first along images or patches; empty without images."""
 
     def shortened(self, context: int) -> Example:
         """Return the example without its images and with at most `context` tokens before the first turn.
@@ -172,8 +169,7 @@ class Example:
             input_ids=self.input_ids[kept],
             is_image=self.is_image[kept],
             supervised=self.supervised[kept],
-            pixel_values=None,
-            image_grid_thw=None,
+            vision={},
         )
 
 
@@ -205,8 +201,7 @@ def encode(conversation: Conversation, processor: Any) -> Example:
         input_ids=input_ids,
         is_image=(input_ids == image).long(),
         supervised=torch.tensor(supervised),
-        pixel_values=vision.get("pixel_values"),
-        image_grid_thw=vision.get("image_grid_thw"),
+        vision=vision,
     )
 
 

@@ -141,10 +141,8 @@ def batch_loss(model: Any, batch: Sequence[Example]) -> torch.Tensor:
         pad_sequence([getattr(example, name) for example in batch], batch_first=True)
         for name in ("input_ids", "supervised", "is_image")
     )
-    pixels = [example.pixel_values for example in batch if example.pixel_values is not None]
-    grids = [example.image_grid_thw for example in batch if example.image_grid_thw is not None]
-    vision = {"pixel_values": torch.cat(pixels)} if pixels else {}
-    vision |= {"image_grid_thw": torch.cat(grids)} if grids else {}
+    seen = [example.vision for example in batch if example.vision]
+    vision = {name: torch.cat([each[name] for each in seen]) for name in (seen[0] if seen else ())}
     # (3, b, t): time, height and width of every token; (b, t) in a model of text
     grid = vision.get("image_grid_thw")
     if hasattr(model.model, "get_rope_index"):

@@ -154,7 +154,10 @@ def _losses(config: DictConfig) -> Iterator[str]:
 
 
 def head_problems(config: DictConfig) -> Iterator[str]:
-    """Name numbers of GPUs that cannot share the policy's heads: verl and vLLM say it minutes later."""
+    """Name numbers of GPUs that cannot share the policy's heads, and a cap that fused kernels leave out.
+
+    Of the first verl and vLLM speak minutes later, of the second never.
+    """
     model = None
     with contextlib.suppress(ValueError):  # of no model, which the check of its family says
         model = model_config(str(OmegaConf.select(config, "actor_rollout_ref.model.path")))
@@ -166,6 +169,9 @@ def head_problems(config: DictConfig) -> Iterator[str]:
         size = OmegaConf.select(config, key) or 1
         if heads % size or (kv % size and size % kv):
             yield f"{key}={size}: the model has {heads} heads, {kv} of keys"
+    fused = "actor_rollout_ref.model.use_fused_kernels"
+    if OmegaConf.select(config, fused) and getattr(text, "final_logit_softcapping", None):
+        yield f"{fused}=true leaves out the cap of the model's logits: set it to false"
 
 
 def verls_problems(config: DictConfig) -> Iterator[str]:

@@ -99,14 +99,21 @@ def check_model_type(family: Family, key: str, path: str) -> None:
     """Refuse a model of another family; names that only the hub knows are left to the loader.
 
     Raises:
-        UserError: the model's type is none of the family's, or its `config.json` names none.
+        UserError: the model's type is none of the family's, its `config.json` names none, or its attention is
+            not causal.
     """
     try:
         config = model_config(path)
     except ValueError as error:
         raise UserError(f"{key}={path}: its config.json is of no model: {error}") from error
-    if config is not None:
-        check_config(family, f"{key}={path}", config.model_type)
+    if config is None:
+        return
+    check_config(family, f"{key}={path}", config.model_type)
+    if getattr(config.get_text_config(), "use_bidirectional_attention", None):
+        raise UserError(
+            f"{key}={path}: tokens of an image see each other in both directions, which rows do not say: "
+            "name a smaller model of the family (Gemma 4 E2B, E4B)"
+        )
 
 
 def _frozen_parts(run: DictConfig, section: DocAgentConfig) -> Iterator[tuple[str, str, str]]:

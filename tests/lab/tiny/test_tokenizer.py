@@ -52,8 +52,8 @@ def test_ids_are_those_of_the_processor(processor, example):
     # the template closes the last turn with a newline that nobody predicts
     assert example.input_ids.tolist() + processor.tokenizer.encode("\n") == batch["input_ids"][0].tolist()
     assert [*example.is_image.tolist(), 0] == batch["mm_token_type_ids"][0].tolist()
-    assert torch.equal(example.pixel_values, batch["pixel_values"])
-    assert torch.equal(example.image_grid_thw, batch["image_grid_thw"])
+    assert torch.equal(example.vision["pixel_values"], batch["pixel_values"])
+    assert torch.equal(example.vision["image_grid_thw"], batch["image_grid_thw"])
     assert example.is_image.sum() == 4 * 5
 
 

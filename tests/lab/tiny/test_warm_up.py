@@ -28,8 +28,7 @@ def slow_loss(model, batch):
             input_ids=ids,
             attention_mask=torch.ones_like(ids),
             mm_token_type_ids=example.is_image[None],
-            pixel_values=example.pixel_values,
-            image_grid_thw=example.image_grid_thw,
+            vision=example.vision,
         ).logits[0]
         chosen = logits[:-1].log_softmax(-1).gather(-1, ids[0, 1:, None])[:, 0]
         terms.append(-chosen[example.supervised[1:]])
@@ -41,7 +40,7 @@ def test_batch_loss_and_gradient_equal_the_slow_ones(model, batch, context):
     if context:
         batch = [example.shortened(context) for example in batch]
     assert (shared_prefix(batch) > 0) == (context is None)
-    assert any(example.pixel_values is not None for example in batch) == (context is None)
+    assert any(bool(example.vision) for example in batch) == (context is None)
     parameters = list(model.model.language_model.parameters())
     fast, slow = batch_loss(model, batch), slow_loss(model, batch)
     torch.testing.assert_close(fast, slow)

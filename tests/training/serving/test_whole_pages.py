@@ -8,8 +8,8 @@ import torch
 from docagent_rl.rollout.images import WholeImage, image_tokens, marks
 from docagent_rl.training.serving.pages import PagePreprocessor, Pages
 from docagent_rl.training.serving.requests import all_loaded, all_named, for_server
-from tests.tiny_internvl import tiling_processor
 from tests.training.serving.conftest import open_front_end, reference
+from tests.whole_processors import tiling_processor
 
 pytestmark = pytest.mark.slow
 

@@ -1,0 +1,27 @@
+"""Tiny processors whose images travel as they are shown, at the sizes of the released ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docagent_rl.lab.tiny.shapes import build_processor, get_shape
+from docagent_rl.lab.tiny.tokenizer import build_tokenizer
+from docagent_rl.models import get_family
+
+
+def whole_processor(family: str) -> Any:
+    """The real class, with as many tokens an image as released."""
+    shape, grid = get_shape(family), get_family(family).vision.grid
+    processor = build_processor(build_tokenizer((), shape.tokens, shape.attributes), family)
+    if family == "gemma4":
+        processor.image_processor.max_soft_tokens = grid.most_tokens
+    else:
+        processor.image_processor.max_patches = grid.max_tiles
+    return processor
+
+
+def tiling_processor(tiles: int) -> Any:
+    """InternVL's, with at most this many tiles an image."""
+    processor = whole_processor("internvl")
+    processor.image_processor.max_patches = tiles
+    return processor
