@@ -249,7 +249,7 @@ class DocAgentConfig(Section):
             raise UserError(explain(error, "docagent")) from error
         system, env = get_system(config.system), config.env
         vision, tiny = get_family(config.model_family).vision, config.profile is Profile.CPU
-        grid = None if vision is None else (tiny and vision.small) or vision.grid
+        grid = None if vision is None else vision.grid_of(tiny=tiny)
         if tiny:
             small = system.small if grid is None else _large_enough(system.small, grid)
             env = merged(env, merged(small, config.env_cpu))

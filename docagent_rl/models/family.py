@@ -33,6 +33,10 @@ class Vision:
         """True where images travel as they are shown (`rollout.images`)."""
         return not self.grid.patches
 
+    def grid_of(self, *, tiny: bool) -> ImageGrid:
+        """Return the grid of released checkpoints, or that of the tiny model."""
+        return (self.small if tiny else None) or self.grid
+
     def numbers(self, grid: ImageGrid) -> dict[str, int]:
         """Return what an image processor has to say for the family's images to have this grid."""
         if grid.rule is GridRule.TILES:

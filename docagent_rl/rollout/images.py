@@ -95,6 +95,13 @@ class WholeImage(EncodedImage):
         return 3 * self._pixels.width * self._pixels.height
 
 
+def encode_image(ref: Picture, pixels: Image, processor: Any, layout: PatchFormat | None) -> EncodedImage:
+    """Encode an image in the format of a processor's patches; without one it stays whole."""
+    if layout is not None:
+        return EncodedImage.make(ref, pixels, processor.image_processor, layout)
+    return WholeImage(ref, pixels, image_tokens([pixels.size], processor)[0])
+
+
 class ImageCache(Protocol):
     """The images of all processes of a run, each made by one of them."""
 
@@ -198,10 +205,7 @@ class ImageEncoder:
             raise
 
     def _make(self, ref: Picture) -> EncodedImage:
-        pixels = self._render(ref)
-        if self._layout is not None:
-            return EncodedImage.make(ref, pixels, self._processor.image_processor, self._layout)
-        return WholeImage(ref, pixels, image_tokens([pixels.size], self._processor)[0])
+        return encode_image(ref, self._render(ref), self._processor, self._layout)
 
     def _keep(self, key: str, task: asyncio.Task[tuple[EncodedImage, bool]]) -> None:
         self._pending.pop(key, None)

@@ -16,7 +16,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import Picture, render
 from docagent_rl.lab.sft.rows import SftFile, SftRow, tokenizer_digest
-from docagent_rl.rollout.images import EncodedImage, join_features
+from docagent_rl.rollout.images import EncodedImage, encode_image, join_features
 from docagent_rl.rollout.patches import PatchFormat
 
 CACHE_BYTES = 256 << 20
@@ -31,7 +31,8 @@ class LedgerSftDataset(Dataset):
 
     - `input_ids` (t,) int64 and `loss_mask` (t,) int64, as in the file;
     - `position_ids` (4, t) int64: text positions and the three of M-RoPE; (t,) without a processor;
-    - `multi_modal_inputs`: `pixel_values` (p, channels) float32 and `image_grid_thw` (i, 3) int64, or empty.
+    - `multi_modal_inputs`: what the model takes of the images, such as `pixel_values` (p, channels) float32
+      and `image_grid_thw` (i, 3) int64; empty without images.
 
     `config` is the section `data`, of which `store` is read (path of the document store; not needed without
     images); the rest is checked before a run (`preflight`). `processor` is as
@@ -75,7 +76,7 @@ class LedgerSftDataset(Dataset):
     def __getitem__(self, index: int) -> dict[str, Any]:
         row = self._row(index)
         ids = torch.tensor(row.input_ids, dtype=torch.int64)
-        features = join_features([self._images(image) for image in row.images])
+        features = join_features([self._images(image) for image in row.images], self._processor)
         return {
             "input_ids": ids,
             "loss_mask": torch.tensor(row.loss_mask, dtype=torch.int64),
@@ -110,17 +111,12 @@ def _image_cache(store: str | None, processor: Any | None) -> Callable[[Picture]
     documents = None if store is None else DocumentStore(store)
     images = getattr(processor, "image_processor", None)
     layout = None if documents is None or images is None else PatchFormat.of(images)
-    if documents is not None and images is not None and layout is None:
-        raise UserError(
-            f"supervised fine-tuning takes no images of {type(images).__name__}, which makes no patches of "
-            "bytes: use a model of another family (docs/models.md)"
-        )
     cache: LRUCache[str, EncodedImage] = LRUCache(CACHE_BYTES, getsizeof=lambda image: image.nbytes)
 
     @cached(cache, key=lambda picture: picture.key)
     def encoded(picture: Picture) -> EncodedImage:
-        if documents is None or layout is None:
+        if documents is None or images is None:
             raise UserError(_NO_STORE)
-        return EncodedImage.make(picture, render(picture, documents), images, layout)
+        return encode_image(picture, render(picture, documents), processor, layout)
 
     return encoded

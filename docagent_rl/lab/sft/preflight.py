@@ -24,7 +24,7 @@ from docagent_rl.lab.sft.rows import SftFile, tokenizer_digest
 from docagent_rl.models import get_family
 from docagent_rl.training.hardware import is_cpu_platform
 from docagent_rl.training.patching import patch_status
-from docagent_rl.training.settings.models import check_model_type
+from docagent_rl.training.settings.models import check_model_type, rank_problems
 
 RAY_TRAINER = "verl.trainer.sft_trainer_ray"
 LOG_VARIABLE = "VERL_FILE_LOGGER_PATH"
@@ -125,6 +125,8 @@ def _model_problems(config: DictConfig, section: SftSection) -> Iterator[str]:
         return
     if problem := _family_problem(folder, section):
         yield problem
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    yield from rank_problems(get_family(section.model_family), "WORLD_SIZE", ranks)
 
 
 def _family_problem(folder: Path, section: SftSection) -> str | None:
@@ -134,7 +136,8 @@ def _family_problem(folder: Path, section: SftSection) -> str | None:
     try:
         check_model_type(family, "model.path", str(folder))
         if family.vision is not None:
-            family.check_processor(AutoImageProcessor.from_pretrained(folder, local_files_only=True))
+            images = AutoImageProcessor.from_pretrained(folder, local_files_only=True)
+            family.check_processor(images, family.vision.grid_of(tiny=bool(section.profile)))
     except UserError as error:
         return str(error)
     except OSError as error:

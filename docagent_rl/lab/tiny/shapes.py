@@ -261,7 +261,7 @@ def tiny_config(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
     if vision.grid.rule is GridRule.FILLS:
         names = {"image": IMAGE_TOKEN, "video": VIDEO_TOKEN, "boi": VISION_START, "eoi": VISION_END}
         tower = {**shape.vision, "patch_size": vision.patch, "pooling_kernel_size": vision.merge}
-        tower["default_output_length"] = (vision.small or vision.grid).most_tokens
+        tower["default_output_length"] = vision.grid_of(tiny=True).most_tokens
         text["vocab_size_per_layer_input"] = len(tokenizer)
         ids = {f"{name}_token_id": token(mark) for name, mark in names.items()}
         return config(text_config=text, vision_config=tower, **ids, tie_word_embeddings=True, dtype="float32")
@@ -276,12 +276,12 @@ def build_processor(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
     if vision is None:
         return tokenizer
     if vision.grid.rule is GridRule.TILES:
-        grid = vision.small or vision.grid
+        grid = vision.grid_of(tiny=True)
         video: dict[str, Any] = {"size": {"height": grid.tile, "width": grid.tile}}
         image = {**video, "crop_to_patches": True, "max_patches": grid.max_tiles, **shape.pixels}
         more = {"image_seq_length": (grid.tile // grid.unit) ** 2}
     elif vision.grid.rule is GridRule.FILLS:
-        image = vision.numbers(vision.small or vision.grid)
+        image = vision.numbers(vision.grid_of(tiny=True))
         video, more = {}, {"feature_extractor": transformers.Gemma4AudioFeatureExtractor()}
     else:
         size = {"shortest_edge": vision.grid.min_pixels, "longest_edge": vision.grid.max_pixels}

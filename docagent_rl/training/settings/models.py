@@ -79,12 +79,7 @@ def family_problems(run: DictConfig, section: DocAgentConfig, env: Any) -> Itera
         return
     sizes = (OmegaConf.select(run, f"trainer.{key}", default=1) for key in ("nnodes", "n_gpus_per_node"))
     ranks = math.prod(map(int, sizes))
-    if family.vision.whole and ranks > 1:
-        yield (
-            f"docagent.model_family={family.name}: trainer.nnodes x trainer.n_gpus_per_node is {ranks}, and "
-            "this family trains on one rank alone: a rank whose rows show no image would leave out the "
-            "vision tower, for which the others wait"
-        )
+    yield from rank_problems(family, "trainer.nnodes x trainer.n_gpus_per_node", ranks)
     frame = getattr(getattr(env, "coords", None), "frame", family.vision.frame)
     if frame is not family.vision.frame and Frame.NORM1000 in (frame, family.vision.frame):
         logger.warning(
@@ -92,6 +87,15 @@ def family_problems(run: DictConfig, section: DocAgentConfig, env: Any) -> Itera
             frame.value,
             family.title,
             family.vision.frame.value,
+        )
+
+
+def rank_problems(family: Family, key: str, ranks: int) -> Iterator[str]:
+    """Say that a family does not train on so many ranks, which `key` sets."""
+    if family.vision is not None and family.vision.whole and ranks > 1:
+        yield (
+            f"docagent.model_family={family.name}: {key} is {ranks}, and it trains on one rank alone: "
+            "a rank whose rows show no image would leave out the vision tower, for which the others wait"
         )
 
 

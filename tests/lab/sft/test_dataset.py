@@ -19,6 +19,7 @@ from docagent_rl.lab.sft.ledgers import read_picture
 from docagent_rl.lab.sft.rows import sft_rows, write_sft
 from docagent_rl.lab.tiny.shapes import tiny_config
 from docagent_rl.rollout.images import join_features
+from docagent_rl.rollout.patches import PatchFormat
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,14 @@ def test_items_hold_what_the_training_engine_gets_in_a_rollout(make, played):
     assert blind["multi_modal_inputs"] == {}
     assert blind.keys() == item.keys()
     assert blind["position_ids"].shape == (4, len(blind["input_ids"]))
+
+
+def test_images_of_a_processor_without_patches_are_read_whole(make, monkeypatch):
+    patches = make()[0]["multi_modal_inputs"]
+    monkeypatch.setattr(PatchFormat, "of", classmethod(lambda *_: None))
+    whole = make()[0]["multi_modal_inputs"]
+    assert whole.keys() == patches.keys() >= {"pixel_values"}
+    assert all(torch.allclose(whole[name], value, atol=1e-5) for name, value in patches.items())
 
 
 def test_positions_by_hand(bound):
