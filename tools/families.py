@@ -129,7 +129,7 @@ class Parts:
             asked = ("--data", data, "--out", out, "--model", run, "--limit", "5")
             here = ("--", "+profile=cpu", f"docagent.workspace={self.workspace}", *more)
             logged(self.folder / "eval.txt", "-m", "docagent_rl.cli", "eval", self.recipe, *asked, *here)
-        played = [each for file in out.glob("*.jsonl") for each in read_trajectories(file)]
+        played = list(read_trajectories(out / "trajectories.jsonl"))
         masked = sum(each.masked for each in played)
         return f"{len(played) - masked} of {len(played)} questions played"
 
