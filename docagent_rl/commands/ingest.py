@@ -17,6 +17,7 @@ from docagent_rl.documents import RendererKind, RenderSettings
 from docagent_rl.documents.audit import Audit, Damage, audit_store
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
+from docagent_rl.documents.mirror import mirror
 from docagent_rl.documents.settings import IngestLimits, OcrMode
 from docagent_rl.documents.sources import IngestReport
 from docagent_rl.retrieval.index_files import HEADER
@@ -29,7 +30,10 @@ _SHOWN_USERS = 3
 
 
 def ingest_command(
-    folder: Path = argument(..., "Folder of PDFs, folders of images or images DOCUMENT_PAGE; or one PDF."),
+    folder: str = argument(
+        ...,
+        "Folder of PDFs, folders of images or images DOCUMENT_PAGE; one PDF; or a URL of such, as s3://...",
+    ),
     store: Path = option(..., "Folder of the document store, created if needed."),
     renderer: RendererKind = option(_DEFAULTS.renderer, "Renders PDF pages; pdf2image needs poppler."),
     dpi: int = option(_DEFAULTS.dpi, "Resolution of PDF pages, in pixels per inch."),
@@ -39,6 +43,9 @@ def ingest_command(
     ray: str | None = option(None, "Work on this Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"),
     page_seconds: float = option(_LIMITS.seconds, "Most seconds that a page may take."),
     page_memory: float = option(_LIMITS.memory_gib, "Most GiB of memory that a process may take for a page."),
+    copy_to: Path | None = option(
+        None, "Folder for a copy of the files that a URL names; kept for next time."
+    ),
     ocr: OcrMode = option(OcrMode.AUTO, "Pages to read by OCR; auto: those without a good text layer."),
     strict: bool = option(False, "Stop at the first bad document.", "--strict"),
     replace: bool = option(False, "Replace other versions of stored documents.", "--replace"),
@@ -53,14 +60,20 @@ def ingest_command(
     an image's name is its page number; pages run from 1 without gaps. With --ray, all nodes must see FOLDER
     and STORE under the same paths.
 
+    A URL is read by fsspec (https:// as it stands; s3:// and gs:// after `pip install s3fs` or `gcsfs`) into
+    --copy-to, which gets what is new or has changed there, and is ingested.
+
     Example: docagent-rl ingest papers/ --store data/store --dpi 144
     """
+    if "://" in folder and copy_to is None:
+        raise UserError(f"{folder}: name a folder for a copy of its files with --copy-to")
+    source = Path(folder) if copy_to is None else mirror(folder, copy_to)
     settings = RenderSettings(renderer, dpi=dpi, max_side=max_side, jpeg_quality=jpeg_quality)
     limits = IngestLimits(seconds=page_seconds, memory_gib=page_memory)
     console = Console(stderr=True)
     with resumable():
         report = ingest(
-            folder,
+            source,
             store,
             settings=settings,
             limits=limits,

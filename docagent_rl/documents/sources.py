@@ -25,7 +25,7 @@ IMAGE_SUFFIXES = frozenset({
 _OTHER_SUFFIXES = frozenset(
     {".heic", ".heif", ".hif", ".jxl", ".jxr", ".tga", ".pcx", ".psd", ".djvu", ".djv"}
 )
-_SUFFIXES = IMAGE_SUFFIXES | _OTHER_SUFFIXES | {".pdf"}
+SUFFIXES = IMAGE_SUFFIXES | _OTHER_SUFFIXES | {".pdf"}
 
 
 class SourceKind(StrEnum):
@@ -173,9 +173,9 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
         folders[:] = [folder.name for folder in visible if stays(folder)]
         paths = [Path(name, file) for file in sorted(files) if not file.startswith(".")]
         ends = [path.suffix.lower() for path in paths]
-        found.passed_over.update(_printable(end) for end in ends if end not in _SUFFIXES)
+        found.passed_over.update(_printable(end) for end in ends if end not in SUFFIXES)
         pairs = zip(paths, ends, strict=True)
-        yield Path(name), [path for path, end in pairs if end in _SUFFIXES and stays(path)]
+        yield Path(name), [path for path, end in pairs if end in SUFFIXES and stays(path)]
 
 
 def link_out(path: Path, folder: Path) -> str | None:

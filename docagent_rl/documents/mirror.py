@@ -1,0 +1,100 @@
+"""A local copy of the documents behind a URL: an object store or a web folder, by fsspec."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote
+
+from rich.console import Console
+from rich.progress import track
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
+from docagent_rl.base.text import id_problem
+from docagent_rl.documents.sources import SUFFIXES
+
+MARKS = ".docagent_mirror.json"
+"""The file in the copy that says which version of each file it holds."""
+_VERSION = ("size", "ETag", "etag", "mtime", "LastModified", "last_modified", "generation", "created")
+_BLOCK = 1 << 20
+
+
+def mirror(url: str, folder: Path) -> Path:
+    """Copy the PDFs and images below a URL that are new or have changed; what is gone there stays here.
+
+    An interrupted copy goes on with the next call. Keys come from the environment, as fsspec's library for
+    the store reads them.
+
+    Raises:
+        UserError: the URL cannot be read, its library is not installed, or a name is no path below `folder`.
+    """
+    import fsspec
+
+    with _reading(url):
+        store, root = fsspec.core.url_to_fs(url)
+        found = dict(_files(store, root))
+    if not found:
+        raise UserError(f"{url}: no PDFs or images there")
+    marks = _marks(folder)
+    try:
+        for name, place in track(found.items(), "copying", console=Console(stderr=True), transient=True):
+            with _reading(url):
+                mark = _mark(store, place)
+                if mark is None or marks.get(name) != mark:
+                    _copy(store, place, folder / name)
+            marks[name] = mark
+    finally:
+        atomic_write(folder / MARKS, json.dumps(marks, indent=1, sort_keys=True))
+    return folder
+
+
+@contextmanager
+def _reading(url: str) -> Generator[None]:
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # the library of each store has errors of its own
+        raise UserError(
+            f"{url} cannot be read: {error or type(error).__name__}; try the same command again"
+        ) from error
+
+
+def _files(store: Any, root: str) -> Iterator[tuple[str, str]]:
+    """Yield the path in the copy and that in the store of every document's file."""
+    alone = PurePosixPath(root).suffix.lower() in SUFFIXES
+    base = root.rstrip("/").rpartition("/")[0] if alone else root.rstrip("/")
+    for place in [root] if alone else store.find(root):
+        name = unquote(place.removeprefix(base).lstrip("/"))
+        if PurePosixPath(name).suffix.lower() not in SUFFIXES:
+            continue
+        parts = name.split("/")
+        problem = next((found for part in parts if (found := id_problem(part))), None)
+        if problem or ".." in parts:
+            raise UserError(f"{place}: no name for a file here: {problem or 'it leads out of the folder'}")
+        yield name, place
+
+
+def _mark(store: Any, place: str) -> str | None:
+    """Return what tells one version of a file from another; None where the store says nothing of it."""
+    info: Mapping[str, Any] = store.info(place)
+    said = {key: str(info[key]) for key in _VERSION if info.get(key) is not None}
+    return json.dumps(said, sort_keys=True) if said else None
+
+
+def _marks(folder: Path) -> dict[str, str | None]:
+    """Return the versions of the files that the copy holds."""
+    try:
+        marks = json.loads((folder / MARKS).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return {name: mark for name, mark in marks.items() if mark and (folder / name).is_file()}
+
+
+def _copy(store: Any, place: str, path: Path) -> None:
+    with store.open(place, "rb") as source:
+        atomic_write(path, iter(lambda: source.read(_BLOCK), b""))
