@@ -31,9 +31,9 @@ CRITIC_KEY = "docagent.critic.freeze_vision_tower"
 SFT_KEY = "docagent.freeze_vision_tower"
 STRATEGIES = ("fsdp", "fsdp2")
 MODEL = "actor_rollout_ref.model"
-ENCODERS = ("visual", "vision_tower", "vision_model", "vision_encoder", "image_tower")
-"""Names of the encoder of images in transformers; Qwen's `visual` holds the projector (`merger`) too."""
-PROJECTORS = ("multi_modal_projector", "embed_vision", "connector", "aligner")
+ENCODERS = ("visual", "vision_tower", "vision_model", "vision_encoder", "image_tower", "audio_tower")
+"""Names of encoders of images and sounds in transformers; Qwen's `visual` holds its projector too."""
+PROJECTORS = ("multi_modal_projector", "embed_vision", "embed_audio", "connector", "aligner")
 """Names of a projector beside the encoder."""
 
 
