@@ -110,10 +110,15 @@ class Parts:
         store = ("--store", self.workspace / "store", "--out", rows / "train.parquet")
         made = (kept / "kept.jsonl", "--model", self.model, *store)
         logged(log, "-m", "docagent_rl.cli", "data", "sft", *made)
-        system = "sft_mm_doc_r1_seeker" if self.system == "mm_doc_r1" else "sft_vrag_rl_qwen2_5_vl_7b"
         where = (f"model.path={self.model}", f"docagent.workspace={self.workspace}")
         files = (f"data.train_files={rows}/train.parquet", f"data.val_files={rows}/train.parquet")
-        trainer = ("-m", "verl.trainer.sft_trainer", "--config-name", system, "+profile=cpu", *SFT)
+        config = (
+            "--config-name",
+            "sft_vrag_rl_qwen2_5_vl_7b",
+            "+profile=cpu",
+            f"docagent.system={self.system}",
+        )
+        trainer = ("-m", "verl.trainer.sft_trainer", *config, *SFT)
         family = f"docagent.model_family={self.family.name}"
         logged(log, *trainer, family, *where, *files, f"docagent.run_dir={folder}")
         losses = re.findall(r"train/loss[:=] ?([\d.]+)", log.read_text(errors="replace"))
