@@ -80,8 +80,4 @@ def _image() -> tuple[Any, Any]:
     return Qwen3VLForConditionalGeneration(qwen3_vl(tokenizer)), qwen3_vl_processor(tokenizer)
 
 
-_BUILDERS = {
-    TinyReranker.CROSS_ENCODER: _cross_encoder,
-    TinyReranker.TEXT: _text,
-    TinyReranker.IMAGE: _image,
-}
+_BUILDERS = {TinyReranker.CROSS_ENCODER: _cross_encoder, TinyReranker.TEXT: _text, TinyReranker.IMAGE: _image}

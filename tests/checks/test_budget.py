@@ -32,12 +32,7 @@ from docagent_rl.checks.budget import (
     patches,
     total,
 )
-from docagent_rl.checks.budget_table import (
-    check_memory,
-    impossible,
-    read_run,
-    sizes_of,
-)
+from docagent_rl.checks.budget_table import check_memory, impossible, read_run, sizes_of
 from docagent_rl.checks.check import refuse_for
 from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe, composed
 from docagent_rl.checks.recipe_list import ROOT, recipe_names

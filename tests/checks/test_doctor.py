@@ -10,14 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from docagent_rl.checks.doctor import (
-    Probe,
-    ProcessKind,
-    ask_process,
-    check_process,
-    check_versions,
-    probe,
-)
+from docagent_rl.checks.doctor import Probe, ProcessKind, ask_process, check_process, check_versions, probe
 from docagent_rl.training.plugin import AGENT_LOOP, TRAINER_MODES
 from docagent_rl.training.registrations import Registered
 from tests.processes import ends

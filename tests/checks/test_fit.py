@@ -3,13 +3,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.checks.budget import GIB, total
-from docagent_rl.checks.fit import (
-    CRITIC_OFFLOADED,
-    ON_GPU,
-    Training,
-    candidates,
-    largest_fit,
-)
+from docagent_rl.checks.fit import CRITIC_OFFLOADED, ON_GPU, Training, candidates, largest_fit
 from docagent_rl.checks.recipe_check import AS_WRITTEN, Cluster, budget_of_recipe
 
 ONE = Cluster(1, 1)

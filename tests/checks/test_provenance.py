@@ -7,12 +7,7 @@ import re
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.provenance import (
-    Note,
-    Printed,
-    Source,
-    read_provenance,
-)
+from docagent_rl.checks.provenance import Note, Printed, Source, read_provenance
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.recipe_list import ablation_names, recipe_names, recipe_summary
 from tools.recipe_openings import opening_notes

@@ -11,14 +11,7 @@ from PIL import Image
 from docagent_rl.documents import workers
 from docagent_rl.documents.manifest import TextReading, TextReason, TextSource
 from docagent_rl.documents.ocr import engine_name
-from docagent_rl.documents.page_text import (
-    Layer,
-    assess,
-    is_blank,
-    may_hide_text,
-    read_page,
-    unmapped_share,
-)
+from docagent_rl.documents.page_text import Layer, assess, is_blank, may_hide_text, read_page, unmapped_share
 from docagent_rl.documents.settings import OcrMode
 from tests.documents.scans import TEXT, draw_text, write_layer, write_scan
 

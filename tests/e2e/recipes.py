@@ -43,10 +43,7 @@ SWITCHES = {
         # some tokens, and some rows: the second is about the median of a row's mean ratio
         "algorithm.rollout_correction.rollout_rs_threshold='0.5_1.04,0.5_1.015'",
     ),
-    FILTERING: (
-        "algorithm.filter_groups.enable=true",
-        f"algorithm.filter_groups.metric={TERM}",
-    ),
+    FILTERING: ("algorithm.filter_groups.enable=true", f"algorithm.filter_groups.metric={TERM}"),
 }
 """Switches of verl, by recipe."""
 

@@ -8,14 +8,7 @@ import json
 import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.endpoints.http_client import (
-    HIDDEN,
-    NO_KEY,
-    public_url,
-    read_api_key,
-    redacted,
-    without_key,
-)
+from docagent_rl.endpoints.http_client import HIDDEN, NO_KEY, public_url, read_api_key, redacted, without_key
 from tests.chat_server import RawServer, completion
 from tests.endpoints.conftest import KEY, client, said
 

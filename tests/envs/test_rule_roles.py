@@ -3,13 +3,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.documents.contents import Heading
-from docagent_rl.envs.rule_roles import (
-    INSUFFICIENT,
-    answer_from,
-    content_words,
-    extract_answer,
-    plan_search,
-)
+from docagent_rl.envs.rule_roles import INSUFFICIENT, answer_from, content_words, extract_answer, plan_search
 from docagent_rl.rewards.mmlongbench import FAIL_TO_ANSWER, extracted_answer
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 

@@ -108,10 +108,7 @@ def test_a_configuration_is_opened(bm25, saved, store, changes):
 
 
 def test_impossible_sections_and_hybrids_are_refused(store):
-    for section, named in (
-        ({"kind": "a b"}, "kind"),
-        ({"backend": "http"}, r"service\.url"),
-    ):
+    for section, named in (({"kind": "a b"}, "kind"), ({"backend": "http"}, r"service\.url")):
         with pytest.raises(ValidationError, match=named):
             RetrieverConfig.model_validate(section)
     for section, named in (

@@ -6,11 +6,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.sample import Sample, Split, gold_boxes, magnified_boxes, write_jsonl
-from docagent_rl.samples.validation import (
-    sample_notes,
-    sample_problems,
-    validate_file,
-)
+from docagent_rl.samples.validation import sample_notes, sample_problems, validate_file
 
 
 class Store(dict):

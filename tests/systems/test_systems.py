@@ -79,10 +79,7 @@ MISTAKES = {
         ({"grammar": {"select": False}, "reward": {"weights": {"select": 0.1}}}, "weights.select=0"),
         ({"grammar": {"crop": False}, "reward": {"weights": {"roi": 0.1}}}, "weights.roi=0"),
     ],
-    "vrag_rl": [
-        ({"search": {"pages_per_search": 11}}, "top_k=10"),
-        ({"reward": {"alpha": 0.5}}, r"0\.5"),
-    ],
+    "vrag_rl": [({"search": {"pages_per_search": 11}}, "top_k=10"), ({"reward": {"alpha": 0.5}}, r"0\.5")],
 }
 
 

@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.lab.collect.curation import (
-    Rate,
-    Stratum,
-    choose_learnable,
-    choose_stratified,
-    quotas,
-    rates,
-)
+from docagent_rl.lab.collect.curation import Rate, Stratum, choose_learnable, choose_stratified, quotas, rates
 from docagent_rl.lab.collect.filters import Scoring
 from tests.lab.collect.cases import case
 

@@ -11,12 +11,7 @@ from docagent_rl.endpoints.chat_reply import IN_A_ROW
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.endpoints.meter import BudgetError, Meter
 from docagent_rl.endpoints.remote_model import open_model
-from docagent_rl.lab.generate.config import (
-    GenerateConfig,
-    Kind,
-    KindConfig,
-    View,
-)
+from docagent_rl.lab.generate.config import GenerateConfig, Kind, KindConfig, View
 from docagent_rl.lab.generate.draft import OUTAGES, Stage
 from docagent_rl.lab.generate.generation import Generation
 from docagent_rl.lab.generate.replies import load_prompts

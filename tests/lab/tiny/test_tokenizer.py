@@ -29,10 +29,7 @@ def test_tags_and_words_of_a_system_are_learnt_from_what_it_writes():
 
 
 PAGE = Image.new("RGB", (112, 140), (200, 200, 200))
-TURNS = (
-    "<think>I search.</think><search>north</search>",
-    "<think>It is up.</think><answer>up</answer>",
-)
+TURNS = ("<think>I search.</think><search>north</search>", "<think>It is up.</think><answer>up</answer>")
 CONVERSATION = [
     {"role": "user", "content": "Where is the north?"},
     {"role": "assistant", "content": TURNS[0]},

@@ -76,10 +76,7 @@ def test_a_model_with_names_of_2024_is_the_same(copied, encoder, pictures, kind,
 
 @pytest.mark.parametrize(
     ("kind", "part"),
-    [
-        (TinyRetriever.COLQWEN2, "custom_text_proj"),
-        (TinyRetriever.DENSE_IMAGE, "visual.merger"),
-    ],
+    [(TinyRetriever.COLQWEN2, "custom_text_proj"), (TinyRetriever.DENSE_IMAGE, "visual.merger")],
 )
 def test_weights_that_would_be_drawn_at_random_are_refused(copied, kind, part):
     folder = copied(kind)

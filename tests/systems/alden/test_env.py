@@ -38,10 +38,7 @@ async def test_a_search_shows_numbered_pages_of_the_document(make, sample, play)
 
 @pytest.mark.parametrize(
     ("turn", "kind", "reward", "valid"),
-    [
-        (fetch(6), "no_such_page", -0.5, True),
-        (fetch("four"), "malformed_fetch", -1, False),
-    ],
+    [(fetch(6), "no_such_page", -0.5, True), (fetch("four"), "malformed_fetch", -1, False)],
 )
 @pytest.mark.parametrize("variant", ["paper", "released"])
 async def test_fetches_that_fail(make, sample, play, variant, turn, kind, reward, valid):

@@ -50,12 +50,7 @@ def test_prepared_once(world):
 
 @pytest.mark.parametrize(
     ("texts", "query"),
-    [
-        ({1: "annual report"}, "absent"),
-        ({1: "annual report"}, "\u2026"),
-        ({}, "word"),
-        ({1: " "}, "word"),
-    ],
+    [({1: "annual report"}, "absent"), ({1: "annual report"}, "\u2026"), ({}, "word"), ({1: " "}, "word")],
 )
 def test_nothing_to_find(texts, query):
     assert PageIndex("d", texts).search(query, 10) == []

@@ -12,11 +12,7 @@ from docagent_rl.systems.unidoc_rl.env import gold_regions
 
 @pytest.mark.parametrize(
     ("overrides", "images"),
-    [
-        ({"max_turns": 4}, 9),
-        ({"search": {"candidates": 5}}, 27),
-        ({"grammar": {"select": False}}, 9),
-    ],
+    [({"max_turns": 4}, 9), ({"search": {"candidates": 5}}, 27), ({"grammar": {"select": False}}, 9)],
 )
 def test_max_images(overrides, images):
     assert UniDocConfig.for_variant("paper", **overrides).max_images == images

@@ -53,10 +53,7 @@ def searched(*candidates, selected=None, **drawn):
 GOLD = {"T7", "T9"}
 BOXES = [(0.12, 0.15, 0.52, 0.46), (0.56, 0.48, 0.94, 0.6)]
 WANTED = {"T9": BOXES}
-DRAWN = (
-    (66 / 532, 118 / 753, 274 / 532, 331 / 753),
-    (352 / 532, 400 / 753, 498 / 532, 480 / 753),
-)
+DRAWN = ((66 / 532, 118 / 753, 274 / 532, 331 / 753), (352 / 532, 400 / 753, 498 / 532, 480 / 753))
 ROUNDS = [
     searched("T5", "T7", "T9", selected="T9", boxes=DRAWN),
     searched("T2", "T7", "T1", selected="T7"),

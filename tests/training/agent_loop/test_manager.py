@@ -17,11 +17,7 @@ from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.patches import PATCHES
 from docagent_rl.training.agent_loop.loop import validating
 from docagent_rl.training.agent_loop.manager import DocAgentLoopWorker
-from docagent_rl.training.agent_loop.output import (
-    IMAGES,
-    DocAgentLoopOutput,
-    RowImages,
-)
+from docagent_rl.training.agent_loop.output import IMAGES, DocAgentLoopOutput, RowImages
 from docagent_rl.training.serving.image_cache import NAMES
 
 

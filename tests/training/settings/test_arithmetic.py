@@ -8,12 +8,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.systems import SYSTEMS, get_system
-from docagent_rl.training.settings.arithmetic import (
-    head_problems,
-    read_layout,
-    size_problems,
-    verls_problems,
-)
+from docagent_rl.training.settings.arithmetic import head_problems, read_layout, size_problems, verls_problems
 
 VRAG, ALDEN, MM_DOC = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b"
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"

@@ -10,11 +10,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import line_of
-from docagent_rl.training.agent_loop.output import (
-    OURS,
-    TRAJECTORY_DIGEST,
-    TRAJECTORY_LINE,
-)
+from docagent_rl.training.agent_loop.output import OURS, TRAJECTORY_DIGEST, TRAJECTORY_LINE
 
 TAG = {"global_steps": 7}
 

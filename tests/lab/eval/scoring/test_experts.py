@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 from docagent_rl.endpoints.chat_reply import reply_text
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor
 from docagent_rl.lab.eval.run_facts import agent_of
-from docagent_rl.lab.eval.scoring.experts import (
-    EXPERTS,
-    RULED,
-    messages,
-    parsed,
-    shortened,
-)
+from docagent_rl.lab.eval.scoring.experts import EXPERTS, RULED, messages, parsed, shortened
 
 
 @pytest.mark.parametrize("expert", list(AnswerJudge))
