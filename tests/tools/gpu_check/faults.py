@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -24,6 +25,29 @@ MACHINE = Machine(None, 0.0, vllm=False)
 FAMILY = "qwen2_5_vl"
 
 
+def upstream_of_another_version() -> Any:
+    return _installed_anew(versions="==0")
+
+
+def module_that_moved() -> Any:
+    return _installed_anew(target_module="verl.moved")
+
+
+@contextmanager
+def _installed_anew(**changes: str) -> Iterator[None]:
+    from docagent_rl.patches.byte_patches import PATCH
+    from docagent_rl.training import patching
+
+    with patch.dict(patching._statuses):
+        del patching._statuses[PATCH.name]
+        patching.install([replace(PATCH, **changes)])
+        yield
+
+
+def no_attention_over_packed_rows() -> Any:
+    return patch("verl.models.transformers.qwen2_vl.flash_attn_varlen_func", None)
+
+
 def k3_of_another_sign() -> Any:
     return patch("docagent_rl.losses.estimators._unbounded_k3", lambda d: torch.exp(d) + d - 1)
 
@@ -33,6 +57,13 @@ def backward_of_another_sign() -> Any:
 
     true = _LogProbs.backward
     return patch.object(_LogProbs, "backward", staticmethod(lambda ctx, *g: (-true(ctx, *g)[0], None, None)))
+
+
+def exact_backward_of_another_sign() -> Any:
+    from docagent_rl.losses.exact_kl import _ExactKl
+
+    true = _ExactKl.backward
+    return patch.object(_ExactKl, "backward", staticmethod(lambda *a: _negated(true(*a))))
 
 
 def fused_backward_of_another_sign() -> Any:
@@ -61,15 +92,24 @@ def temperature_of_one() -> Any:
     return patch("tools.gpu_check.rows.TEMPERATURE", 1.0)
 
 
-def rows_of_a_pack_see_each_other() -> Any:
+def _attention(change: Callable[..., tuple]) -> Any:
+    """Attention of what `change` makes of queries, keys, values, both lists of ends, scale and window."""
     from docagent_rl.training import attention
 
     true = attention.plain_varlen_attn
+    return patch.object(attention, "plain_varlen_attn", lambda *given: true(*change(*given)))
 
-    def whole(query: Any, key: Any, value: Any, cu_q: Any, cu_k: Any, *rest: Any) -> Any:
-        return true(query, key, value, cu_q[[0, -1]], cu_k[[0, -1]], *rest)
 
-    return patch.object(attention, "plain_varlen_attn", whole)
+def rows_of_a_pack_see_each_other() -> Any:
+    return _attention(lambda q, k, v, cu_q, cu_k, *rest: (q, k, v, cu_q[[0, -1]], cu_k[[0, -1]], *rest))
+
+
+def later_tokens_are_seen() -> Any:
+    return _attention(lambda *given: given[:-1])
+
+
+def gradient_of_values_is_doubled() -> Any:
+    return _attention(lambda q, k, v, *rest: (q, k, 2 * v - v.detach(), *rest))
 
 
 def transfer_loses_a_tensor() -> Any:
@@ -95,18 +135,42 @@ def optimizer_is_not_restored() -> Any:
     return patch.object(BaseCheckpointManager, "should_load_optimizer", False)
 
 
-FAULTS: dict[str, list[Callable[[], Any]]] = {
-    "formulas": [k3_of_another_sign, backward_of_another_sign, fused_backward_of_another_sign],
-    "models": [
-        byte_patches_stay_bytes,
-        positions_of_text_alone,
-        temperature_of_one,
-        rows_of_a_pack_see_each_other,
-    ],
-    "resume": [optimizer_is_not_restored],
-    "transfer": [transfer_loses_a_tensor],
+def memory_is_full() -> Any:
+    return patch("tools.gpu_check.parts.widths.train_without_step", side_effect=torch.cuda.OutOfMemoryError)
+
+
+FAULTS: dict[str, dict[Callable[[], Any], str]] = {
+    "imports": {
+        upstream_of_another_version: "version mismatch",
+        module_that_moved: "waiting for import",
+        no_attention_over_packed_rows: "no attention over packed rows",
+    },
+    "formulas": {
+        k3_of_another_sign: "k3, ours is 1.2",
+        backward_of_another_sign: "logits, gradient of states is 2",
+        fused_backward_of_another_sign: "fused, gradient of states is 2",
+    },
+    "attention": {
+        rows_of_a_pack_see_each_other: "language, 128: output is 1",
+        later_tokens_are_seen: "language, 128: output is 1",
+        gradient_of_values_is_doubled: "language, 128: dv is",
+    },
+    "divergences": {
+        k3_of_another_sign: "k3, fused: value",
+        fused_backward_of_another_sign: "k3, fused: gradient of states is 2",
+        exact_backward_of_another_sign: "exact, tiles: gradient of states is 2",
+    },
+    "models": {
+        byte_patches_stay_bytes: "padded fp32: log-probs are",
+        positions_of_text_alone: "padded fp32: log-probs are",
+        temperature_of_one: "padded fp32: log-probs are",
+        rows_of_a_pack_see_each_other: "packed bf16: log-probs are",
+    },
+    "resume": {optimizer_is_not_restored: "0 tensors after loading"},
+    "transfer": {transfer_loses_a_tensor: "arrived ['second', 'third'], sent ['first',"},
+    "widths": {memory_is_full: "1 layers do not fit at 120 tokens"},
 }
-"""By check, in the order they run."""
+"""By check, in the order they run; what is wrong, and words of the failure that name it."""
 BEFORE, AFTER = ("imports", "formulas", "attention", "divergences", "transfer"), ("resume", "widths")
 """Checks that run without a fault, before and after them; `models` needs a process without packed rows."""
 

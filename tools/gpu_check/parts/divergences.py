@@ -45,55 +45,65 @@ class States:
         self.hidden.grad = self.head.grad = None
 
 
+@dataclass(frozen=True)
+class Found:
+    """A divergence, what it cost, and its gradients by states and head."""
+
+    cost: Cost
+    value: float
+    gradients: dict[str, Tensor]
+
+    def as_dict(self) -> dict[str, float]:
+        """For JSON; of gradients their lengths."""
+        lengths = {f"gradient of {part}": float(each.float().norm()) for part, each in self.gradients.items()}
+        return self.cost.as_dict() | {"value": self.value} | lengths
+
+
 def run(machine: Machine, folder: Path) -> Result:
     """See the module."""
     sizes = SMALL_SIZES if machine.gpu is None else LARGE_SIZES
     states = _states(*sizes, machine.device)
-    ways: dict[str, Callable[[States], Tensor]] = {
-        "k3, whole logits": _dense_k3,
-        "k3, fused": _fused_k3,
-        "exact, whole logits": _dense_exact,
-        "exact, tiles": lambda s: exact_kl(s.hidden, Head(s.head), s.ref_hidden, Head(s.ref_head)).mean(),
-    }
+    tolerance = CPU_ERROR if machine.gpu is None else GPU_ERROR
     numbers: dict[str, Any] = {"sizes": dict(zip(("positions", "vocabulary", "width"), sizes, strict=True))}
     costs: dict[str, Cost | None] = {}
-    values: dict[str, tuple[float, float, float]] = {}
-    for name, way in ways.items():
-        cost = _try(machine, states, way, values, name)
-        costs[name] = cost
-        numbers[name] = {"memory": "does not fit"} if cost is None else cost.as_dict() | _named(values[name])
-    tolerance = CPU_ERROR if machine.gpu is None else GPU_ERROR
-    for kind, cheap in (("k3", "k3, fused"), ("exact", "exact, tiles")):
-        expect(costs[cheap] is not None, f"{cheap} does not fit into the GPU's memory")
-        if costs[f"{kind}, whole logits"] is not None:
-            _agree(cheap, values[cheap], values[f"{kind}, whole logits"], tolerance)
-    whole, tiles = costs["exact, whole logits"], costs["exact, tiles"]
+    for dense, cheap in (
+        (("k3, whole logits", _dense_k3), ("k3, fused", _fused_k3)),
+        (("exact, whole logits", _dense_exact), ("exact, tiles", _tiled_exact)),
+    ):
+        whole, own = (_try(machine, states, way) for _, way in (dense, cheap))
+        for (name, _), found in ((dense, whole), (cheap, own)):
+            costs[name] = None if found is None else found.cost
+            numbers[name] = {"memory": "does not fit"} if found is None else found.as_dict()
+        expect(own is not None, f"{cheap[0]} does not fit into the GPU's memory")
+        assert own is not None
+        if whole is not None:
+            numbers[f"{cheap[0]}, apart"] = _agree(cheap[0], own, whole, tolerance)
+    whole_cost, tiles = costs["exact, whole logits"], costs["exact, tiles"]
     assert tiles is not None
-    if machine.gpu is not None and whole is not None:
-        share = tiles.peak_mib / whole.peak_mib
+    if machine.gpu is not None and whole_cost is not None:
+        share = tiles.peak_mib / whole_cost.peak_mib
         expect(share < MEMORY_SHARE, f"the exact KL takes {share:.2f} of the memory of whole logits")
-    against = "whole logits do not fit" if whole is None else f"whole {whole}"
+    against = "whole logits do not fit" if whole_cost is None else f"whole {whole_cost}"
     return passed(
         f"exact KL at {sizes[0]} x {sizes[1]}: {tiles} ({against}); k3 fused {costs['k3, fused']}", **numbers
     )
 
 
-def _try(
-    machine: Machine, states: States, way: Callable[[States], Tensor], values: dict, name: str
-) -> Cost | None:
+def _try(machine: Machine, states: States, way: Callable[[States], Tensor]) -> Found | None:
     """Measure what a way costs and gives, forward and backward; None if the GPU's memory is too small."""
+    values: list[Tensor] = []
 
     def once() -> None:
         states.clear()
         value = way(states)
         value.backward()
-        assert states.hidden.grad is not None
-        assert states.head.grad is not None
-        norms = [float(grad.float().norm()) for grad in (states.hidden.grad, states.head.grad)]
-        values[name] = (float(value.detach()), *norms)
+        values.append(value.detach())
 
     try:
-        return measured(once, machine.device)
+        cost = measured(once, machine.device)
+        assert states.hidden.grad is not None
+        assert states.head.grad is not None
+        return Found(cost, float(values[-1]), {"states": states.hidden.grad, "head": states.head.grad})
     except torch.cuda.OutOfMemoryError:
         return None
     finally:
@@ -102,18 +112,15 @@ def _try(
             torch.cuda.empty_cache()
 
 
-def _named(values: tuple[float, float, float]) -> dict[str, float]:
-    return dict(zip(("value", "gradient of states", "gradient of head"), values, strict=True))
-
-
-def _agree(name: str, found: tuple[float, ...], expected: tuple[float, ...], tolerance: float) -> None:
-    for part, ours, theirs in zip(
-        ("value", "gradient of states", "gradient of head"), found, expected, strict=True
-    ):
-        expect(
-            abs(ours - theirs) <= tolerance * abs(theirs),
-            f"{name}: {part} {ours:.5g}, whole logits {theirs:.5g}",
-        )
+def _agree(name: str, found: Found, expected: Found, tolerance: float) -> dict[str, float]:
+    """Return distances as shares of what is expected: lengths alone would hide a wrong sign."""
+    apart = {"value": abs(found.value - expected.value) / abs(expected.value)}
+    for part, theirs in expected.gradients.items():
+        distance = (found.gradients[part] - theirs).float().norm() / theirs.float().norm()
+        apart[f"gradient of {part}"] = float(distance)
+    for part, error in apart.items():
+        expect(error <= tolerance, f"{name}: {part} is {error:.2g} of whole logits' away, not {tolerance:g}")
+    return apart
 
 
 def _states(positions: int, vocabulary: int, width: int, device: str) -> States:
@@ -141,6 +148,10 @@ def _fused_k3(states: States) -> Tensor:
         reference = _fused_log_probs(states.ref_hidden, states.ref_head, states.labels)
     log_probs = _fused_log_probs(states.hidden, states.head, states.labels)
     return sampled_kl(log_probs, reference, KlType.K3).mean()
+
+
+def _tiled_exact(states: States) -> Tensor:
+    return exact_kl(states.hidden, Head(states.head), states.ref_hidden, Head(states.ref_head)).mean()
 
 
 def _dense_log_probs(hidden: Tensor, head: Tensor, labels: Tensor) -> Tensor:

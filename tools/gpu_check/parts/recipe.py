@@ -184,15 +184,24 @@ def _one(kind: Kind, machine: Machine, folder: Path, end: float) -> dict[str, An
         prepare_demo(workspace, synthetic=DOCUMENTS, system=None, ocr=OcrMode.NEVER)
     places = f"docagent.workspace={workspace}", f"docagent.run_dir={run_dir}"
     _train(kind, machine, folder, places, None if math.isinf(end) else max(1.0, end - ENDING_S - time.time()))
+    return judged(kind.title, run_dir, BOUNDS[machine.device])
+
+
+def judged(title: str, run_dir: Path, bound: Bound) -> dict[str, Any]:
+    """Return the metrics of a run's steps, and how far server and trainer were apart.
+
+    Raises:
+        CheckError: numbers that are none, no gradient, or a server that computes what the trainer does not.
+    """
     steps = [json.loads((run_dir / "metrics" / f"{step}.json").read_text()) for step in range(1, STEPS + 1)]
     bad = [name for step in steps for name in NAMES if name in step and not math.isfinite(step[name])]
-    expect(not bad, f"{kind.title}: not numbers: {bad}")
-    expect(any(step.get("actor/grad_norm", 0) > 0 for step in steps), f"{kind.title}: no gradient")
+    expect(not bad, f"{title}: not numbers: {bad}")
+    expect(any(step.get("actor/grad_norm", 0) > 0 for step in steps), f"{title}: no gradient")
     found: dict[str, Any] = {}
     for number, step in enumerate(steps, start=1):
         played = list(read_trajectories(run_dir / "trajectories" / f"{number}.jsonl"))
         found[f"step {number}"] = step | {"apart": apart(played)}
-        check_apart(f"{kind.title}, step {number}", found[f"step {number}"]["apart"], BOUNDS[machine.device])
+        check_apart(f"{title}, step {number}", found[f"step {number}"]["apart"], bound)
     return found | {
         "apart": max((found[f"step {n}"]["apart"] for n in (1, 2)), key=lambda each: each["mean"])
     }

@@ -3,7 +3,8 @@
 Forward and backward pass of one row in verl's FSDP2 engine, with the settings of recipes and no step of the
 optimizer. Memory is the peak less weights; gradients go as soon as they are there, since a run shards both.
 The vision tower's backward pass comes last and does not grow with the layers of the language model: its peak
-is taken apart, and the larger of the two counts. Three fifths of a row are pages of 1,280 visual tokens.
+is taken apart, and the larger of the two counts; on a GPU it may not exceed what the budget of a run says.
+Three fifths of a row are pages of 1,280 visual tokens.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import torch
 from verl.workers.engine_workers import TrainingWorker
 
+from docagent_rl.checks.budget import Model, features, kept_states, kept_vision, logits
 from tools.gpu_check.batches import Row, make_batch
 from tools.gpu_check.check import Machine, Result, expect, passed
 from tools.gpu_check.meter import Cost, Meter
@@ -29,6 +31,8 @@ OF_THIS_MODEL = "_qwen2_5_vl_7b"
 """The ends of the names of the model's recipes."""
 VISUAL = 0.6
 """Share of a row that is pages."""
+PAGE, UNIT = (64, 80), 28
+"""A page in patches, and the side of a visual token in pixels."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ def run(machine: Machine, folder: Path) -> Result:
         scale = Scale(SMALL, (1, 2), 8, (120,), (4, 4))
     else:
         shown = tuple(sorted({min(rows.values()), max(rows.values())}))
-        scale = Scale(SEVEN, (2, 4), SEVEN["layers"], shown, (64, 80))
+        scale = Scale(SEVEN, (2, 4), SEVEN["layers"], shown, PAGE)
     few, many = scale.layers
     costs = {layers: _costs(machine, folder, scale, layers) for layers in scale.layers}
     found: dict[int, Cost] = {}
@@ -57,6 +61,8 @@ def run(machine: Machine, folder: Path) -> Result:
         expect(costs[few][row] is not None, f"{few} layers do not fit at {row} tokens")
         if costs[many][row] is not None:
             found[row] = extrapolated(costs[few][row], costs[many][row], scale.layers, scale.all_layers)
+            if machine.gpu is not None:
+                check_estimate(row, found[row], estimated_mib(seven_billion(), row))
     expect(bool(found), f"{many} layers fit at no row")
     numbers: dict[str, Any] = {
         "layers": scale.all_layers,
@@ -88,6 +94,35 @@ def extrapolated(few: Cost | None, many: Cost | None, layers: tuple[int, int], w
         many.seconds + steps * (many.seconds - few.seconds),
         max(few.later_mib, many.later_mib),
     )
+
+
+def seven_billion() -> Model:
+    """The sizes that the budget counts with."""
+    from docagent_rl.checks.budget_table import sizes_of
+    from docagent_rl.training.settings.models import known_model
+
+    model = known_model("Qwen/Qwen2.5-VL-7B-Instruct")
+    assert model is not None
+    return sizes_of(model)
+
+
+def estimated_mib(model: Model, tokens: int) -> float:
+    """The budget's estimate of a row's pass: states of all layers and of the tower, features, logits."""
+    row = _row(tokens, PAGE)
+    visual = row.images * row.image_tokens
+    states = kept_states(model, row.tokens, checkpointing=True) + logits(model, row.tokens, fused=True)
+    return (states + kept_vision(model, visual, checkpointing=True) + features(visual, UNIT)) / 2**20
+
+
+def check_estimate(tokens: int, cost: Cost, estimate_mib: float) -> None:
+    """Refuse a budget that says less than a row takes.
+
+    Raises:
+        CheckError: it does.
+    """
+    peak = max(cost.peak_mib, cost.later_mib)
+    text = f"{tokens} tokens take {peak / 1024:.1f} GiB; the budget says {estimate_mib / 1024:.1f}"
+    expect(peak <= estimate_mib, text)
 
 
 def recipe_rows() -> dict[str, int]:
