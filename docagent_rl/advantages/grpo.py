@@ -19,12 +19,7 @@ from docagent_rl.advantages.groups import (
 )
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
 from docagent_rl.advantages.registry import register
-from docagent_rl.advantages.trajectories import (
-    RowWeight,
-    compress,
-    trajectory_table,
-    turn_table,
-)
+from docagent_rl.advantages.trajectories import RowWeight, compress, trajectory_table, turn_table
 
 
 def outcome_advantages(

@@ -11,12 +11,7 @@ from pathlib import Path
 
 from docagent_rl.base.io import atomic_write, is_sealed, seal
 from docagent_rl.checkpoints.inspection import State, inspect
-from docagent_rl.checkpoints.manifest import (
-    TRACKER,
-    CheckpointCheck,
-    step_folders,
-    step_of,
-)
+from docagent_rl.checkpoints.manifest import TRACKER, CheckpointCheck, step_folders, step_of
 from docagent_rl.documents.audit import Audit, Damage
 
 CHECKPOINTS = "checkpoints"

@@ -25,12 +25,7 @@ from docagent_rl.commands.options import (
     model_options,
     option,
 )
-from docagent_rl.commands.playing import (
-    check_model,
-    keep_replies,
-    open_player,
-    trajectories_at_a_time,
-)
+from docagent_rl.commands.playing import check_model, keep_replies, open_player, trajectories_at_a_time
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.eval.choices import Agent, Condition
 

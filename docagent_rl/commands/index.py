@@ -29,12 +29,7 @@ from docagent_rl.retrieval.config import (
     SearchEngine,
 )
 from docagent_rl.retrieval.index_files import index_kind
-from docagent_rl.retrieval.indexes import (
-    Encoding,
-    build_bm25,
-    build_vectors,
-    open_index,
-)
+from docagent_rl.retrieval.indexes import Encoding, build_bm25, build_vectors, open_index
 from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.tokens import Stemmer
 

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.parquet import read_parquet
 from docagent_rl.samples.questions import Questions, scan_questions
-from docagent_rl.samples.sample import (
-    OTHER_BOXES,
-    Box,
-    Sample,
-    Split,
-    gold_boxes,
-    magnified_boxes,
-)
+from docagent_rl.samples.sample import OTHER_BOXES, Box, Sample, Split, gold_boxes, magnified_boxes
 
 if TYPE_CHECKING:
     from docagent_rl.documents.store import DocumentStore

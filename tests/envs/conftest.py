@@ -1,9 +1,1 @@
-from tests.corpus import (  # noqa: F401  fixtures
-    judge,
-    make_sample,
-    play,
-    report_store,
-    retriever,
-    services,
-    store,
-)
+from tests.corpus import judge, make_sample, play, report_store, retriever, services, store  # noqa: F401  fixtures

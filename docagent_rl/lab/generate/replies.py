@@ -13,13 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.base.untrusted import defused_values
-from docagent_rl.endpoints.chat_reply import (
-    ChatMessage,
-    CutOffError,
-    ReplyError,
-    Unanswered,
-    reply_text,
-)
+from docagent_rl.endpoints.chat_reply import ChatMessage, CutOffError, ReplyError, Unanswered, reply_text
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.lab.generate.config import Difficulty, Kind, PromptNames

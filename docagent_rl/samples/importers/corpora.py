@@ -6,14 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from docagent_rl.samples.importers.importer import Importer, by_split
-from docagent_rl.samples.importers.native import (
-    Draft,
-    NativeRow,
-    Skip,
-    as_texts,
-    document_id,
-    parse_literal,
-)
+from docagent_rl.samples.importers.native import Draft, NativeRow, Skip, as_texts, document_id, parse_literal
 from docagent_rl.samples.sample import Page, Split, is_digits
 
 _UNANSWERABLE = "Not answerable"

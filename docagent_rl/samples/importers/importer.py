@@ -6,15 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from docagent_rl.samples.importers.native import (
-    Draft,
-    NativeRow,
-    Skip,
-    answers_of,
-    as_texts,
-    name_of,
-    nested,
-)
+from docagent_rl.samples.importers.native import Draft, NativeRow, Skip, answers_of, as_texts, name_of, nested
 from docagent_rl.samples.importers.source import (
     NativeDocument,
     RowReader,

@@ -25,12 +25,7 @@ from docagent_rl.samples.importers.native import (
     is_span,
     without_pdf,
 )
-from docagent_rl.samples.importers.source import (
-    NativeDocument,
-    RowReader,
-    Source,
-    picture_bytes,
-)
+from docagent_rl.samples.importers.source import NativeDocument, RowReader, Source, picture_bytes
 from docagent_rl.samples.sample import Split, is_digits
 
 _CORPUS = "images.parquet"

@@ -19,13 +19,7 @@ from docagent_rl.rollout.images import EncodedImage, any_whole, join_features, j
 from docagent_rl.rollout.patches import GRIDS
 from docagent_rl.training.agent_loop.loop import place, validating
 from docagent_rl.training.agent_loop.output import IMAGES
-from docagent_rl.training.agent_loop.place import (
-    Place,
-    image_bytes,
-    place_of,
-    step_gauges,
-    trajectory_bytes,
-)
+from docagent_rl.training.agent_loop.place import Place, image_bytes, place_of, step_gauges, trajectory_bytes
 from docagent_rl.training.serving.image_cache import PageDirectory, RayImageCache, name_images
 
 FEATURES = "docagent_features"

@@ -21,13 +21,7 @@ from docagent_rl.checkpoints.manifest import (
     step_folder,
     step_of,
 )
-from docagent_rl.training.engine.adapter import (
-    LORA,
-    SETTINGS,
-    add_adapter,
-    has_adapter,
-    problem_of_merge,
-)
+from docagent_rl.training.engine.adapter import LORA, SETTINGS, add_adapter, has_adapter, problem_of_merge
 
 MERGED = "merged"
 """Folder beside the checkpoints of a run."""

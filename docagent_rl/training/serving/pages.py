@@ -14,12 +14,7 @@ from vllm.multimodal.inputs import MultiModalKwargsItem, MultiModalKwargsItems, 
 
 from docagent_rl.rollout.images import WholeImage
 from docagent_rl.rollout.patches import GRIDS, unpack
-from docagent_rl.training.serving.requests import (
-    LoadedImage,
-    NamedImage,
-    SentImage,
-    all_loaded,
-)
+from docagent_rl.training.serving.requests import LoadedImage, NamedImage, SentImage, all_loaded
 
 if TYPE_CHECKING:
     from vllm.inputs.engine import MultiModalInput

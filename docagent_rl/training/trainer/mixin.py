@@ -40,12 +40,7 @@ from docagent_rl.training.trainer.rollout_correction import (
     keep_rollout_mask,
     may_reject,
 )
-from docagent_rl.training.trainer.summary import (
-    PREFIX,
-    mask_reasons,
-    summarise,
-    validation_table,
-)
+from docagent_rl.training.trainer.summary import PREFIX, mask_reasons, summarise, validation_table
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, distinct, read_trajectories
 from docagent_rl.training.workers.critic import VALUE_MASK, critic_kinds, hand_on_sizes, install_critic
 from docagent_rl.training.workers.policy import install_workers, policy_kinds

@@ -9,15 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from docagent_rl.lab.eval.report.papers import BENCHMARK_ROWS, EVERY, PaperRow, rows_for
-from docagent_rl.lab.eval.report.statistics import (
-    ALL,
-    DRAWS,
-    Cell,
-    Interval,
-    Row,
-    intervals,
-    sums_of,
-)
+from docagent_rl.lab.eval.report.statistics import ALL, DRAWS, Cell, Interval, Row, intervals, sums_of
 from docagent_rl.lab.eval.run_facts import expected_trajectories, facts_of
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.protocols import (
