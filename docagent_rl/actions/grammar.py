@@ -192,10 +192,7 @@ class TagGrammar:
     """
 
     def __init__(
-        self,
-        readers: Mapping[str, Reader],
-        hidden: Iterable[str] = ("think",),
-        notes: Iterable[str] = (),
+        self, readers: Mapping[str, Reader], hidden: Iterable[str] = ("think",), notes: Iterable[str] = ()
     ) -> None:
         self._readers = dict(readers)
         self._scanner = TagScanner(self._readers, hidden, notes)

@@ -157,10 +157,7 @@ def convert(
 
 
 @app.command()
-def show(
-    file: _File,
-    rows: int = option(5, "Number of samples."),
-) -> None:
+def show(file: _File, rows: int = option(5, "Number of samples.")) -> None:
     """Print a few samples.
 
     Example: docagent-rl data show data/train.parquet --rows 3

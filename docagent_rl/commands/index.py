@@ -128,8 +128,7 @@ def info_command(index: IndexOption) -> None:
 
 @app.command("check")
 def check_index_command(
-    index: IndexOption,
-    store: Path | None = option(None, "Compare with the pages of this document store."),
+    index: IndexOption, store: Path | None = option(None, "Compare with the pages of this document store.")
 ) -> None:
     """Verify every file of an index, and with --store that it matches the documents there.
 

@@ -55,12 +55,7 @@ def chat_limits(run: DictConfig, parsed: DocAgentConfig, seed: int) -> ChatLimit
 
 
 async def open_player(
-    run: DictConfig,
-    parsed: DocAgentConfig,
-    agent: Agent,
-    model: ModelConfig,
-    *,
-    seed: int,
+    run: DictConfig, parsed: DocAgentConfig, agent: Agent, model: ModelConfig, *, seed: int
 ) -> Player:
     """Open the player; whoever opens it closes it.
 

@@ -59,10 +59,7 @@ class Meter:
     """
 
     def __init__(
-        self,
-        max_cost: float | None = None,
-        max_tokens: int | None = None,
-        max_requests: int | None = None,
+        self, max_cost: float | None = None, max_tokens: int | None = None, max_requests: int | None = None
     ) -> None:
         limits = (max_cost, max_tokens, max_requests)
         self._limits = Amount(*(math.inf if limit is None else limit for limit in limits))

@@ -150,11 +150,7 @@ class Rollout:
             places = sized(observation.images, self.codec.processor)
             closed = stop is StopCause.END_OF_TURN
             ids = await asyncio.to_thread(
-                self.codec.observation_ids,
-                observation,
-                places,
-                closed=closed,
-                shown=len(self._ledger.images),
+                self.codec.observation_ids, observation, places, closed=closed, shown=len(self._ledger.images)
             )
             fits = len(ids) + self.limits.min_turn <= self._ledger.room
             if fits:

@@ -74,10 +74,7 @@ class _LongDocURL(Importer):
     name = "longdocurl"
     dataset = "longdocurl"
     released = by_split("longdocurl", test=2325)
-    files = (
-        "LongDocURL_public_with_subtask_category.jsonl",
-        "LongDocURL_public.jsonl",
-    )
+    files = ("LongDocURL_public_with_subtask_category.jsonl", "LongDocURL_public.jsonl")
     split = Split.TEST
     document, gold, nothing, id = "doc_no", "answer", _UNANSWERABLE, "question_id"
     pages, sources, length = "evidence_pages", "evidence_sources", "total_pages"

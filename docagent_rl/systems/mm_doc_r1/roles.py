@@ -57,11 +57,7 @@ class RolePlayers:
     """
 
     def __init__(
-        self,
-        models: Mapping[str, RoleModel],
-        config: MMDocConfig,
-        store: DocumentStore,
-        count: TokenCounter,
+        self, models: Mapping[str, RoleModel], config: MMDocConfig, store: DocumentStore, count: TokenCounter
     ) -> None:
         self._models = models
         self._config = config

@@ -42,12 +42,7 @@ class DocAgentLoop(AgentLoopBase):
     """
 
     def __init__(
-        self,
-        trainer_config: DictConfigWrap,
-        server_manager: Any,
-        tokenizer: Any,
-        processor: Any,
-        **_: Any,
+        self, trainer_config: DictConfigWrap, server_manager: Any, tokenizer: Any, processor: Any, **_: Any
     ) -> None:
         # not super().__init__(): it builds verl's own tokenisation for every trajectory anew, unused here
         self.config = trainer_config.config

@@ -276,11 +276,7 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, 
             data_sources, sample_uids, reward_extra_infos_dict, trajectories, expected_acc_counts
         )
         values = super()._val_metrics_update(
-            table.sources,
-            table.uids,
-            table.columns,
-            sample_turns,
-            expected_acc_counts=expected_acc_counts,
+            table.sources, table.uids, table.columns, sample_turns, expected_acc_counts=expected_acc_counts
         )
         totals = summarise(present, table.missing)
         values.update({name.replace(PREFIX, f"val-aux/{PREFIX}", 1): v for name, v in totals.items()})

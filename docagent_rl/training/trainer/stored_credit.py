@@ -92,11 +92,7 @@ class Crediting:
         algorithm = self._algorithm
         uids = np.array([key.rsplit("_", 2)[0] for key in rows.keys], dtype=object)
         data = DataProto.from_single_dict(
-            {
-                "response_mask": (rows.turn_index >= 0).long(),
-                "token_level_rewards": rows.rewards,
-                "uid": uids,
-            }
+            {"response_mask": (rows.turn_index >= 0).long(), "token_level_rewards": rows.rewards, "uid": uids}
         )
         try:
             computed = compute_advantage_for_multi_trajectories(
