@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from docagent_rl.base.io import atomic_write, is_sealed, seal
 from docagent_rl.checkpoints.inspection import State, inspect
 from docagent_rl.checkpoints.manifest import TRACKER, CheckpointCheck, step_folders, step_of
 from docagent_rl.documents.audit import Audit, Damage
+from docagent_rl.documents.objects import file_digest
 
 CHECKPOINTS = "checkpoints"
 _RESTORE = "take the file from a copy, or leave the step out of what you report"
@@ -78,8 +78,7 @@ def _problem(archive: Path) -> str | None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"its seal {archive.stem}.json is damaged ({error})"
     try:
-        with archive.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = file_digest(archive)
     except OSError as error:
         return f"cannot be read ({error.strerror or error})"
     return None if digest == sha256 else "its checksum is that of other bytes: it was cut or edited"

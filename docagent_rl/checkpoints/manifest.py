@@ -5,7 +5,6 @@ The manifest lists the files of a checkpoint, and is written when all of them ar
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import re
@@ -19,6 +18,7 @@ from pydantic import Field, ValidationError
 
 from docagent_rl.base.io import atomic_write, is_sealed, seal
 from docagent_rl.base.section import Section
+from docagent_rl.documents.objects import file_digest
 
 logger = logging.getLogger(__name__)
 
@@ -127,12 +127,7 @@ def checksums(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
     # the largest first, so that no thread is left with one at the end
     names = sorted(sizes, key=sizes.__getitem__, reverse=True)
     with ThreadPoolExecutor(_THREADS) as pool:
-        return dict(zip(names, pool.map(_sha256, (folder / name for name in names)), strict=True))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return dict(zip(names, pool.map(file_digest, (folder / name for name in names)), strict=True))
 
 
 def step_of(folder: Path) -> int | None:

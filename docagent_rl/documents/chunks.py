@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 from PIL import Image
-from pypdfium2 import PdfPage
 
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import ChunkEntry, PageEntry, dump_record
@@ -190,7 +189,9 @@ def _pdf_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
             beat(name)
             with pdf.page(number) as page:
                 jpeg, size = _drawn(pdf, number, renderer.render(pdf, number), task.plan.render)
-                yield name, jpeg, size, _layer(page)
+                with closing(page.get_textpage()) as text:
+                    layer = Layer(layer_text(text), unmapped_share(text), partial(may_hide_text, page))
+                yield name, jpeg, size, layer
 
 
 def _image_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
@@ -216,11 +217,6 @@ def _drawn(pdf: OpenPdf, number: int, image: Image.Image, settings: RenderSettin
             raise DocumentError(f"page {number} comes out white: {reason}")
     _check_shape(f"page {number}", image.size)
     return encode_jpeg(image, settings.jpeg_quality, half_colour=has_little_colour(image)), image.size
-
-
-def _layer(page: PdfPage) -> Layer:
-    with closing(page.get_textpage()) as textpage:
-        return Layer(layer_text(textpage), unmapped_share(textpage), lambda: may_hide_text(page))
 
 
 def _check_shape(name: str, size: Size) -> None:

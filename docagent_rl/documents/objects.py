@@ -23,6 +23,12 @@ _LEVEL = 6
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file; raises an `OSError` where it cannot be read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 class Kind(Enum):
     """The kinds of objects, by the end of their files' names."""
 

@@ -113,7 +113,8 @@ def assess(text: str, unmapped: float, hidden: Callable[[], bool]) -> TextReason
     letters = "".join(text.split())
     if not letters:
         return TextReason.GARBLED if unmapped >= _GARBLED_SHARE else TextReason.EMPTY
-    foreign = sum(map(_is_foreign, letters)) + sum(map(len, _CID.findall(text)))
+    foreign = sum(each == "\ufffd" or unicodedata.category(each) in _FOREIGN for each in letters)
+    foreign += sum(map(len, _CID.findall(text)))
     if max(foreign / len(letters), unmapped) >= _GARBLED_SHARE:
         return TextReason.GARBLED
     return TextReason.SPARSE if len(letters) < _FULL_PAGE and hidden() else TextReason.SOUND
@@ -147,7 +148,3 @@ def may_hide_text(page: pypdfium2.PdfPage) -> bool:
         if covered >= _PICTURE_SHARE * width * height or paths >= _MANY_PATHS:
             return True
     return False
-
-
-def _is_foreign(character: str) -> bool:
-    return character == "\ufffd" or unicodedata.category(character) in _FOREIGN

@@ -56,7 +56,7 @@ class ObservationRule:
         `KlPlace.STATE` the mask moves one token on; states that predict nothing, or a sampled token, which
         is in verl's term, drop out.
         """
-        mask = _observed(rows)
+        mask = rows.real & ~rows.sampled & rows.sampled.any(dim=1, keepdim=True)
         if self.scope is KlScope.IMAGE:
             mask &= rows.responses == self.image_token_id
         return _moved(mask, rows) if self.at is KlPlace.STATE else mask
@@ -66,10 +66,6 @@ class ObservationRule:
         if self.image_token_id is None:
             return torch.zeros_like(rows.sampled)
         return replace(self, scope=KlScope.IMAGE).observations(rows)
-
-
-def _observed(rows: Rows) -> Tensor:
-    return rows.real & ~rows.sampled & rows.sampled.any(dim=1, keepdim=True)
 
 
 def _moved(mask: Tensor, rows: Rows) -> Tensor:

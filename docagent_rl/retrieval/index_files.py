@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write, is_sealed, scratch_folder, seal, writable
-from docagent_rl.documents.objects import SHA256_PATTERN, force
+from docagent_rl.documents.objects import SHA256_PATTERN, file_digest, force
 from docagent_rl.retrieval.config import SearchEngine
 
 HEADER = "docagent_index.json"
@@ -219,13 +219,3 @@ def _field(root: Path, name: str) -> str:
         found = json.loads((root / HEADER).read_bytes()).get(name)
         return found if isinstance(found, str) else ""
     return ""
-
-
-def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

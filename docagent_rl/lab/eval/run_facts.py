@@ -17,7 +17,8 @@ def facts_of(manifest: Mapping[str, Any]) -> dict[str, str]:
 
     `overrides` are settings that its command put over the recipe's.
     """
-    section, player = _section(manifest), mapping(manifest.get("player"))
+    section = mapping(mapping(manifest.get("config")).get("docagent"))
+    player = mapping(manifest.get("player"))
     environment = mapping(player.get("environment"))
     env, retrievers = mapping(environment.get("env")), mapping(environment.get("retrievers"))
     display = mapping(env.get("display")).items()
@@ -58,10 +59,6 @@ def expected_trajectories(manifest: Mapping[str, Any]) -> int | None:
     """Return the trajectories of a whole run; `None` where its description does not say."""
     count, times = mapping(manifest.get("questions")).get("count"), manifest.get("trajectories")
     return count * times if type(count) is int and type(times) is int else None
-
-
-def _section(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    return mapping(mapping(manifest.get("config")).get("docagent"))
 
 
 def _retriever(section: Any) -> str | None:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.documents.objects import file_digest
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family, ModelSpec
-from docagent_rl.retrieval.index_files import file_digest
 
 WHEEL = "wheel:"
 """Prefix of a model that lies inside an installed package with a function `get_model_path`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.documents.objects import file_digest
 from docagent_rl.samples.importers.finishing import finished
 from docagent_rl.samples.importers.holdings import Holdings, ImportSettings, gather
 from docagent_rl.samples.importers.importer import Importer
@@ -108,7 +108,7 @@ class _Import:
             report.written.update(name or _part(sample.dataset, sample.split) for sample in part)
         root = self.source.root
         report.files = {
-            each.relative_to(root).as_posix(): _digest(each) for each in sorted(set(self.source.read))
+            each.relative_to(root).as_posix(): file_digest(each) for each in sorted(set(self.source.read))
         }
         if not samples:
             most = sorted(report.skipped.items(), key=lambda each: -len(each[1]))[:5]
@@ -216,8 +216,3 @@ def _listed(counted: Places) -> list[dict[str, Any]]:
 
 def _part(dataset: str, split: str) -> str:
     return f"{dataset}/{split}"
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

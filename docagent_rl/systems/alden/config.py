@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from docagent_rl.base.section import Section, VariantSection
-from docagent_rl.documents.display import DisplayRule
+from docagent_rl.documents.display import DisplayRule, ShowsImages
 from docagent_rl.rewards.formula import Formula
 from docagent_rl.systems.alden.actions import FetchSyntax, Modality
 from docagent_rl.systems.alden.rewards import (
@@ -129,7 +129,7 @@ class QueryRepetitionConfig(Section):
     """Words of the longest n-grams compared. The paper gives no number."""
 
 
-class AldenConfig(VariantSection):
+class AldenConfig(ShowsImages, VariantSection):
     """Configuration of `AldenEnv`. Keys that are left out or `null` take the value of the variant."""
 
     variants = VARIANT_DEFAULTS
@@ -207,11 +207,6 @@ class AldenConfig(VariantSection):
     def max_images(self) -> int:
         """Images of a trajectory at most: the last turn leads to none."""
         return min(self.image_budget.images, (self.max_turns - 1) * self.search.pages_per_search)
-
-    @property
-    def max_image_tokens(self) -> int:
-        """Visual tokens of a trajectory at most."""
-        return self.max_images * self.display.max_tokens()
 
     def answer_rule(self) -> AnswerRule:
         """Return how answers are scored."""

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from docagent_rl.base.section import Section, VariantSection
+from docagent_rl.documents.display import ShowsImages
 from docagent_rl.rewards.answer_kinds import IdentifierRule
 from docagent_rl.rewards.answer_rule import ABSTENTIONS, AnswerRule
 from docagent_rl.systems.doc_v_star.overview import OverviewPlan, OverviewStyle, PageBox
@@ -133,7 +134,7 @@ class AnswerConfig(Section):
         return AnswerRule(self.threshold, self.identifier_rule, self.abstentions)
 
 
-class DocVStarConfig(VariantSection):
+class DocVStarConfig(ShowsImages, VariantSection):
     """Configuration of `DocVStarEnv`. Keys that are left out or `null` take the value of the variant."""
 
     variants = VARIANT_DEFAULTS
@@ -191,11 +192,6 @@ class DocVStarConfig(VariantSection):
         """Images after the prompt of a trajectory at most: the last turn leads to none."""
         retrieved = (self.retrieval.pages or self.retrieval.max_pages) * self.retrieval.enabled
         return (self.max_turns - 1) * max(retrieved, self.fetch.max_pages * self.fetch.enabled)
-
-    @property
-    def max_image_tokens(self) -> int:
-        """Visual tokens after the prompt of a trajectory at most."""
-        return self.max_images * self.display.max_tokens()
 
     def overview_tokens(self, num_pages: int) -> int:
         """Return the visual tokens in the prompt of a document, as far as the prompt holds them."""

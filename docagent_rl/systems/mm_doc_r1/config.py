@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from docagent_rl.base.section import Section, VariantSection
-from docagent_rl.documents.display import DisplayRule
+from docagent_rl.documents.display import DisplayRule, ShowsImages
 from docagent_rl.systems.mm_doc_r1.rewards import MMDocReward
 
 MIN_CHARS = 8
@@ -132,14 +132,13 @@ class RolePrompts(Section):
     extractor: str = "mm_doc_r1_extractor"
 
 
-class MMDocConfig(VariantSection):
+class MMDocConfig(ShowsImages, VariantSection):
     """Configuration of `MMDocEnv`. Keys that are left out or `null` take the value of the variant."""
 
     variants = VARIANT_DEFAULTS
     prompt: ClassVar = "mm_doc_r1_seeker"
     max_images: ClassVar = 0
     """The seeker reads text."""
-    max_image_tokens: ClassVar = 0
     variant: Variant = "paper"
     max_steps: int = Field(ge=1)
     """Responses of the seeker, the finishing one included; the action of the last is executed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,34 +47,28 @@ class PageIndex:
     def __init__(self, doc_id: str, texts: Mapping[int, str], settings: BM25Settings | None = None) -> None:
         bm25s = load_bm25s()
         settings = settings or BM25Settings(stemmer=Stemmer.NONE)
-        self._tokenize = Tokenizer(settings.stemmer)
+        self.tokenize = Tokenizer(settings.stemmer)
+        """Returns the tokens that a page or a query with a text has."""
         self._refs = [PageRef(doc_id, number) for number in sorted(texts)]
         vocabulary: dict[str, int] = {}
-        rows = [_encode(self._tokenize(texts[ref.page]), vocabulary) for ref in self._refs]
+        pages = (self.tokenize(texts[ref.page]) for ref in self._refs)
+        rows = [[vocabulary.setdefault(token, len(vocabulary)) for token in page] for page in pages]
         self._index: bm25s.BM25 | None = None
         # bm25s has no index without words: a scanned document without text layer
         if vocabulary:
             self._index = bm25s.BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
             self._index.index((rows, vocabulary), show_progress=False)
 
-    def tokenize(self, text: str) -> list[str]:
-        """Return the tokens that a page or a query with this text has."""
-        return self._tokenize(text)
-
     def search(self, query: str, top_k: int) -> list[Hit]:
         """Return the best pages first, equal scores in page order; pages that share no word are no hits."""
         check_queries([query], top_k)
         if self._index is None:
             return []
-        ids = self._index.get_tokens_ids(self._tokenize(query))
+        ids = self._index.get_tokens_ids(self.tokenize(query))
         if not ids:
             return []
         scores = self._index.get_scores_from_ids(ids)
         return [Hit(self._refs[row], float(scores[row])) for row in top_rows(scores, top_k)]
-
-
-def _encode(tokens: Iterable[str], vocabulary: dict[str, int]) -> list[int]:
-    return [vocabulary.setdefault(token, len(vocabulary)) for token in tokens]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from docagent_rl.actions.coordinates import Frame, Rounding
 from docagent_rl.base.section import Section, VariantSection, filled
-from docagent_rl.documents.display import DisplayRule
+from docagent_rl.documents.display import DisplayRule, ShowsImages
 from docagent_rl.envs.views import CoordsConfig, SearchScope
 from docagent_rl.envs.views import CropConfig as BoxConfig
 from docagent_rl.systems.unidoc_rl.rewards import FormatMode, RoiRule, SelectRule, UniDocReward
@@ -103,7 +103,7 @@ class FormatConfig(Section):
     mode: FormatMode
 
 
-class UniDocConfig(VariantSection):
+class UniDocConfig(ShowsImages, VariantSection):
     """Configuration of `UniDocEnv`. Keys that are left out or `null` take the value of the variant."""
 
     variants = VARIANT_DEFAULTS
@@ -156,8 +156,3 @@ class UniDocConfig(VariantSection):
         """Images of a trajectory at most: the last turn leads to none, nor does one above `image_limit`."""
         most = self.search.candidates
         return min((self.assistant_turns - 1) * most, self.image_limit + most)
-
-    @property
-    def max_image_tokens(self) -> int:
-        """Visual tokens of a trajectory at most."""
-        return self.max_images * self.display.max_tokens()

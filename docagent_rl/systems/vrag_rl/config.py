@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from docagent_rl.actions.coordinates import Frame, Rounding
 from docagent_rl.base.section import Section, VariantSection
-from docagent_rl.documents.display import DisplayRule
+from docagent_rl.documents.display import DisplayRule, ShowsImages
 from docagent_rl.envs.views import CoordsConfig, CropConfig, SearchScope
 from docagent_rl.systems.vrag_rl.rewards import VragReward
 
@@ -66,7 +66,7 @@ class FinalTurnConfig(Section):
     """Ask for the answer in the observation before the last turn."""
 
 
-class VragConfig(VariantSection):
+class VragConfig(ShowsImages, VariantSection):
     """Configuration of `VragEnv`. Keys that are left out or `null` take the value of the variant."""
 
     variants = VARIANT_DEFAULTS
@@ -100,8 +100,3 @@ class VragConfig(VariantSection):
     def max_images(self) -> int:
         """Images of a trajectory at most: the last turn leads to none."""
         return (self.assistant_turns - 1) * self.search.pages_per_search
-
-    @property
-    def max_image_tokens(self) -> int:
-        """Visual tokens of a trajectory at most."""
-        return self.max_images * self.display.max_tokens()

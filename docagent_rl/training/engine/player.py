@@ -140,7 +140,9 @@ class EnginePlayer:
         resources: TrajectoryResources,
         model: Mapping[str, str],
     ) -> None:
-        self._settings, self._engine, self._resources = settings, engine, resources
+        self._settings, self._engine = settings, engine
+        self.resources = resources
+        """Resources that its trajectories share."""
         self._model = dict(model)
         codec = resources.codec
         self._stops = [codec.end_of_turn_id, *sorted(codec.control_ids)]
@@ -182,7 +184,7 @@ class EnginePlayer:
         Raises:
             UserError: what it names cannot be used.
         """
-        mine, parsed = self._resources, DocAgentConfig.parse(plain(run.docagent))
+        mine, parsed = self.resources, DocAgentConfig.parse(plain(run.docagent))
         template = template_kwargs(run)
         resources = TrajectoryResources(parsed, mine.tokenizer, mine.processor, template, running=False)
         return EnginePlayer(self._settings, self._engine, resources, self._model)
@@ -195,18 +197,13 @@ class EnginePlayer:
             "model": self._model["path"],
             "weights": self._model.get("sha256"),
             **self._settings.described,
-            "template": dict(self._resources.template),
-            "environment": environment_identity(self._resources, validate=True),
+            "template": dict(self.resources.template),
+            "environment": environment_identity(self.resources, validate=True),
         }
-
-    @property
-    def resources(self) -> TrajectoryResources:
-        """Resources that its trajectories share."""
-        return self._resources
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
         """See `Player.play`. A trajectory in which nothing was sampled is masked (`MaskReason.EMPTY`)."""
-        resources = self._resources
+        resources = self.resources
         trajectory = new_trajectory(sample, number, resources.system.name)
         seeds = (draw_seed(self._settings.seed, trajectory.uid, number, n) for n in itertools.count())
 

@@ -16,6 +16,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.objects import file_digest
 from docagent_rl.documents.sources import SourceDocument, SourceKind
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.views import SearchScope
@@ -60,8 +61,7 @@ def prepare(documents: Sequence[Path], root: Path, settings: RenderSettings | No
     for document in documents:
         if not document.is_file():
             raise UserError(f"{document}: no such file; name a PDF")
-        with document.open("rb") as file:
-            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+        digests.append(file_digest(document))
     if len(set(digests)) < len(digests):
         raise UserError("the same document is named twice")
     key = json.dumps([_VERSION, digests, [each.name for each in documents], repr(settings)])

@@ -13,7 +13,7 @@ from docagent_rl.actions.base import Answer, Fetch, Search
 from docagent_rl.base.section import Section
 from docagent_rl.base.untrusted import without_tokens
 from docagent_rl.documents import PageRef
-from docagent_rl.documents.display import DisplayRule
+from docagent_rl.documents.display import DisplayRule, ShowsImages
 from docagent_rl.envs.base import EndReason, EnvState, ImagePart, Part, RewardTerms, TextPart, measured
 from docagent_rl.envs.checks import checked_gold, references
 from docagent_rl.envs.token_budget import cut_to_tokens
@@ -34,7 +34,7 @@ class PageForm(StrEnum):
     TEXT = "text"
 
 
-class PageConfig(Section):
+class PageConfig(ShowsImages, Section):
     """Configuration of how pages are shown and found."""
 
     form: PageForm = PageForm.TEXT
@@ -49,11 +49,6 @@ class PageConfig(Section):
     def max_images(self) -> int:
         """Images of a trajectory at most."""
         return 0
-
-    @property
-    def max_image_tokens(self) -> int:
-        """Visual tokens of a trajectory at most."""
-        return self.max_images * self.display.max_tokens()
 
 
 @dataclass(frozen=True, slots=True)
