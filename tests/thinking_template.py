@@ -1,7 +1,5 @@
 """A chat template that drops earlier thoughts, as Qwen3's does."""
 
-from __future__ import annotations
-
 THINKING_TEMPLATE = """\
 {#- A thought belongs to the last turn alone: history is shown without it. -#}
 {%- set last = namespace(question=-1) -%}

@@ -1,7 +1,5 @@
 """A browser that looks at runs of all systems; fixtures for tests of the viewer's page."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

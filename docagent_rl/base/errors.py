@@ -1,7 +1,5 @@
 """The two ways a run can fail that are not bugs."""
 
-from __future__ import annotations
-
 
 class UserError(Exception):
     """Bad input or configuration.

@@ -1,7 +1,5 @@
 """The trajectories that the benchmark plays are as large as their recipes allow, and both ways carry them."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

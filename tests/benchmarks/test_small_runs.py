@@ -1,7 +1,5 @@
 """Benchmarks that take seconds: they run, and measure what they say."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A workspace in which runs of every system could start."""
 
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.checks.preflight import check

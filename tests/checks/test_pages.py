@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 from docagent_rl.systems.vrag_rl.config import VARIANT_DEFAULTS

@@ -1,7 +1,5 @@
 """Collections over a real store, by scripts and by a model behind a real server that computes its words."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """Choosing questions from trajectories that were really played."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

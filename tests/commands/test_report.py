@@ -1,7 +1,5 @@
 """The command as it is called."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """The viewer from the command line: a file, refusals, a server that ends well."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

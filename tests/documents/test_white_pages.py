@@ -1,7 +1,5 @@
 """White pages of sound documents are pages; those of damaged ones are reported."""
 
-from __future__ import annotations
-
 import io
 import random
 import zlib

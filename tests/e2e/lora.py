@@ -1,7 +1,5 @@
 """LoRA: in `chain`, whose server gets the adapter, and in `nodes`, whose servers get merged weights."""
 
-from __future__ import annotations
-
 STEPS = 2
 LORA = ("+lora=language", "actor_rollout_ref.actor.optim.lr=1e-2")
 """At a rate so high that the policy of a step is nowhere near that of the step before."""

@@ -1,7 +1,5 @@
 """A user's scans are read and searched, and their own system, estimator and retriever train on them."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

@@ -1,7 +1,5 @@
 """A killed vLLM engine ends the run, with one error and nothing left behind; other deaths: `tests/watch`."""
 
-from __future__ import annotations
-
 
 def test_a_killed_engine_ends_the_run(runs):
     death = runs.result("asynchronous").death

@@ -1,7 +1,5 @@
 """One GRPO run: killed at a checkpoint and before a validation, resumed, and looked at from all sides."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

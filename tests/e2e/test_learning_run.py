@@ -1,7 +1,5 @@
 """A short form of the learning demonstration: the direction only, of the weights rather than of rewards."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from statistics import covariance

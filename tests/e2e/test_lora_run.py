@@ -1,7 +1,5 @@
 """LoRA in the real trainer: server and trainer agree after each step; its checkpoint is played in `chain`."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from safetensors.torch import load_file

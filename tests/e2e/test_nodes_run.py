@@ -1,7 +1,5 @@
 """Two Ray nodes, and a third one that does not see the store."""
 
-from __future__ import annotations
-
 import pytest
 from omegaconf import OmegaConf
 

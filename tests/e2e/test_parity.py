@@ -1,7 +1,5 @@
 """verl's own estimators give the same advantages under our trainer modes as under verl's, to the bit."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 

@@ -2,8 +2,6 @@
 
 With a critic: the run over two nodes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

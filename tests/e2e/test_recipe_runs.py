@@ -1,7 +1,5 @@
 """A recipe of each system and estimator trains on CPU, and each of its reward terms says something."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

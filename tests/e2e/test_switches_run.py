@@ -1,7 +1,5 @@
 """What verl rejects is not trained, and nothing else changes; groups are compared by trajectory."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from statistics import fmean
 

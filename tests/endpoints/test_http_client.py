@@ -1,7 +1,5 @@
 """No service can hold a client for ever, send it elsewhere, or make it print a key."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

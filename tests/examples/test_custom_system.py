@@ -1,7 +1,5 @@
 """A system of one's own comes out whole: its funnel, its outcome, and what `collect` keeps of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """verl's process groups and FSDP2's offload on a machine without an accelerator."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.distributed as dist

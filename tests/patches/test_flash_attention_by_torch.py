@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 import torch
 import transformers.modeling_flash_attention_utils as upstream

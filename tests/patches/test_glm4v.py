@@ -1,7 +1,5 @@
 """verl's forward of GLM-4V under transformers 5, against transformers' own."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import transformers.models.glm4v.modeling_glm4v as glm4v

@@ -1,7 +1,5 @@
 """What other libraries' imports do to a process, each tried in processes of their own."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

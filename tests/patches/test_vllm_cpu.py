@@ -1,7 +1,5 @@
 """vLLM's wheel for the processor: its name, weights that are sent again, and seeds of prompts in pieces."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import math
 import shutil

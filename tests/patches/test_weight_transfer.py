@@ -1,7 +1,5 @@
 """Weights on their way to the rollout server: an address of their own, and an end of waiting."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import threading

@@ -1,7 +1,5 @@
 """Doc-V* by hand (appendix C, reward)."""
 
-from __future__ import annotations
-
 import unicodedata
 
 from docagent_rl.envs.base import EndReason

@@ -1,7 +1,5 @@
 """All systems by an oracle and by an adversary, and what their formulas make of either."""
 
-from __future__ import annotations
-
 import functools
 import math
 import random

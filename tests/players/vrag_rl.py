@@ -1,7 +1,5 @@
 """VRAG-RL by hand (Eq. 11 and 12)."""
 
-from __future__ import annotations
-
 from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.systems.vrag_rl.env import VragEnv
 from tests.players.attacks import Voice

@@ -1,7 +1,5 @@
 """Saved indexes: whole, or refused; kills and full disks are in tests/faults."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """Queries and pairs at real vLLM servers, on the CPU."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """Trajectories of VRAG-RL on a small world, with a rollout server that says given lines."""
 
-from __future__ import annotations
-
 from docagent_rl.envs.images import render
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.rewards.judge import JudgeConfig, make_judge

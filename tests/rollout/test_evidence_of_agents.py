@@ -1,7 +1,5 @@
 """Agents that fail in a known way, in real environments: the funnel says of each how it fails."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Images of processors that make no patches of bytes: InternVL's and Gemma's, at the released sizes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from PIL import Image

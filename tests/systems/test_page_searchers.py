@@ -1,7 +1,5 @@
 """What VRAG-RL and UniDoc-RL have in common: they search a corpus of pages, magnify, answer."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What the prompts of all systems but MM-Doc-R1 tell, and that nothing in them reads as an action."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 

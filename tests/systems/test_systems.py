@@ -1,7 +1,5 @@
 """What all systems have in common: how they are named, loaded and configured."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Sizes against budgets, and names against words."""
 
-from __future__ import annotations
-
 from tools.house import circles, clauses, foreign_words, imports, outgrown, package_lines, reached_modules
 
 

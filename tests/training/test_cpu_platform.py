@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 import verl.workers.engine.fsdp.transformer_impl  # noqa: F401
 from verl.plugin.platform import PlatformRegistry

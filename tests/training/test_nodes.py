@@ -1,7 +1,5 @@
 """What nodes see of a run's files and services."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import time
 
 PATIENCE_S = 120

@@ -1,7 +1,5 @@
 """Processes of a run: those it has started, and those that earlier starts have left."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

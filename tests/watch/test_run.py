@@ -1,7 +1,5 @@
 """The end of a run in which something died."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """ALDEN, as the registry of systems knows it."""
 
-from __future__ import annotations
-
 from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import PaperJudge, System
 from docagent_rl.systems.alden.config import AldenConfig

@@ -1,7 +1,5 @@
 """Doc-V*, as the registry of systems knows it."""
 
-from __future__ import annotations
-
 from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import System
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig

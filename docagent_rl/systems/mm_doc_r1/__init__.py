@@ -1,7 +1,5 @@
 """MM-Doc-R1, as the registry of systems knows it."""
 
-from __future__ import annotations
-
 from docagent_rl.envs.base import Marks
 from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.system import System

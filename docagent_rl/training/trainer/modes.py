@@ -1,7 +1,5 @@
 """Trainer modes: verl's own three, with trajectories and turns (`trainer.v1.trainer_mode`)."""
 
-from __future__ import annotations
-
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync

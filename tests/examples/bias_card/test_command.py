@@ -1,7 +1,5 @@
 """The command, and the page and drawing that are shipped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from xml.etree import ElementTree
 

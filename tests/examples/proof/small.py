@@ -1,7 +1,5 @@
 """Tasks of a few documents, and made-up results."""
 
-from __future__ import annotations
-
 import importlib
 
 from proof.results import UnitResult

@@ -1,7 +1,5 @@
 """How the study runs its commands: shown, once, and no longer than they may."""
 
-from __future__ import annotations
-
 import json
 
 from typer.testing import CliRunner

@@ -1,7 +1,5 @@
 """The commands of the study: they name what is there, in an order that works, and pass the checks."""
 
-from __future__ import annotations
-
 import pytest
 import typer
 

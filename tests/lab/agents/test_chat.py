@@ -1,7 +1,5 @@
 """A chat model in real environments, over real HTTP."""
 
-from __future__ import annotations
-
 import base64
 import io
 from itertools import accumulate

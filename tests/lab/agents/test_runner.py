@@ -1,7 +1,5 @@
 """Runs that end, fail, are stopped and go on."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 

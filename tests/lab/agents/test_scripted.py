@@ -1,7 +1,5 @@
 """The oracle, its detours and chance in the real environments of all systems."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from statistics import fmean

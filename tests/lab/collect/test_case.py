@@ -1,7 +1,5 @@
 """What filters see of trajectories of all systems, where trajectories and filters are read from."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Teachers and their helpers in real environments, over real HTTP."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 

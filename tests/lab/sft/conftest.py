@@ -1,7 +1,5 @@
 """The small task and a trajectory of its oracle, played once."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.checks.conftest import workspace as workspace

@@ -1,7 +1,5 @@
 """Trajectories in the formats of other trainers, read back by TRL and LLaMA-Factory themselves."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

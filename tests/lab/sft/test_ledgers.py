@@ -1,7 +1,5 @@
 """Turns of a script; trajectories built again from their record, in ids and in texts."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -2,8 +2,6 @@
 
 # ruff: noqa: F811  fixtures are imported by their names
 
-from __future__ import annotations
-
 import re
 from contextlib import contextmanager
 from xml.etree import ElementTree

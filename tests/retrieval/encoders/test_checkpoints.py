@@ -1,7 +1,5 @@
 """Weights are the checkpoint's, all of them, and positions those that the model was trained with."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """What a page's or a query's vectors are does not depend on what they are encoded with."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from PIL import Image

@@ -1,7 +1,5 @@
 """Models of Qwen3's families against the libraries that they come from."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

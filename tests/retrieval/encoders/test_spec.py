@@ -1,7 +1,5 @@
 """Specifications of encoders: those of the table, those of files and folders, and wrong ones."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Collections built, brought up to date, interrupted, damaged and replaced."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

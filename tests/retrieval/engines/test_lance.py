@@ -1,7 +1,5 @@
 """What LanceDB alone does."""
 
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.retrieval.config import SearchEngine

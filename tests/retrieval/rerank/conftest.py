@@ -1,7 +1,5 @@
 """Tiny rerankers, made once."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -1,7 +1,5 @@
 """Candidates of BM25, ranked anew."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

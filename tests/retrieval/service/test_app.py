@@ -1,7 +1,5 @@
 """The server's application over an ASGI transport."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

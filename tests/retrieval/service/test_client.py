@@ -1,7 +1,5 @@
 """The client against the real server, and against servers that answer anything."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

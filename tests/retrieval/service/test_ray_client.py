@@ -1,7 +1,5 @@
 """Actors of a real Ray."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

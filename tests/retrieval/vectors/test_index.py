@@ -1,7 +1,5 @@
 """Indexes of vectors: built, also by interrupted, competing and distributed builds, read and audited."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Answers in files and in engines, against a full sort of exact scores."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Downloads that are damaged or malicious: one clear error, or a counted row."""
 
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.base.errors import UserError

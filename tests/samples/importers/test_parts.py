@@ -1,7 +1,5 @@
 """Literals and boxes by themselves."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

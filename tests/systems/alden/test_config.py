@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from docagent_rl.systems.alden.config import AldenConfig
 from docagent_rl.systems.alden.rewards import TERMS
 

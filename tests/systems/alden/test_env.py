@@ -1,7 +1,5 @@
 """What the turns of ALDEN are paid in play."""
 
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.base.errors import UserError

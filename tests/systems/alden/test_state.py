@@ -1,7 +1,5 @@
 """Boxes in answers, and cuts of page texts."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What trajectories of Doc-V* show, remember and earn; `test_env_edges.py` has limits and odd questions."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

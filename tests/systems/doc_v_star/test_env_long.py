@@ -1,7 +1,5 @@
 """Documents whose overview exceeds the prompt."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The document of a question, and the index of its pages."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig

@@ -1,7 +1,5 @@
 """Gold boxes of a question; `tests/samples/test_sample.py` has the flags that leave out pages."""
 
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.base.errors import UserError

@@ -1,7 +1,5 @@
 """The reward of UniDoc-RL: each term against the worked example and a slow version, then the whole."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

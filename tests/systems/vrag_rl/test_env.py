@@ -1,7 +1,5 @@
 """What VRAG-RL does not have in common with UniDoc-RL (for that see `test_page_searchers.py`)."""
 
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.actions.base import Invalid, InvalidReason, StopCause

@@ -1,7 +1,5 @@
 """Fetching out of real Debian packages, by the real apt, from a repository in a folder."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import shutil

@@ -2,8 +2,6 @@
 share.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.rewards.rule_judge import RuleJudge

@@ -1,7 +1,5 @@
 """What the agent loop's worker stores of a row's images and of its trajectory."""
 
-from __future__ import annotations
-
 import types
 
 import pytest

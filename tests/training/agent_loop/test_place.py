@@ -1,7 +1,5 @@
 """What the trajectories of a worker share: places, memory, cores, and what is told of them."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Images that workers share in Ray's store, and rows that name them in the place of holding them."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from unittest.mock import AsyncMock, Mock

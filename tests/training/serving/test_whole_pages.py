@@ -1,7 +1,5 @@
 """Images that travel whole: vLLM's front end of a tiny InternVL makes of them what it makes of pixels."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

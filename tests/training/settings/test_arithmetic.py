@@ -1,7 +1,5 @@
 """What a run's recipe, system and model say of its sizes and its keys, before verl sees them."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What verl's queue holds of trajectories, as our agent loop puts it there."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

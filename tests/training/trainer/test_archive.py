@@ -1,7 +1,5 @@
 """Files of a run's steps."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Checkpoints that verl's own `_save_checkpoint` writes, and runs that go on from them."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

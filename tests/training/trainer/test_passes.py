@@ -1,7 +1,5 @@
 """Fields and images of rows in the passes of the trainer."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Log-probs of the server and the trainer: when a run ends of them, and when verl edits the mask by them."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Metrics of a step's trajectories and of a validation's."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Whole reports."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Texts of others in pages and tables."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

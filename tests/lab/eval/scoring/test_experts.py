@@ -1,7 +1,5 @@
 """Who played and who gave an opinion; what experts are asked, and how they are read."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What recorded trajectories came to, against the environments that played them."""
 
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.lab.eval.scoring.played import Tool, read_trajectory
