@@ -4,8 +4,6 @@
 What refers to documents (an environment, say) needs neither, and so this package imports neither.
 """
 
-from __future__ import annotations
-
 from docagent_rl.documents.references import Box, OutlineEntry, PageRef, PageRegion
 from docagent_rl.documents.settings import RendererKind, RenderSettings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -77,15 +77,6 @@ class DisplayRule(BaseModel):
             # each side may be rounded up by half a token
             bounds.append(most + math.sqrt(most) * spread / 2 + 0.25)
         return math.floor(max(bounds))
-
-
-class ShowsImages:
-    """A configuration with `max_images`, images of a trajectory at most, and their `display`."""
-
-    @property
-    def max_image_tokens(self: Any) -> int:
-        """Visual tokens of a trajectory at most, those of its prompt apart."""
-        return self.max_images * self.display.max_tokens()
 
 
 def clamp_area(size: Size, min_pixels: int, max_pixels: int) -> Size:

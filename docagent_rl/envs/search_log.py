@@ -110,28 +110,25 @@ def search_metrics(turns: Mapping[int, Sequence[SearchNote]], gold: Collection[P
     for name in names:
         own = {turn: [note for note in notes if note.retriever == name] for turn, notes in turns.items()}
         notes = [note for each in own.values() for note in each]
+        words = [frozenset(tokens) for tokens in map(Tokenizer(), (note.query for note in notes))]
         numbers: dict[str, float | None] = {
             "searches": float(len(notes)),
-            "recall": _mean([note.recall(gold, note.top_k) for note in notes]),
-            **{f"recall@{cut}": _mean([note.recall(gold, cut) for note in notes]) for cut in CUTS},
-            "mrr": _mean([note.reciprocal_rank(gold) for note in notes]),
+            "recall": mean_known([note.recall(gold, note.top_k) for note in notes]),
+            **{f"recall@{cut}": mean_known([note.recall(gold, cut) for note in notes]) for cut in CUTS},
+            "mrr": mean_known([note.reciprocal_rank(gold) for note in notes]),
             "empty": fmean(not note.hits for note in notes),
             "refused": float(sum(note.refused is not None for note in notes)),
             "cached": float(sum(note.tries == 0 for note in notes)),
             "retries": float(sum(max(0, note.tries - 1) for note in notes)),
-            "novelty": _novelty([note.query for note in notes]),
+            "novelty": len(set(words)) / len(words),
         }
         for turn, each in own.items():
-            numbers[f"turn_recall/{turn}"] = _mean([note.recall(gold, note.top_k) for note in each])
+            numbers[f"turn_recall/{turn}"] = mean_known([note.recall(gold, note.top_k) for note in each])
         found |= {f"{name}/{key}": value for key, value in measured(numbers).items()}
     return found
 
 
-def _novelty(queries: Sequence[str]) -> float:
-    words = list(map(frozenset, map(Tokenizer(), queries)))
-    return len(set(words)) / len(words)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
+def mean_known(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the values that are known; `None`: none is."""
     there = [value for value in values if value is not None]
     return fmean(there) if there else None

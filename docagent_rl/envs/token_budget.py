@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Callable
 
 TokenCounter = Callable[[str], int]
@@ -28,28 +29,18 @@ def cut_to_tokens(text: str, limit: int, count: TokenCounter) -> str:
     """
     if count(text) <= limit:
         return text
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count(text[:middle] + _ELLIPSIS) <= limit:
-            low = middle
-        else:
-            high = middle - 1
-    return text[:low].rstrip() + _ELLIPSIS if low else ""
+    sizes = range(1, len(text) + 1)
+    fit = bisect(sizes, False, key=lambda size: count(text[:size] + _ELLIPSIS) > limit)
+    return text[:fit].rstrip() + _ELLIPSIS if fit else ""
 
 
 def cut_middle(text: str, limit: int, count: TokenCounter) -> str:
     """Return the beginning and end of `text`, alike in length, that together have at most `limit` tokens."""
     if count(text) <= limit:
         return text
-    low, high = 0, len(text) // 2
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count(_ends(text, middle)) <= limit:
-            low = middle
-        else:
-            high = middle - 1
-    return _ends(text, low) if low else ""
+    sizes = range(1, len(text) // 2 + 1)
+    fit = bisect(sizes, False, key=lambda size: count(_ends(text, size)) > limit)
+    return _ends(text, fit) if fit else ""
 
 
 def cut_to_chars(text: str, limit: int) -> str:

@@ -96,6 +96,15 @@ def _view(
     return View(image, page_size, rule.encoder(size), rule.tokens(size), turn)
 
 
+class ShowsImages:
+    """A configuration with `max_images`, images of a trajectory at most, and their `display`."""
+
+    @property
+    def max_image_tokens(self: Any) -> int:
+        """Visual tokens of a trajectory at most, those of its prompt apart."""
+        return self.max_images * self.display.max_tokens()
+
+
 class SearchScope(StrEnum):
     """The scope of a search."""
 

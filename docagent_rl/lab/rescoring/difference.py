@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from docagent_rl.envs.search_log import mean_known
 from docagent_rl.lab.eval.report.grid import NOTHING, Grid
 from docagent_rl.lab.rescoring.stored import Rescored
 
@@ -92,13 +93,8 @@ def grids_of(found: Mapping[str, Any]) -> list[Grid]:
 def _term(name: str, sides: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> dict[str, Any]:
     old, new = ([pair[side].get(name) for pair in sides] for side in (0, 1))
     same = (a is b if a is None or b is None else abs(a - b) < _SAME for a, b in zip(old, new, strict=True))
-    means = {"before": _mean(old), "after": _mean(new)}
+    means = {"before": mean_known(old), "after": mean_known(new)}
     return {"name": name, **means, "changed": fmean(not each for each in same)}
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
 
 
 def _groups(changes: Sequence[Change]) -> dict[str, Any]:

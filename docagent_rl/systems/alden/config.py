@@ -10,7 +10,8 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from docagent_rl.base.section import Section, VariantSection
-from docagent_rl.documents.display import DisplayRule, ShowsImages
+from docagent_rl.documents.display import DisplayRule
+from docagent_rl.envs.views import ShowsImages
 from docagent_rl.rewards.formula import Formula
 from docagent_rl.systems.alden.actions import FetchSyntax, Modality
 from docagent_rl.systems.alden.rewards import (

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from docagent_rl.base.section import Section, VariantSection
-from docagent_rl.documents.display import ShowsImages
+from docagent_rl.envs.views import ShowsImages
 from docagent_rl.rewards.answer_kinds import IdentifierRule
 from docagent_rl.rewards.answer_rule import ABSTENTIONS, AnswerRule
 from docagent_rl.systems.doc_v_star.overview import OverviewPlan, OverviewStyle, PageBox

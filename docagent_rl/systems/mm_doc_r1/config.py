@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from docagent_rl.base.section import Section, VariantSection
-from docagent_rl.documents.display import DisplayRule, ShowsImages
+from docagent_rl.documents.display import DisplayRule
+from docagent_rl.envs.views import ShowsImages
 from docagent_rl.systems.mm_doc_r1.rewards import MMDocReward
 
 MIN_CHARS = 8

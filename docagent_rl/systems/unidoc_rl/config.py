@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 
 from docagent_rl.actions.coordinates import Frame, Rounding
 from docagent_rl.base.section import Section, VariantSection, filled
-from docagent_rl.documents.display import DisplayRule, ShowsImages
-from docagent_rl.envs.views import CoordsConfig, SearchScope
+from docagent_rl.documents.display import DisplayRule
+from docagent_rl.envs.views import CoordsConfig, SearchScope, ShowsImages
 from docagent_rl.envs.views import CropConfig as BoxConfig
 from docagent_rl.systems.unidoc_rl.rewards import FormatMode, RoiRule, SelectRule, UniDocReward
 

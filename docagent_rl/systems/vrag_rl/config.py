@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from docagent_rl.actions.coordinates import Frame, Rounding
 from docagent_rl.base.section import Section, VariantSection
-from docagent_rl.documents.display import DisplayRule, ShowsImages
-from docagent_rl.envs.views import CoordsConfig, CropConfig, SearchScope
+from docagent_rl.documents.display import DisplayRule
+from docagent_rl.envs.views import CoordsConfig, CropConfig, SearchScope, ShowsImages
 from docagent_rl.systems.vrag_rl.rewards import VragReward
 
 Variant = Literal["paper", "released"]

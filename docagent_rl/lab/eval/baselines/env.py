@@ -13,13 +13,13 @@ from docagent_rl.actions.base import Answer, Fetch, Search
 from docagent_rl.base.section import Section
 from docagent_rl.base.untrusted import without_tokens
 from docagent_rl.documents import PageRef
-from docagent_rl.documents.display import DisplayRule, ShowsImages
+from docagent_rl.documents.display import DisplayRule
 from docagent_rl.envs.base import EndReason, EnvState, ImagePart, Part, RewardTerms, TextPart, measured
 from docagent_rl.envs.checks import checked_gold, references
 from docagent_rl.envs.token_budget import cut_to_tokens
 from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn
-from docagent_rl.envs.views import SearchScope, page_view
+from docagent_rl.envs.views import SearchScope, ShowsImages, page_view
 from docagent_rl.rewards.retrieval import recall
 from docagent_rl.samples.sample import Sample
 
