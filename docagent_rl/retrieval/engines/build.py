@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 _NUMBERS = 1 << 24
 """Numbers of vectors that are stored at a time: 64 MB."""
+_HEADER_SHARE = 20
+"""Writing the header, which names all documents, takes at most one in so many seconds."""
 
 
 def build_collection(
@@ -128,6 +131,7 @@ class _Update:
     ) -> None:
         self._files, self._header, self._collection = files, header, collection
         self._kept, self._removed = _sound(header, collection, documents)
+        self._next_header = 0.0
         self._filled = {doc_id: header.filled[doc_id] for doc_id in self._kept}
         if self._removed:
             self._write_header()
@@ -150,6 +154,7 @@ class _Update:
     def finish(self) -> int:
         """Store what waits; return the number of pages with vectors."""
         self._store()
+        self._write_header()
         if self.missing or self._removed:
             self._collection.finish()
         return sum(self._filled.values())
@@ -158,12 +163,16 @@ class _Update:
         if self._pages:
             self._collection.add(self._pages)
         self._pages = []
-        self._write_header()
+        if time.monotonic() >= self._next_header:
+            self._write_header()
 
     def _write_header(self) -> None:
         documents = tuple(self._kept[doc_id] for doc_id in sorted(self._kept))
         held = {"documents": documents, "filled": self._filled}
+        began = time.monotonic()
         self._files.write_header(self._header.model_copy(update=held))
+        ended = time.monotonic()
+        self._next_header = ended + _HEADER_SHARE * (ended - began)
 
 
 def _sound(
