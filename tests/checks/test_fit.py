@@ -5,6 +5,7 @@ from docagent_rl.checks.fit import CRITIC_OFFLOADED, ON_GPU, Training, candidate
 from docagent_rl.checks.recipe_check import AS_WRITTEN, Cluster, budget_of_recipe
 
 ONE = Cluster(1, 1)
+SYSTEMS = ("vrag_rl", "unidoc_rl", "doc_v_star")
 
 
 @pytest.mark.parametrize(
@@ -28,11 +29,12 @@ def test_the_largest_policy_comes_first_and_a_critic_may_be_smaller():
     ("memory", "recipes", "found"),
     [
         (24, ["unidoc_rl_qwen2_5_vl_7b", "unidoc_rl_qwen2_5_vl_3b"], "unidoc_rl_qwen2_5_vl_3b"),
+        (24, ["doc_v_star_qwen3_vl_4b", "doc_v_star_qwen3_vl_2b"], "doc_v_star_qwen3_vl_2b"),
         (12, ["vrag_rl_qwen2_5_vl_3b"], None),
     ],
 )
 def test_the_command_is_that_of_a_run_within_the_gpu(memory, recipes, found):
-    known = {each.recipe: each for system in ("vrag_rl", "unidoc_rl") for each in candidates(system)}
+    known = {each.recipe: each for system in SYSTEMS for each in candidates(system)}
     fit = largest_fit([known[name] for name in recipes], Training.ADAPTER, ONE, memory)
     assert (fit and fit.recipe) == found
     if fit is None:
