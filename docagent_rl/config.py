@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import BeforeValidator, Field, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from docagent_rl.advantages.embedder import EmbedderConfig
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.section import Section, explain, merged
+from docagent_rl.base.section import Section, merged, validated
 from docagent_rl.base.text import id_problem
 from docagent_rl.checkpoints.manifest import CheckpointCheck
 from docagent_rl.documents.grid import ImageGrid
@@ -243,10 +243,7 @@ class DocAgentConfig(Section):
             raise UserError(
                 "the configuration has no section `docagent`; start from a recipe (--config-name)"
             )
-        try:
-            config = cls.model_validate(dict(section))
-        except ValidationError as error:
-            raise UserError(explain(error, "docagent")) from error
+        config = validated(cls, dict(section), "docagent")
         system, env = get_system(config.system), config.env
         vision, tiny = get_family(config.model_family).vision, config.profile is Profile.CPU
         grid = None if vision is None else vision.grid_of(tiny=tiny)

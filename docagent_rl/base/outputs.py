@@ -47,11 +47,10 @@ def check_output(path: Path, content: bytes | str, *, force: bool = False) -> bo
         raise UserError(f"{path} is a folder: name a file")
     if not path.exists():
         return False
-    if path.read_bytes() == (content.encode("utf-8") if isinstance(content, str) else content):
-        return True
-    if not force:
+    same = path.read_bytes() == (content.encode("utf-8") if isinstance(content, str) else content)
+    if not (same or force):
         raise UserError(_OTHER.format(path))
-    return False
+    return same
 
 
 def written_before(path: Path, mark: str) -> Mapping[str, Any] | None:

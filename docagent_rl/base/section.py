@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -18,6 +18,10 @@ from docagent_rl.base.errors import UserError
 _SFT_TRAINERS = ("sft_trainer", "sft_trainer_ray")
 """Files of verl's supervised trainers, which `python -m` and torchrun run."""
 _fine_tuning: ContextVar[bool | None] = ContextVar("fine_tuning", default=None)
+
+
+_PLAINLY = {"extra_forbidden": "unknown key", "missing": "missing"}
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class Section(BaseModel):
@@ -95,20 +99,19 @@ def read_yaml(file: Path | Traversable, example: str, name: str | None = None) -
     return data
 
 
-def explain(error: ValidationError, prefix: str) -> str:
-    """Return one line a problem, each naming the key as it is written in the recipe."""
-    lines = []
-    for problem in error.errors():
-        key = ".".join([prefix, *(str(p) for p in problem["loc"])])
-        if problem["type"] == "extra_forbidden":
-            lines.append(f"{key}: unknown key")
-        elif problem["type"] == "missing":
-            lines.append(f"{key}: missing")
-        else:
-            # a whole section may hold addresses with their secrets
-            got = "" if isinstance(problem["input"], Mapping) else f" (got {problem['input']!r})"
-            lines.append(f"{key}: {problem['msg']}{got}")
-    return "invalid configuration:\n  " + "\n  ".join(lines)
+def validated(kind: type[ModelT], data: Any, prefix: str) -> ModelT:
+    """Validate data; a `UserError` has one line a problem, naming the key as it is written in the recipe."""
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        lines = [f"{'.'.join([prefix, *map(str, each['loc'])])}: {_said(each)}" for each in error.errors()]
+        raise UserError("\n  ".join(["invalid configuration:", *lines])) from error
+
+
+def _said(problem: Mapping[str, Any]) -> str:
+    # a whole section may hold addresses with their secrets
+    got = "" if isinstance(problem["input"], Mapping) else f" (got {problem['input']!r})"
+    return _PLAINLY.get(problem["type"], f"{problem['msg']}{got}")
 
 
 def fine_tunes() -> bool:

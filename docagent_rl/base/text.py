@@ -78,9 +78,7 @@ def id_problem(text: str) -> str | None:
 
     Ids stand in messages, tables and pages of others, where they must not break lines or turn text around.
     """
-    if text.isprintable():  # nearly always, and fast
-        return None
-    if (seen := one_line(text)) == text:
+    if text.isprintable() or (seen := one_line(text)) == text:  # nearly always the first, which is fast
         return None
     return f"'{seen}' holds a line break or a character that acts on terminals or turns text: rename it"
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.section import Section, explain
+from docagent_rl.base.section import Section, validated
 from docagent_rl.checks.check import refuse_for
 from docagent_rl.config import Profile, plain
 from docagent_rl.systems import get_system
@@ -70,10 +70,7 @@ class SftSection(Section):
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> SftSection:
         """Validate the section."""
-        try:
-            return cls.model_validate(data)
-        except ValidationError as error:
-            raise UserError(explain(error, "docagent")) from error
+        return validated(cls, data, "docagent")
 
 
 def check_sft_statically(config: DictConfig) -> SftSection:

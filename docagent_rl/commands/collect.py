@@ -21,7 +21,7 @@ from docagent_rl.commands.options import (
     model_options,
     option,
 )
-from docagent_rl.commands.playing import chat_limits, keep_replies
+from docagent_rl.commands.playing import chat_limits, keep_replies, open_resources
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.collect.rules import AgentKind
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from docagent_rl.config import DocAgentConfig
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.collect.config import CollectConfig
-    from docagent_rl.rollout.env_resources import EnvResources
     from docagent_rl.rollout.recorder import Player
 
 _AT_A_TIME = 8
@@ -97,7 +96,7 @@ def collect_command(
             playing = await _teacher(run, parsed, config, teacher, grounder, seed, ask=ask)
         else:
             detours = config.detours if player is AgentKind.DETOURS else NO_DETOURS
-            playing = ScriptPlayer(_resources(parsed), detours, seed, validate=False)
+            playing = ScriptPlayer(open_resources(parsed, validate=False), detours, seed, validate=False)
         try:
             manifest = manifest_of(recipe, playing, samples, settings.trajectories)
             await play_run(manifest, playing, get_system(parsed.system).name, folder, samples, settings)
@@ -144,16 +143,8 @@ async def _teacher(
     writer, *drawing = map(ChatModel, models)
     second = drawing[0] if drawing else None
     limits = chat_limits(run, parsed, seed)
-    return TeacherPlayer(_resources(parsed), writer, limits, config.teacher, grounder=second, seed=seed)
-
-
-def _resources(parsed: DocAgentConfig) -> EnvResources:
-    """Make what environments share, and refuse a configuration that no trajectory could play."""
-    from docagent_rl.rollout.env_resources import EnvResources
-
-    resources = EnvResources(parsed, running=False)
-    resources.environment(validate=False)
-    return resources
+    resources = open_resources(parsed, validate=False)
+    return TeacherPlayer(resources, writer, limits, config.teacher, grounder=second, seed=seed)
 
 
 def _report(folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig) -> None:

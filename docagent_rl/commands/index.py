@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force
-from docagent_rl.base.section import explain, read_yaml
+from docagent_rl.base.section import read_yaml, validated
 from docagent_rl.base.text import shown
 from docagent_rl.commands.ingest import check_command
 from docagent_rl.commands.options import StoreFolder, argument, option
@@ -220,10 +219,7 @@ def _config(settings: Path | None, index: Path | None) -> RetrieverConfig:
         given = read_yaml(settings, "kind: bm25") | given
     elif index is not None:
         given["kind"] = index_kind(index)
-    try:
-        config = RetrieverConfig.model_validate(given)
-    except ValidationError as error:
-        raise UserError(explain(error, str(settings or "retriever"))) from error
+    config = validated(RetrieverConfig, given, str(settings or "retriever"))
     if config.backend is not Backend.LOCAL:
         raise UserError(f"--settings {settings}: a server searches itself; backend has to be local")
     return config

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from docagent_rl.config import DocAgentConfig
     from docagent_rl.envs.token_budget import TokenCounter
     from docagent_rl.lab.agents.chat import ChatLimits
+    from docagent_rl.rollout.env_resources import EnvResources
     from docagent_rl.rollout.recorder import Player
 
 ENGINE_TRAJECTORIES = 32
@@ -70,10 +71,8 @@ async def open_player(
     from docagent_rl.endpoints.remote_model import open_model
     from docagent_rl.lab.agents.chat import ChatModel, ChatPlayer
     from docagent_rl.lab.agents.scripted import ChancePlayer, ScriptPlayer
-    from docagent_rl.rollout.env_resources import EnvResources
 
-    resources = EnvResources(parsed, running=False)
-    resources.environment(validate=True)  # refuses what no trajectory could play
+    resources = open_resources(parsed, validate=True)
     if agent is Agent.ORACLE:
         return ScriptPlayer(resources, seed=seed)
     if agent is Agent.RANDOM:
@@ -81,6 +80,15 @@ async def open_player(
     remote = open_model(model, "model that plays", None)
     await remote.check()
     return ChatPlayer(resources, ChatModel(remote), chat_limits(run, parsed, seed))
+
+
+def open_resources(parsed: DocAgentConfig, *, validate: bool) -> EnvResources:
+    """Make what environments share, and refuse a configuration that no trajectory could play."""
+    from docagent_rl.rollout.env_resources import EnvResources
+
+    resources = EnvResources(parsed, running=False)
+    resources.environment(validate=validate)
+    return resources
 
 
 def keep_replies(run: DictConfig, model: ModelConfig, out: Path) -> tuple[DictConfig, ModelConfig]:

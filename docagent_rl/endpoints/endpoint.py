@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.section import Section, explain, filled, read_yaml
+from docagent_rl.base.section import Section, filled, read_yaml, validated
 
 
 class Price(Section):
@@ -123,10 +123,7 @@ class ModelConfig(Endpoint):
             UserError: the file is no YAML mapping, or a key is unknown or wrong; the message names it.
         """
         written = {} if file is None else read_yaml(file, "base_url: http://127.0.0.1:8000/v1")
-        try:
-            return cls.model_validate(filled(written, options))
-        except ValidationError as error:
-            raise UserError(explain(error, "the model" if file is None else str(file))) from error
+        return validated(cls, filled(written, options), "the model" if file is None else str(file))
 
     def require(self, what: str) -> None:
         """Check that it names an address and a model; else raise a `UserError`."""

@@ -9,12 +9,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from docagent_rl.actions.base import Grammar
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
-from docagent_rl.base.section import explain
+from docagent_rl.base.section import validated
 from docagent_rl.base.user_code import import_module
 from docagent_rl.envs.base import UNMARKED, DocEnv, Marks
 from docagent_rl.envs.roles import RoleName
@@ -111,10 +111,7 @@ class System:
         """
         if isinstance(data, self.config_type):
             return data
-        try:
-            return self.config_type.model_validate(data)
-        except ValidationError as error:
-            raise UserError(explain(error, "docagent.env")) from error
+        return validated(self.config_type, data, "docagent.env")
 
     def load_prompt(
         self, config: Mapping[str, Any] | BaseModel, path: str | Path | None = None

@@ -59,19 +59,17 @@ class ObservationRule:
         mask = rows.real & ~rows.sampled & rows.sampled.any(dim=1, keepdim=True)
         if self.scope is KlScope.IMAGE:
             mask &= rows.responses == self.image_token_id
-        return _moved(mask, rows) if self.at is KlPlace.STATE else mask
+        if self.at is not KlPlace.STATE:
+            return mask
+        shifted = torch.zeros_like(mask)
+        shifted[:, 1:] = mask[:, :-1]
+        return shifted & rows.real & ~rows.sampled
 
     def images(self, rows: Rows) -> Tensor:
         """Return (b, t) booleans: the part of `observations` that image placeholders stand for."""
         if self.image_token_id is None:
             return torch.zeros_like(rows.sampled)
         return replace(self, scope=KlScope.IMAGE).observations(rows)
-
-
-def _moved(mask: Tensor, rows: Rows) -> Tensor:
-    shifted = torch.zeros_like(mask)
-    shifted[:, 1:] = mask[:, :-1]
-    return shifted & rows.real & ~rows.sampled
 
 
 def predicting_states(hidden: Tensor, mask: Tensor, rows: Rows, *, packed: bool) -> Tensor:

@@ -125,14 +125,13 @@ class ServedEncoder:
         """
         room = min(self.spec.query_tokens, self._room)
         plain = [self._texts.cut(self._texts.plain(query), room) for query in queries]
-        ids = [self._ids(fill_prompt(self.spec.query_prompt, text)) for text in plain]
+        filled = [fill_prompt(self.spec.query_prompt, text) for text in plain]
+        cut: dict[str, Any] = {"truncation": True, "max_length": self._limit}
+        ids = [self._tokenizer(text, **cut)["input_ids"] for text in filled]
         return [
             normalise(vector.reshape(1, -1), self.spec, self._server.url)
             for vector in self._server.embed(ids)
         ]
-
-    def _ids(self, text: str) -> list[int]:
-        return self._tokenizer(text, truncation=True, max_length=self._limit)["input_ids"]
 
 
 class ServedReranker:

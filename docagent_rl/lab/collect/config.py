@@ -7,10 +7,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.section import Section, explain, read_yaml
+from docagent_rl.base.section import Section, read_yaml, validated
 from docagent_rl.lab.agents.scripted import Detours
 from docagent_rl.lab.collect.filters import Duplicates, Filter, Format
 
@@ -85,10 +85,7 @@ class CollectConfig(Section):
             raise UserError(
                 f"there is no preset {name!r}; known are {', '.join(presets)}, or name a .yaml file"
             )
-        try:
-            return cls.model_validate(read_yaml(file, "filters: [format, duplicates]", place))
-        except ValidationError as error:
-            raise UserError(explain(error, place)) from error
+        return validated(cls, read_yaml(file, "filters: [format, duplicates]", place), place)
 
 
 def preset_names() -> list[str]:

@@ -8,10 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from docagent_rl.base.errors import UserError
-from docagent_rl.base.section import Section, explain, merged, read_yaml
+from docagent_rl.base.section import Section, merged, read_yaml, validated
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.samples.sample import EvidenceSource, Split
 
@@ -171,7 +170,4 @@ class GenerateConfig(Section):
         """
         written = {} if file is None else read_yaml(file, "kinds: [{kind: table}]")
         given = {name: value for name, value in options.items() if value is not None}
-        try:
-            return cls.model_validate(merged(written, given))
-        except ValidationError as error:
-            raise UserError(explain(error, "generate" if file is None else str(file))) from error
+        return validated(cls, merged(written, given), "generate" if file is None else str(file))

@@ -9,10 +9,10 @@ from typing import Annotated, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 import yaml
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.section import Section, explain, read_yaml
+from docagent_rl.base.section import Section, read_yaml, validated
 from docagent_rl.documents.objects import SHA256_PATTERN
 from docagent_rl.documents.store import PageContent
 
@@ -102,10 +102,7 @@ class ModelSpec(Section):
         Raises:
             UserError: it is none; the message names the file.
         """
-        try:
-            return cls.model_validate(content)
-        except ValidationError as error:
-            raise UserError(explain(error, named)) from error
+        return validated(cls, content, named)
 
     @model_validator(mode="after")
     def _prepares(self) -> Self:

@@ -93,9 +93,10 @@ def tables(runs: Sequence[RunReport], dataset: str) -> list[Grid]:
     runs = [run for run in runs if dataset in run.benchmarks]
     reports = [run.benchmarks[dataset] for run in runs]
     title, names = protocol_of(dataset).name, tuple(run.name for run in runs)
+    use = tuple((line.measure.title, *line.cells()) for line in lines(runs, dataset, "use"))
     found = [
         _answers(title, runs, lines(runs, dataset, "answers"), dataset),
-        _use(title, names, lines(runs, dataset, "use")),
+        Grid(f"{title}: navigation and use", ("number", *names, "paper"), use),
         *_breakdowns(title, names, lines(runs, dataset, "breakdowns")),
     ]
     if any(report.pass_at for report in reports):
@@ -125,11 +126,6 @@ def _answers(
     notes = [] if dataset is None else [_note(run, dataset) for run in runs]
     notes += [RULED] if any(number and number.ruled for line in found for number in line.numbers) else []
     return Grid(f"{title}: answers", head, tuple(rows), tuple(notes))
-
-
-def _use(title: str, names: Sequence[str], found: Sequence[Line]) -> Grid:
-    rows = [(line.measure.title, *line.cells()) for line in found]
-    return Grid(f"{title}: navigation and use", ("number", *names, "paper"), tuple(rows))
 
 
 def _breakdowns(title: str, names: Sequence[str], found: Sequence[Line]) -> Iterator[Grid]:
