@@ -91,7 +91,6 @@ def _defaults(file: Traversable) -> list[str]:
 
 
 def _read(file: Traversable) -> object:
-    """Return what a YAML file holds; None where it cannot be read."""
     try:
         return _parsed(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):

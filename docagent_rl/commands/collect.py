@@ -109,7 +109,6 @@ def collect_command(
 
 
 def _check_options(player: AgentKind, teacher: ModelConfig, grounder: ModelConfig) -> None:
-    """See that the options go together, and that no model is named in vain."""
     if player is AgentKind.ENDPOINT:
         teacher.require("--player endpoint")
     elif teacher.model or teacher.base_url:

@@ -198,7 +198,6 @@ def _counts(counts: dict[str, int]) -> str:
 
 
 def _end_with(problems: Sequence[str]) -> None:
-    """Print problems and end with status 2, if there are any."""
     if problems:
         _print_problems(problems)
         raise typer.Exit(2)

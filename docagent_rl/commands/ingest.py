@@ -117,7 +117,6 @@ def _ingest_summary(report: IngestReport) -> str:
 
 
 def _first(names: Sequence[str], number: int = _SHOWN) -> str:
-    """List the first of some names."""
     more = len(names) - number
     return ", ".join(names[:number]) + (f" and {more} more" if more > 0 else "")
 

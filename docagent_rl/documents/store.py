@@ -58,6 +58,8 @@ class DocumentStore:
     def __init__(self, path: str | Path, *, image_cache: int = 16, shown: ShownRasters | None = None) -> None:
         self.path = Path(path).absolute()
         self._layout = StoreLayout(self.path).require()
+        self.objects: ObjectStore = self._layout.objects
+        """The content-addressed rasters and texts."""
         self._image_cache = image_cache
         self.shown = shown
         self._images: cachetools.LRUCache[str, Image.Image] = cachetools.LRUCache(image_cache)
@@ -71,11 +73,6 @@ class DocumentStore:
 
     def __repr__(self) -> str:
         return f"DocumentStore({str(self.path)!r})"
-
-    @property
-    def objects(self) -> ObjectStore:
-        """The content-addressed rasters and texts."""
-        return self._layout.objects
 
     def doc_ids(self) -> list[str]:
         """Return the ids of all documents, sorted."""
@@ -158,19 +155,19 @@ class Document:
     """A document: its pages, its outline and its source. Nothing is decoded until asked for."""
 
     def __init__(self, store: DocumentStore, manifest: Manifest) -> None:
-        self._store = store
-        self._manifest = manifest
+        self._store, self._manifest = store, manifest
+        self.doc_id: str = manifest.doc_id
+        """The name of the document in its store."""
+        self.title: str = manifest.title
+        """The title that the PDF states; empty when it states none and for page images."""
+        self.source: Source = manifest.source
+        """The file or folder it was made from."""
 
     def __reduce__(self) -> tuple:
         return self._store.document, (self.doc_id,)
 
     def __repr__(self) -> str:
         return f"Document({self.doc_id!r}, {self.num_pages} pages)"
-
-    @property
-    def doc_id(self) -> str:
-        """The name of the document in its store."""
-        return self._manifest.doc_id
 
     @property
     def num_pages(self) -> int:
@@ -181,11 +178,6 @@ class Document:
     def outline(self) -> list[OutlineEntry]:
         """The PDF's bookmarks in reading order; empty when it has none and for page images."""
         return list(self._manifest.outline)
-
-    @property
-    def title(self) -> str:
-        """The title that the PDF states; empty when it states none and for page images."""
-        return self._manifest.title
 
     def digests(self, content: PageContent) -> list[str]:
         """Return the hashes of all that an index of such a content is made of, pages in their order.
@@ -201,11 +193,6 @@ class Document:
             hashlib.sha256(marks.encode("utf-8", "surrogatepass")).hexdigest(),
         ]
 
-    @property
-    def source(self) -> Source:
-        """The file or folder it was made from."""
-        return self._manifest.source
-
     def page(self, number: int) -> Page:
         """Return page `number`, 1-based; a number that it does not have raises a `UserError`."""
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= self.num_pages:
@@ -219,35 +206,21 @@ class Page:
     """A page of a document; a stored file that is missing or damaged raises a `UserError`."""
 
     def __init__(self, store: DocumentStore, ref: PageRef, record: PageEntry) -> None:
-        self._store = store
-        self._record = record
-        self.ref = ref
+        self._store, self.ref = store, ref
+        self.size: tuple[int, int] = (record.width, record.height)
+        """(width, height) of the raw raster in pixels, known without decoding it."""
+        self.image_hash: str = record.image
+        """SHA-256 of the stored JPEG file: the identity of the page's picture, in every process and run."""
+        self.text_hash: str | None = record.text
+        """SHA-256 of the text in UTF-8; None when the page has none."""
+        self.reading: TextReading | None = record.reading
+        """Source of the text, with the reason; None for pages that were made without text."""
 
     def __reduce__(self) -> tuple:
         return self._store.page, (self.ref,)
 
     def __repr__(self) -> str:
         return f"Page({self.ref}, {self.size[0]}x{self.size[1]})"
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """(width, height) of the raw raster in pixels, known without decoding it."""
-        return self._record.width, self._record.height
-
-    @property
-    def image_hash(self) -> str:
-        """SHA-256 of the stored JPEG file: the identity of the page's picture, in every process and run."""
-        return self._record.image
-
-    @property
-    def text_hash(self) -> str | None:
-        """SHA-256 of the text in UTF-8; None when the page has none."""
-        return self._record.text
-
-    @property
-    def reading(self) -> TextReading | None:
-        """Source of the text, with the reason; None for pages that were made without text."""
-        return self._record.reading
 
     def image(self) -> Image.Image:
         """Return the raw raster, mode RGB; the caller owns it."""

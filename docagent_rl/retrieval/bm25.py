@@ -59,7 +59,9 @@ class BM25Retriever:
 
     def __init__(self, index: bm25s.BM25, header: BM25Header) -> None:
         self._index, self._header = index, header
-        self._tokenize = Tokenizer(header.settings.stemmer)
+        self.settings: BM25Settings = header.settings
+        """The settings that the index was built with."""
+        self._tokenize = Tokenizer(self.settings.stemmer)
         self._rows = PageRows(header.doc_ids, header.num_pages)
 
     @classmethod
@@ -119,11 +121,6 @@ class BM25Retriever:
         except (OSError, ValueError, TypeError) as error:
             raise files.damaged(folder, str(error)) from error
         return cls(index, header.unsaved())
-
-    @property
-    def settings(self) -> BM25Settings:
-        """The settings that the index was built with."""
-        return self._header.settings
 
     def info(self) -> dict[str, object]:
         """Return the kind, the number of pages and the settings, by their names for people."""

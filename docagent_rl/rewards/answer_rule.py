@@ -17,14 +17,7 @@ from scipy.optimize import linear_sum_assignment
 from docagent_rl.rewards.answer_kinds import AnswerKind, IdentifierRule, kind_of, norm_id
 from docagent_rl.rewards.text import anls
 
-ABSTENTIONS = (
-    "not answerable",
-    "unanswerable",
-    "not answerable from the document",
-    "n/a",
-    "none",
-    "unknown",
-)
+ABSTENTIONS = ("not answerable", "unanswerable", "not answerable from the document", "n/a", "none", "unknown")
 """Answers that decline; prompts ask for the first."""
 
 _ITEM_ENDS = re.compile(r"[;\r\n]+")

@@ -108,15 +108,15 @@ def evidence_of(trajectory: Mapping[str, Any]) -> Evidence:
 
 def _evidence_of(trajectory: Mapping[str, Any]) -> Evidence:
     right = is_right(trajectory)
-    gold = gold_pages(_mapping(trajectory.get("sample")))
+    gold = gold_pages(mapping(trajectory.get("sample")))
     if not gold or trajectory.get("status") == "masked":
         return Evidence(None, None, right)
-    turns = [_mapping(turn) for turn in trajectory.get("turns") or ()]
+    turns = [mapping(turn) for turn in trajectory.get("turns") or ()]
     asked = _asked_itself(trajectory, turns, gold)
     looks = list(_looks(trajectory, turns))
     searched = any(turn.get("searches") for turn in turns)
     found = {page for turn in turns for page in found_pages(turn)} | {look.page for look in looks}
-    read = _read(looks, gold_boxes(_mapping(trajectory.get("sample"))))
+    read = _read(looks, gold_boxes(mapping(trajectory.get("sample"))))
     looked = gold <= {look.page for look, _ in read}
     passed = (
         (Stage.SOUGHT, searched or bool(found)),
@@ -158,7 +158,7 @@ def is_right(trajectory: Mapping[str, Any]) -> bool | None:
 
 def gold_pages(sample: Mapping[str, Any]) -> frozenset[str]:
     """Return the pages of the evidence as `doc#page`; see `Sample.gold_pages`."""
-    pages = _mapping(sample.get("extra")).get("page_ids")
+    pages = mapping(sample.get("extra")).get("page_ids")
     if isinstance(pages, list | tuple):
         return frozenset(str(page) for page in pages)
     numbers = sample.get("evidence_pages") or ()
@@ -170,11 +170,11 @@ def gold_boxes(sample: Mapping[str, Any]) -> dict[str, list[Fractions]]:
 
     What is no page or no box is left out: trajectories are read as they were written.
     """
-    own, others = sample.get("evidence_boxes"), _mapping(sample.get("extra")).get("other_boxes")
-    named = {f"{sample.get('doc_id')}#{page}": boxes for page, boxes in _mapping(own).items()}
+    own, others = sample.get("evidence_boxes"), mapping(sample.get("extra")).get("other_boxes")
+    named = {f"{sample.get('doc_id')}#{page}": boxes for page, boxes in mapping(own).items()}
     return {
         page: [box for each in boxes if (box := fractions_of(each)) is not None]
-        for page, boxes in {**_mapping(others), **named}.items()
+        for page, boxes in {**mapping(others), **named}.items()
         if _is_page(page) and isinstance(boxes, list | tuple)
     }
 
@@ -184,7 +184,7 @@ def found_pages(turn: Mapping[str, Any]) -> Iterator[str]:
     for search in turn.get("searches") or ():
         yield from (str(page) for page, *_ in search["hits"])
     found = _effect(turn).get("hits")
-    pages = [_mapping(hit).get("page") for hit in found] if isinstance(found, list) else ()
+    pages = [mapping(hit).get("page") for hit in found] if isinstance(found, list) else ()
     yield from (page for page in pages if isinstance(page, str) and _is_page(page))
 
 
@@ -221,9 +221,9 @@ def turn_looks(turn: Mapping[str, Any], number: int) -> Iterator[Look]:
     """
     effect = _effect(turn)
     several = effect.get("pages")
-    views = [_mapping(view) for view in (effect, *(several if isinstance(several, list | tuple) else ()))]
+    views = [mapping(view) for view in (effect, *(several if isinstance(several, list | tuple) else ()))]
     described = [view for view in views if view.get("page")]
-    read = [page for entry in effect.get("entries") or () for page in _mapping(entry).get("pages") or ()]
+    read = [page for entry in effect.get("entries") or () for page in mapping(entry).get("pages") or ()]
     if not described and not read:
         described = [image for image in images_of(turn.get("observation")) if image.get("page")]
     yield from (Look(str(page), number) for page in read)
@@ -276,12 +276,12 @@ def _kept(
     trajectory: Mapping[str, Any], turns: Sequence[Mapping[str, Any]], looks: Sequence[Look]
 ) -> frozenset[str]:
     """Return the pages that were read and stood in the context of an answer; none without an answer."""
-    outcome = _mapping(turns[-1].get("info") if turns else None).get("outcome")
+    outcome = mapping(turns[-1].get("info") if turns else None).get("outcome")
     if outcome is not None:  # somebody else answers from the pages that were read
-        if not _mapping(outcome).get("answer"):
+        if not mapping(outcome).get("answer"):
             return frozenset()
-        doc_id = _mapping(trajectory.get("sample")).get("doc_id")
-        read = {f"{doc_id}#{page}" for page in _mapping(outcome).get("pages") or ()}
+        doc_id = mapping(trajectory.get("sample")).get("doc_id")
+        read = {f"{doc_id}#{page}" for page in mapping(outcome).get("pages") or ()}
         return frozenset(look.page for look in looks if look.page in read)
     if answer_of(trajectory) is None:
         return frozenset()
@@ -293,14 +293,14 @@ def _kept(
 
 def answer_of(trajectory: Mapping[str, Any]) -> str | None:
     """Return the last answer of a trajectory, in short where a system makes it short; `None` without one."""
-    answer, short = answers_of(_mapping(turn).get("info") for turn in trajectory.get("turns") or ())
+    answer, short = answers_of(mapping(turn).get("info") for turn in trajectory.get("turns") or ())
     return answer if short is None else short
 
 
 def answers_of(infos: Iterable[Any]) -> tuple[str | None, str | None]:
     """Return the last answer, and the short one that the system made of it, from the `info` of each turn."""
-    for info in reversed([_mapping(each) for each in infos]):
-        outcome, action = _mapping(info.get("outcome")), _mapping(info.get("action"))
+    for info in reversed([mapping(each) for each in infos]):
+        outcome, action = mapping(info.get("outcome")), mapping(info.get("action"))
         if isinstance(said := outcome.get("answer"), str) and said.strip():
             short = outcome.get("extracted")
             return said, short if isinstance(short, str) else None
@@ -315,8 +315,8 @@ def _asked_itself(
 ) -> bool | None:
     """Return whether a search with the question's own words found all gold pages; `None`: none had them."""
     words = Tokenizer()
-    question = words(str(_mapping(trajectory.get("sample")).get("question")))
-    searches = [_mapping(search) for turn in turns for search in turn.get("searches") or ()]
+    question = words(str(mapping(trajectory.get("sample")).get("question")))
+    searches = [mapping(search) for turn in turns for search in turn.get("searches") or ()]
     own = [each for each in searches if words(str(each.get("query"))) == question]
     if not own:
         return None
@@ -340,17 +340,16 @@ def fractions_of(value: Any) -> Fractions | None:
 
 
 def _pixels(image: Mapping[str, Any]) -> int | None:
-    if image.get("form") == "text":
-        return None
     size = image.get("size")
-    if not isinstance(size, list | tuple) or len(size) != 2:
+    if image.get("form") == "text" or not isinstance(size, list | tuple) or len(size) != 2:
         return None
     return int(size[0]) * int(size[1])
 
 
 def _effect(turn: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _mapping(_mapping(turn.get("info")).get("effect"))
+    return mapping(mapping(turn.get("info")).get("effect"))
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return a recorded mapping; an empty one for anything else."""
     return value if isinstance(value, Mapping) else {}

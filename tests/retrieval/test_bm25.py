@@ -254,6 +254,6 @@ def test_a_page_is_found_by_its_heading_and_title_and_its_text_stays(atlas):
 def test_what_indexes_of_texts_are_made_of_is_the_title_and_headings_too(atlas, monkeypatch):
     document = atlas.document("x")
     before = {content: document.digests(content) for content in PageContent}
-    monkeypatch.setattr(type(document), "title", "Another")
+    monkeypatch.setattr(document, "title", "Another")
     assert document.digests(PageContent.TEXT) != before[PageContent.TEXT]
     assert document.digests(PageContent.IMAGE) == before[PageContent.IMAGE]

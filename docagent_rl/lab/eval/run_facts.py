@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from docagent_rl.envs.views import SearchScope
-from docagent_rl.lab.eval.scoring.played import mapping
+from docagent_rl.rollout.evidence import mapping
 
 _OWN_PROMPT = "the system's own in this package"
 
@@ -62,6 +62,5 @@ def expected_trajectories(manifest: Mapping[str, Any]) -> int | None:
 
 
 def _retriever(section: Any) -> str | None:
-    """Return its model, or its kind."""
     found = mapping(section)
     return found.get("model") or found.get("kind")

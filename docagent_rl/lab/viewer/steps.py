@@ -144,7 +144,6 @@ class _Range(NamedTuple):
 
 
 def _recent(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Iterator[Finding]:
-    """Yield warnings about the recent steps."""
     recent = _Range(base, split, steps[-RECENT:][0], steps[-1])
     before, shares = _Range(base, split, steps[0], recent.first - 1).terms(), recent.shares()
     for term, (low, high) in recent.terms().items():

@@ -113,7 +113,6 @@ def _spans(info: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _hits(turn: Turn, gold: Collection[str]) -> list[dict[str, Any]]:
-    """Return the hits of a turn's searches."""
     return [
         {"page": str(page), "rank": rank, "score": score, "gold": str(page) in gold}
         for search in turn.get("searches") or ()

@@ -182,7 +182,6 @@ class LocalModel(ABC):
         return {**options, "model_kwargs": {"dtype": getattr(torch, dtype)}}
 
     def _loaded(self, family: str) -> Any:
-        """Return the result of `_load`."""
         try:
             return self._lane(self._load)
         except UserError:

@@ -106,7 +106,6 @@ def _prepared(
 
 
 def _header(files: IndexFiles, *, replace: bool) -> CollectionHeader | None:
-    """Return the header that is there."""
     if not files.header.is_file():
         return None
     if index_engine(files.root) is SearchEngine.EMBEDDED and replace:

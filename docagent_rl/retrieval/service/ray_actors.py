@@ -123,7 +123,6 @@ class RayRetriever(RemoteRetriever):
         raise NotTakenError(f"no actor of {self._key} takes it: {last}")
 
     async def _answer(self, actor: Any, question: Question) -> list[list[Hit]] | Exception:
-        """Return the answer of one actor."""
         import ray
         from ray.exceptions import RayError
 

@@ -149,7 +149,6 @@ def _opened(store: Path) -> DocumentStore | None:
 
 
 def _stage(document: NativeDocument, pages: Path, holdings: Holdings) -> None:
-    """Write a document's pictures to a folder."""
     pages.mkdir()
     try:
         for number, content in enumerate(document.pictures(), start=1):

@@ -198,7 +198,6 @@ class _Import:
 
 
 def _needed(draft: Draft) -> set[str]:
-    """Return the ids of the documents of a question."""
     return {draft.doc_id, *(name for name, _ in draft.cites)}
 
 

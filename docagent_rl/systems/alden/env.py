@@ -269,7 +269,6 @@ class AldenEnv(ToolEnv[AldenState]):
         return images[: search.pages_per_search], texts[: search.pages_per_search]
 
     async def _searched(self, state: AldenState, query: str) -> Result:
-        """Search and show what was found."""
         images, texts = await self._ranked(state.sample.doc_id, query)
         result = Result()
         if images and self._config.hybrid:

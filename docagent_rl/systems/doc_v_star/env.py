@@ -327,7 +327,6 @@ class DocVStarEnv(ToolEnv[State]):
         return [*items, self.text(part, turn=turn, left=left)]
 
     def _count(self, items: Iterable[Line]) -> None:
-        """Add a message to the count of the context."""
         if self._config.context_tokens is not None:
             self.state.tokens += self._cost(items) + _MESSAGE_TOKENS
 

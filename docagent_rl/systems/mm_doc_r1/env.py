@@ -132,7 +132,7 @@ class MMDocEnv(ToolEnv[State]):
 
     async def prepare(self, state: State) -> None:
         """Have the planner write its plan (see `DocEnv.prepare`)."""
-        state.plan = await self._roles.plan(state.question, state.world)
+        state.plan = await self._roles.plan(state.sample.question, state.world)
 
     def show_prompt(self, state: State) -> Observation:
         """Return the first context; cut a plan that leaves no room for steps (see `DocEnv.show_prompt`)."""
@@ -251,7 +251,7 @@ class MMDocEnv(ToolEnv[State]):
         entries, remarks = resolve(
             action.entries,
             state.world.texts,
-            state.question,
+            state.sample.question,
             max_pages=self._config.read.max_pages,
             max_entries=self._config.read.max_entries,
         )
@@ -281,7 +281,7 @@ class MMDocEnv(ToolEnv[State]):
         known = state.notes.get(note_key(entry))
         if known is not None:
             return replace(known, pages=entry.pages)
-        text = await self._roles.read(state.question, entry.query, entry.pages, state.world)
+        text = await self._roles.read(state.sample.question, entry.query, entry.pages, state.world)
         return ReaderNotes(entry.pages, entry.query, text)
 
     def _refuse(self, logged: LoggedTurn, step: Step) -> Step:
@@ -317,11 +317,11 @@ class MMDocEnv(ToolEnv[State]):
         unread = {page: found.text for page, found in state.found.items() if page not in state.read}
         pages = {page: state.world.texts[page] for page in state.read}
         evidence = Evidence(tuple(state.notes.values()), pages, unread)
-        answer = await self._roles.answer(state.question, evidence)
+        answer = await self._roles.answer(state.sample.question, evidence)
         # a policy that answers itself may say nothing, which must not pass for an abstention
         extracted = None
         if answer.strip():
-            extracted = extracted_answer(await self._roles.extract(state.question, answer))
+            extracted = extracted_answer(await self._roles.extract(state.sample.question, answer))
         kind, right = AnswerFormat.of(state.sample.answer_format), 0.0
         if extracted is not None:
             right = await asyncio.to_thread(correctness, state.answers, extracted, kind)

@@ -193,11 +193,6 @@ class State(EnvState):
     answer: str | None = None
     extracted: str | None = None
 
-    @property
-    def question(self) -> str:
-        """The question's text."""
-        return self.sample.question
-
     def metrics(self) -> dict[str, float]:
         """Return numbers of the trajectory by name; the names do not depend on what happened.
 

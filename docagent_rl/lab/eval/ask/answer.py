@@ -12,8 +12,8 @@ from rich.console import Console
 
 from docagent_rl.base.text import shown
 from docagent_rl.documents import PageRef
-from docagent_rl.lab.eval.scoring.played import mapping, page_key, read_trajectory
-from docagent_rl.rollout.evidence import Fractions, fractions_of, turn_looks
+from docagent_rl.lab.eval.scoring.played import page_key, read_trajectory
+from docagent_rl.rollout.evidence import Fractions, fractions_of, mapping, turn_looks
 from docagent_rl.rollout.trajectory import Trajectory
 
 RESTS_ON_NOTHING = "rests on no page: none was shown before the answer, which is the model's own"

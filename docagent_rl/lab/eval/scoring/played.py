@@ -10,7 +10,7 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.rewards.literals import safe_literal
-from docagent_rl.rollout.evidence import answers_of
+from docagent_rl.rollout.evidence import answers_of, mapping
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.samples.sample import Sample, parse_page_id
 from docagent_rl.systems import published
@@ -143,11 +143,6 @@ def page_key(value: Any) -> PageKey | None:
         return parse_page_id(value)
     except UserError:
         return None
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    """Return a recorded mapping; an empty one for anything else."""
-    return value if isinstance(value, Mapping) else {}
 
 
 def listing(value: Any) -> list[Any]:
