@@ -28,7 +28,7 @@ def slow_loss(model, batch):
             input_ids=ids,
             attention_mask=torch.ones_like(ids),
             mm_token_type_ids=example.is_image[None],
-            vision=example.vision,
+            **example.vision,
         ).logits[0]
         chosen = logits[:-1].log_softmax(-1).gather(-1, ids[0, 1:, None])[:, 0]
         terms.append(-chosen[example.supervised[1:]])
