@@ -120,7 +120,7 @@ class Parts:
         )
         trainer = ("-m", "verl.trainer.sft_trainer", *config, *SFT)
         family = f"docagent.model_family={self.family.name}"
-        logged(log, *trainer, family, *where, *files, f"docagent.run_dir={folder}")
+        logged(log, *trainer, family, tower, *where, *files, f"docagent.run_dir={folder}")
         losses = re.findall(r"train/loss[:=] ?([\d.]+)", log.read_text(errors="replace"))
         assert losses, "no loss in the log"
         return f"{float(losses[0]):.2f} to {float(losses[-1]):.2f}"
