@@ -120,6 +120,7 @@ class Parts:
         )
         trainer = ("-m", "verl.trainer.sft_trainer", *config, *SFT)
         family = f"docagent.model_family={self.family.name}"
+        tower = f"docagent.freeze_vision_tower={str(self.family.vision is not None).lower()}"
         logged(log, *trainer, family, tower, *where, *files, f"docagent.run_dir={folder}")
         losses = re.findall(r"train/loss[:=] ?([\d.]+)", log.read_text(errors="replace"))
         assert losses, "no loss in the log"
