@@ -250,8 +250,11 @@ class DocAgentConfig(Section):
         if tiny:
             small = system.small if grid is None else _large_enough(system.small, grid)
             env = merged(env, merged(small, config.env_cpu))
-        if grid is not None and system.shows_images and "display" in system.config_type.model_fields:
-            env = merged({"display": {"grid": grid.model_dump(mode="json")}}, env)
+        field = system.config_type.model_fields.get("display") if system.shows_images else None
+        if grid is not None and field is not None:
+            default = None if field.is_required() else field.get_default(call_default_factory=True)
+            sizes = {} if default is None else default.model_dump(mode="json", exclude_unset=True)
+            env = merged({"display": {**sizes, "grid": grid.model_dump(mode="json")}}, env)
         return config.model_copy(update={"env": env})
 
 

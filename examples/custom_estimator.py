@@ -7,22 +7,23 @@ PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_
 
 import torch
 
-from docagent_rl.advantages import AdvantageInputs, Advantages, register
+from docagent_rl.advantages import AdvantageInputs, Advantages, compress, register, trajectory_table
 
 
 @register("median_baseline")
 def median_baseline(inputs: AdvantageInputs, *, decay: float = 0.9) -> Advantages:
     """One outlier does not move the baseline; turn k of a trajectory gets `decay ** k` of its advantage."""
-    sampled = inputs.mask & inputs.valid[:, None]
-    rows = (inputs.token_rewards * sampled).sum(1)
-    # a trajectory may have several rows: each carries the trajectory's total
-    totals = torch.zeros(len(rows)).index_add(0, inputs.trajectory, rows)[inputs.trajectory]
-    baseline = torch.empty_like(totals)
-    for group in inputs.group.unique():
-        members = (inputs.group == group) & (inputs.row == 0)
-        baseline[inputs.group == group] = totals[members].median()
-    credit = decay ** inputs.turn_index.clamp(min=0)
-    advantages = (totals - baseline)[:, None] * credit * sampled
+    tokens = compress(inputs)  # the sampled tokens as one list, those of copied rows left out
+    table = trajectory_table(inputs, tokens)  # a trajectory counts once, however many rows it has
+    scores, medians = torch.zeros_like(table.totals), []
+    for group in table.group.unique():
+        members = table.alive & (table.group == group)  # masked trajectories have no sampled tokens
+        if members.any():
+            medians.append(table.totals[members].median())
+            scores[members] = table.totals[members] - medians[-1]
+    credit = decay ** tokens.gather(inputs.turn_index)
     return Advantages(
-        advantages, totals[:, None] * sampled, metrics={"median_baseline/mean": baseline.mean().item()}
+        tokens.scatter(table.spread(scores, tokens) * credit),
+        tokens.scatter(table.spread(table.totals, tokens)),
+        metrics={"median_baseline/mean": float(sum(medians) / max(len(medians), 1))},
     )

@@ -38,6 +38,11 @@ def test_the_profile_changes_sizes_only_when_it_is_on():
         DocAgentConfig.parse({**SECTION, "profile": "cpu", "system": "vragrl"})
 
 
+def test_a_systems_own_sizes_of_images_stay_and_get_the_familys_grid():
+    found = DocAgentConfig.parse({**SECTION, "system": "custom_system:SYSTEM", "env": {}}).env["display"]
+    assert (found["min_pixels"], found["max_pixels"], found["grid"]["unit"]) == (12544, 50176, 28)
+
+
 def test_every_problem_is_named():
     section = {**SECTION, "sytem": 1, "retriever": {"index": "i", "kind": "col pali"}}
     del section["store"]

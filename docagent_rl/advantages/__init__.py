@@ -8,6 +8,7 @@ known by a name, those of this package as well as your own.
 from docagent_rl.advantages import gae, grpo, spo  # noqa: F401  register
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages, Discounts
 from docagent_rl.advantages.registry import Estimator, Need, register, registered_estimators
+from docagent_rl.advantages.trajectories import compress, trajectory_table
 
 __all__ = [
     "AdvantageInputs",
@@ -15,6 +16,8 @@ __all__ = [
     "Discounts",
     "Estimator",
     "Need",
+    "compress",
     "register",
     "registered_estimators",
+    "trajectory_table",
 ]

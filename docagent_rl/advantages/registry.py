@@ -188,8 +188,9 @@ _ESTIMATORS: dict[str, Estimator] = {}
 def register(name: str, *, needs: tuple[Need, ...] = ()) -> Callable[[Function], Function]:
     """Make an estimator known as `algorithm.adv_estimator=<name>`.
 
-    The function gets one `AdvantageInputs` of the whole batch, trajectories that failed left out, and by
-    their names what `docagent.advantage.options` holds. Before a run it is called once on a small made-up
+    The function gets one `AdvantageInputs` of the whole batch, and by their names what
+    `docagent.advantage.options` holds. `compress` and `trajectory_table` leave out copied rows and rows
+    without sampled tokens. Before a run it is called once on a small made-up
     batch. A module of your own is imported in every process of a run when `docagent.modules` names it.
 
     Args:

@@ -81,7 +81,7 @@ def check_estimator(run: PlannedRun) -> Iterator[str]:
     name = str(algorithm.adv_estimator)
     key = f"algorithm.adv_estimator={name}"
     if name not in known:
-        yield f"{key} is not registered; known: {', '.join(known)}"
+        yield f"{key} is not registered; name its module in docagent.modules. Known: {', '.join(known)}"
         return
     estimator = our_estimator(name)
     if estimator is None:

@@ -13,6 +13,7 @@ from hydra import compose, initialize_config_dir, initialize_config_module
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from pydantic import ValidationError
 from yaml import YAMLError
 
 from docagent_rl.base.errors import UserError
@@ -29,6 +30,7 @@ from docagent_rl.checks.recipe_list import (
     require_recipes,
 )
 from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.systems import get_system
 
 PROFILES = {Kind.RL: (None, "cpu"), Kind.SFT: (None, "sft_cpu")}
 """Each recipe is checked as it is, and with its profile for the CPU (`+profile=`)."""
@@ -86,12 +88,23 @@ def check_recipe(
             config.merge_with(*change, *top)
             with suppress(OmegaConfBaseException):  # once for all checks, which name what leads nowhere
                 OmegaConf.resolve(config)
-            values[profile, ablation] = OmegaConf.to_container(config)
+            values[profile, ablation] = _meaning(config, kind)
             same = ablation and not profile and values[None, ablation] == values[None, None]
             finding = Finding(name, profile, ablation, "changes nothing" if same else None)
             finding = finding if same else judged(finding, config, kind)
             findings.append(finding)
     return findings
+
+
+def _meaning(config: DictConfig, kind: Kind) -> object:
+    """Return the values of a configuration, those that the environment has by default among them."""
+    values = OmegaConf.to_container(config)
+    with suppress(UserError, ValidationError):  # which the checks name
+        if kind is Kind.RL and isinstance(values, dict):
+            section = DocAgentConfig.parse(plain(config.docagent))
+            values["env"] = get_system(section.system).parse_config(section.env).model_dump()
+            values["docagent"].pop("env")
+    return values
 
 
 def check_overridden(

@@ -63,7 +63,8 @@ def require_recipes(names: Iterable[str], root: Traversable = ROOT, kind: Kind |
         if name not in known and not name.endswith(".yaml"):
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}? Known are " if near else "known are "
-            raise UserError(f"there is no recipe {name!r}; {hint}{', '.join(known)}")
+            own = " (`base` alone has no system: put yours on top of it, in a file)" if name == "base" else ""
+            raise UserError(f"there is no recipe {name!r}{own}; {hint}{', '.join(known)}")
 
 
 def recipe_kind(name: str, root: Traversable = ROOT) -> Kind:

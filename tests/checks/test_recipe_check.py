@@ -64,6 +64,13 @@ def test_an_ablation_that_changes_nothing_is_named(mine):
     assert [f.ablation for f in found if f.problem] == ["small"]
 
 
+def test_an_ablation_to_a_default_that_the_recipe_does_not_write_changes_nothing(mine, monkeypatch):
+    monkeypatch.syspath_prepend("examples")
+    system = "docagent: {system: 'custom_system:SYSTEM'}\n"
+    found = mine(system, "# for: mine\ndocagent: {env: {max_image_tokens: 72}}\n", above="base")
+    assert [f.ablation for f in found if f.problem == "changes nothing"] == ["small"]
+
+
 def test_a_recipe_is_named_by_its_file(mine, tmp_path):
     mine("trainer: {save_freq: 3}\n")
     path = str(tmp_path / "mine.yaml")
