@@ -97,13 +97,15 @@ def check_recipe(
 
 
 def _meaning(config: DictConfig, kind: Kind) -> object:
-    """Return the values of a configuration, those that the environment has by default among them."""
+    """Return the values of a configuration with those of its environment under each variant, defaults too."""
     values = OmegaConf.to_container(config)
     with suppress(UserError, ValidationError):  # which the checks name
         if kind is Kind.RL and isinstance(values, dict):
             section = DocAgentConfig.parse(plain(config.docagent))
-            values["env"] = get_system(section.system).parse_config(section.env).model_dump()
-            values["docagent"].pop("env")
+            system, variant = get_system(section.system), section.env.get("variant")
+            found = [{"variant": each} for each in getattr(system.config_type, "variants", ())] or [{}]
+            parsed = [system.parse_config({**section.env, **each}).model_dump() for each in found]
+            values["docagent"] |= {"env": parsed, "variant": variant}
     return values
 
 

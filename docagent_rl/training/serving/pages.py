@@ -71,8 +71,9 @@ class Pages:
         return task
 
     async def _value(self, image: SentImage) -> torch.Tensor | Image:
-        if isinstance(image, WholeImage):
-            return image.pixels
+        return image.pixels if isinstance(image, WholeImage) else await self._fetch(image)
+
+    async def _fetch(self, image: NamedImage) -> torch.Tensor:
         patches = await image.handle
         return await asyncio.to_thread(
             lambda: unpack(torch.tensor(patches), image.layout, self._dtype)  # a copy: Ray's is read-only
