@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit, Pages, ServerFaultError
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 INDEXED_FROM = 5_000
 """Pages: of fewer the first stage is a scan."""
 _PROBES = 32
+_PARTITION = 4_096
+"""Vectors of a partition of the index; LanceDB by itself counts pages, and makes partitions of a million."""
+_SAMPLE = 100
 _TABLES = 10_000
 _KEPT = timedelta(days=1)
 """Versions that readers may still have open."""
@@ -118,12 +122,16 @@ class LanceCollection:
             if "doc_id" not in known:
                 self._pages.create_index("doc_id", config=BTree())
             if "vectors" not in known and self._pages.count_rows() >= INDEXED_FROM:
-                parts = _sub_vectors(self._dim)
-                self._pages.create_index(
-                    "vectors", config=IvfPq(distance_type="cosine", num_sub_vectors=parts)
-                )
+                sizes = {"num_sub_vectors": _sub_vectors(self._dim), "num_partitions": self._partitions()}
+                self._pages.create_index("vectors", config=IvfPq(distance_type="cosine", **sizes))
             # small files are joined, and new rows come into the indexes
             self._pages.optimize(cleanup_older_than=_KEPT)
+
+    def _partitions(self) -> int:
+        """Return the number of partitions for all vectors, by the pages that come first."""
+        some = self._pages.search().select(["vectors"]).limit(_SAMPLE).to_arrow()["vectors"]
+        a_page = pc.mean(pc.list_value_length(some)).as_py() or 0
+        return max(1, round(a_page * self._pages.count_rows() / _PARTITION))
 
     def _indexed(self) -> set[str]:
         return {each.columns[0] for each in self._pages.list_indices()}
