@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit, Pages, ServerFaultError
@@ -130,7 +129,7 @@ class LanceCollection:
     def _partitions(self) -> int:
         """Return the number of partitions for all vectors, by the pages that come first."""
         some = self._pages.search().select(["vectors"]).limit(_SAMPLE).to_arrow()["vectors"]
-        a_page = pc.mean(pc.list_value_length(some)).as_py() or 0
+        a_page = sum(len(chunk.flatten()) for chunk in some.chunks) / max(len(some), 1)
         return max(1, round(a_page * self._pages.count_rows() / _PARTITION))
 
     def _indexed(self) -> set[str]:
