@@ -117,14 +117,14 @@ class LanceCollection:
         from lancedb.index import BTree, IvfPq
 
         with _answering():
+            # joins small files and brings new rows into indexes; behind a new one it would rewrite that
+            self._pages.optimize(cleanup_older_than=_KEPT)
             known = self._indexed()
             if "doc_id" not in known:
                 self._pages.create_index("doc_id", config=BTree())
             if "vectors" not in known and self._pages.count_rows() >= INDEXED_FROM:
                 sizes = {"num_sub_vectors": _sub_vectors(self._dim), "num_partitions": self._partitions()}
                 self._pages.create_index("vectors", config=IvfPq(distance_type="cosine", **sizes))
-            # small files are joined, and new rows come into the indexes
-            self._pages.optimize(cleanup_older_than=_KEPT)
 
     def _partitions(self) -> int:
         """Return the number of partitions for all vectors, by the pages that come first."""
