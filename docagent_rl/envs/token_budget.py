@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect
 from collections.abc import Callable
 
 TokenCounter = Callable[[str], int]
@@ -29,8 +28,7 @@ def cut_to_tokens(text: str, limit: int, count: TokenCounter) -> str:
     """
     if count(text) <= limit:
         return text
-    sizes = range(1, len(text) + 1)
-    fit = bisect(sizes, False, key=lambda size: count(text[:size] + _ELLIPSIS) > limit)
+    fit = _largest(len(text), lambda size: count(text[:size] + _ELLIPSIS) <= limit)
     return text[:fit].rstrip() + _ELLIPSIS if fit else ""
 
 
@@ -38,9 +36,17 @@ def cut_middle(text: str, limit: int, count: TokenCounter) -> str:
     """Return the beginning and end of `text`, alike in length, that together have at most `limit` tokens."""
     if count(text) <= limit:
         return text
-    sizes = range(1, len(text) // 2 + 1)
-    fit = bisect(sizes, False, key=lambda size: count(_ends(text, size)) > limit)
+    fit = _largest(len(text) // 2, lambda size: count(_ends(text, size)) <= limit)
     return _ends(text, fit) if fit else ""
+
+
+def _largest(most: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest size up to `most` that fits, by halving; recorded texts rest on what it tries."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
 
 
 def cut_to_chars(text: str, limit: int) -> str:

@@ -201,7 +201,7 @@ def verdict(check: str, folder: Path, fault: Callable[[], Any] = nullcontext) ->
     try:
         with fault():
             module.run(MACHINE, folder, **families)
-    except Exception as error:
+    except Exception as error:  # a fault may break anything; the test says what it has to be
         return f"{type(error).__name__}: {error}"
     return None
 
