@@ -46,7 +46,7 @@ def ask_command(
     Example: docagent-rl ask report.pdf "Who wrote it?" --base-url http://127.0.0.1:8000/v1 --model m
     """
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.ask.answer import answer_json, answered, tell_answer, tell_turns
+    from docagent_rl.lab.eval.ask.answer import answer_json, answered, tell_answer, tell_turn
     from docagent_rl.lab.eval.ask.workspace import (
         build_indexes,
         cache_folder,
@@ -56,6 +56,7 @@ def ask_command(
     )
     from docagent_rl.lab.eval.evaluation import Evaluation
     from docagent_rl.lab.eval.play_config import check_play, play_config
+    from docagent_rl.rollout.recorder import listening
 
     check_model(Agent.SYSTEM, model)
     if out is not None and out.exists():
@@ -76,13 +77,13 @@ def ask_command(
             if out is not None:
                 evaluation = Evaluation(name, Agent.SYSTEM, run, [sample], 1, seed, override or ())
                 RunFolder(out).begin(evaluation.manifest(player))
-            return await player.play(sample, 0)
+            with listening(lambda trajectory: tell_turn(trajectory, progress)):
+                return await player.play(sample, 0)
         finally:
             await player.close()
 
     with spending(model), progress.status("playing"):
         trajectory = asyncio.run(play())
-    tell_turns(trajectory, progress)
     found = answered(trajectory)
     if json_output:
         typer.echo(answer_json(trajectory, found))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,6 +14,8 @@ from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, RewardTerms,
 from docagent_rl.envs.search_log import SearchNote, noting, search_metrics
 from docagent_rl.rollout.trajectory import Status, Trajectory
 from docagent_rl.samples.sample import Sample
+
+_listener: ContextVar[Callable[[Trajectory], None] | None] = ContextVar("docagent_listener", default=None)
 
 
 class Player(Protocol):
@@ -50,6 +53,16 @@ def new_trajectory(sample: Sample, number: int, system: str) -> Trajectory:
     )
 
 
+@contextmanager
+def listening(listener: Callable[[Trajectory], None]) -> Generator[None]:
+    """Hand every trajectory that is played meanwhile to a listener after each of its turns."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
 @dataclass(slots=True)
 class Recorder:
     """Steps an environment and notes in a trajectory what it made of each turn (the player adds turns)."""
@@ -77,6 +90,8 @@ class Recorder:
         self.searches.append(self.notes[:])
         played.searches = [note.to_dict() for note in self.notes]
         self.notes.clear()
+        if (listener := _listener.get()) is not None:
+            listener(self.trajectory)
         return result
 
     def reward(self, terms: RewardTerms) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +17,8 @@ from docagent_rl.lab.eval.scoring.played import page_key, read_trajectory
 from docagent_rl.rollout.evidence import Fractions, fractions_of, mapping, turn_looks
 from docagent_rl.rollout.trajectory import Trajectory
 
+_THOUGHT = 200
+"""Characters of a thought that are printed."""
 RESTS_ON_NOTHING = "rests on no page: none was shown before the answer, which is the model's own"
 
 
@@ -92,12 +95,16 @@ def _magnified(trajectory: Trajectory) -> dict[PageRef, list[Fractions]]:
     return found
 
 
-def tell_turns(trajectory: Trajectory, console: Console) -> None:
-    """Print one line for every turn."""
-    for number, turn in enumerate(trajectory.turns, 1):
-        pages = ", ".join(f"p. {page.page}" for page in turn_pages(turn.info))
-        line = f"{number}. {action_of(turn.info)}"
-        console.print(shown(f"{line}  →  {pages}" if pages else line), soft_wrap=True)
+def tell_turn(trajectory: Trajectory, console: Console) -> None:
+    """Print the last turn: the thought, cut where it is long, then the action and the pages it led to."""
+    turn = trajectory.turns[-1]
+    spans = turn.info.get("thoughts") or ()
+    thought = " ".join(turn.text[start:end] for start, end in spans)
+    if short := textwrap.shorten(thought, _THOUGHT, placeholder=" …"):
+        console.print(shown(short, "dim"), soft_wrap=True)
+    pages = ", ".join(f"p. {page.page}" for page in turn_pages(turn.info))
+    line = f"{len(trajectory.turns)}. {action_of(turn.info)}"
+    console.print(shown(f"{line}  →  {pages}" if pages else line), soft_wrap=True)
 
 
 def action_of(info: Mapping[str, Any]) -> str:

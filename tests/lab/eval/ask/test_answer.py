@@ -1,11 +1,17 @@
 """What an answer rests on."""
 
-import pytest
+import io
+import re
 
-from docagent_rl.lab.eval.ask.answer import Why, answered
-from docagent_rl.rollout.recorder import new_trajectory
+import pytest
+from rich.console import Console
+
+from docagent_rl.lab.agents.scripted import ScriptPlayer
+from docagent_rl.lab.eval.ask.answer import Why, answered, tell_turn
+from docagent_rl.rollout.recorder import listening, new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status, TrajectoryTurn
 from docagent_rl.samples.sample import Sample, Split
+from tests.lab.agents.stage import resources
 
 SAMPLE = Sample("q", "ask", Split.TEST, "d", "Where?", ("x",))
 HALF = (0.1, 0.2, 0.3, 0.4)
@@ -73,3 +79,21 @@ def test_a_trajectory_without_an_answer_says_why():
     masked = trajectory()
     masked.status, masked.end, masked.error = Status.MASKED.value, MaskReason.SAMPLE.value, "too long"
     assert (answered(masked).text, answered(masked).why_not) == (None, "too long")
+
+
+async def test_each_turn_is_printed_as_it_ends_with_its_thought(world):
+    printed, lengths = io.StringIO(), []
+    console = Console(file=printed, width=80)
+
+    def listener(trajectory):
+        lengths.append(len(trajectory.turns))
+        tell_turn(trajectory, console)
+
+    player = ScriptPlayer(resources(world, "vrag_rl"))
+    with listening(listener):
+        played = await player.play(world.samples[0], 0)
+    await player.play(world.samples[0], 1)  # nobody listens
+    assert lengths == list(range(1, len(played.turns) + 1))
+    thought, first, *_ = printed.getvalue().splitlines()
+    assert f"<think>{thought}</think>" in played.turns[0].text
+    assert re.match(r"1\. search .*  →  p\. \d", first)
