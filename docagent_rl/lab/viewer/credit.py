@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -71,3 +73,13 @@ def trajectory_credit(run_dir: Path, step: int, uid: str, trajectory: int) -> Tr
     if known is None or not (rows := known.of(uid, trajectory)):
         return None
     return TrajectoryCredit(known.estimator, rows, sorted({row.trajectory for row in known.rows}))
+
+
+def mean_advantages(path: Path) -> dict[tuple[str, int], float | None]:
+    """Return those of a step's trajectories, by group and number; none where its credit cannot be read."""
+    try:
+        known = read_credit(path)
+    except UserError:
+        return {}
+    groups = groupby(known.rows if known else (), attrgetter("uid", "trajectory"))  # as they are written
+    return {key: TrajectoryCredit("", list(rows)).advantage for key, rows in groups}

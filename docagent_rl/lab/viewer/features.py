@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from docagent_rl.actions.base import StopCause
@@ -61,6 +62,7 @@ def features_of(trajectory: Mapping[str, Any]) -> dict[str, Any]:
         "guessed": evidence.guessed,
         "branch": evidence.branch or "",
         "seconds": sum((number(s) or 0.0 for turn in turns for s in turn.get("seconds", {}).values()), 0.0),
+        "drift": _drift(turns),
         "truncated": end == "context_full" or any(t.get("stop") == StopCause.TRUNCATED.value for t in turns),
         "text": "\n".join(
             [question, *gold, str(answer or ""), *(str(turn.get("text") or "") for turn in turns)]
@@ -79,3 +81,14 @@ def number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if math.isfinite(value) else None
+
+
+def _drift(turns: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the mean size of the differences between log-probs of the server and of the trainer."""
+    pairs = [
+        pair
+        for turn in turns
+        for pair in zip(turn.get("log_probs") or (), turn.get("trainer_log_probs") or (), strict=False)
+        if None not in pair
+    ]
+    return number(fmean(abs(server - trainer) for server, trainer in pairs)) if pairs else None

@@ -19,10 +19,11 @@ from typing import Any
 import orjson
 
 from docagent_rl.base.text import encodable
+from docagent_rl.lab.viewer.credit import mean_advantages
 from docagent_rl.lab.viewer.features import features_of
 from docagent_rl.lab.viewer.folder import ViewedRun
 
-SCHEMA = 8
+SCHEMA = 9
 """Version of the tables; an index of another version is made anew."""
 _WAIT_S = 30.0
 _LINES = 500
@@ -37,7 +38,8 @@ CREATE TABLE files (
 CREATE TABLE trajectories (
     id INTEGER PRIMARY KEY, file, begin, length, text_id, step, split, system, dataset,
     question_id, question, doc_id, uid, number, status, "end", mask, reward, terms, turns, invalid, tokens,
-    images, answer, gold, evidence_kind, stage, reach, "right", guessed, branch, seconds, truncated
+    images, answer, gold, evidence_kind, stage, reach, "right", guessed, branch, seconds, drift, truncated,
+    advantage
 );
 CREATE INDEX trajectories_file ON trajectories (file);
 CREATE INDEX trajectories_step ON trajectories (split, step);
@@ -151,6 +153,7 @@ def parsed(line: bytes) -> dict[str, Any]:
 
 def _read_trajectories(index: Index, run: Path, name: str, status: os.stat_result) -> None:
     path = run / name
+    advantages = mean_advantages(run / "credit" / f"{path.stem}.parquet")  # of a training step
     with index.writing() as base:
         begin = _read_before(base, name, status)
         if begin == 0:
@@ -161,6 +164,8 @@ def _read_trajectories(index: Index, run: Path, name: str, status: os.stat_resul
         whole = takewhile(lambda line: line.endswith(b"\n"), file)  # the last one may still be written
         while lines := list(islice(whole, _LINES)):
             rows = list(_rows(path, begin, lines))
+            for row in filter(None, rows):
+                row["advantage"] = advantages.get((row["uid"], row["number"]))
             begin += sum(map(len, lines))
             damaged = sum(row is None for row in rows)
             with index.writing() as base:

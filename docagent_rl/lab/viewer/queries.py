@@ -29,7 +29,7 @@ FIELDS = {
 }
 """Parameters whose values are counted, with their columns."""
 _EXACT = {**FIELDS, "question_id": "question_id", "doc_id": "doc_id", "uid": "uid"}
-_NUMBERS = ("step", "turns", "invalid", "tokens", "images", "reward", "seconds")
+_NUMBERS = ("step", "turns", "invalid", "tokens", "images", "reward", "seconds", "drift", "advantage")
 _FLAGS = ("right", "guessed", "reach", "truncated")
 TERM = "term:"
 _WORD = re.compile(r"\w+")

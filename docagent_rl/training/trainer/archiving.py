@@ -163,9 +163,9 @@ class ArchivingMixin(TrainerPart):
         estimator = str(self.config.algorithm.adv_estimator) if credited else ""
 
         def write() -> None:
-            write_lines(run_dir, step, filled)
             if credited:
                 write_credit(run_dir, step, estimator, credited)
+            write_lines(run_dir, step, filled)  # last: the viewer reads the credit when it sees this file
 
         self._files.start(write)
 

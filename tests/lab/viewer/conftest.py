@@ -1,10 +1,12 @@
 import json
 
+import numpy as np
 import pytest
 
 from docagent_rl.lab.viewer.api import Api
 from docagent_rl.lab.viewer.folder import ViewedRun
 from docagent_rl.lab.viewer.runs import OpenRun
+from docagent_rl.rollout.credit import CreditRow, write_credit
 from tests.corpus import store  # noqa: F401  a fixture
 from tests.viewer_runs import run_folder, trajectory
 
@@ -53,7 +55,11 @@ def made(store, tmp_path_factory):  # noqa: F811
             ),
             trajectory(store, 0, split="val", step=2),
         ]
-        return run_folder(tmp_path_factory.mktemp("made") / "run", trajectories)
+        folder = run_folder(tmp_path_factory.mktemp("made") / "run", trajectories)
+        pushed = [(0, 0, [0.5] * 12), (1, 0, [-0.25] * 8), (1, 1, [-0.5] * 4)]
+        rows = [CreditRow("group1", n, row, {"advantages": np.array(given)}) for n, row, given in pushed]
+        write_credit(folder, 1, "grpo", rows)
+        return folder
 
     return make
 

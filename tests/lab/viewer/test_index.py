@@ -114,12 +114,12 @@ def test_a_damaged_line_is_left_out_and_counted(run, line, caplog):
 def test_numbers_that_json_has_no_word_for_are_no_numbers(run):
     file = run / "trajectories" / "1.jsonl"
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    lines[0]["reward"] = float("nan")
+    lines[0]["reward"] = lines[0]["turns"][0]["log_probs"][0] = float("nan")
     lines[0]["sample"]["question"] = "half \ud83d"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     viewed = ViewedRun(run)
     update_index(viewed)
-    assert (None, "half ?") in rows(viewed, "reward, question")
+    assert (None, None, "half ?") in rows(viewed, "reward, drift, question")
 
 
 @pytest.mark.parametrize("content", [b"not a database, but longer than a header of one " * 30, None])

@@ -134,5 +134,7 @@ def test_only_what_was_trained_has_credit(store, tmp_path, asked):
         return [ask(f"/api/runs/0/trajectories/{row['id']}")["advantage"] for row in rows]
 
     assert advantages() == [1.0, None]  # a validation has no credit of the step of its number
+    listed = ask("/api/runs/0/trajectories?sort=advantage")["rows"]
+    assert [(row["split"], row["advantage"]) for row in listed] == [("train", 1.0), ("val", None)]
     file.write_bytes(b"PAR1")
     assert advantages() == [None, None]

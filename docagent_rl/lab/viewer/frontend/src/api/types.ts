@@ -51,6 +51,8 @@ export interface Row {
   evidence_kind: string;
   stage: string | null;
   seconds: number;
+  /** Mean size of the differences between log-probs of server and trainer. */
+  drift?: number | null;
   advantage?: number | null;
   right?: boolean | null;
   /** Right without the evidence before its eyes. */

@@ -6,7 +6,7 @@ export const CHOICES = ["split", "step", "system", "dataset", "status", "end", "
 export const KEYS = ["question_id", "doc_id", "uid", "ids"] as const;
 export const DEFAULT_SORT = "step";
 /** Numbers with a range, besides `term:<name>`. */
-const NUMBERS = new Set(["reward", "turns", "invalid", "tokens", "images", "seconds"]);
+const NUMBERS = new Set(["reward", "turns", "invalid", "tokens", "images", "seconds", "drift", "advantage"]);
 /** Yes, no, or not known. */
 const FLAGS = new Set(["right", "guessed", "reach", "truncated"]);
 
@@ -32,6 +32,8 @@ export const LABELS: Record<string, string> = {
   tokens: "Tokens",
   images: "Images",
   seconds: "Seconds",
+  drift: "Log-prob drift",
+  advantage: "Advantage",
   right: "Right",
   guessed: "Right without evidence",
   reach: "In reach",

@@ -10,7 +10,7 @@ const FEW = 7;
 /** Fields whose values are too many to list. */
 const NAMED = ["question_id", "doc_id", "uid"] as const;
 /** Ranges worth a place; others hold by links. */
-const RANGES = new Set(["reward", "turns", "invalid", "tokens", "images"]);
+const RANGES = new Set(["reward", "turns", "invalid", "tokens", "images", "advantage", "drift"]);
 
 /** Filters beside the list, each value with the trajectories that have it. */
 export function FacetPanel({ facets, query, change }: { facets: Facets | undefined; query: URLSearchParams; change: Change }) {
