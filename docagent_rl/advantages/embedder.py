@@ -1,7 +1,5 @@
 """Trajectories as vectors, for estimators that compare them (SPO)."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 import socket

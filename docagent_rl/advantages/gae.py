@@ -1,7 +1,5 @@
 """Generalised advantage estimation over tokens, and on two levels: turns, then the tokens of each."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 import torch

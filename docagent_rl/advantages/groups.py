@@ -1,7 +1,5 @@
 """Statistics over groups of trajectories, or over any cells numbered by integers."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 import torch

@@ -1,7 +1,5 @@
 """Group-relative advantages of whole trajectories (GRPO) and of single turns."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 import torch

@@ -1,7 +1,5 @@
 """Calls an estimator on a made-up batch before a run, so that a mistake in it costs no run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reverse linear recurrences over packed segments."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Similarities of trajectories in a group, and the weights SPO makes of them."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 import torch

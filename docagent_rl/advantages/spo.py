@@ -1,7 +1,5 @@
 """Similarity-based policy optimisation: a baseline of the trajectories that went alike (MM-Doc-R1)."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 import torch

@@ -1,7 +1,5 @@
 """The sampled tokens of a batch as one flat list, and tables of its trajectories and turns."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property

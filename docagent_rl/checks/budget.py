@@ -5,8 +5,6 @@ its cache follow from numbers of parameters and are exact; an `estimate` counts 
 (states that autograd keeps, temporary copies, processes) by the formula that its function gives.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

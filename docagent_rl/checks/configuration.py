@@ -3,8 +3,6 @@
 Keys, token budgets, estimator, roles of the policy; rankings, search servers, stand-ins for models.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Iterator

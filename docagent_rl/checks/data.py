@@ -1,7 +1,5 @@
 """Checks of data files, and of their questions against the system that is to play them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from omegaconf import DictConfig, OmegaConf

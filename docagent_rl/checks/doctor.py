@@ -4,8 +4,6 @@ Each kind of process is asked by a process of its own that can be ended:
 `python -m docagent_rl.checks.doctor KIND ANSWER` writes its answer to the file ANSWER.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.metadata
 import json

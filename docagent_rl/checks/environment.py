@@ -1,7 +1,5 @@
 """Environment variables of a configuration get their values where the user set them: in the driver."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """For GPUs of a size, the largest run of each system that their memory holds, by the budget."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Checks of an NVIDIA GPU: a new enough driver, and kernels of attention."""
 
-from __future__ import annotations
-
 import importlib
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Checks of this machine before Ray starts: folders, device, memory, model, and the Ray that is there."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The checks of a configuration before Ray starts: one clear error, naming the offender."""
 
-from __future__ import annotations
-
 import logging
 import os
 from pathlib import Path

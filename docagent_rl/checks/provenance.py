@@ -16,8 +16,6 @@ unread:                        # keys: what they reward although no document was
 Several keys with one text are separated by commas. A value that a recipe cannot hold is a sentence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

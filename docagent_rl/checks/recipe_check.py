@@ -1,7 +1,5 @@
 """Checks of recipes without running them: all that the configuration alone tells."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress

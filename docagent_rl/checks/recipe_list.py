@@ -1,7 +1,5 @@
 """The recipes of the package, and the ablations that belong to them."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Mapping
 from enum import Enum

@@ -1,7 +1,5 @@
 """The size at which an image is shown, and at which the vision encoder sees it."""
 
-from __future__ import annotations
-
 import math
 from typing import Self
 

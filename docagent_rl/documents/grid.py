@@ -1,7 +1,5 @@
 """The rounding of images to whole visual tokens, as a model family's image processor does it."""
 
-from __future__ import annotations
-
 import math
 import sys
 from enum import StrEnum

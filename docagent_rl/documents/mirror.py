@@ -1,7 +1,5 @@
 """A local copy of the documents behind a URL: an object store or a web folder, by fsspec."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Content-addressed files: page rasters and page texts."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os

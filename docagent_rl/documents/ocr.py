@@ -1,7 +1,5 @@
 """OCR by rapidocr (PP-OCRv6 over onnxruntime), with the models that its package holds."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections.abc import Iterable, Sequence

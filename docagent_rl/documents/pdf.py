@@ -1,7 +1,5 @@
 """PDF files: opening, text layer, bookmarks."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

@@ -1,7 +1,5 @@
 """Rasters of pages, of PDFs or of image files, and their JPEG files."""
 
-from __future__ import annotations
-
 import ctypes
 import io
 import shutil

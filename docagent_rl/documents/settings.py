@@ -1,7 +1,5 @@
 """Settings and limits of an ingest."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import StrEnum

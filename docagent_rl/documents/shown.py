@@ -1,7 +1,5 @@
 """Pages at the sizes they are shown at, drawn once for all processes."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """The documents of a folder, and the report of their ingest."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """White pages: blank by right, or what is left of a damaged page, whose content is read apart from PDFium."""
 
-from __future__ import annotations
-
 import ctypes
 import logging
 import zlib

@@ -1,7 +1,5 @@
 """The models behind endpoints that play roles."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence

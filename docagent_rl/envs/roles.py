@@ -1,7 +1,5 @@
 """Models of a trajectory that are not trained: planner, reader, answer agent, extractor."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path

@@ -4,8 +4,6 @@ They are meant for laptops, tests and first runs, where they make easy questions
 ones refusable; numbers of the paper need models.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby

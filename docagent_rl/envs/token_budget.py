@@ -1,7 +1,5 @@
 """Keeping texts within token budgets where no tokenizer is at hand."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The environment that systems share: read a turn, carry out its action, settle the trajectory."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from abc import abstractmethod

@@ -1,7 +1,5 @@
 """The turns of a trajectory, and the counts that follow from them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 

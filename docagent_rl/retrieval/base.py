@@ -1,7 +1,5 @@
 """The interface of every retriever, and pages as rows of arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable

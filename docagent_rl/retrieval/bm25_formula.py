@@ -5,8 +5,6 @@ token t in the query adds `ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (k1 * (1 -
 where N counts pages, df pages that hold t, tf t on the page, dl tokens of the page; avgdl is the mean of dl.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from dataclasses import dataclass

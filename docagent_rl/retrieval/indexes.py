@@ -1,7 +1,5 @@
 """Indexes of any kind as users ask for them: built, opened, described, and every file read."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass

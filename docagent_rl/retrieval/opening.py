@@ -1,7 +1,5 @@
 """Retrievers of configurations: their kinds, by name, where their searches run, and several as one."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import starmap

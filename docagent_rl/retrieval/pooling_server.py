@@ -6,8 +6,6 @@ the process. Texts are prepared here, so that prompts, passages and lengths are 
 the model's tokenizer has to be here too. That the server runs the same model is its operator's word.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Words of pages and of queries: those of BM25, and those by which queries are compared."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Chat turns as token ids, by the model's own template and processor."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Sequence

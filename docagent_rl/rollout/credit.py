@@ -6,8 +6,6 @@ that weigh a group by likeness, how like each trajectory of the group this one i
 for the whole step stands in the file's metadata.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Resources that environments share, whoever plays in them; no tokenizer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType

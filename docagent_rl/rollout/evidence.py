@@ -5,8 +5,6 @@ not reach. One that got no further than `FOUND` had its page in a list of hits a
 got as far as `KEPT` had the page in its context and answered wrong all the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The only place that builds token sequences."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Questions that a system can play: its own environment makes their prompts and counts them before a run."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

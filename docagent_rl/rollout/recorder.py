@@ -1,7 +1,5 @@
 """The protocol of whoever plays a trajectory, and the recorder of what becomes of it beside its tokens."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """One trajectory, token in and token out; the rollout server is a function that is handed in."""
 
-from __future__ import annotations
-
 import asyncio
 import bisect
 import time

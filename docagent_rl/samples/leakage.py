@@ -1,7 +1,5 @@
 """Overlap of two sets of questions: documents by id and content, and questions that say the same."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum

@@ -5,8 +5,6 @@ one file serves every system. The whole sample travels as JSON in the column `sa
 keys (boxes by page, `extra`) do not survive Parquet structs.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable
 from pathlib import Path

@@ -4,8 +4,6 @@
 move or an answer is mended.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The systems that can be trained, by name; each has a folder of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from docagent_rl.base.errors import UserError

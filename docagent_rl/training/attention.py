@@ -6,8 +6,6 @@ Dropout, soft capping, biases, sinks and paged keys it has not; they are refused
 processors the rows of a pack are attended one by one.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """The platform `cpu`: verl's device interface on the processor, with gloo and without an accelerator."""
 
-from __future__ import annotations
-
 import os
 import platform as host
 import resource

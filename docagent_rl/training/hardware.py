@@ -1,7 +1,5 @@
 """The platform of this process, and its way of attention over packed rows: flash-attn's or torch's."""
 
-from __future__ import annotations
-
 import functools
 import importlib.metadata
 import importlib.util

@@ -1,7 +1,5 @@
 """A run on one machine listens on loopback, where Ray, verl and vLLM allow it."""
 
-from __future__ import annotations
-
 import os
 
 from omegaconf import DictConfig, OmegaConf, open_dict

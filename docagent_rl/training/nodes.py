@@ -1,7 +1,5 @@
 """A look of every node of a cluster at a run's files and services, before any model is loaded."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import logging

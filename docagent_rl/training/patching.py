@@ -1,7 +1,5 @@
 """Post-import hooks, and patches of upstream code that apply only to the versions they were written for."""
 
-from __future__ import annotations
-
 import enum
 import importlib.metadata
 import logging

@@ -5,8 +5,6 @@ for what it uses only. verl logs a failing plugin at DEBUG and goes on without i
 process instead, whether it happens now or in a later registration.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Iterator

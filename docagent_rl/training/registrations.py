@@ -1,7 +1,5 @@
 """Lists what verl's registries and the patches hold in a process: here, in a Ray worker, in a vLLM worker."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 import os

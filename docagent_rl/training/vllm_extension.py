@@ -3,8 +3,6 @@
 Import it in a process that runs vLLM only.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -4,8 +4,6 @@ Its engine's core imports no verl, so that `plugin.py` does not come there. What
 environment gets the same, so it holds what is right for all.
 """
 
-from __future__ import annotations
-
 
 def register() -> None:
     """Apply the patches that vLLM's own processes need; may be called again."""

@@ -1,7 +1,5 @@
 """The contents of a document: its title, a table of contents and a list of figures, by bookmarks or text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

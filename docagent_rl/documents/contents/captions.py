@@ -1,7 +1,5 @@
 """Captions of figures and tables."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Section numbers at the head of lines, and their order."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from bisect import bisect_left

@@ -1,7 +1,5 @@
 """Lines of pages without running headers and footers."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

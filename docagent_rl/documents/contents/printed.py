@@ -1,7 +1,5 @@
 """A printed table of contents: its entries, and the pages of the file that they lead to."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Choices of an evaluation: its agents, and the conditions of a probe."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

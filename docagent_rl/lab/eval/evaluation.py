@@ -1,7 +1,5 @@
 """An evaluation: a player over questions, in the folder of a run."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections import Counter

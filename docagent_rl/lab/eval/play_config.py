@@ -1,7 +1,5 @@
 """Configurations that agents play by outside the trainer, composed from recipes and checked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

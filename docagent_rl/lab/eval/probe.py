@@ -1,7 +1,5 @@
 """Probes: the same questions over pages that are blank or another document's, and the score that is left."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """Facts of a run that its description (`run.json`) states."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any

@@ -1,7 +1,5 @@
 """Questions that are no samples yet: checks without a model, and repetitions of earlier ones."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence

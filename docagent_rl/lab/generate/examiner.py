@@ -1,7 +1,5 @@
 """The filters that ask a model, each a small question of its own."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The counts of what was dropped on the way from requests to questions, and why."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

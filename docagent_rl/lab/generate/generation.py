@@ -1,7 +1,5 @@
 """Questions about documents, written and examined by models."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Questions that headings, tables and figures answer: templates, no model."""
 
-from __future__ import annotations
-
 import functools
 import random
 import re

@@ -1,7 +1,5 @@
 """Pages as a model is shown them, and those that a document has for each kind of question."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The choice of pages to ask about, decided by seed and documents alone, before any request."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Sequence

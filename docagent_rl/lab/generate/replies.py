@@ -1,7 +1,5 @@
 """Replies of models in generation: one JSON object of a known shape, asked for until it can be read."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Writes a synthetic corpus: `pdfs/<doc_id>.pdf`, `samples.jsonl` and `synth.json`."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

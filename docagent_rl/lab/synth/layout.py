@@ -1,7 +1,5 @@
 """From a plan to a PDF, and where everything ended up."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The words and quantities of synthetic reports, from `lexicon.yaml`."""
 
-from __future__ import annotations
-
 import math
 import random
 from pathlib import Path

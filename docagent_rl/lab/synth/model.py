@@ -1,7 +1,5 @@
 """The content of a synthetic document before it is laid out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Draws the content of one document from its seed: its sections, and the sentences in them."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Questions about a finished document: all that can be asked, and the choice that becomes samples."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The settings of a synthetic corpus."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

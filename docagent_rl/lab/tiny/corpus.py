@@ -1,7 +1,5 @@
 """Text on which the tiny tokenizer learns its merges beside the text of a system: reports, prompts, turns."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 The demo works in workspaces of its own (`workspace.MARKER`), and adds what is missing there.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

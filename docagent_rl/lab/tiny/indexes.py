@@ -1,7 +1,5 @@
 """Indexes of vectors that a demo's runs read beside that of words, and the tiny model that makes one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Models of about a million parameters and their processors: the real classes, small sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any

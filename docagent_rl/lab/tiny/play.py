@@ -1,7 +1,5 @@
 """Scripted policies in real environments, and their turns as conversations."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Iterator, Sequence

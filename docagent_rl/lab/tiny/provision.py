@@ -1,7 +1,5 @@
 """Data that a run under the CPU profile makes before it starts: a demo, or a tiny model alone."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Sizes of the tiny models: the real classes of each family, with two layers of width 128."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Seconds of supervised training, so that a tiny model writes turns which an environment can act on."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Paths of the parts of a workspace, and the mark of one that the demo made."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Batches of a model's work, as large as memory holds."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from typing import TypeVar

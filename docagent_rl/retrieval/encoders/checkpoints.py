@@ -3,8 +3,6 @@
 A projection that is drawn at random scores nonsense and says nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Encoders of page images: ColPali (Faysse et al., ICLR 2025) and its kin; vdr-2b and gme, of one vector."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

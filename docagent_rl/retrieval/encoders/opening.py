@@ -1,7 +1,5 @@
 """Encoders of a specification: for pages, and for the queries of many threads at rollout time."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Models that encode pages and queries: all that decides over what a vector is, and their names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path

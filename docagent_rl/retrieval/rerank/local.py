@@ -1,7 +1,5 @@
 """Rerankers whose model runs in this process."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence

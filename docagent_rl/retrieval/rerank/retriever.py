@@ -1,7 +1,5 @@
 """A retriever whose best pages are ranked anew by a reranker."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Rerankers: all that decides over a score, and the names of known ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path

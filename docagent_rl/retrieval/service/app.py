@@ -1,7 +1,5 @@
 """The search server's application."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Awaitable, Collection
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """A retriever that asks a search server (`docagent.retriever.backend: http`)."""
 
-from __future__ import annotations
-
 import asyncio
 import weakref
 from typing import Any

@@ -1,7 +1,5 @@
 """A retriever that many ask at a time, and one whose searches run elsewhere."""
 
-from __future__ import annotations
-
 import asyncio
 import queue
 import threading

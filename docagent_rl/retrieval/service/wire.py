@@ -3,8 +3,6 @@
 `POST /v1/search`, `GET /v1/info`, `GET /v1/health`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Building of an index of vectors, and bringing one up to date."""
 
-from __future__ import annotations
-
 import hashlib
 import zipfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Questions over a whole corpus: ViDoSeek, VRAG-RL's training questions and UniDoc-RL's."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

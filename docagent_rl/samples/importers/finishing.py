@@ -1,7 +1,5 @@
 """From a draft to a sample: pages from 1, boxes as fractions, everything inside the document."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

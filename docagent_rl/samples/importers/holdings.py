@@ -1,7 +1,5 @@
 """Documents at hand: found in the download, ingested, or in the store already."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence

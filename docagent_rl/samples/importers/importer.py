@@ -1,7 +1,5 @@
 """An importer: the files and fields of a benchmark, and what its rows mean beyond them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Rows as a benchmark has them, the draft of a question made of one, and lists written as text."""
 
-from __future__ import annotations
-
 import ast
 import json
 import warnings

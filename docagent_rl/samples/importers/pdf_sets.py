@@ -1,7 +1,5 @@
 """MMLongBench-Doc, LongDocURL, DUDE and UDA: questions about PDFs."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence

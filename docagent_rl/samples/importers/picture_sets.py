@@ -1,7 +1,5 @@
 """MP-DocVQA, SlideVQA and ALDEN's training data: questions about pictures of pages."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """An import from beginning to end, and its report: rows by reason, and documents."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The files of a benchmark as they were downloaded: rows of questions, and documents."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from bisect import bisect_right

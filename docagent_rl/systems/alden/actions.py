@@ -1,7 +1,5 @@
 """The actions of ALDEN (arXiv 2510.25668): search, fetch a page by its number, answer."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from dataclasses import dataclass

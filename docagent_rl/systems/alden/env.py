@@ -1,7 +1,5 @@
 """The environment of ALDEN (arXiv 2510.25668): search a long document, fetch pages by number, answer."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import logging

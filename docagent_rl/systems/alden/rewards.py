@@ -2,8 +2,6 @@
 repeated words of queries.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Agents of ALDEN without a model: search, fetch pages by number, answer in a box."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 

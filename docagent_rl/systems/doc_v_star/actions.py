@@ -1,7 +1,5 @@
 """The turns of Doc-V*: a thought in blocks, then one action in a wrapper of its own (section 3.4)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

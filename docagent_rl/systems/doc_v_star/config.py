@@ -4,8 +4,6 @@ No code was released, so there is one variant. Keys outside `VARIANT_DEFAULTS` a
 where the paper is silent or contradicts itself.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self

@@ -1,7 +1,5 @@
 """The environment of Doc-V*: an overview of one document, pages by meaning or by number, an answer."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The reward of Doc-V* (appendix C, reward): one scalar at the end of a trajectory."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Hashable
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Agents of Doc-V* without a model: thoughts in blocks, retrieval, fetching, answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The actions of MM-Doc-R1's seeker: search by keywords, read pages, finish."""
 
-from __future__ import annotations
-
 import json
 import re
 from bisect import bisect_right

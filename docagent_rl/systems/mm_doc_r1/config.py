@@ -1,7 +1,5 @@
 """Configuration of MM-Doc-R1: what the paper says, and what was chosen where it is silent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar, Literal

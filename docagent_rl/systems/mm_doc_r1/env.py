@@ -5,8 +5,6 @@ plan and the history of its steps. Around it stand a planner, a reader with eyes
 extractor.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import replace

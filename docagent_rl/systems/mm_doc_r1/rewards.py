@@ -1,7 +1,5 @@
 """The reward of MM-Doc-R1 (section 3.2.3): recall of the pages that were read, plus correctness."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """Seekers of MM-Doc-R1 without a model: search by keywords, have pages read, finish."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """The state of a trajectory of MM-Doc-R1, its numbers, and the seeker's steps as text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 

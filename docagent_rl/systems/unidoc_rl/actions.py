@@ -1,7 +1,5 @@
 """The actions of UniDoc-RL (arXiv 2604.14967): search, select, magnify, answer; notes do nothing."""
 
-from __future__ import annotations
-
 import math
 
 from docagent_rl.actions.base import Action, Box, Crop, Select, Span

@@ -1,7 +1,5 @@
 """Configuration of UniDoc-RL: what the paper says, what the released code does, and what may be changed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import reduce
 from typing import Any, ClassVar, Literal, Self

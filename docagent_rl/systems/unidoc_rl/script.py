@@ -1,7 +1,5 @@
 """Agents of UniDoc-RL without a model: search, select, magnify, note, answer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

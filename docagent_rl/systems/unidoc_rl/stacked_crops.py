@@ -1,7 +1,5 @@
 """Stacked crops: boxes of one view, cut from its raw page and stacked into one image (UniDoc-RL)."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections.abc import Sequence

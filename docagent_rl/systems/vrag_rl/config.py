@@ -1,7 +1,5 @@
 """Configuration of VRAG-RL: what the paper says, what the released code does, and what may be changed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 

@@ -1,7 +1,5 @@
 """The environment of VRAG-RL (arXiv 2505.22019): search a corpus of page images, zoom, answer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar

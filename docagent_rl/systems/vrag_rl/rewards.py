@@ -1,7 +1,5 @@
 """The reward of VRAG-RL (arXiv 2505.22019, Eq. 11 and 12): one scalar at the end of a trajectory."""
 
-from __future__ import annotations
-
 import math
 from typing import Self
 

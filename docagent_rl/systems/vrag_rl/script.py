@@ -1,7 +1,5 @@
 """Agents of VRAG-RL without a model: search, zoom, answer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The agent loop that verl runs for every trajectory (`agent_name: docagent`)."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """verl's agent loop manager with workers that take image features from the loop."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The training rows that an agent loop hands to verl, with their turns and token-level rewards."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Memory, threads, image cache and gauges of an agent worker."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import defaultdict, deque

@@ -1,7 +1,5 @@
 """Merges a LoRA adapter into the weights it was trained on, once, by PEFT: vLLM alone would play these."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

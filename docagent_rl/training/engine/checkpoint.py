@@ -1,7 +1,5 @@
 """Finds the folder of weights that a path means: Hugging Face's own, or a checkpoint, merged once."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -4,8 +4,6 @@ The store is memory that the processes of a node share; another node gets a copy
 patches are megabytes, the same in all rows that show a page, so rows to train on name their images.
 """
 
-from __future__ import annotations
-
 import asyncio
 import warnings
 from collections import Counter, OrderedDict

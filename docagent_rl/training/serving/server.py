@@ -1,7 +1,5 @@
 """verl's vLLM server for images that agent loops have preprocessed."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Reads the sizes of a configuration, and says which of them verl would refuse, without starting anything."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import warnings

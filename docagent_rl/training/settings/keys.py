@@ -1,7 +1,5 @@
 """Refuses keys that nobody reads, and values of verl's own keys that no run can have."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import importlib

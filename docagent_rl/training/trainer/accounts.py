@@ -5,8 +5,6 @@ verl logs what escapes an agent loop, marks the group as failed and trains on th
 choose what is learnt from.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

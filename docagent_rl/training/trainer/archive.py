@@ -1,7 +1,5 @@
 """Files of a run: trajectories and metrics, one file a step, so that a resumed run loses none."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

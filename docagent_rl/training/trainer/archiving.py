@@ -1,7 +1,5 @@
 """Writes a step while the next one goes on: its trajectories, and the credit of their tokens."""
 
-from __future__ import annotations
-
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

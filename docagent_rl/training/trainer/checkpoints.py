@@ -4,8 +4,6 @@ The manifest is written last, and then the tracker names the checkpoint. A run t
 whole that it goes on from: its validation, its numbers, and what verl's loggers lack.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import time

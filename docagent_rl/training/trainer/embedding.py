@@ -1,7 +1,5 @@
 """Embeds trajectories in a process of its own, on a device and a node chosen for it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, cast

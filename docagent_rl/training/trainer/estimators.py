@@ -1,7 +1,5 @@
 """Makes this package's estimators callable by verl, which calls with two tensors (`docs/architecture.md`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """The additions of this package to verl's trainer, common to its trainer modes."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ verl sends every field that the rows have at the time: records, prompts as text 
 wrote. Left out is what is known not to be read; fields of users and of verl's other features travel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from enum import Enum

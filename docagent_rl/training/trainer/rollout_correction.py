@@ -7,8 +7,6 @@ is cut to the tokens that are trained; records and metrics keep all sampled toke
 rejected token for what it is.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Numbers of a batch of trajectories, of their turns, and of a validation, by name."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

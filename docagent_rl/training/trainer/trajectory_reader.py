@@ -1,7 +1,5 @@
 """Reads the digests and lines of the trajectories that the rows of a batch belong to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """verl's worker of the critic, trained on the tokens that have a target; its vision tower may be frozen."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 verl 0.9.1 declares `actor_rollout_ref.actor.freeze_vision_tower` and reads it nowhere.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field

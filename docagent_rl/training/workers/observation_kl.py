@@ -6,8 +6,6 @@ The paper prints the two KL terms inside a quantity that it maximises; the sign 
 Each term is a mean over its own tokens, by `actor.loss_agg_mode`; for memory see `docs/architecture.md`.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager

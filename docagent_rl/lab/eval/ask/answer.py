@@ -1,7 +1,5 @@
 """The answer of a trajectory with the pages and regions that it rests on, as text or JSON."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Mapping

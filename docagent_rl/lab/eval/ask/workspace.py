@@ -1,7 +1,5 @@
 """A user's own documents, ingested and indexed once, by content, and questions about them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The environment that baselines share: a question, pages shown in order, and the score of an answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

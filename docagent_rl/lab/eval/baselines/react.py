@@ -1,7 +1,5 @@
 """ReAct (arXiv 2210.03629) with the tools of document agents: search, open a page, answer."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Baselines of one turn: a question with its material, and an answer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar

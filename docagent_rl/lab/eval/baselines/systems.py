@@ -1,7 +1,5 @@
 """The baselines as systems, by which configurations name them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from docagent_rl.base.errors import UserError

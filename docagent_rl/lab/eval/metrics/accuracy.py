@@ -5,8 +5,6 @@ An extractor shortens the answer first. LongDocURL's scorer is like MMLongBench-
 cleaned away, and lists scored item by item.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

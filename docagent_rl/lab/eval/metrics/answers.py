@@ -5,8 +5,6 @@ words of SlideVQA (`evaluate.py`) and of UDA's PaperTab, PaperText and FetaTab (
 (ALDEN) and as a ranking (ViDoRAG, `overall_evaluator.py`).
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

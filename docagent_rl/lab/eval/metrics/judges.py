@@ -1,7 +1,5 @@
 """Judges and extractors of the benchmarks: prompts, and how replies are read."""
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 

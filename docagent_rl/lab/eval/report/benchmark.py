@@ -1,7 +1,5 @@
 """Numbers of a run over its benchmarks, with intervals and breakdowns, and the papers it is held against."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 Texts in tables are other people's: none of them is markup.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

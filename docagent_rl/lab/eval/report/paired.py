@@ -1,7 +1,5 @@
 """Paired comparison of two runs: their differences over the same questions, with p-values, as tables."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Numbers that the papers print, by recipe (`targets.yaml`), and what these rest on."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A report: from scored runs to tables, a column a run and one for what papers print, a page and JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace

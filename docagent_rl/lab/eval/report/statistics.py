@@ -1,7 +1,5 @@
 """Sums of scored trajectories by document, and intervals and tests that resample documents."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

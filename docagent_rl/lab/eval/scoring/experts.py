@@ -3,8 +3,6 @@
 An opinion is always a reply in the official form, whoever gave it, so that one parser reads all.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

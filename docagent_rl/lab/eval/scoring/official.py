@@ -1,7 +1,5 @@
 """Values of a trajectory by the definitions of its benchmark (`docagent_rl.lab.eval.metrics`)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

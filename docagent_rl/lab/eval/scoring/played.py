@@ -1,7 +1,5 @@
 """Readings of a recorded trajectory: its answer, its pages, and the labels of its question."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

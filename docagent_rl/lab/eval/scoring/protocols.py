@@ -1,7 +1,5 @@
 """Numbers of a run: the scoring protocol of each benchmark, with its experts, and navigation and use."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Scoring of recorded trajectories, and the file of a run's scores."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections import defaultdict

@@ -4,8 +4,6 @@ A measure is a function of sums over trajectories: an F1 over a benchmark is no 
 of the sums of its official definition. Intervals resample these sums.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping
