@@ -7,12 +7,18 @@ from pathlib import Path
 import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.commands.index import app as index_app
+from docagent_rl.commands.ingest import ingest_command
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.chunks import PAGES_PER_CHUNK
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.ray_pool import RayPool
 from docagent_rl.documents.settings import DocumentError, IngestLimits
+from docagent_rl.lab.synth import SynthSettings, synthesize
+from docagent_rl.lab.synth.settings import Difficulty
+from docagent_rl.samples.questions import read_questions
+from tests.commands.conftest import called
 from tests.documents.here import files_of, ingest_here, interrupted_after
 from tests.documents.scans import TEXT, draw_text
 
@@ -78,12 +84,35 @@ def test_the_store_is_the_same_byte_for_byte_and_so_is_the_report(
     assert files_of(far) == files_of(here)
 
 
+def nodes_of_work_since(began: int) -> set[bytes]:
+    """The nodes of tasks of the pool that began then or later, in nanoseconds; Ray hears of them late."""
+    import ray
+
+    events = ray._private.state.state._get_all_task_events()
+    mine = [each.state_updates for each in events if each.task_info.name == "_outcome"]
+    return {each.node_id for each in mine if each.node_id and min(each.state_ts_ns.values()) >= began}
+
+
 @pytest.mark.slow
-def test_work_that_goes_on_at_a_time_is_on_two_nodes(cluster, tmp_path):
-    """Neither of two tasks ends before the other has begun, and a node has a place for one."""
+def test_two_nodes_ingest_what_one_process_does_and_index_it(cluster, tmp_path):
+    """Neither of two tasks ends before the other has begun, and a node has a place for one: both nodes are
+    ready for what the commands give them."""
+    synthesize(tmp_path / "corpus", SynthSettings(documents=4, difficulties=(Difficulty.EASY,)))
     with RayPool(cluster, 2, IngestLimits(seconds=600), [tmp_path]) as pool:
         names = {outcome.value() for outcome in pool.run(meet, [tmp_path] * 2)}
     assert len(names) == 2
+    began, pdfs, far, here = time.time_ns(), tmp_path / "corpus" / "pdfs", tmp_path / "far", tmp_path / "here"
+    called(ingest_command, pdfs, "--store", far, "--dpi", "20", "--ray", cluster)
+    ingest_here(pdfs, here)
+    assert files_of(far) == files_of(here)
+    while len(nodes_of_work_since(began)) < 2:
+        assert time.time_ns() < began + 60e9, "one node did all the work"
+        time.sleep(0.5)
+    at = ("--store", far, "--index", tmp_path / "index")
+    called(index_app, "build", *at[:2], "--out", at[3], "--model", "minilm", "--ray", cluster)
+    asked = next(each for each in read_questions(tmp_path / "corpus" / "samples.jsonl") if each.gold_pages)
+    found = called(index_app, "search", asked.question, *at, "--top-k", "3").output
+    assert "{}#{}".format(*min(asked.gold_pages)) in found
 
 
 @pytest.mark.slow
