@@ -50,6 +50,7 @@ def generate_command(
     seed: int | None = option(None, "Seed of the choice of pages and of the sampling."),
     split: Split | None = option(None, "Split of all questions."),
     exclude: list[Path] | None = option(None, "Drop repetitions of this file's questions; may be repeated."),
+    dry_run: bool = option(False, "Print what would be asked at most, and ask nothing.", "--dry-run"),
     force: Force = False,
 ) -> None:
     """Make questions about your own documents, and keep those that pass every check.
@@ -72,6 +73,7 @@ def generate_command(
     if not (endpoint.base_url or endpoint.model):
         named = judge.model or judge.base_url
         asking = {"--view": view, "--check-by": check_by, "--judge-model": named, "--exclude": exclude}
+        asking["--dry-run"] = dry_run
         if vain := [flag for flag, value in asking.items() if value]:
             raise UserError(f"{vain[0]} is for a model that writes: name it by --base-url and --model")
         made = _outlined(opened, names, settings, limit or _QUESTIONS)
@@ -87,8 +89,14 @@ def generate_command(
     endpoint.require("writing questions")
     other = None if settings.judge is JudgedBy.RULE else judge_of(endpoint, judge)
     with spending(endpoint, {"judge": other} if other else {}):
-        run = _generation(opened, names, settings, known, out, endpoint, other)
-        _write(run, out, len(names), force=force)
+        cache = None if dry_run else out.with_name(f"{out.name}.cache")
+        run = _generation(opened, names, settings, known, cache, endpoint, other)
+        if dry_run:
+            _tell_forecast(
+                run, len(names), priced=all(each.price.is_known for each in (endpoint, other or endpoint))
+            )
+        else:
+            _write(run, out, len(names), force=force)
 
 
 def _generation(
@@ -96,20 +104,31 @@ def _generation(
     names: Sequence[str],
     settings: GenerateConfig,
     known: Sequence[Sample],
-    out: Path,
+    cache: Path | None,
     endpoint: ModelConfig,
     judge: ModelConfig | None,
 ) -> Generation:
-    """Open the models, whose replies are kept beside the questions."""
+    """Open the models, whose replies are kept in a folder beside the questions."""
     from docagent_rl.endpoints.remote_model import open_model
     from docagent_rl.lab.generate.generation import Generation
     from docagent_rl.lab.generate.replies import load_prompts
 
-    cache = out.with_name(f"{out.name}.cache")
     model = open_model(endpoint, "model", cache)
     compares = open_model(judge, "judge", endpoint.cache_dir or cache) if judge else None
     prompts = load_prompts(settings.prompts)
     return Generation(store, names, settings, prompts, model, judge=compares, known=known)
+
+
+def _tell_forecast(run: Generation, documents: int, *, priced: bool) -> None:
+    from docagent_rl.lab.generate.forecast import forecast
+
+    most, questions = forecast(run), sum(slot.questions for slot in run.slots)
+    cost = (
+        f"a cost of {most.cost:,.6g}" if priced else "at a cost that is not known (--price-in, --price-out)"
+    )
+    typer.echo(f"{documents} documents, {len(run.slots)} requests for {questions} questions")
+    typer.echo(f"with all checks at most {most.requests:,} requests and about {most.tokens:,} tokens, {cost}")
+    typer.echo("Nothing was asked.")
 
 
 def _write(run: Generation, out: Path, documents: int, *, force: bool) -> None:

@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import yaml
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.commands.data import app
+from docagent_rl.endpoints.usage import message_tokens
 from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.validation import sample_notes
 from tests.chat_server import completion
@@ -45,6 +47,20 @@ def like_whole(reports, server, out, *more):
     run(reports, whole, server, *more)
     for name in ("q.jsonl", "q.jsonl.funnel.json"):
         assert (out.parent / name).read_bytes() == (whole.parent / name).read_bytes()
+
+
+def test_a_dry_run_asks_nothing_and_counts_what_a_run_asks_at_most(reports, server, tmp_path):
+    priced = ("--doc", "alpha", "--doc", "beta", "--price-in", 2, "--price-out", 8, "--reply-tokens", 200)
+    out = tmp_path / "q.jsonl"
+    shown = run(reports, out, server, *priced, "--dry-run").stdout.replace(",", "")
+    assert (server.requests, [path.name for path in tmp_path.iterdir()]) == ([], ["kinds.yaml"])
+    documents, requests, questions, most, tokens, cost = map(float, re.findall(r"\d[\d.]*", shown))
+    assert (documents, requests, questions) == (2, 20, 24)
+    run(reports, out, server, *priced)
+    assert requests < len(server.requests) <= most
+    assert sum(message_tokens(asked["messages"]) + 200 for asked in server.requests) <= tokens
+    assert tokens * 2e-6 < cost < tokens * 8e-6
+    refused("--dry-run", reports, out, None, "--dry-run")
 
 
 def test_templates_keep_to_kinds(reports, tmp_path):

@@ -1,0 +1,65 @@
+"""The most that a generation asks, counted before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from docagent_rl.endpoints.meter import Amount
+from docagent_rl.endpoints.remote_model import RemoteModel
+from docagent_rl.endpoints.usage import pixel_tokens, text_tokens
+from docagent_rl.lab.generate.config import Kind, View
+from docagent_rl.lab.generate.generation import Generation
+from docagent_rl.lab.generate.plan import Slot
+
+_WORDS = 900
+"""Tokens of a request beside its pages: of the longest prompt, a question and two answers."""
+
+
+def forecast(run: Generation) -> Amount:
+    """Count what a run asks if every question passes every check, and every reply is as long as it may be.
+
+    Second requests, after replies that cannot be read, are not counted. Tokens are estimated.
+    """
+    config, views = run.config, run.views
+    picture = pixel_tokens(config.max_pixels) if config.view.pictures else 0
+
+    @cache
+    def tokens(doc_id: str, page: int) -> int:
+        return picture + (0 if config.view is View.IMAGE else text_tokens(views.of(doc_id).texts[page]))
+
+    asked, compared = [_WORDS], [_WORDS] if run.judge not in (None, run.model) else []  # signs of life
+    for slot in run.slots:
+        pages = sorted(views.of(slot.doc_id).readable, key=lambda page: tokens(slot.doc_id, page))
+        plain, answered = _checks(run, slot, pages)
+        checks = [*plain, *answered] * slot.questions
+        asked += [
+            _WORDS + sum(tokens(slot.doc_id, page) for page in shown) for shown in (slot.pages, *checks)
+        ]
+        compared += [_WORDS] * (len(answered) * slot.questions if run.judge else 0)
+    return Amount(
+        *map(sum, zip(_most(run.model, asked), _most(run.judge or run.model, compared), strict=True))
+    )
+
+
+def _checks(
+    run: Generation, slot: Slot, pages: Sequence[int]
+) -> tuple[list[Sequence[int]], list[Sequence[int]]]:
+    """Return the pages that each check of a question shows, at most; last those whose answers are compared.
+
+    `pages` are those of the document that can be read, the longest last.
+    """
+    filters, several = run.config.filters, len(slot.pages)
+    plain: list[Sequence[int]] = [()] * filters.clear
+    if slot.kind is Kind.UNANSWERABLE:
+        starts = range(0, len(pages) if filters.unanswered else 0, filters.window)
+        return [*plain, *(pages[start : start + filters.window] for start in starts)], []
+    answered: list[Sequence[int]] = [()] * filters.closed_book
+    answered += [slot.pages] * (filters.grounded + (several if filters.needed and several > 1 else 0))
+    return plain, answered + [pages[-filters.elsewhere_pages :]] * filters.elsewhere
+
+
+def _most(model: RemoteModel, sent: Sequence[int]) -> Amount:
+    """Return what requests of these lengths take."""
+    sampled = len(sent) * model.endpoint.max_tokens
+    return Amount(model.endpoint.price.cost(sum(sent), sampled), sum(sent) + sampled, len(sent))
