@@ -43,6 +43,7 @@ def test_nothing_changed_changes_nothing(world, tmp_path, system):
     found = rescored(run, out)
     assert (found["trajectories"], found["same"]) == (16, 1.0)
     assert all(term["changed"] == 0 for term in found["terms"])
+    assert found["groups"]["agreement"] == pytest.approx(1.0)
     assert (found["credit"]["flipped"], found["credit"]["correlation"]) == (0.0, pytest.approx(1.0))
     for step in (1, 2):
         old, new = (list(read_trajectories(each / "trajectories" / f"{step}.jsonl")) for each in (run, out))

@@ -1,4 +1,4 @@
-"""The effect of other rewards on stored trajectories: on terms, on groups, on credit."""
+"""The effect of other rewards on stored trajectories: on terms, on the order within groups, on credit."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from scipy.stats import kendalltau
 
 from docagent_rl.envs.search_log import mean_known
 from docagent_rl.lab.eval.report.grid import NOTHING, Grid
@@ -77,6 +78,7 @@ def grids_of(found: Mapping[str, Any]) -> list[Grid]:
         ("groups of two trajectories and more", f"{groups['groups']:,}"),
         ("whose trajectories all earned the same before", f"{groups['flat_before']:,}"),
         ("and do after", f"{groups['flat_after']:,}"),
+        ("order of the trajectories of the others, Kendall's tau-b", _n(groups["agreement"])),
     )
     head = ("term", "before", "after", "trajectories that change")
     grids = [Grid("Rewards", head, terms, (note,)), Grid("Groups", ("", "number"), rows)]
@@ -100,17 +102,21 @@ def _term(name: str, sides: Sequence[tuple[Mapping[str, float], Mapping[str, flo
 def _groups(changes: Sequence[Change]) -> dict[str, Any]:
     """Return what becomes of the `groups` of several trajectories of one question, and their number.
 
-    Nothing is learned from groups whose rewards are all equal (`flat_before`, `flat_after`).
+    Nothing is learned from groups whose rewards are all equal (`flat_before`, `flat_after`). `agreement` is
+    the mean of Kendall's tau-b of the rewards over groups that are flat neither before nor after.
     """
     groups: dict[tuple[int, str], list[tuple[float, float]]] = defaultdict(list)
     for each in changes:
         groups[each.step, each.uid].append((each.before["reward"], each.after["reward"]))
     pairs = [np.array(group, dtype=float).T for group in groups.values() if len(group) > 1]
     flat = [np.ptp(pair, axis=1) < _SAME for pair in pairs]
+    ranked = [pair for pair, sides in zip(pairs, flat, strict=True) if not sides.any()]
     return {
         "groups": len(pairs),
         "flat_before": sum(bool(sides[0]) for sides in flat),
         "flat_after": sum(bool(sides[1]) for sides in flat),
+        # equal rewards may differ by rounding
+        "agreement": mean_known([float(kendalltau(*np.round(pair, 9)).statistic) for pair in ranked]),
     }
 
 

@@ -104,11 +104,12 @@ def test_means_and_shares():
     assert found["credit"] is None
 
 
-def test_groups_that_are_flat():
+def test_groups_that_are_flat_and_those_that_turn_round():
     groups = {"flat": [(1, 0), (1, 1)], "turned": [(0, 3), (1, 2), (2, 1)], "kept": [(0, 0), (1, 9)]}
     pairs = [pair(name, *each) for name, rewards in groups.items() for each in rewards]
     found = difference(pairs)["groups"]
     assert [found[name] for name in ("groups", "flat_before", "flat_after")] == [3, 1, 0]
+    assert found["agreement"] == pytest.approx(0.0)  # -1 and 1
 
 
 def test_credit():

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from docagent_rl.lab.eval.metrics.judges import AnswerJudge
 from docagent_rl.lab.eval.report.papers import BENCHMARK_ROWS, EVERY, PaperRow, rows_for
 from docagent_rl.lab.eval.report.statistics import ALL, DRAWS, Cell, Interval, Row, intervals, sums_of
 from docagent_rl.lab.eval.run_facts import expected_trajectories, facts_of
@@ -79,6 +80,8 @@ class BenchmarkReport:
     breakdowns: tuple[Number, ...]
     """The headline, and the number of the system's paper, by line of the breakdowns."""
     pass_at: dict[int, Interval]
+    verdicts: dict[str, dict[str, int]]
+    """Counts of verdicts by judge; `none` where there was no answer, or the judge failed."""
     judge_failures: dict[str, int]
 
     def number(self, measure: str, row: Row = ALL) -> Number | None:
@@ -122,6 +125,7 @@ def benchmark(
         use=tuple(each for each in whole if each.measure.name in names),
         breakdowns=tuple(each for each in numbers if each.row != ALL),
         pass_at={k: pass_at(trajectories, answers[0], k, settings) for k in settings.pass_at},
+        verdicts=_verdicts(trajectories),
         judge_failures=_counted(
             n for each in trajectories for n, opinion in each.experts.items() if opinion["failed"]
         ),
@@ -184,6 +188,15 @@ def _distinct(*measures: Measure) -> list[Measure]:
 
 def _counted(names: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(names).items()))
+
+
+def _verdicts(trajectories: Sequence[ScoredTrajectory]) -> dict[str, dict[str, int]]:
+    found = {}
+    for judge in AnswerJudge:
+        values = [each.experts[judge]["value"] for each in trajectories if judge in each.experts]
+        if values:
+            found[judge.value] = _counted("none" if value is None else str(value) for value in values)
+    return found
 
 
 def _own_measures(trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:

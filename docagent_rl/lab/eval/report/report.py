@@ -1,7 +1,7 @@
 """A report: from scored runs to tables, a column a run and one for what papers print, a page and JSON."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from typing import Any
@@ -159,13 +159,18 @@ def _note(run: RunReport, dataset: str) -> str:
     if whole is not None and run.trajectories < whole:
         text += f"; THE RUN IS NOT WHOLE: {run.trajectories:,} of {whole:,} trajectories"
     if report.masked:
-        masked = ", ".join(f"{count:,} {name}" for name, count in report.masked.items())
-        text += f"; not played, and so wrong: {masked}"
+        text += f"; not played, and so wrong: {_tally(report.masked)}"
     if report.unscored:
         text += f"; {report.unscored:,} questions have no known answer"
+    for judge, verdicts in report.verdicts.items():
+        text += f"; {judge}: {_tally(verdicts)}"
     for name, count in report.judge_failures.items():
         text += f"; judgements that failed, and so are wrong: {count:,} of {name}"
     return text
+
+
+def _tally(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
 def facts_table(runs: Sequence[RunReport]) -> list[Grid]:

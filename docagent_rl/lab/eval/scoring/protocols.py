@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from docagent_rl.envs.system import PaperJudge
@@ -169,6 +170,7 @@ USE = (
     mean("invalid_rate", "invalid turns a trajectory"),
     Measure("invalid_turns", "invalid turns of all", "invalid", Form.RATIO, "turns"),
     mean("turns", "turns", unit=Unit.NUMBER),
+    mean("sent_tokens", "tokens sent", unit=Unit.NUMBER),
     mean("output_tokens", "tokens sampled", unit=Unit.NUMBER),
     mean("image_tokens", "image tokens", unit=Unit.NUMBER),
     mean("images", "images", unit=Unit.NUMBER),
@@ -177,6 +179,17 @@ USE = (
 """VRAG-RL, table 3, and what a trajectory takes. One that was not played is unfinished, and in no other."""
 OWN = "env:"
 """Begins the names of the environments' own numbers among those of a trajectory."""
+
+
+def sent_tokens(trajectory: Trajectory) -> int:
+    """Return the tokens of all requests of a trajectory: every turn sends its whole context again."""
+    sent = context = trajectory.prompt_tokens if trajectory.turns else 0
+    for before, turn in pairwise(trajectory.turns):
+        # a new row begins with the observation alone
+        kept = context + before.sampled - before.reasoning_tokens if turn.row == before.row else 0
+        context = kept + before.observation_tokens
+        sent += context
+    return sent
 
 
 def navigation_values(sample: Sample, played: Played) -> dict[str, float | None]:
@@ -211,6 +224,7 @@ def use_values(trajectory: Trajectory) -> dict[str, float | None]:
         "turns": float(len(turns)),
         "invalid": float(invalid),
         "invalid_rate": invalid / len(turns) if turns else None,
+        "sent_tokens": float(sent_tokens(trajectory)),
         "output_tokens": float(sum(turn.sampled for turn in turns)),
         "image_tokens": float(metrics.get("image_tokens", 0.0)),
         "images": float(sum("image" in p for m in messages for p in m.get("parts", ()))),

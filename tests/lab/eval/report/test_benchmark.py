@@ -105,7 +105,7 @@ def test_what_a_trajectory_takes_is_counted_by_turn():
     trajectory = Trajectory("u", 0, 0, "val", {}, "s", prompt_tokens=10, turns=turns)
     trajectory.prompt = [{"role": "user", "parts": [{"image": {}}]}]
     use = use_values(trajectory)
-    assert use["output_tokens"] == 11
+    assert (use["sent_tokens"], use["output_tokens"]) == (10 + (10 + 2 + 3) + 100, 11)
     assert (use["images"], use["seconds"], use["invalid_rate"]) == (3.0, 4.5, 0.0)
     trajectory.metrics = {"invalid_actions": 2.0, "image_tokens": 7.0, "lost": math.nan}
     use = use_values(trajectory)

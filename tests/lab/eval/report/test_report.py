@@ -74,8 +74,10 @@ def test_what_was_not_played_or_judged_is_counted():
     found = benchmark("mmlongbench", each, FEW)
     assert (found.masked, found.judge_failures, found.unscored) == ({"infrastructure": 1}, {LABEL: 1}, 1)
     assert found.number("acc").interval.questions == 39
+    assert found.verdicts[LABEL] == {"Correct": 15, "Incorrect": 22, "none": 1}
     page = make_report([ScoredRun("a", each, {})], FEW).files[PAGE]
     assert "1 infrastructure" in page
+    assert "Correct, 22 Incorrect, 1 none" in page
     assert f"1 of {LABEL}".replace("_", "\\_") in page
 
 
