@@ -1,7 +1,5 @@
 """The most that a generation asks, counted before anything is asked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 
