@@ -150,6 +150,16 @@ def find_device(name: str | None, named: str = "device") -> torch.device:
     return device
 
 
+def free_memory(device: torch.device) -> int | None:
+    """Return the bytes that nobody holds of a GPU's memory; None for the processor."""
+    import torch
+
+    if device.type != "cuda":
+        return None
+    torch.cuda.empty_cache()  # what this process keeps for later is free
+    return torch.cuda.mem_get_info(device)[0]
+
+
 class LocalModel(ABC):
     """A model that runs in this process, for one caller after the other.
 

@@ -25,6 +25,8 @@ NO_SCORE = -np.inf
 
 _ON_CPU, _ON_GPU = 8192, 1 << 19
 """Vectors multiplied at a time: in float32 they fit a cache, and take 256 MB of a GPU at 128 dimensions."""
+_QUERY = 512
+"""Vectors of a query for which `Bank.gpu_bytes` leaves room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,14 @@ class Bank:
     def dim(self) -> int:
         """Length of a vector."""
         return self.vectors.shape[1]
+
+    @property
+    def gpu_bytes(self) -> int:
+        """Memory that the vectors take on a GPU, with what scoring a query takes besides: some of them in
+        float32, and their products.
+        """
+        scored = min(len(self.vectors), _ON_GPU)
+        return self.vectors.nbytes + scored * (self.dim + _QUERY) * np.dtype(np.float32).itemsize
 
     def to(self, device: torch.device) -> Bank:
         """Return the bank with its vectors in the memory of a device."""

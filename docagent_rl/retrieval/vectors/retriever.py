@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -134,10 +135,23 @@ def _open_index(config: RetrieverConfig, store: DocumentStore, key: str) -> Vect
 
 
 def _bring(index: VectorIndex, device: str, named: str) -> None:
-    """Bring the vectors of an index to a device, which scores them from then on."""
-    from docagent_rl.retrieval.encoders.local import find_device
+    """Bring the vectors of an index to a device, which scores them from then on.
 
-    index.bank = index.bank.to(find_device(device, named))
+    Raises:
+        UserError: there is no such device, or it has no room for them.
+    """
+    from docagent_rl.retrieval.encoders.local import find_device, free_memory
+
+    found, needed = find_device(device, named), index.bank.gpu_bytes
+    free = free_memory(found)
+    if free is not None and free < needed:
+        raise UserError(
+            f"{named}={device}: to hold and score the vectors of the index {index.path} takes "
+            f"{needed / 2**30:.2f} GiB, and {free / 2**30:.2f} GiB of {found} on {socket.gethostname()} are "
+            f"free: set {named}=null, for processors to score them, build the index in an engine "
+            "(`docagent-rl index build --engine lancedb`, or qdrant), or name a device with more room"
+        )
+    index.bank = index.bank.to(found)
 
 
 def _check_model(spec: dict[str, JsonValue], path: Path, model: str, store: DocumentStore) -> None:

@@ -8,6 +8,7 @@ from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.base import Hit
 from docagent_rl.retrieval.config import RetrieverConfig
+from docagent_rl.retrieval.encoders import local
 from docagent_rl.retrieval.indexes import open_index
 from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.vectors.index import Kind, VectorIndex
@@ -106,3 +107,17 @@ def test_a_device_scores_the_vectors_that_were_brought_to_it(built):
     assert one == other
     with pytest.raises(UserError, match=r"device=cuda:7"):
         _bring(plain, "cuda:7", "device")
+
+
+def test_vectors_without_room_on_a_device_are_one_error(built, monkeypatch):
+    """No GPU is here: what one says is free is given, of the processor."""
+    index = VectorIndex.open(built)
+    stored, (count, dim) = index.bank, index.bank.vectors.shape
+    needed = 2 * count * dim + 4 * count * (dim + 512)
+    monkeypatch.setattr(local, "free_memory", lambda device: needed - 1)
+    with pytest.raises(UserError, match=rf"{built}.* GiB.*here=null.*lancedb"):
+        _bring(index, "cpu", "here")
+    assert index.bank is stored
+    monkeypatch.setattr(local, "free_memory", lambda device: needed)
+    _bring(index, "cpu", "here")
+    assert index.bank is not stored
