@@ -5,6 +5,7 @@ token t in the query adds `ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (k1 * (1 -
 where N counts pages, df pages that hold t, tf t on the page, dl tokens of the page; avgdl is the mean of dl.
 """
 
+import logging
 import sys
 import threading
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ _import_lock = threading.Lock()
 
 
 def load_bm25s() -> ModuleType:
-    """Import bm25s, without JAX.
+    """Import bm25s, without JAX, and with no more to say than other libraries.
 
     bm25s 0.3 tries JAX's top-k as it is imported, and JAX then takes three quarters of a GPU's memory for
     itself, in each process that searches (seen on an H100).
@@ -32,6 +33,8 @@ def load_bm25s() -> ModuleType:
                 del sys.modules["jax"]
             else:
                 sys.modules["jax"] = hidden
+    # it asks for DEBUG as it is imported, and verl's handler writes whatever it is given
+    logging.getLogger("bm25s").setLevel(logging.NOTSET)
     return bm25s
 
 

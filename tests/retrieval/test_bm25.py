@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
@@ -132,6 +133,13 @@ def test_jax_is_not_imported_where_it_is_installed(tmp_path):
         [sys.executable, "-c", script], env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_an_index_is_built_without_a_line_of_the_library(store, capsys, monkeypatch):
+    """Also where the root logger has a handler that writes all that it gets, as after an import of verl."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", [logging.StreamHandler()])
+    BM25Retriever.build(store)
+    assert not capsys.readouterr().err.strip()
 
 
 def test_pages_and_rows_are_each_others():
