@@ -16,6 +16,7 @@ _CAPTION = re.compile(
     r"|(?P<east>[図圖图表])\s*(?P<count>\d{1,3}(?:[.\-\u2013]\d{1,3}){0,3}))"
     r"(?P<mark>\s?[.:\u2014\u2013|\uff1a-])?(?P<rest>\s+\S.*|)"
 )
+_TABLE = re.compile(r"(?i)tab|quadro|cuadro|таб|表")
 _LEADERS = re.compile(r"(?:[.\u00b7\u2024\u2026_]\s?){3,}\s*\w{0,8}\s*$")
 _ENDS_SENTENCE = (".", ":", "!", "?", ")", "\u3002", '"', "\u201d")
 _MARKED_SHARE = 0.6
@@ -38,6 +39,11 @@ class Caption:
     """Its first line."""
     page: int
     """1-based."""
+
+    @property
+    def is_of_table(self) -> bool:
+        """Return whether it names a table."""
+        return _TABLE.match(self.text) is not None
 
 
 @dataclass(frozen=True, slots=True)

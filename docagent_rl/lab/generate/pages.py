@@ -1,7 +1,6 @@
 """Pages as a model is shown them, and those that a document has for each kind of question."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +15,6 @@ from docagent_rl.envs.images import jpeg
 from docagent_rl.lab.generate.config import GenerateConfig, Kind, View
 from docagent_rl.lab.generate.replies import Prompts, fill
 from docagent_rl.retrieval.tokens import Tokenizer
-
-_TABLE = re.compile(r"(?i)tab|quadro|cuadro|таб|表")
 
 _PAGE_CHARS = 12_000
 """Characters of a page's text that are shown; a dense page has 6,000."""
@@ -105,8 +102,7 @@ class DocumentPages:
 
     @cached_property
     def _captions(self) -> list[tuple[int, bool]]:
-        found = list_of_figures(self.texts)
-        return [(caption.page, _TABLE.match(caption.text) is not None) for caption in found]
+        return [(caption.page, caption.is_of_table) for caption in list_of_figures(self.texts)]
 
     @cached_property
     def _words(self) -> dict[int, frozenset[str]]:
