@@ -78,17 +78,19 @@ class PageEntry:
     """SHA-256 of the text; None: the page has none."""
     reading: TextReading | None = None
     """None: the page was made without text (`derived`)."""
+    described: str | None = None
+    """SHA-256 of a model's description of what the picture shows (`describing`); None: there is none."""
 
     def __post_init__(self) -> None:
-        for name in ("image", "text"):
+        for name in ("image", "text", "described"):
             digest = getattr(self, name)
             if digest is not None and not is_digest(digest):
                 raise ValueError(f"{name}: {digest!r} is no SHA-256")
 
     def objects(self) -> list[tuple[str, Kind]]:
-        """Return the digests of its picture and of its text, if it has any."""
-        picture = self.image, Kind.IMAGE
-        return [picture] if self.text is None else [picture, (self.text, Kind.TEXT)]
+        """Return the digests of its picture, and of its text and description, if it has any."""
+        texts = [(digest, Kind.TEXT) for digest in (self.text, self.described) if digest is not None]
+        return [(self.image, Kind.IMAGE), *texts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -182,14 +182,15 @@ class Document:
     def digests(self, content: PageContent) -> list[str]:
         """Return the hashes of all that an index of such a content is made of, pages in their order.
 
-        An index of texts holds titles and headings too (`docagent_rl.retrieval.bm25`).
+        An index of texts holds descriptions, titles and headings too (`docagent_rl.retrieval.bm25`).
         """
         pages = self._manifest.pages
         if content is PageContent.IMAGE:
             return [page.image for page in pages]
         marks = json.dumps([_CONTEXTS, self.title, [astuple(entry) for entry in self.outline]])
         return [
-            *(page.text or "-" for page in pages),
+            # a page without description has the digest that it had before there were any
+            *((page.text or "-") + (f"+{page.described}" if page.described else "") for page in pages),
             hashlib.sha256(marks.encode("utf-8", "surrogatepass")).hexdigest(),
         ]
 
@@ -213,6 +214,8 @@ class Page:
         """SHA-256 of the stored JPEG file: the identity of the page's picture, in every process and run."""
         self.text_hash: str | None = record.text
         """SHA-256 of the text in UTF-8; None when the page has none."""
+        self.described_hash: str | None = record.described
+        """SHA-256 of the description in UTF-8; None when the page has none."""
         self.reading: TextReading | None = record.reading
         """Source of the text, with the reason; None for pages that were made without text."""
 
@@ -234,13 +237,21 @@ class Page:
         """Return the text, of the text layer or by OCR (`reading`); empty when the page has none."""
         return self._store.objects.text(self.text_hash) if self.text_hash else ""
 
+    def searched_text(self) -> str:
+        """Return the text and behind it the description of the picture, as far as there are any.
+
+        This is for what ranks pages alone: agents and questions rest on `text`.
+        """
+        digests = filter(None, (self.text_hash, self.described_hash))
+        return "\n\n".join(map(self._store.objects.text, digests))
+
 
 @dataclass(frozen=True, slots=True)
 class Face:
     """The picture and the text that take the place of a page's."""
 
     picture: PageRef | None
-    """The page whose picture is shown; None: a white one of the same size."""
+    """The page whose picture is shown, with its description; None: a white one of the same size."""
     text: PageRef | None
     """The page whose text there is; None: none."""
 
@@ -290,14 +301,13 @@ def _page(store: DocumentStore, objects: ObjectStore, face: Face, own: PageEntry
         page = PageEntry(own.width, own.height, objects.put(_white(own.width, own.height)), None)
     else:
         shown = entry(face.picture)
-        page = PageEntry(shown.width, shown.height, shown.image, None)
-        _take(store.objects, objects, shown.image, Kind.IMAGE)
-    if face.text is None:
-        return page
-    text = entry(face.text)
-    if text.text is not None:
-        _take(store.objects, objects, text.text, Kind.TEXT)
-    return replace(text, width=page.width, height=page.height, image=page.image)
+        page = replace(shown, text=None, reading=None)
+    if face.text is not None:
+        text = entry(face.text)
+        page = replace(page, text=text.text, reading=text.reading)
+    for digest, kind in page.objects():
+        _take(store.objects, objects, digest, kind)
+    return page
 
 
 def _take(old: ObjectStore, new: ObjectStore, digest: str, kind: Kind) -> None:

@@ -1,4 +1,4 @@
-"""BM25 (`bm25_formula`) over the text of pages and the headings that they stand under.
+"""BM25 (`bm25_formula`) over the text of pages, their descriptions, and the headings that they stand under.
 
 A page is indexed behind the title of its document and its headings; the text that agents read stays as it is.
 """
@@ -47,8 +47,8 @@ class BM25Retriever:
     """A `Retriever` over page text.
 
     Only pages that share a word with the query are hits, in one document as in the whole corpus: a search may
-    have fewer than `top_k` hits, and a page without text is never one. Word statistics (df, avgdl) are those
-    of the whole corpus in both cases. Pages in `exclude` that the index does not know are ignored.
+    have fewer than `top_k` hits, and one without text and description is never found. Word statistics (df,
+    avgdl) are those of the whole corpus in both cases. Pages in `exclude` that are not known are ignored.
 
     Searching changes nothing, so any number of threads may search at once. The arrays of an index that was
     read are mapped into memory: the processes of a node share them.
@@ -69,7 +69,7 @@ class BM25Retriever:
         """Index the text of all pages of `store`, see `indexed_texts`.
 
         Raises:
-            UserError: No page has text.
+            UserError: No page has text or a description.
         """
         settings = settings or BM25Settings()
         doc_ids = store.doc_ids()
@@ -87,7 +87,7 @@ class BM25Retriever:
         if not vocabulary:
             raise UserError(
                 f"no page in {store.path} has a text layer, so BM25 would find nothing: "
-                "ingest PDFs with text, or use a retriever that looks at page images"
+                "ingest PDFs with text, `docagent-rl describe` them, or use a retriever of page images"
             )
         index = load_bm25s().BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
         index.index((rows, dict(vocabulary)), show_progress=False)
@@ -140,7 +140,7 @@ class BM25Retriever:
         if store.fingerprint(PageContent.TEXT) != self._header.fingerprint:
             raise UserError(
                 f"the index does not belong to {store.path} as it is now (documents were added, removed or "
-                f"ingested again, or it is another store): {rebuild_command(Path('INDEX'), store.path)}"
+                f"changed, or it is another store): {rebuild_command(Path('INDEX'), store.path)}"
             )
 
     def search(
@@ -172,16 +172,17 @@ def open_bm25(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> 
 
 
 def indexed_texts(document: Document) -> Iterator[str]:
-    """Yield the text of each page behind the title and the headings that it stands under, each once.
+    """Yield what is indexed of each page: the title and the headings that it stands under, each once, its
+    text, its description.
 
-    A page without text has none.
+    Nothing of a page without text and description.
     """
     pages = [document.page(number) for number in range(1, document.num_pages + 1)]
     texts = {page.ref.page: page.text() for page in pages}
     headings = table_of_contents(document.outline, texts, first_lines=False)
     title = document_title(document.title, texts) or " ".join(WORD.findall(document.doc_id))
-    for text, above in zip(texts.values(), page_headings(headings, texts), strict=True):
-        words = "\n".join(dict.fromkeys(filter(None, (title, *above))))
+    for page, above in zip(pages, page_headings(headings, texts), strict=True):
+        words, text = "\n".join(dict.fromkeys(filter(None, (title, *above)))), page.searched_text()
         yield f"{words}\n{text}" if text.strip() else ""
 
 

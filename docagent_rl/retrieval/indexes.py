@@ -60,7 +60,8 @@ def build_bm25(store: DocumentStore, out: Path, settings: BM25Settings, *, force
         return BuiltIndex(current.num_pages, len(store), 0)
     retriever = BM25Retriever.build(store, settings=settings)
     retriever.save(out)
-    blank = sum(store.page(ref).text_hash is None for ref in store.pages())
+    pages = map(store.page, store.pages())
+    blank = sum(page.text_hash is None and page.described_hash is None for page in pages)
     return BuiltIndex(retriever.num_pages, len(store), retriever.num_pages, blank)
 
 

@@ -51,8 +51,8 @@ class PairTexts:
         return fill_prompt(self._spec.query_prompt, plain)
 
     def passages(self, page: Page) -> list[str]:
-        """Return the passages of a page's text in their prompt, at least one."""
-        pieces = self._texts.passages(self._texts.plain(page.text()), self.room)
+        """Return the passages of a page's text and description in their prompt, at least one."""
+        pieces = self._texts.passages(self._texts.plain(page.searched_text()), self.room)
         return [fill_prompt(self._spec.page_prompt, piece) for piece in pieces or [""]]
 
     def split(self, pairs: Sequence[Pair]) -> tuple[list[tuple[str, str]], list[int]]:

@@ -122,7 +122,7 @@ def encode_batch(encoder: LocalEncoder, store: DocumentStore, batch: PageBatch) 
     stored = map(store.page, batch)
     if encoder.content is PageContent.IMAGE:
         return encoder.encode_pages([page.image() for page in stored])
-    return encoder.encode_pages([page.text() for page in stored])
+    return encoder.encode_pages([page.searched_text() for page in stored])
 
 
 class RayVectors(PageVectors):

@@ -148,7 +148,7 @@ class VectorIndex:
         if changed := self.header.changed(store):
             raise UserError(
                 f"the index {self.path} does not belong to {store.path} as it is now: {len(changed)} of its "
-                f"documents were added, removed or ingested again, such as {changed[0]!r}: "
+                f"documents were added, removed, ingested again or described, such as {changed[0]!r}: "
                 f"{rebuild_command(self.path, store.path)} (pages that are in it are not encoded again)"
             )
 

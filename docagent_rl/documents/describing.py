@@ -1,0 +1,114 @@
+"""Descriptions of what pages show in pictures, by a model that sees: for searches over text alone.
+
+They are kept beside a page's own text (`PageEntry.described`), which agents read and questions rest on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from docagent_rl.base.errors import InfrastructureError
+from docagent_rl.base.prompts import PromptSpec, load_prompt
+from docagent_rl.documents.contents import list_of_figures
+from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.documents.manifest import TextReason, dump_record
+from docagent_rl.documents.objects import write
+from docagent_rl.documents.store import Document, Page
+from docagent_rl.endpoints.chat_reply import Unanswered, reply_text
+from docagent_rl.endpoints.meter import BudgetError
+from docagent_rl.endpoints.remote_model import RemoteModel
+from docagent_rl.endpoints.retrying import run_jobs
+from docagent_rl.endpoints.usage import image_part
+
+_FEW_CHARACTERS = 300
+"""A page with less text, spaces apart, may say in pictures what it has to say."""
+_NOTHING, _AROUND = "none", " .*_`'\""
+_WAITING = "An ingest is writing to this store: waiting for it to end ..."
+
+
+def pictured_pages(document: Document, *, every: bool = False) -> Iterator[Page]:
+    """Yield pages that a model is worth asking about: of few characters, or with a caption of a figure.
+
+    Captions are those of `list_of_figures`, tables apart. `every` yields the others, too. Pages that were
+    found blank when they were to be read are left out in any case.
+    """
+    pages = [document.page(number) for number in range(1, document.num_pages + 1)]
+    texts = {page.ref.page: page.text() for page in pages}
+    figures = {caption.page for caption in list_of_figures(texts) if not caption.is_of_table}
+    for page in pages:
+        few = len("".join(texts[page.ref.page].split())) < _FEW_CHARACTERS
+        blank = page.reading is not None and page.reading.reason is TextReason.BLANK
+        if (every or few or page.ref.page in figures) and not blank:
+            yield page
+
+
+async def describe(
+    pages: Sequence[Page], model: RemoteModel, done: Callable[[], None]
+) -> tuple[dict[str, str], Counter[str]]:
+    """Ask about pages, one request each, and call `done` after each.
+
+    Returns descriptions by the digest of the picture, empty where nothing is pictured, and for pages without
+    a reply the reasons.
+
+    Raises:
+        BudgetError: the budget is used up.
+        InfrastructureError: the endpoint fails for many requests, or refuses them.
+        UserError: a picture is missing or damaged.
+    """
+    words = {
+        "type": "text",
+        "text": load_prompt("describe_page", PromptSpec(frozenset({"user"}))).render("user"),
+    }
+    texts: dict[str, str] = {}
+    reasons, unanswered = Counter(), Unanswered()
+
+    async def ask(page: Page) -> None:
+        content = [words, image_part(await asyncio.to_thread(page.image_bytes))]
+        try:
+            # a description that was cut off is worth finding, too
+            reply = await model.ask([{"role": "user", "content": content}], partial=True)
+        except InfrastructureError as error:
+            if (why := unanswered.reason(error)) is None:
+                raise
+            reasons[why] += 1
+            return
+        unanswered.answered()
+        text = reply_text(reply.text)
+        texts[page.image_hash] = "" if text.strip(_AROUND).casefold() == _NOTHING else text
+
+    try:
+        await run_jobs(pages, ask, at_once=model.endpoint.concurrency, done=done)
+    except BudgetError as error:
+        left = sum(page.image_hash not in texts for page in pages)
+        raise error.leaving(f"{left} of {len(pages)} pages; the store is as it was") from None
+    finally:
+        await model.aclose()
+    return texts, reasons
+
+
+def keep(store: Path, doc_ids: Iterable[str], texts: Mapping[str, str]) -> int:
+    """Keep descriptions, as `describe` returns them, with pages of documents; return how many changed.
+
+    A page whose description is empty loses the one that it had; pages with other pictures stay as they are.
+
+    Raises:
+        UserError: the store cannot be written.
+    """
+    layout, changed = StoreLayout(store).require(), 0
+    with layout.lock(partial(Console(stderr=True).print, _WAITING)):
+        digests = {each: layout.objects.put(text) if text else None for each, text in texts.items()}
+        # a document may have been taken out, or replaced, while the model was asked
+        for path in filter(Path.is_file, map(layout.manifest, doc_ids)):
+            old = layout.read_manifest(path)
+            pages = [replace(page, described=digests.get(page.image, page.described)) for page in old.pages]
+            if tuple(pages) != old.pages:
+                write(path, dump_record(replace(old, pages=tuple(pages))))
+                changed += 1
+    return changed
