@@ -37,6 +37,7 @@ def import_command(
     out: Path | None = option(None, "File to write, .jsonl or .parquet; default: <benchmark>.jsonl."),
     split: Split | None = option(None, "Keep the questions of this split."),
     min_pages: int | None = option(None, "Keep questions about documents of this many pages or more.", min=1),
+    max_pages: int | None = option(None, "Keep questions about documents of at most this many pages.", min=1),
     answerable_only: AnswerableOnly = False,
     limit: int | None = option(None, "Keep this many samples, drawn at random by --seed.", min=1),
     part: list[str] | None = option(None, "Write N samples apart; rest: all others.", metavar="NAME=N"),
@@ -59,8 +60,8 @@ def import_command(
     target = out or Path(f"{benchmark.value}.jsonl")
     if target.suffix not in (".jsonl", ".parquet"):
         raise UserError(f"--out {target}: name a .jsonl or a .parquet file")
-    changes: dict[str, Any] = {"split": split, "min_pages": min_pages, "sample": limit}
-    changes |= {"answerable_only": answerable_only, "parts": _parts(part)}
+    changes: dict[str, Any] = {"split": split, "min_pages": min_pages, "max_pages": max_pages}
+    changes |= {"sample": limit, "answerable_only": answerable_only, "parts": _parts(part)}
     given = {name: value for name, value in changes.items() if value}
     settings = ImportSettings(
         store=store,

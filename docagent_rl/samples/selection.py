@@ -109,6 +109,8 @@ class Selection:
     """Keep questions of this split."""
     min_pages: int | None = None
     """Keep questions about documents of so many pages or more."""
+    max_pages: int | None = None
+    """Keep questions about documents of so many pages or fewer."""
     answerable_only: bool = False
     """Leave out questions known to have no answer."""
     sample: int | None = None
@@ -130,9 +132,11 @@ class Selection:
 
     def length_refusal(self, pages: int | None) -> str | None:
         """Return the reason to leave out questions about a document of so many pages."""
-        if self.min_pages is None or (pages is not None and pages >= self.min_pages):
-            return None
-        return f"not known to have {self.min_pages} pages"
+        if self.min_pages is not None and (pages is None or pages < self.min_pages):
+            return f"not known to have {self.min_pages} pages"
+        if self.max_pages is not None and (pages is None or pages > self.max_pages):
+            return f"not known to have {self.max_pages} pages or fewer"
+        return None
 
     def exclude(self, samples: Sequence[Sample], others: Sequence[Sample]) -> list[bool]:
         """Return which questions another set holds, or by document, which cite one that it asks about."""

@@ -89,6 +89,15 @@ class Format(_Each):
         return case.sound and case.finished
 
 
+class Finished(_Each):
+    """The agent ended the trajectory by itself."""
+
+    kind: Literal["finished"] = "finished"
+
+    def _keeps(self, case: Case) -> bool:
+        return case.finished
+
+
 class Answer(_Each):
     """The answer is right."""
 
@@ -205,7 +214,7 @@ class First(Section):
 
 
 Filter = Annotated[
-    Format | Answer | Evidence | Failed | Length | Sequel | Duplicates | First | Balance,
+    Format | Finished | Answer | Evidence | Failed | Length | Sequel | Duplicates | First | Balance,
     Field(discriminator="kind"),
 ]
 """One step; `keep` takes what the steps before left, in the order of the run, and says which stay."""

@@ -19,6 +19,7 @@ from docagent_rl.lab.collect.filters import (
     Evidence,
     EvidencePages,
     First,
+    Finished,
     Format,
     Length,
     Sequel,
@@ -45,6 +46,7 @@ ALIKE = [
     ("rule", "cases", "kept"),
     [
         (Format(), [case(), case(sound=False), case(finished=False)], "100"),
+        (Finished(), [case(), case(sound=False), case(finished=False)], "110"),
         (Length(least_turns=2, most_images=6), LENGTHS, "001"),
         (Length(most_turns=1), LENGTHS, "100"),
         (Sequel(action="crop", after=("search",)), SEARCHES, "1001"),
