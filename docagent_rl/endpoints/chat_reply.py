@@ -14,7 +14,7 @@ from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.text import encodable
 from docagent_rl.base.untrusted import mended
 from docagent_rl.endpoints.http_client import redacted
-from docagent_rl.endpoints.retrying import describe
+from docagent_rl.endpoints.retrying import describe, retry_after_s
 from docagent_rl.endpoints.usage import Usage, text_tokens
 
 _CUT_OFF = "length"
@@ -23,7 +23,6 @@ _ENDED = frozenset({None, "stop", "stop_sequence", "eos_token", "end_turn"})
 ChatMessage = Mapping[str, Any]
 """A message of the chat-completions protocol: `role` and `content`."""
 THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
-_SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
 # far more than is ever shown; what is not shown need not be searched for the key
 _LONGEST = 4000
 _PASSING = (408, 409, 425, 429)
@@ -213,14 +212,6 @@ class Unanswered:
         refuses_all = refused and cause.status not in _REQUEST_STATUSES
         self._in_a_row += not (refused and self._answered)  # others are answered
         return None if refuses_all or self._in_a_row >= IN_A_ROW else describe(cause)
-
-
-def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a service asks to wait (`Retry-After`, RFC 9110, section 10.2.3); dates are
-    not read.
-    """
-    asked = headers.get("retry-after", "").strip()
-    return float(asked) if _SECONDS.fullmatch(asked) else None
 
 
 def _server_message(error: openai.APIStatusError) -> str:

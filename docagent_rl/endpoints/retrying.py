@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import re
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
@@ -24,6 +25,8 @@ _LEAST_WAIT_S = 0.05
 """Before a call that was not taken is made again, which may be as often as the deadline lets."""
 LONGEST_ASKED_WAIT_S = 120.0
 """Seconds that a service may ask to wait; it is asked again after these when it asks for more."""
+
+_SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
 
 
 class Places:
@@ -101,6 +104,14 @@ async def call_service(
         cause = last if isinstance(last, uncounted) else error
         before = f"; before: {describe(last)}" if last else ""
         raise InfrastructureError(f"{what}: no result within {deadline_s:g} s{before}") from cause
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a service asks to wait (`Retry-After`, RFC 9110, section 10.2.3); dates are
+    not read.
+    """
+    asked = headers.get("retry-after", "").strip()
+    return float(asked) if _SECONDS.fullmatch(asked) else None
 
 
 def _asked(error: Exception) -> float:

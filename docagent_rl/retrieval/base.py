@@ -59,7 +59,14 @@ class ServiceFailedError(InfrastructureError):
 
 
 class NotTakenError(ServiceFailedError):
-    """A service did not take a search: it is busy, starting again, or cannot be reached."""
+    """A service did not take a search: it is busy, starting again, or cannot be reached.
+
+    It may ask to wait for some seconds.
+    """
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class ServerFaultError(ServiceFailedError):

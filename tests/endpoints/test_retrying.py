@@ -5,7 +5,14 @@ import asyncio
 import pytest
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.endpoints.retrying import LONGEST_ASKED_WAIT_S, Places, call_service, describe, run_jobs
+from docagent_rl.endpoints.retrying import (
+    LONGEST_ASKED_WAIT_S,
+    Places,
+    call_service,
+    describe,
+    retry_after_s,
+    run_jobs,
+)
 from tests import virtual_clock
 
 OPTIONS = {"what": "the service", "attempts": 3, "deadline_s": 5, "backoff_s": 0, "retry_on": (OSError,)}
@@ -121,6 +128,11 @@ def test_errors_are_described_in_one_short_line_that_acts_on_no_terminal():
     assert describe(ValueError()) == "ValueError"
     assert len(describe(ValueError("x" * 1000))) < 320
     assert describe(ValueError("a\x1b[2J")) == r"ValueError: a\x1b[2J"
+
+
+def test_waits():
+    asked = {"0.5": 0.5, "7": 7.0, "": None, "-1": None, "nan": None, "Sun, 09 Sep 2001 01:46:47 GMT": None}
+    assert {text: retry_after_s({"retry-after": text}) for text in asked} == asked
 
 
 def test_jobs_at_work_come_to_their_end_and_no_other_begins():

@@ -19,6 +19,8 @@ from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.host import SearchHost
 from docagent_rl.retrieval.service.wire import Info, one_line
 
+RETRY_AFTER_S = "1"
+"""Seconds after which a busy server is asked again."""
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -46,7 +48,7 @@ async def _answered(host: SearchHost, search: Awaitable[T]) -> T:
     try:
         return await search
     except NotTakenError as error:
-        raise HTTPException(503, one_line(error)) from None
+        raise HTTPException(503, one_line(error), {"Retry-After": RETRY_AFTER_S}) from None
     except TimeoutError:
         raise HTTPException(504, f"no result within {host.deadline_s:g} s") from None
     except (QueryRefusedError, UserError, InfrastructureError) as error:
@@ -85,7 +87,7 @@ def _routes(host: SearchHost, info: Info) -> list[Route]:
 
 
 async def _refused(_: Request, error: Any) -> Response:
-    return JSONResponse({"error": one_line(error.detail)}, error.status_code)
+    return JSONResponse({"error": one_line(error.detail)}, error.status_code, error.headers)
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:

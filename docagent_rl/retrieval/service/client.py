@@ -10,7 +10,7 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.text import visible
 from docagent_rl.documents.store import DocumentStore, PageContent
 from docagent_rl.endpoints.http_client import NO_KEY, check_url, public_url, read_api_key, redacted
-from docagent_rl.endpoints.retrying import describe
+from docagent_rl.endpoints.retrying import describe, retry_after_s
 from docagent_rl.retrieval.base import (
     Hit,
     NotTakenError,
@@ -118,7 +118,7 @@ class HttpRetriever(RemoteRetriever):
         url = self._url + path
         try:
             async with self._http().request(method, url, data=content, allow_redirects=False) as reply:
-                status, body = reply.status, await reply.read()
+                status, asked, body = reply.status, retry_after_s(reply.headers), await reply.read()
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise NotTakenError(self._line(f"no connection: {describe(error)}")) from None
         except TimeoutError:
@@ -127,13 +127,13 @@ class HttpRetriever(RemoteRetriever):
             raise ServiceFailedError(self._line(f"the connection broke: {describe(error)}")) from None
         if status != 200:
             text = self._line(" ".join(body[:_LONGEST].decode("utf-8", "replace").split()))
-            raise self._failure(status, f"HTTP {status}: {text}")
+            raise self._failure(status, asked, f"HTTP {status}: {text}")
         return body
 
-    def _failure(self, status: int, message: str) -> Exception:
+    def _failure(self, status: int, asked: float | None, message: str) -> Exception:
         key, shown = self._key, self._shown
         if status in _BUSY:
-            return NotTakenError(message)
+            return NotTakenError(message, asked)
         if status in _REFUSED:
             return QueryRefusedError(message)
         if status in (401, 403):

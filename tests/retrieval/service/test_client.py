@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import time
 from contextlib import suppress
 
 import pytest
@@ -166,6 +167,12 @@ def test_a_busy_server_or_a_lost_connection_is_tried_again(store):
         hits, notes, calls = asked(lambda _, left=left: next(left), store, attempts=attempts)
         assert [hit.ref for hit in hits] == [PageRef("animals", 1)]
         assert notes[0].tries == calls == len(answers)
+
+
+def test_a_busy_server_is_asked_no_sooner_than_it_says(store):
+    left, began = iter([(429, {"Retry-After": "0.3"}, b""), ONE]), time.monotonic()
+    hits, *_ = asked(lambda _: next(left), store, attempts=1)
+    assert (len(hits), time.monotonic() - began >= 0.3) == (1, True)
 
 
 def test_a_hanging_server_costs_its_timeouts(store):
