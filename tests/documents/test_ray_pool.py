@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.commands.index import _config
 from docagent_rl.commands.index import app as index_app
 from docagent_rl.commands.ingest import ingest_command
 from docagent_rl.documents import RenderSettings
@@ -96,7 +97,9 @@ def nodes_of_work_since(began: int) -> set[bytes]:
 @pytest.mark.slow
 def test_two_nodes_ingest_what_one_process_does_and_index_it(cluster, tmp_path):
     """Neither of two tasks ends before the other has begun, and a node has a place for one: both nodes are
-    ready for what the commands give them."""
+    ready for what the commands give them. The cluster is let go, where nobody else has it."""
+    import ray
+
     synthesize(tmp_path / "corpus", SynthSettings(documents=4, difficulties=(Difficulty.EASY,)))
     with RayPool(cluster, 2, IngestLimits(seconds=600), [tmp_path]) as pool:
         names = {outcome.value() for outcome in pool.run(meet, [tmp_path] * 2)}
@@ -108,8 +111,15 @@ def test_two_nodes_ingest_what_one_process_does_and_index_it(cluster, tmp_path):
     while len(nodes_of_work_since(began)) < 2:
         assert time.time_ns() < began + 60e9, "one node did all the work"
         time.sleep(0.5)
+    ray.shutdown()
     at = ("--store", far, "--index", tmp_path / "index")
-    called(index_app, "build", *at[:2], "--out", at[3], "--model", "minilm", "--ray", cluster)
+    build = ("build", *at[:2], "--model", "minilm", "--batch-size", "1", "--out")
+    called(index_app, *build, at[3], "--ray", cluster, "--encoders", "2")
+    assert not ray.is_initialized()
+    called(index_app, *build, tmp_path / "near")
+    assert files_of(tmp_path / "near") == files_of(at[3])
+    # a server takes the kind of the index that it is given
+    assert _config(None, at[3]).kind == "dense"
     asked = next(each for each in read_questions(tmp_path / "corpus" / "samples.jsonl") if each.gold_pages)
     found = called(index_app, "search", asked.question, *at, "--top-k", "3").output
     assert "{}#{}".format(*min(asked.gold_pages)) in found

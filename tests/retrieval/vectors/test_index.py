@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.commands.index import _config
 from docagent_rl.retrieval.index_files import HEADER
-from docagent_rl.retrieval.indexes import Encoding, audit_index, build_vectors, open_index
+from docagent_rl.retrieval.indexes import audit_index, open_index
 from docagent_rl.retrieval.vectors.build import build_index
 from docagent_rl.retrieval.vectors.encoding import PageVectors, RayVectors
 from docagent_rl.retrieval.vectors.index import VectorIndex
@@ -127,20 +126,6 @@ def test_damage_is_told_and_mended(corpus, index, tmp_path, name):
         embedded(corpus, index)
     assert embedded(corpus, index, replace=True).new > 80
     assert not audit_index(index).damages
-
-
-@pytest.mark.slow
-def test_a_cluster_builds_the_index_that_one_process_builds(ray_head, store, tmp_path):
-    """And is let go, where nobody else has it."""
-    import ray
-
-    far = build_vectors(store, tmp_path / "far", "minilm", encoding=Encoding(ray=ray_head, encoders=2))
-    assert not ray.is_initialized()
-    assert far == build_vectors(store, tmp_path / "near", "minilm")
-    assert far.new == far.pages > 0
-    assert files_of(tmp_path / "far") == files_of(tmp_path / "near")
-    # a server takes the kind of the index that it is given
-    assert _config(None, tmp_path / "near").kind == "dense"
 
 
 @pytest.fixture(scope="module")
