@@ -67,9 +67,8 @@ def check_shared_memory(config: DictConfig) -> Iterator[str]:
         needed, free = int(OmegaConf.select(config, BUCKET)), shutil.disk_usage(SHARED_MEMORY).free >> 20
         if free < needed:
             yield (
-                f"{SHARED_MEMORY} has {free} MB free, weights go through {BUCKET}={needed} MB of it: "
-                "enlarge it (docker run --shm-size=1g), remove what killed runs left in it, or lower "
-                f"{BUCKET}"
+                f"{SHARED_MEMORY} has {free} MB free, weights go through {BUCKET}={needed} MB of it: enlarge "
+                f"it (docker run --shm-size=1g), remove what killed runs left in it, or lower {BUCKET}"
             )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -67,11 +67,6 @@ class SftSection(Section):
     """The system whose tiny model the CPU profile trains."""
     profile: Profile | None = None
 
-    @classmethod
-    def parse(cls, data: Mapping[str, Any]) -> SftSection:
-        """Validate the section."""
-        return validated(cls, data, "docagent")
-
 
 def check_sft_statically(config: DictConfig) -> SftSection:
     """Check what the configuration alone tells, and return its section `docagent`.
@@ -80,7 +75,7 @@ def check_sft_statically(config: DictConfig) -> SftSection:
         UserError: all problems of keys, values and what the trainer would trip over at once.
     """
     try:
-        section = SftSection.parse(plain(config.docagent))
+        section = validated(SftSection, plain(config.docagent), "docagent")
         for key in config:
             if key != "hydra" and OmegaConf.is_config(config[key]):
                 OmegaConf.to_container(config[key], resolve=True, throw_on_missing=True)

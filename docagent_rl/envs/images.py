@@ -193,7 +193,5 @@ def jpeg(image: Image.Image, *, quality: int = 90, most_pixels: int | None = Non
     return buffer.getvalue()
 
 
-@lru_cache(maxsize=8)
-def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    # Pillow's own scalable font: the same pixels on every machine
-    return ImageFont.load_default(size)
+# Pillow's own scalable font: the same pixels on every machine
+_font = lru_cache(maxsize=8)(ImageFont.load_default)

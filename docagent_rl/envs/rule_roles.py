@@ -75,7 +75,9 @@ def answer_from(question: str, texts: Iterable[str]) -> str:
     candidates = _candidates(texts)
     stems = [_stems(candidate) for candidate in candidates]
     wanted = _stems(question)
-    if not _stems(" ".join(_names(question))) <= frozenset().union(*stems):
+    # capitalised words behind the first
+    names = [word for word in question.split()[1:] if word[0].isupper()]
+    if not _stems(" ".join(names)) <= frozenset().union(*stems):
         return INSUFFICIENT
     best, most = INSUFFICIENT, 0.0
     for candidate, held in zip(candidates, stems, strict=True):
@@ -115,11 +117,6 @@ def _candidates(texts: Iterable[str]) -> list[str]:
 
 def _stems(text: str) -> frozenset[str]:
     return frozenset(word[:_STEM] for word in content_words(text))
-
-
-def _names(question: str) -> list[str]:
-    """Return the capitalised words behind the first word."""
-    return [word for word in question.split()[1:] if word[0].isupper()]
 
 
 def _remainder(question: str, text: str) -> str:

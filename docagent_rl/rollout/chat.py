@@ -229,9 +229,8 @@ def check_template(codec: ChatCodec) -> None:
     for problem in _problems(codec):
         name = getattr(codec.tokenizer, "name_or_path", "") or "the model"
         raise UserError(
-            f"the chat template of {name} {problem}. Trajectories are rendered a turn at a time, "
-            "by different "
-            "processes and on different days: name a template that does not do so, by "
+            f"the chat template of {name} {problem}. Trajectories are rendered a turn at a time, by "
+            "different processes and on different days: name a template that does not do so, by "
             "actor_rollout_ref.model.custom_chat_template"
         )
 

@@ -78,21 +78,11 @@ class EncodedImage:
 class WholeImage(EncodedImage):
     """An image as it is shown, of which the model's processor makes features (slower than patches)."""
 
-    __slots__ = ("_pixels",)
+    __slots__ = ("nbytes", "pixels")
 
     def __init__(self, ref: Picture, pixels: Image, num_tokens: int) -> None:
         self.key, self.ref, self.num_tokens, self.handle = ref.key, ref, num_tokens, None
-        self._pixels = pixels
-
-    @property
-    def pixels(self) -> Image:
-        """RGB, as it is shown."""
-        return self._pixels
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes."""
-        return 3 * self._pixels.width * self._pixels.height
+        self.pixels, self.nbytes = pixels, 3 * pixels.width * pixels.height
 
 
 def encode_image(ref: Picture, pixels: Image, processor: Any, layout: PatchFormat | None) -> EncodedImage:

@@ -1,13 +1,12 @@
 """Questions that a system can play: its own environment makes their prompts and counts them before a run."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptTemplate
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.base import DocEnv, Observation
 from docagent_rl.envs.services import EnvServices, RetrieverService
@@ -71,14 +70,7 @@ def recipe_playability(parsed: DocAgentConfig, store: DocumentStore) -> Playabil
 class _Unasked:
     """A retriever for trajectories that are begun and not played."""
 
-    def search(
-        self,
-        queries: Sequence[str],
-        *,
-        doc_id: str | None = None,
-        top_k: int,
-        exclude: Collection[PageRef] = (),
-    ) -> list[list[Hit]]:
+    def search(self, *_: Any, **__: Any) -> list[list[Hit]]:
         raise UserError("an opening that searches needs System.check_sample to tell what can be played")
 
 

@@ -68,12 +68,8 @@ def as_whole(value: Any) -> Any:
     return int(text) if is_digits(text) or (isinstance(text, float) and text.is_integer()) else value
 
 
-def _key(key: Any) -> Any:
-    """Return a page number from its decimal string, as JSON needs it for keys."""
-    return int(key) if is_digits(key) else key
-
-
-PageKey = Annotated[int, Strict(), BeforeValidator(_key)]
+# JSON has keys of text alone
+PageKey = Annotated[int, Strict(), BeforeValidator(lambda key: int(key) if is_digits(key) else key)]
 _Edge = Annotated[float, Strict(), AllowInfNan(False)]
 Boxes = tuple[tuple[_Edge, _Edge, _Edge, _Edge], ...]
 

@@ -27,6 +27,8 @@ Content = str | list[Mapping[str, Any]]
 class DocumentPages:
     """The pages of a document: their texts, their tables and figures, and which are alike."""
 
+    _tokens = Tokenizer()
+
     def __init__(self, document: Document, config: GenerateConfig) -> None:
         self.document = document
         self.doc_id = document.doc_id
@@ -111,10 +113,6 @@ class DocumentPages:
     @cached_property
     def _holders(self) -> Counter[str]:
         return Counter(word for words in self._words.values() for word in words)
-
-    @cached_property
-    def _tokens(self) -> Tokenizer:
-        return Tokenizer()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,7 @@ from collections.abc import Iterator
 
 from docagent_rl.envs.script import OBJECTS, SUBJECTS
 
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
+_words = str.split
 
 TAG_WORDS = _words(
     "think search bbox region answer fetch select read plan analysis summary information result action "
@@ -69,7 +66,7 @@ PROMPT_SENTENCES = (
 def sentences(seed: int = 0, count: int = 5000) -> Iterator[str]:
     """Yield `count` lines, the same for the same `seed`."""
     rng = random.Random(seed)
-    kinds = (_report_line, _turn_line, _question_line, _turn_line, _prompt_line)
+    kinds = (_report_line, _turn_line, _question_line, _turn_line, lambda rng: rng.choice(PROMPT_SENTENCES))
     for index in range(count):
         yield kinds[index % len(kinds)](rng)
 
@@ -98,7 +95,3 @@ def _turn_line(rng: random.Random) -> str:
     numbers = ", ".join(str(rng.randrange(220)) for _ in range(4))
     argument = rng.choice((word, f"{word} {rng.choice(OBJECTS)}", f"[{numbers}]", str(rng.randrange(100))))
     return f"<think>I need the {word}.</think><{tag}>{argument}</{tag}> <{tag}> </{tag}> <{tag}>{word}"
-
-
-def _prompt_line(rng: random.Random) -> str:
-    return rng.choice(PROMPT_SENTENCES)

@@ -122,13 +122,9 @@ class Lane:
 
     def __call__(self, work: Callable[[], T]) -> T:
         """Return the result of the work, or raise its exception."""
-        return self._executor.submit(lambda: self._run(work)).result()
-
-    def _run(self, work: Callable[[], T]) -> T:
         import torch
 
-        with torch.inference_mode():
-            return work()
+        return self._executor.submit(torch.inference_mode()(work)).result()
 
 
 def find_device(name: str | None, named: str = "device") -> torch.device:

@@ -119,7 +119,7 @@ class LanceCollection:
         with _answering():
             # joins small files and brings new rows into indexes; behind a new one it would rewrite that
             self._pages.optimize(cleanup_older_than=_KEPT)
-            known = self._indexed()
+            known = {each.columns[0] for each in self._pages.list_indices()}
             if "doc_id" not in known:
                 self._pages.create_index("doc_id", config=BTree())
             if "vectors" not in known and self._pages.count_rows() >= INDEXED_FROM:
@@ -131,9 +131,6 @@ class LanceCollection:
         some = self._pages.search().select(["vectors"]).limit(_SAMPLE).to_arrow()["vectors"]
         a_page = sum(len(chunk.flatten()) for chunk in some.chunks) / max(len(some), 1)
         return max(1, round(a_page * self._pages.count_rows() / _PARTITION))
-
-    def _indexed(self) -> set[str]:
-        return {each.columns[0] for each in self._pages.list_indices()}
 
     def search(
         self, query: np.ndarray, *, doc_id: str | None, top_k: int, exclude: Pages, candidates: int

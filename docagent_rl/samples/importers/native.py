@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from docagent_rl.base.text import id_problem
 from docagent_rl.samples.sample import Box, Page, Split, as_whole
@@ -192,7 +192,7 @@ def parse_literal(text: str) -> Any:
     if len(text) > LONGEST_TEXT:
         raise ValueError(f"a text of {len(text)} characters is not parsed")
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=int)  # of NaN and infinities a ValueError
     except (ValueError, RecursionError):
         pass
     try:
@@ -227,7 +227,3 @@ def as_pages(value: Any) -> list[int]:
         if type(page) is not int:
             raise ValueError(f"not a page number: {str(page)[:80]!r}")
     return pages
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(name)

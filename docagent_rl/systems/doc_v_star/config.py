@@ -175,8 +175,7 @@ class DocVStarConfig(ShowsImages, VariantSection):
                 if not self.display.keeps((width, height)):
                     raise ValueError(
                         f"the image processor would reduce an overview sheet of {width}x{height} pixels, "
-                        "which ruins its labels: change the cells of the overview or "
-                        "display.grid.max_pixels"
+                        "which ruins its labels: change the cells of the overview or display.grid.max_pixels"
                     )
         return self
 

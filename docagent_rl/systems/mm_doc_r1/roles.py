@@ -68,17 +68,13 @@ class RolePlayers:
             for role in RoleName
         }
 
-    def embedded(self, role: RoleName) -> bool:
-        """Return whether a rule plays the role."""
-        return role not in self._models
-
     def longest_plan(self) -> str:
         """Return a text of as many tokens as a plan may have."""
         return _longest(self._config.plan.max_tokens, self._count)
 
     async def plan(self, question: str, world: DocumentWorld) -> str:
         """Return a numbered plan, at most `plan.max_items` items; equal for all trajectories of a group."""
-        if self.embedded(RoleName.PLANNER):
+        if RoleName.PLANNER not in self._models:
             return self._fitted(plan_search(question, world.headings))
         config = self._config
         reply = await self._ask(
@@ -96,7 +92,7 @@ class RolePlayers:
         """Return notes on pages, at most `read.note_tokens` tokens; equal for equal requests."""
         # sorted: notes do not depend on the order in which pages are asked for
         pages = sorted(pages)
-        if self.embedded(RoleName.READER):
+        if RoleName.READER not in self._models:
             notes = read_pages((page, world.texts[page]) for page in pages)
         else:
             images = await asyncio.to_thread(self._images, pages, world)
@@ -107,7 +103,7 @@ class RolePlayers:
 
     async def answer(self, question: str, evidence: Evidence) -> str:
         """Return a free-form answer from the evidence."""
-        if self.embedded(RoleName.ANSWER):
+        if RoleName.ANSWER not in self._models:
             pages = evidence.pages.values() if self._config.answer.page_text else ()
             return answer_from(question, [*(note.text for note in evidence.notes), *pages])
         context = await asyncio.to_thread(answer_context, evidence, self._config.answer, self._count)
@@ -115,7 +111,7 @@ class RolePlayers:
 
     async def extract(self, question: str, answer: str) -> str:
         """Return an extractor's reply to a free-form answer, to be read by `mmlongbench.extracted_answer`."""
-        if self.embedded(RoleName.EXTRACTOR):
+        if RoleName.EXTRACTOR not in self._models:
             return extract_answer(question, answer)
         return await self._ask(RoleName.EXTRACTOR, question=unlabelled(question), answer=unlabelled(answer))
 

@@ -132,8 +132,7 @@ class UniDocEnv(ToolEnv[State]):
 
     A search shows up to three candidates, labelled by their index from 0; a selection shows one of them
     again; a box action shows regions of the selected page, cut from its raw raster and stacked. A box refers
-    to the image shown last, a page or a stack. All observations are user messages that begin with a
-    text.
+    to the image shown last, a page or a stack. All observations are user messages that begin with a text.
 
     The reward comes with the last turn; its terms are `rewards.TERMS`. A turn whose observation was dropped,
     because it did not fit, has led to nothing: its candidates, selection and boxes do not count.

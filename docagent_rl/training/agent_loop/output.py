@@ -75,8 +75,7 @@ def training_rows(
     """Return the rows of a played trajectory, one a context, without contexts in which nothing was sampled.
 
     Turns of rows that are left out are renumbered. `log_probs`: the rollout reports them. `steps` are the
-    first and last weight version of the sampling; `texts` says what stands for the trajectory in
-    comparisons.
+    first and last weight version of the sampling; `texts` says what stands for the trajectory in comparisons.
     """
     kept = [number for number, ledger in enumerate(ledgers) if ledger.sampled]
     for turn in trajectory.turns:

@@ -21,7 +21,7 @@ from docagent_rl.rollout.images import EncodedImage, WholeImage
 from docagent_rl.rollout.patches import unpack
 from docagent_rl.rollout.rollout import Sampled
 from docagent_rl.training.serving.pages import IMAGE, EvictedError, PagePreprocessor, Pages
-from docagent_rl.training.serving.requests import NamedImage, SentImage, sent
+from docagent_rl.training.serving.requests import NamedImage, SentImage
 
 if TYPE_CHECKING:
     from docagent_rl.training.engine.player import EngineSampling, EngineSettings
@@ -113,7 +113,10 @@ class TokenEngine:
             detokenize=False,
         )
         # the patches themselves stand for a handle: they are at hand
-        named = [sent(image, None if isinstance(image, WholeImage) else image.patches) for image in images]
+        named = [
+            image if isinstance(image, WholeImage) else NamedImage.of(image, image.patches)
+            for image in images
+        ]
         try:
             return await self._sample(ids, named, parameters, every=False)
         except EvictedError:

@@ -74,11 +74,6 @@ def all_named(images: Any) -> TypeGuard[Sequence[SentImage]]:
     return bool(images) and all(isinstance(image, SentImage) for image in images)
 
 
-def sent(image: EncodedImage, handle: Any = None) -> SentImage:
-    """Return what stands for an image in a request; patches are found by a handle, by default its own."""
-    return image if isinstance(image, WholeImage) else NamedImage.of(image, handle)
-
-
 def all_loaded(images: Any) -> TypeGuard[Sequence[LoadedImage]]:
     """Return whether images come from a server's `Pages`."""
     return bool(images) and all(isinstance(image, LoadedImage) for image in images)
@@ -87,7 +82,7 @@ def all_loaded(images: Any) -> TypeGuard[Sequence[LoadedImage]]:
 def for_server(images: Sequence[EncodedImage]) -> list[Any] | None:
     """Return `image_data` of `generate`: images by name, or pixels where patches lie in no image cache."""
     if all(image.handle is not None or isinstance(image, WholeImage) for image in images):
-        return [sent(image) for image in images] or None
+        return [each if isinstance(each, WholeImage) else NamedImage.of(each) for each in images] or None
     return [image.pixels for image in images]
 
 

@@ -1,6 +1,7 @@
 """verl's vLLM server for images that agent loops have preprocessed."""
 
 import argparse
+from functools import partial
 from typing import Any, cast
 
 import ray
@@ -31,23 +32,18 @@ class vLLMHttpServer(upstream.vLLMHttpServer):  # noqa: N801  the name by which 
         **others: Any,
     ) -> TokenOutput:
         """Generate as verl does; an image that the engine has lost meanwhile is sent again."""
+        ask = partial(super().generate, prompt_ids, **others)
         if not all_named(image_data):
-            return await super().generate(
-                prompt_ids, sampling_params, request_id, image_data=image_data, **others
-            )
+            return await ask(sampling_params, request_id, image_data=image_data)
         loaded, loads = await self._pages.load(image_data, every=False)
         try:
             # verl takes values out of the parameters
-            output = await super().generate(
-                prompt_ids, dict(sampling_params), request_id, image_data=loaded, **others
-            )
+            output = await ask(dict(sampling_params), request_id, image_data=loaded)
         except EvictedError:
             # it waited for a weight update, which empties the caches, or others have filled them
             loaded, again = await self._pages.load(image_data, every=True)
             loads += again
-            output = await super().generate(
-                prompt_ids, dict(sampling_params), request_id, image_data=loaded, **others
-            )
+            output = await ask(dict(sampling_params), request_id, image_data=loaded)
         output.extra_fields[LOADS] = loads
         return output
 

@@ -185,9 +185,7 @@ def value_problems(config: DictConfig, types: Mapping[str, Any]) -> Iterator[str
             yield f"{key}={'null' if value is None else value}: has to be {expected}"
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter:
-    return TypeAdapter(kind)
+_adapter = cache(TypeAdapter)
 
 
 def mode_problems(config: DictConfig) -> Iterator[str]:

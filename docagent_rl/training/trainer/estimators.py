@@ -73,9 +73,8 @@ def alone_in_group(name: str) -> str | None:
         return None
     done = "ends the run" if name == "grpo_passk" else "takes the trajectory's reward for its advantage"
     return (
-        f"algorithm.adv_estimator={name} is verl's: where masking leaves one trajectory of a "
-        f"group, it {done}; "
-        "trajectory_grpo gives it 0 (with docagent.advantage.options.loo=true in the place of RLOO)"
+        f"algorithm.adv_estimator={name} is verl's: where masking leaves one trajectory of a group, it {done}"
+        "; trajectory_grpo gives it 0 (with docagent.advantage.options.loo=true in the place of RLOO)"
     )
 
 

@@ -91,9 +91,8 @@ def unsought_doubt(numbers: Mapping[str, float]) -> str | None:
     if share <= MOST_UNSOUGHT:
         return None
     return (
-        f"trajectories that neither searched nor opened a page got {share:.0%} of the rewards: "
-        "the policy may "
-        "learn to answer without the document; `docagent-rl recipes show` says which reward allows it"
+        f"trajectories that neither searched nor opened a page got {share:.0%} of the rewards: the policy "
+        "may learn to answer without the document; `docagent-rl recipes show` says which reward allows it"
     )
 
 

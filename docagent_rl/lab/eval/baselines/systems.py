@@ -1,9 +1,8 @@
 """The baselines as systems, by which configurations name them."""
 
-from collections.abc import Collection, Sequence
+from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import System
 from docagent_rl.lab.eval.baselines.env import BaselineEnv, PageConfig, PageForm
@@ -60,13 +59,6 @@ class Unasked:
     def __init__(self, **settings: object) -> None:
         del settings
 
-    def search(
-        self,
-        queries: Sequence[str],
-        *,
-        doc_id: str | None = None,
-        top_k: int,
-        exclude: Collection[PageRef] = (),
-    ) -> list[list[Hit]]:
+    def search(self, *_: Any, **__: Any) -> list[list[Hit]]:
         """Raise `UserError`."""
         raise UserError("this agent searches, and its configuration has no retriever")
