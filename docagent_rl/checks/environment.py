@@ -48,7 +48,8 @@ def settle_environment(config: DictConfig) -> None:
                 )
         value = parent[key]
         with read_write(parent):
-            parent[key] = _escaped(value) if isinstance(value, str) else value
+            # escaped so that OmegaConf reads it back as it is
+            parent[key] = re.sub(r"(\\*)\$\{", r"\1\1\\${", value) if isinstance(value, str) else value
 
 
 def _leaves(node: Any, plain: Any) -> Iterator[tuple[DictConfig | ListConfig, Any, str]]:
@@ -58,8 +59,3 @@ def _leaves(node: Any, plain: Any) -> Iterator[tuple[DictConfig | ListConfig, An
             yield from _leaves(node._get_node(key), value)
         elif isinstance(value, str):
             yield node, key, value
-
-
-def _escaped(value: str) -> str:
-    """Escape a value so that OmegaConf reads it back as it is."""
-    return re.sub(r"(\\*)\$\{", r"\1\1\\${", value)

@@ -72,18 +72,13 @@ def _provide(part: str, run: PlannedRun) -> None:
         getattr(module, f"provide_{part}")(run.config, run.section)
 
 
-def check(config: DictConfig) -> DocAgentConfig:
-    """Check everything about a composed configuration, and return its section `docagent`."""
-    return _checked(config, When.TRAINING).section
-
-
 def check_statically(config: DictConfig) -> DocAgentConfig:
     """Check what the configuration alone tells, and return its section `docagent`."""
-    return _checked(config, When.RECIPE).section
+    return check(config, When.RECIPE)
 
 
-def _checked(config: DictConfig, when: When) -> PlannedRun:
-    """Read and check a configuration.
+def check(config: DictConfig, when: When = When.TRAINING) -> DocAgentConfig:
+    """Check everything about a composed configuration, and return its section `docagent`.
 
     Raises:
         UserError: the problems that the first check which finds any has found.
@@ -92,7 +87,7 @@ def _checked(config: DictConfig, when: When) -> PlannedRun:
     configuration.check_keys(config)
     run = PlannedRun.of(config)
     run_checks(CHECKS, when, run)
-    return run
+    return run.section
 
 
 class Preflight(Callback):
@@ -107,8 +102,8 @@ class Preflight(Callback):
             settle_environment(config)
             machine.check_folders(config)  # before Hydra writes to them
             end_earlier(config)  # before memory is looked at
-            run = _checked(config, When.TRAINING)
-            settle_resume(config, run.section.checkpoint_check)
+            section = check(config)
+            settle_resume(config, section.checkpoint_check)
             pass_on_environment(config)
             keep_to_loopback(config)
             machine.leave_out_own_ray(config)

@@ -63,8 +63,7 @@ class ChatCodec:
     @cached_property
     def end_of_turn_id(self) -> int:
         """The id that ends an assistant turn."""
-        ids = self._encode(self._closing)
-        return ids[0]
+        return self.text_ids(self._closing)[0]
 
     @cached_property
     def control_ids(self) -> frozenset[int]:
@@ -74,7 +73,8 @@ class ChatCodec:
 
     def text_ids(self, text: str) -> list[int]:
         """Return the tokens of a text as it stands: nothing is broken up, nothing added."""
-        return self._encode(text)
+        # a template may bring surrogates of its own
+        return self.tokenizer.encode(encodable(text), add_special_tokens=False)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the text of sampled ids, special tokens left out."""
@@ -83,7 +83,7 @@ class ChatCodec:
     def prompt_ids(self, prompt: Observation, images: Sequence[Placed] = ()) -> list[int]:
         """Return the tokens of the prompt, the header of the first assistant turn included."""
         text = self.render(self._messages(prompt.messages), generation=True)
-        return self._expand(self._encode(text), images)
+        return self._expand(self.text_ids(text), images)
 
     def observation_ids(
         self, observation: Observation, images: Sequence[Placed] = (), *, closed: bool, shown: int = 0
@@ -95,7 +95,7 @@ class ChatCodec:
         """
         before = shown if images and self._counts_images else 0
         text = self._after_a_turn(self._messages(observation.messages), before)
-        ids = self._encode(text)
+        ids = self.text_ids(text)
         return self._expand(ids[1:] if closed else ids, images)
 
     def _after_a_turn(self, messages: list[dict[str, Any]], shown: int) -> str:
@@ -117,7 +117,7 @@ class ChatCodec:
             [{"role": "user", "content": "."}, {"role": "assistant", "content": _ASSISTANT}], generation=False
         )
         closing = text[text.index(_ASSISTANT) + len(_ASSISTANT) :]
-        ids = self._encode(closing)
+        ids = self.text_ids(closing)
         if not ids or ids[0] not in self.tokenizer.added_tokens_decoder:
             raise UserError(
                 "the chat template of this model does not end an assistant turn with a special token; "
@@ -184,10 +184,6 @@ class ChatCodec:
             raise UserError(
                 f"the model's chat template refuses a conversation of {roles}: {error}"
             ) from error
-
-    def _encode(self, text: str) -> list[int]:
-        # a template may bring surrogates of its own
-        return self.tokenizer.encode(encodable(text), add_special_tokens=False)
 
     def _expand(self, ids: list[int], images: Sequence[Placed]) -> list[int]:
         if self.image_token_id is None:

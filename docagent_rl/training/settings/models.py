@@ -50,8 +50,12 @@ def freezes_critic(run: DictConfig, section: DocAgentConfig) -> bool:
 
 def frozen_problems(run: DictConfig, section: DocAgentConfig) -> Iterator[str]:
     """Name settings under which the vision tower would not be frozen as asked."""
-    for key, part, model in _frozen_parts(run, section):
-        yield from frozen_part_problems(key, OmegaConf.select(run, f"{part}.strategy"), model, run)
+    if freezes_actor(run):
+        strategy = OmegaConf.select(run, "actor_rollout_ref.actor.strategy")
+        yield from frozen_part_problems(ACTOR_KEY, strategy, "actor_rollout_ref.model", run)
+    if OmegaConf.select(run, "critic.enable") and freezes_critic(run, section):
+        strategy = OmegaConf.select(run, "critic.strategy")
+        yield from frozen_part_problems(CRITIC_KEY, strategy, "critic.model", run)
 
 
 def frozen_part_problems(key: str, strategy: str | None, model: str, run: DictConfig) -> Iterator[str]:
@@ -118,14 +122,6 @@ def check_model_type(family: Family, key: str, path: str) -> None:
             f"{key}={path}: tokens of an image see each other in both directions, which rows do not say: "
             "name a smaller model of the family (Gemma 4 E2B, E4B)"
         )
-
-
-def _frozen_parts(run: DictConfig, section: DocAgentConfig) -> Iterator[tuple[str, str, str]]:
-    """Yield key, section and section of the model of whatever is frozen."""
-    if freezes_actor(run):
-        yield ACTOR_KEY, "actor_rollout_ref.actor", "actor_rollout_ref.model"
-    if OmegaConf.select(run, "critic.enable") and freezes_critic(run, section):
-        yield CRITIC_KEY, "critic", "critic.model"
 
 
 def model_config(path: str) -> PretrainedConfig | None:

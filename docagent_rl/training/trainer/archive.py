@@ -89,7 +89,9 @@ def set_aside(run_dir: Path, step: int) -> Path | None:
     what it left of those steps is not of the policy that is trained now. 0 is the beginning, with a new
     validation before the first step. Nothing is lost.
     """
-    old = [path for number, path in _files(run_dir) if number > step or step == 0]
+    paths = [path for pattern in _OF_STEPS for path in run_dir.glob(pattern)]
+    numbered = [(int(found[1]), path) for path in paths if (found := _NAME.fullmatch(path.stem))]
+    old = [path for number, path in numbered if number > step or step == 0]
     if not old:
         return None
     root = run_dir / "superseded"
@@ -99,11 +101,6 @@ def set_aside(run_dir: Path, step: int) -> Path | None:
         (target / path.parent.name).mkdir(parents=True, exist_ok=True)
         path.replace(target / path.parent.name / path.name)
     return target
-
-
-def _files(run_dir: Path) -> list[tuple[int, Path]]:
-    paths = [path for pattern in _OF_STEPS for path in run_dir.glob(pattern)]
-    return [(int(found[1]), path) for path in paths if (found := _NAME.fullmatch(path.stem))]
 
 
 def turn_log_probs(

@@ -95,7 +95,10 @@ def benchmark(
 ) -> BenchmarkReport:
     """Report on the trajectories of one benchmark."""
     answers = answer_measures(dataset, trajectories)
-    use = (*NAVIGATION, *TOOLS, *USE, *_own_measures(trajectories))
+    # the environments' own numbers, under the names that the trainer logs
+    own = sorted({name for each in trajectories for name in each.values if name.startswith(OWN)})
+    means = [mean(name, name.removeprefix(OWN), unit=Unit.NUMBER) for name in own]
+    use = (*NAVIGATION, *TOOLS, *USE, *means)
     # broken down are the headline, numbers of the systems' papers, and those of a judge that was asked beside
     judged = [
         each for each in (JUDGED, CORRECT) if any(s.values.get(each.value) is not None for s in trajectories)
@@ -197,12 +200,6 @@ def _verdicts(trajectories: Sequence[ScoredTrajectory]) -> dict[str, dict[str, i
         if values:
             found[judge.value] = _counted("none" if value is None else str(value) for value in values)
     return found
-
-
-def _own_measures(trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
-    """Return means of the environments' own numbers, under the names that the trainer logs."""
-    names = sorted({name for each in trajectories for name in each.values if name.startswith(OWN)})
-    return [mean(name, name.removeprefix(OWN), unit=Unit.NUMBER) for name in names]
 
 
 @dataclass(frozen=True, slots=True)
