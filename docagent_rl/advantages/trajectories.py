@@ -228,10 +228,13 @@ def turn_metrics(inputs: AdvantageInputs, result: Advantages) -> dict[str, float
     turns = turn_table(inputs, tokens)
     if not len(turns.last):
         return {}
+    credit, number = tokens.gather(result.advantages), turns.ordinal[tokens.turn]
+    mean = _means(credit, number)
     columns = {
         "trajectories": torch.bincount(turns.ordinal),
         "reward": _means(turns.rewards, turns.ordinal),
-        **_credited(tokens, turns, result.advantages),
+        "advantage": mean,
+        "advantage_std": _means((credit - mean[number]).square(), number).sqrt(),
     }
     if inputs.values is not None:
         columns["value"] = _means(tokens.gather(inputs.values)[turns.last], turns.ordinal)
@@ -241,14 +244,6 @@ def turn_metrics(inputs: AdvantageInputs, result: Advantages) -> dict[str, float
         for name, column in columns.items()
         for k, value in enumerate(column.tolist(), start=1)
     }
-
-
-def _credited(tokens: SampledTokens, turns: TurnTable, advantages: Tensor) -> dict[str, Tensor]:
-    """Mean and spread over the tokens of each turn number, each (T,)."""
-    credit, number = tokens.gather(advantages), turns.ordinal[tokens.turn]
-    mean = _means(credit, number)
-    spread = _means((credit - mean[number]).square(), number).sqrt()
-    return {"advantage": mean, "advantage_std": spread}
 
 
 def _means(x: Tensor, number: Tensor) -> Tensor:

@@ -1,7 +1,5 @@
 """Checks of recipes of supervised fine-tuning by their configuration alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal

@@ -81,7 +81,11 @@ def dude_anls(golds: Sequence[str], pred: str | Sequence[str] | None, answer_typ
     if answer_type == NOT_ANSWERABLE_TYPE:
         golds, pred = golds or [""], pred or [""]
     if "list" in answer_type:
-        return _list_similarity(golds, list(pred))
+        preds = list(pred)
+        if not golds or not preds:
+            return 0.0
+        table = [[_similarity(gold, each) for each in preds] for gold in golds]
+        return best_matching(table) / max(len(set(golds)), len(preds))
     first = pred if isinstance(pred, str) else next(iter(pred), "")
     return max((_similarity(gold, first) for gold in golds), default=0.0)
 
@@ -101,13 +105,6 @@ def _similarity(gold: str, pred: str) -> float:
     longest = max(len(gold.upper()), len(pred.upper()))
     similarity = 1.0 - edits / longest if longest else 1.0
     return similarity if similarity >= _THRESHOLD else 0.0
-
-
-def _list_similarity(golds: Sequence[str], preds: Sequence[str]) -> float:
-    if not golds or not preds:
-        return 0.0
-    table = [[_similarity(gold, pred) for pred in preds] for gold in golds]
-    return best_matching(table) / max(len(set(golds)), len(preds))
 
 
 def overlap(gold: Sequence[Hashable], pred: Sequence[Hashable]) -> dict[str, float]:
