@@ -18,6 +18,7 @@ from docagent_rl.documents import OutlineEntry
 from docagent_rl.documents.contents import list_of_figures, table_of_contents
 from docagent_rl.documents.contents.pages import body_lines
 from docagent_rl.documents.contents.printed import printed_contents
+from docagent_rl.documents.contents.typography import typed_headings, with_numbered
 from docagent_rl.documents.page_text import layer_text
 from docagent_rl.documents.pdf import open_pdf
 from docagent_rl.documents.store import DocumentStore
@@ -121,13 +122,14 @@ def score(found: Iterable[tuple[str, int]], outline: Iterable[OutlineEntry]) -> 
 def main(
     folder: Annotated[Path, typer.Argument(help="PDFs with bookmarks.")],
     no_table: Annotated[bool, typer.Option(help="Leave the printed tables of contents out, too.")] = False,
+    layout: Annotated[bool, typer.Option(help="Find headings as `ingest --layout` does.")] = False,
     store: Annotated[
         Path | None,
         typer.Option(help="Take the text from documents of the same names there, such as scans read by OCR."),
     ] = None,
 ) -> None:
     """Print precision and recall of the outlines of all PDFs in a folder."""
-    rows = []
+    rows, scores = [], []
     for path in sorted(folder.glob("*.pdf")):
         manual = read(path) if store is None else read_stored(path, DocumentStore(store))
         if manual is None or not manual.outline:
@@ -135,10 +137,12 @@ def main(
         if no_table:
             manual = without_tables(manual)
         began = time.perf_counter()
-        headings = table_of_contents((), manual.texts, max_title=1000)
+        found = with_numbered(typed_headings(path), manual.texts) if layout else ()
+        headings = table_of_contents(found, manual.texts, max_title=1000)
         captions = list_of_figures(manual.texts)
         seconds = time.perf_counter() - began
         result = score([(heading.title, heading.page) for heading in headings], manual.outline)
+        scores.append(result)
         shares = [f"{share:.3f}" for share in (result.precision, result.recall, result.upper)]
         rows.append([path.stem + ("" if path.stem in TUNED else " (held out)"), str(len(manual.texts)),
         str(result.true),
@@ -155,6 +159,9 @@ def main(
         "seconds",
     ]
     show("Contents without bookmarks", columns, rows)
+    hits = sum(each.recall * each.true for each in scores)
+    found, true = sum(each.found for each in scores), sum(each.true for each in scores)
+    typer.echo(f"all: precision {hits / found:.3f}, recall {hits / true:.3f}")
 
 
 if __name__ == "__main__":

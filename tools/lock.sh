@@ -29,7 +29,7 @@ for machine in cpu gpu; do
     grep '^[A-Za-z0-9].*==' "$new/$machine.txt" | sed 's/ \\$//' > "$new/pins"
     for python in 3.11 3.12; do
         uv pip compile --quiet --no-header --no-annotate --python-version "$python" \
-            --python-platform x86_64-manylinux_2_28 --constraints "$new/pins" --extra "$machine" --extra lab --extra qdrant --extra lancedb --extra dev \
+            --python-platform x86_64-manylinux_2_28 --constraints "$new/pins" --extra "$machine" --extra lab --extra qdrant --extra lancedb --extra layout --extra dev \
             --output-file "$new/resolved" pyproject.toml \
             || { echo "lock: the pins of $machine do not fit each other on Python $python" >&2; exit 1; }
         missing=$(comm -13 <(plain "$new/pins") <(plain "$new/resolved"))

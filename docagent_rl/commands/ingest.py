@@ -47,6 +47,9 @@ def ingest_command(
         None, "Folder for a copy of the files that a URL names; kept for next time."
     ),
     ocr: OcrMode = option(OcrMode.AUTO, "Pages to read by OCR; auto: those without a good text layer."),
+    layout: bool = option(
+        False, "Find headings of PDFs without bookmarks by their layout; needs Java.", "--layout"
+    ),
     strict: bool = option(False, "Stop at the first bad document.", "--strict"),
     replace: bool = option(False, "Replace other versions of stored documents.", "--replace"),
 ) -> None:
@@ -56,8 +59,9 @@ def ingest_command(
     Documents that cannot be read within the limits, and documents of which the store holds another version,
     are listed at the end; the exit status is then 2.
 
-    Pages without text of their own (scans, page images) are read by OCR, without network. The last number in
-    an image's name is its page number; pages run from 1 without gaps. With --ray, all nodes must see FOLDER
+    Pages without text of their own (scans, page images) are read by OCR, without network. With --layout,
+    opendataloader-pdf finds the headings of PDFs without bookmarks by their type. The last number in an
+    image's name is its page number; pages run from 1 without gaps. With --ray, all nodes must see FOLDER
     and STORE under the same paths.
 
     A URL is read by fsspec (https:// as it stands; s3:// and gs:// after `pip install s3fs` or `gcsfs`) into
@@ -83,11 +87,12 @@ def ingest_command(
             replace=replace,
             ray=ray,
             ocr=ocr,
+            by_layout=layout,
         )
     typer.echo(_ingest_summary(report))
     if report.kept:
         text = (
-            f"{store} holds other versions (other content, or other settings such as --dpi or --ocr) of "
+            f"{store} holds other versions (other content, or other settings such as --dpi or --layout) of "
             f"{_first(report.kept)}; questions may rest on them. Rename the new files, or replace the stored "
             "documents with --replace"
         )

@@ -12,8 +12,10 @@ from pathlib import Path
 
 from PIL import Image
 
+from docagent_rl.documents.contents import FEWEST_ENTRIES
+from docagent_rl.documents.contents.typography import typed_headings
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.manifest import ChunkEntry, PageEntry, dump_record
+from docagent_rl.documents.manifest import ChunkEntry, PageEntry, TextSource, dump_record
 from docagent_rl.documents.objects import ObjectStore, force, write
 from docagent_rl.documents.page_text import Layer, layer_text, may_hide_text, read_page, unmapped_share
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, open_pdf
@@ -69,11 +71,21 @@ class Plan:
     layout: StoreLayout
     render: RenderSettings
     ocr: OcrMode
+    by_layout: bool = False
+    """Find the headings of PDFs without bookmarks by their layout."""
 
     def key(self, kind: SourceKind) -> str:
         """Return the settings that decide what the pages of a document are: a change stores it anew."""
-        render = self.render.pdf_key() if kind is SourceKind.PDF else self.render.image_key()
-        return render if self.ocr is OcrMode.AUTO else f"{render} ocr={self.ocr.value}"
+        if kind is SourceKind.IMAGES:
+            key = self.render.image_key()
+        else:
+            key = self.render.pdf_key() + (" headings=layout" if self.by_layout else "")
+        return key if self.ocr is OcrMode.AUTO else f"{key} ocr={self.ocr.value}"
+
+    def finds_headings(self, probed: ProbedDocument) -> bool:
+        """Return whether the layout of a document tells its headings: that of a PDF without bookmarks."""
+        bookmarks = sum(entry.page is not None for entry in probed.outline)
+        return self.by_layout and probed.source.kind is SourceKind.PDF and bookmarks < FEWEST_ENTRIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +119,17 @@ class ChunkTask:
         """The part of the document's files that the range needs: the PDF, or its page images."""
         is_pdf = self.probed.source.kind is SourceKind.PDF
         return slice(None) if is_pdf else slice(self.first - 1, self.last)
+
+    def headings(self, pages: tuple[PageEntry, ...]) -> tuple[OutlineEntry, ...]:
+        """Return the headings of the document by its layout, if asked for, with its first pages.
+
+        A document whose first pages have no text layer is a scan, which shows no type.
+        """
+        layers = (page.reading is not None and page.reading.source is TextSource.LAYER for page in pages)
+        if self.first > 1 or not self.plan.finds_headings(self.probed) or not any(layers):
+            return ()
+        beat("its headings")
+        return typed_headings(self.probed.source.files[0])
 
 
 def probe(source: SourceDocument) -> ProbedDocument:
@@ -162,11 +185,12 @@ def store_chunk(task: ChunkTask) -> int:
             raise DocumentError("it changed while it was being ingested: ingest it again")
         read = _pdf_pages if task.probed.source.kind is SourceKind.PDF else _image_pages
         pages = tuple(_stored(task.plan, batch, *page) for page in read(task))
+        headings = task.headings(pages)
     except OSError as error:  # of the source: what the store does raises a UserError
         raise _unreadable(error) from error
     beat("storing it")
     force(batch)
-    write(task.record, dump_record(ChunkEntry(first=task.first, pages=pages)))
+    write(task.record, dump_record(ChunkEntry(first=task.first, pages=pages, headings=headings)))
     return task.num_pages
 
 

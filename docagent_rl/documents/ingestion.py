@@ -24,6 +24,7 @@ from docagent_rl.documents.chunks import (
     probe,
     store_chunk,
 )
+from docagent_rl.documents.contents.typography import require_reader, with_numbered
 from docagent_rl.documents.layout import MARKER, StoreLayout
 from docagent_rl.documents.manifest import (
     ChunkEntry,
@@ -37,6 +38,7 @@ from docagent_rl.documents.manifest import (
 )
 from docagent_rl.documents.objects import write
 from docagent_rl.documents.ocr import engine_name
+from docagent_rl.documents.references import OutlineEntry
 from docagent_rl.documents.render import IMAGE_SOFTWARE, make_renderer
 from docagent_rl.documents.settings import IngestLimits, OcrMode, RenderSettings
 from docagent_rl.documents.sources import (
@@ -67,6 +69,7 @@ def ingest(
     replace: bool = True,
     ray: str | None = None,
     ocr: OcrMode = OcrMode.AUTO,
+    by_layout: bool = False,
 ) -> IngestReport:
     """Store the documents under `source` (see `docagent_rl.documents.sources.discover`).
 
@@ -89,24 +92,28 @@ def ingest(
         ray: Address of a Ray cluster that does the work (`docagent_rl.documents.ray_pool.RayPool`); `source`
             and `store` are on folders that all its nodes see. The store comes out the same.
         ocr: Pages that are read by OCR; by default those whose text layer is empty or broken.
+        by_layout: Find the headings of PDFs without bookmarks by their layout
+            (`docagent_rl.documents.contents.typography`).
 
     Raises:
-        UserError: The input, the store or a setting is wrong, two documents have the same id, the renderer
-            or the OCR engine is not installed, the store cannot be written (disk full, read-only), or with
-            `strict`: a document cannot be read.
+        UserError: The input, the store or a setting is wrong, two documents have the same id, the renderer,
+            the OCR engine or the reader of layouts is not installed, the store cannot be written (disk full,
+            read-only), or with `strict`: a document cannot be read.
     """
     settings, limits = settings or RenderSettings(), limits or IngestLimits()
     # a program that is not installed fails before any work
     make_renderer(settings)
     if ocr is not OcrMode.NEVER:
         engine_name()
+    if by_layout:
+        require_reader()
     if workers is not None and workers < 1:
         raise UserError(f"workers={workers}: expected at least 1")
     if ray and isinstance(source, Path):
         source = source.absolute()
     found = discover(source) if isinstance(source, Path) else Sources([*source])
     layout = StoreLayout(Path(store).absolute()).create()
-    plan = Plan(layout, settings, ocr)
+    plan = Plan(layout, settings, ocr, by_layout)
     if ray is None:
         processes = WorkerPool(workers or len(os.sched_getaffinity(0)), limits)
     else:
@@ -264,7 +271,7 @@ class _Ingest:
             source=Source(source.name, job.probed.sha256),
             settings=self.plan.key(source.kind),
             software=make_renderer(self.plan.render).software if is_pdf else IMAGE_SOFTWARE,
-            outline=job.probed.outline,
+            outline=self._outline(job.probed, records[0].headings, pages),
             pages=pages,
             title=job.probed.title,
         )
@@ -273,6 +280,16 @@ class _Ingest:
         write(path, dump_record(manifest))
         shutil.rmtree(job.tasks[0].folder, ignore_errors=True)
         self._count(job, pages, replaced=replaced)
+
+    def _outline(
+        self, probed: ProbedDocument, headings: tuple[OutlineEntry, ...], pages: Sequence[PageEntry]
+    ) -> tuple[OutlineEntry, ...]:
+        """Return the bookmarks, or the headings that take their place."""
+        if not self.plan.finds_headings(probed):
+            return probed.outline
+        objects = self.plan.layout.objects
+        texts = {number: objects.text(page.text) for number, page in enumerate(pages, 1) if page.text}
+        return with_numbered(headings, texts) or probed.outline
 
     def _count(self, job: _Job, pages: tuple[PageEntry, ...], *, replaced: bool) -> None:
         report, doc_id = self.report, job.source.doc_id

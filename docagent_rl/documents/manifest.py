@@ -105,6 +105,7 @@ class Manifest:
     software: str
     """The renderer with its version: for the record only."""
     outline: tuple[OutlineEntry, ...]
+    """The bookmarks, or the headings that were found by the layout."""
     pages: tuple[PageEntry, ...]
     title: str = ""
     """The title that the PDF states, on one line; empty where it states none, and for page images."""
@@ -122,6 +123,8 @@ class ChunkEntry:
     first: int
     """Number of the first page."""
     pages: tuple[PageEntry, ...]
+    headings: tuple[OutlineEntry, ...] = ()
+    """Headings of the whole document by their layout, in the range of its first pages."""
 
 
 RecordT = TypeVar("RecordT", Manifest, ChunkEntry)

@@ -28,7 +28,7 @@ from docagent_rl.documents.shown import ShownRasters
 
 _CACHED_MANIFESTS = 256
 _WHITE_QUALITY = 90
-_CONTEXTS = 2
+_CONTEXTS = 3
 """Version of the rules for titles and headings: indexes of texts made by others are built anew."""
 
 
@@ -176,7 +176,7 @@ class Document:
 
     @property
     def outline(self) -> list[OutlineEntry]:
-        """The PDF's bookmarks in reading order; empty when it has none and for page images."""
+        """The PDF's bookmarks, or headings by its layout (`ingest --layout`), in reading order."""
         return list(self._manifest.outline)
 
     def digests(self, content: PageContent) -> list[str]:

@@ -11,7 +11,8 @@ from docagent_rl.documents.contents.printed import Block, has_leaders, printed_c
 from docagent_rl.documents.references import OutlineEntry
 
 MAX_LEVEL = 3
-_FEWEST_ENTRIES = 3
+FEWEST_ENTRIES = 3
+"""Bookmarks or headings that make a table of contents."""
 _MARKDOWN_SHARE = 0.1
 _MARKDOWN = re.compile(r"(#{1,6})\s+(\S.*)")
 _LONGEST_NUMBERED = 120
@@ -60,9 +61,10 @@ def table_of_contents(
 ) -> tuple[Heading, ...]:
     """Return the headings of a document (MM-Doc-R1, document preparation; the paper names no method).
 
-    The first source that gives at least 3 entries: the bookmarks; Markdown headings in the page texts; the
-    printed table of contents and lines with section numbers; lines in capitals of a manual page; the first
-    line of every page. Lines that pages repeat are dropped first.
+    The first source that gives at least 3 entries: the bookmarks, or what was found by the layout
+    (`typography`) when the document was ingested; lines in capitals of a manual page; Markdown headings in
+    the page texts; the printed table of contents and lines with section numbers; the first line of every
+    page. Lines that pages repeat are dropped first.
 
     Args:
         outline: the bookmarks; those that lead to no page of `texts` are left out.
@@ -73,7 +75,7 @@ def table_of_contents(
     found: list[Heading] = []
     for source in _sources(outline, texts, first_lines=first_lines):
         found = source
-        if len(found) >= _FEWEST_ENTRIES:
+        if len(found) >= FEWEST_ENTRIES:
             break
     return tuple(Heading(h.level, h.title[:max_title].rstrip(), h.page) for h in found)
 
@@ -146,9 +148,9 @@ def _sources(
         if (title := " ".join(entry.title.split())) and entry.page is not None and entry.page in texts
     ]
     pages = _body(texts)
+    yield _capitals(pages)  # before Markdown: comments of programs in a manual page look like it
     yield _markdown(pages)
     yield _text_headings(pages)
-    yield _capitals(pages)
     if first_lines:
         firsts = ((page, next(filter(_has_letters, lines), None)) for page, lines in pages.items())
         yield [Heading(1, title, page) for page, title in firsts if title]
