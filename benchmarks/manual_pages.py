@@ -26,9 +26,9 @@ _ESCAPES = re.compile(r"\\f[A-Z]|\\s[-+]?\d|\\[&/|]|\"")
 
 
 def sources(folder: Path, least: int) -> Iterator[str]:
-    """Yield the texts of manual pages of at least so many bytes, each once."""
+    """Yield the texts of English manual pages of at least so many bytes, each once."""
     seen = set()
-    for path in sorted(folder.rglob("man[1-8]*/*.gz")):
+    for path in sorted(folder.glob("man[1-8]*/*.gz")):
         text = gzip.decompress(path.read_bytes()).decode(errors="replace")
         if len(text) >= least and text not in seen:
             seen.add(text)

@@ -37,6 +37,7 @@ MACHINE = When.TRAINING
 
 CHECKS = (
     Check("trainer mode", CONFIGURATION, lambda run: keys.mode_problems(run.config)),
+    Check("trackers", CONFIGURATION, lambda run: keys.tracker_problems(run.config, installed=False)),
     *configuration.SERVICE_CHECKS,
     Check("token budget", CONFIGURATION, configuration.check_budget),
     Check("estimator", CONFIGURATION, configuration.check_estimator),
@@ -49,6 +50,7 @@ CHECKS = (
     Check("heads and GPUs", CONFIGURATION, lambda run: arithmetic.head_problems(run.config)),
     Check("verl's own checks", CONFIGURATION, lambda run: arithmetic.verls_problems(run.config)),
     Check("device", MACHINE, lambda run: machine.check_device(run.config)),
+    Check("packages of trackers", MACHINE, lambda run: keys.tracker_problems(run.config, installed=True)),
     Check("cluster", MACHINE, lambda run: machine.check_cluster(run.config)),
     Check("shared memory", MACHINE, lambda run: machine.check_shared_memory(run.config)),
     Check("memory and disk", MACHINE, lambda run: budget_table.check_memory(run.config, run.section)),

@@ -32,6 +32,7 @@ _LONGEST = 120
 _FEWEST_LETTERS = 3
 _LETTERS = 0.6
 _SENTENCE_END = (".", ",", ";", ":", "!")
+_OPENING = frozenset("[(“‘\"'«¿¡")
 _A_PAGE = 0.5
 """Headings a page that type no larger than the text's may give; terms of lists are more."""
 _LARGER = 0.5
@@ -148,7 +149,7 @@ def _is_title(element: Mapping[str, Any], text: Type) -> bool:
     return (
         _type(element) != text
         and element["font size"] > text[1] - 0.1
-        and title[:1].isalnum()
+        and (title[0].isalnum() or title[0] in _OPENING)
         and letters >= max(_FEWEST_LETTERS, _LETTERS * len(title.replace(" ", "")))
         and len(title) <= _LONGEST
         and not title.endswith(_SENTENCE_END)

@@ -19,6 +19,8 @@ from docagent_rl.training.plugin import TRAINER_MODES
 
 OPEN = ("ray_kwargs.ray_init", "docagent", "hydra", "model_engine")
 """Sections with rules of their own: `ray.init`, ours, Hydra's, and the name of the engine group."""
+TRACKER_PACKAGES = frozenset({"clearml", "mlflow", "swanlab", "tensorboard", "trackio", "wandb"})
+"""Trackers that are packages of the same name."""
 
 
 @cache
@@ -186,6 +188,23 @@ def value_problems(config: DictConfig, types: Mapping[str, Any]) -> Iterator[str
 
 
 _adapter = cache(TypeAdapter)
+
+
+def tracker_problems(config: DictConfig, *, installed: bool) -> Iterator[str]:
+    """Name trackers that verl does not have, which it says when all models are loaded.
+
+    With `installed`, those too whose package this machine lacks.
+    """
+    from verl.utils.tracking import Tracking
+
+    chosen, known = config.trainer.logger, Tracking.supported_backend
+    for name in [chosen] if isinstance(chosen, str) else chosen:
+        if name not in known:
+            meant = difflib.get_close_matches(str(name), known, n=1)
+            hint = f"did you mean {meant[0]}?" if meant else f"it has {', '.join(known)}"
+            yield f"trainer.logger: verl has no tracker {name!r}; {hint}"
+        elif installed and name in TRACKER_PACKAGES and find_spec(name) is None:
+            yield f"trainer.logger: {name} is not installed here: pip install {name}, or leave it out"
 
 
 def mode_problems(config: DictConfig) -> Iterator[str]:

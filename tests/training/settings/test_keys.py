@@ -10,6 +10,7 @@ from docagent_rl.training.settings.keys import (
     mode_problems,
     reference,
     run_value_problems,
+    tracker_problems,
 )
 
 VRAG, ALDEN = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b"
@@ -83,6 +84,21 @@ def test_trainer_modes(recipe):
 
 def unknown(config) -> list[str]:
     return list(key_problems(OmegaConf.create(config)))
+
+
+def test_trackers(recipe):
+    def found(names, *, installed):
+        return list(tracker_problems(OmegaConf.create({"trainer": {"logger": names}}), installed=installed))
+
+    assert list(tracker_problems(recipe(VRAG), installed=True)) == []
+    assert found("console", installed=True) == []
+    assert found(["console", "mlflow"], installed=False) == []
+    (problem,) = found(["console", "mlflow"], installed=True)
+    assert "pip install mlflow" in problem
+    (problem,) = found(["wandb", "consol"], installed=False)
+    assert "did you mean console?" in problem
+    (problem,) = found(["zzz"], installed=False)
+    assert "it has wandb" in problem
 
 
 def test_unknown_keys_are_named_with_the_nearest_known_one():
