@@ -32,7 +32,7 @@ _LONGEST = 120
 _FEWEST_LETTERS = 3
 _LETTERS = 0.6
 _SENTENCE_END = (".", ",", ";", ":", "!")
-_OPENING = frozenset("[(“‘\"'«¿¡")
+_OPENING = frozenset("[(\"'“«¿¡")
 _A_PAGE = 0.5
 """Headings a page that type no larger than the text's may give; terms of lists are more."""
 _LARGER = 0.5
