@@ -1,7 +1,5 @@
 """From the numbers a model writes to pixels of the raw page, and back."""
 
-from __future__ import annotations
-
 import math
 from enum import Enum
 

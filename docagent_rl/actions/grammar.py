@@ -3,8 +3,6 @@
 Every function is total: a turn without an action and bad content become `Invalid`.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Files that are either whole or absent, and JSON that ends with a checksum of all that stands before it."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hashlib

@@ -1,7 +1,5 @@
 """Files that a command was asked to write: none takes the place of another file unasked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -10,8 +10,6 @@ user: |
 The filter `fenced` puts text that others wrote between lines that it cannot spell: `{{ answer | fenced }}`.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The base of every part of the configuration: strict, frozen, with defaults that may depend on a variant."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager

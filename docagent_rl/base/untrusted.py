@@ -5,8 +5,6 @@ a turn of their own. Which model serves an endpoint is not known here, so the sp
 are broken by an invisible character, as `rollout.chat.ChatCodec` does for the policy with its own tokenizer.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Code of users that a configuration names: importing it, and saying where it fails."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sysconfig

@@ -3,8 +3,6 @@
 `trajectories/<step>.json` holds the number and the checksum of the trajectories of a step.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

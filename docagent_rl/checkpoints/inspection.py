@@ -4,8 +4,6 @@ verl saves with `torch.save`, whose files are ZIP archives: the table of content
 file that was cut off has none.
 """
 
-from __future__ import annotations
-
 import re
 import zipfile
 from collections import defaultdict

@@ -3,8 +3,6 @@
 The manifest lists the files of a checkpoint, and is written when all of them are saved.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -1,7 +1,5 @@
 """Find the checkpoint that a run goes on from, the latest whole one, before Ray starts."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass

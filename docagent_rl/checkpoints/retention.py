@@ -4,8 +4,6 @@ verl removes the older one when the actor of the newer one is saved: with one to
 the critic, the data and the tracker are saved as well has none.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress

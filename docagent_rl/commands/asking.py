@@ -1,7 +1,5 @@
 """Parts of commands that ask models: opening them, a bar, and how they end."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any

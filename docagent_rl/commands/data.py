@@ -1,7 +1,5 @@
 """`docagent-rl data`: make, check, convert and look at questions."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence

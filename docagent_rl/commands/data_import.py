@@ -1,7 +1,5 @@
 """`docagent-rl data import` and `docagent-rl data leakage`."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`docagent-rl data sft` and `data export`: recorded trajectories for supervised trainers."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Generator, Iterable

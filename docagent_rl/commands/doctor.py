@@ -1,7 +1,5 @@
 """`docagent-rl doctor`: does this environment hold what training needs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """`docagent-rl export`: the weights of a run or a checkpoint, as a model that anything loads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

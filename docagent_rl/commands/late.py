@@ -1,7 +1,5 @@
 """Commands by name and summary; the module of a command is imported when it is called."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

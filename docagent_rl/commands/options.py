@@ -1,7 +1,5 @@
 """Options that several commands share; those of a model reach a command as one `ModelConfig`."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`docagent-rl recipes` and `docagent-rl prompts`: list, show and check what can be run, and its prompts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`docagent-rl view`: trajectories with the pages they saw, in the browser or in a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

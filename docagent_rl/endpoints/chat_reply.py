@@ -1,7 +1,5 @@
 """Bodies of chat completions, and failed requests in words that hold no key."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

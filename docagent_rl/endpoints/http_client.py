@@ -5,8 +5,6 @@ reply has a time in which it has to be whole. Keys come from the environment alo
 (`redacted`) and name addresses by `public_url`.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

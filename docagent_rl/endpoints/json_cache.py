@@ -1,7 +1,5 @@
 """JSON values by key on disk."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Calls of services that may fail: places, attempts, one deadline, many in order, and shared answers."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random

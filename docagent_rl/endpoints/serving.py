@@ -4,8 +4,6 @@ Whoever has no token has to ask under a name of this machine. A page elsewhere w
 this machine (DNS rebinding) asks under its own. With a token any name will do: such a page does not know it.
 """
 
-from __future__ import annotations
-
 import hmac
 import ipaddress
 import socket

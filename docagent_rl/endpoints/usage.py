@@ -1,7 +1,5 @@
 """Tokens of messages and replies: as a server reports them, or estimated; and images as parts of messages."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """The sections `docagent.kl`, the second path of ALDEN's dual-path KL, and `docagent.loss`, with checks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import StrEnum
 

@@ -5,8 +5,6 @@ divergence as their expectation, k2 nearly; where the environment wrote it (obse
 `losses.exact_kl` is the divergence itself (J. Schulman, "Approximating KL Divergence", 2020).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

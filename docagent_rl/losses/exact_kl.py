@@ -9,8 +9,6 @@ maximum (online log-sum-exp), the backward pass computes the tiles again. Saved 
 and three numbers a position.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

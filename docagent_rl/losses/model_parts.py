@@ -1,7 +1,5 @@
 """Output heads and final hidden states of running models, which FSDP2 may have sharded."""
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 import torch

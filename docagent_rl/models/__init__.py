@@ -1,7 +1,5 @@
 """Model families: every `Family` of a module here is one (`docagent.model_family`)."""
 
-from __future__ import annotations
-
 import pkgutil
 from functools import cache
 from importlib import import_module

@@ -1,7 +1,5 @@
 """A model family: everything that differs between models which a run may train."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ Their processor makes every image as large as 280 tokens allow. Boxes are thousa
 pre-training with y first; prompts ask for x first.
 """
 
-from __future__ import annotations
-
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.documents.grid import GridRule, ImageGrid
 from docagent_rl.models.family import Family, Vision

@@ -2,8 +2,6 @@
 thousandths of each side.
 """
 
-from __future__ import annotations
-
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.documents.grid import GridRule, ImageGrid
 from docagent_rl.models.family import Family, Vision

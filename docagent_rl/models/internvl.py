@@ -3,8 +3,6 @@
 Their processor writes the marks around an image, and its tiles are no patches of bytes: images travel whole.
 """
 
-from __future__ import annotations
-
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.documents.grid import GridRule, ImageGrid
 from docagent_rl.models.family import Family, Vision

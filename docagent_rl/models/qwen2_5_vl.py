@@ -1,7 +1,5 @@
 """Qwen2.5-VL (arXiv 2502.13923): boxes in pixels of the image as the encoder sees it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from docagent_rl.actions.coordinates import Frame

@@ -1,7 +1,5 @@
 """Qwen3.5, dense and with experts: sees as Qwen3-VL does; three of four layers are gated delta nets."""
 
-from __future__ import annotations
-
 from docagent_rl.models.family import Family
 from docagent_rl.models.qwen3_vl import SMALL, VISION
 

@@ -1,7 +1,5 @@
 """Qwen3-VL (arXiv 2511.21631), dense and with experts: boxes are in thousandths of each side."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from docagent_rl.actions.coordinates import Frame

@@ -1,7 +1,5 @@
 """Models of text alone: Qwen3, whose thoughts are turned off by `enable_thinking`, Llama and Gemma 3."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from docagent_rl.models.family import Family

@@ -4,8 +4,6 @@ Doc-V* scores such answers by exact match (appendix C, reward) and names four cl
 the rules here do. Edit distance would reward near misses: `14,350` is similar to `14,250` by 0.83.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Mapping

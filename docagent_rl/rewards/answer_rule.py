@@ -3,8 +3,6 @@
 Doc-V*'s answer term (appendix C), and how `collect` compares an answer with its references.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

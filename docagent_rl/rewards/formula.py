@@ -1,7 +1,5 @@
 """The sum of a reward's terms, as data: it rewards a trajectory, and is shown with it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

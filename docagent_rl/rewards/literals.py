@@ -1,7 +1,5 @@
 """Reading Python literals out of text without evaluating it."""
 
-from __future__ import annotations
-
 import ast
 import operator
 from collections.abc import Callable

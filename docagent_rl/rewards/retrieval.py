@@ -1,7 +1,5 @@
 """Rewards for the pages that were shown, and for their order."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable
 

@@ -1,7 +1,5 @@
 """Comparing short texts: SQuAD's normalisation, edit distance, ANLS, token recall."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

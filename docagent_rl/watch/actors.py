@@ -1,7 +1,5 @@
 """The actors and placement groups of a run in Ray's tables: those that died, those that wait for a place."""
 
-from __future__ import annotations
-
 import enum
 import time
 from collections.abc import Mapping, Sequence

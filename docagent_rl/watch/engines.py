@@ -1,7 +1,5 @@
 """Asks vLLM's engines for a sign of life: their processes can die or hang while their servers live on."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Sequence

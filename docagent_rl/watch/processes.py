@@ -5,8 +5,6 @@ outlive it, asleep, with the memory of its accelerator. The processes of a run h
 environment, but for Ray's own, which write their title over it; the run's folder keeps the ids of its starts.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Collection, Iterable

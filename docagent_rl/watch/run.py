@@ -1,7 +1,5 @@
 """The watch over a run: a thread of the driver, begun and ended by Hydra."""
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

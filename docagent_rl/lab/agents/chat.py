@@ -1,7 +1,5 @@
 """A chat model that plays a system's environment, message by message."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """The folder of a run outside the trainer: its manifest, and its trajectories as they end."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """A run: many trajectories at a time, each stored when it ends, going on where it was stopped."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field

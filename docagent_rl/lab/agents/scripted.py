@@ -1,7 +1,5 @@
 """Players without a model: the oracle, the oracle with detours, and one that acts at random."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """Trajectories whose turns are given as texts."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The facts of a recorded trajectory that filters look at."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 

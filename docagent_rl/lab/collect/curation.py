@@ -1,7 +1,5 @@
 """The questions that reinforcement learning trains on: pass rates of a model, strata, rules of the papers."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Filters of trajectories: pure functions over cases, put together by a configuration."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 from collections import Counter

@@ -1,7 +1,5 @@
 """Rules and scores by name, for options of commands. Nothing heavy is imported here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 

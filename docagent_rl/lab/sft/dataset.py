@@ -3,8 +3,6 @@
 Recipes name it (`recipes/base/sft.yaml`). Rows stay in their files and are read as they are drawn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -9,8 +9,6 @@ Both tokenise by themselves. Both train on whole messages: of what a policy wrot
   vision-language models knows no mask of roles, so that whole conversations would train on observations too.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

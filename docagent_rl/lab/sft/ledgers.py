@@ -1,7 +1,5 @@
 """Token ledgers of trajectories, built again from recorded ones."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checks of a run of supervised fine-tuning before models are loaded, and the set-up of its processes."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

@@ -1,7 +1,5 @@
 """Training rows for supervised fine-tuning: token sequences and masks of ledgers, in Parquet files."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

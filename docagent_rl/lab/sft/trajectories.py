@@ -1,7 +1,5 @@
 """Training rows of recorded trajectories, a trajectory at a time, with an account of what was left out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
