@@ -1,0 +1,127 @@
+"""BM25 over many made pages, through the code that a run searches with.
+
+python -m benchmarks.retrieval.words --pages 100000
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, cast
+
+import numpy as np
+import typer
+
+from benchmarks.common import show, single_thread
+from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import DocumentStore
+from docagent_rl.retrieval.bm25 import BM25Retriever
+
+_PAGES, _WORDS, _VOCABULARY, _QUESTIONS, _TOP = 50, 300, 200_000, 200, 10
+
+
+class Text:
+    """Draws words as a language has them: the frequency of a word falls with its rank."""
+
+    def __init__(self) -> None:
+        self._drawn = np.random.default_rng(5)
+        weights = 1.0 / (np.arange(_VOCABULARY) + 2.7)
+        self._shares = np.cumsum(weights / weights.sum())
+
+    def words(self, count: int) -> list[str]:
+        """Draw words; their letters count in base 16."""
+        return [f"w{rank:x}" for rank in np.searchsorted(self._shares, self._drawn.random(count))]
+
+
+@dataclass(frozen=True)
+class MadePage:
+    """A page of a document, as far as an index reads it."""
+
+    ref: PageRef
+    written: str
+
+    def text(self) -> str:
+        """The words."""
+        return self.written
+
+    searched_text = text
+
+
+@dataclass(frozen=True)
+class MadeDocument:
+    """A document without bookmarks."""
+
+    doc_id: str
+    drawn: Text
+    num_pages: int = _PAGES
+    title: str = "Made pages"
+    outline: tuple = ()
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return [" ".join(self.drawn.words(_WORDS)) for _ in range(_PAGES)]
+
+    def page(self, number: int) -> MadePage:
+        """A page by its number."""
+        return MadePage(PageRef(self.doc_id, number), self._texts[number - 1])
+
+
+class MadeStore:
+    """Documents that are made when they are read, and kept no longer."""
+
+    path = Path("made")
+
+    def __init__(self, pages: int) -> None:
+        self._ids, self._text = [f"{number:07}" for number in range(pages // _PAGES)], Text()
+
+    def doc_ids(self) -> list[str]:
+        """All of them."""
+        return self._ids
+
+    def document(self, doc_id: str) -> MadeDocument:
+        """A new document of that name."""
+        return MadeDocument(doc_id, self._text)
+
+    def fingerprint(self, _: Any) -> str:
+        """The same for all."""
+        return "0" * 64
+
+
+def peak_gb() -> float:
+    """Most memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def main(pages: Annotated[int, typer.Option(help="Pages of 300 words.")] = 100_000) -> None:
+    """Measure processor time to build and to search, memory and bytes."""
+    single_thread(cpu=True)
+    with TemporaryDirectory() as folder:
+        start = time.process_time()
+        BM25Retriever.build(cast("DocumentStore", MadeStore(pages))).save(Path(folder) / "index")
+        built, memory = time.process_time() - start, peak_gb()
+        size = sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
+        start = time.process_time()
+        retriever = BM25Retriever.load(Path(folder) / "index")
+        loaded = time.process_time() - start
+        text, times = Text(), []
+        for doc_id in (None, f"{0:07}"):
+            queries = [" ".join(text.words(8)) for _ in range(_QUESTIONS)]
+            retriever.search(queries[:5], doc_id=doc_id, top_k=_TOP)
+            start = time.process_time()
+            for query in queries:
+                retriever.search([query], doc_id=doc_id, top_k=_TOP)
+            times.append(f"{(time.process_time() - start) / _QUESTIONS * 1e3:.1f}")
+    row = [f"{built:.0f}", f"{memory:.1f}", f"{size / 1e6:.0f}", f"{loaded:.1f}", *times]
+    show(
+        f"{pages:,} pages of {_WORDS} words",
+        ("build CPU s", "GB at most", "MB", "load CPU s", "ms a search", "ms in a document"),
+        [row],
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)
