@@ -7,6 +7,7 @@ over all documents. Scores are ours, of the whole vectors, as those of an embedd
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -130,7 +131,9 @@ class LanceCollection:
         """Return the number of partitions for all vectors, by the pages that come first."""
         some = self._pages.search().select(["vectors"]).limit(_SAMPLE).to_arrow()["vectors"]
         a_page = sum(len(chunk.flatten()) for chunk in some.chunks) / max(len(some), 1)
-        return max(1, round(a_page * self._pages.count_rows() / _PARTITION))
+        vectors = a_page * self._pages.count_rows()
+        # each vector is compared with each partition: with more, an index of millions would take weeks
+        return max(1, round(min(vectors / _PARTITION, math.sqrt(vectors))))
 
     def search(
         self, query: np.ndarray, *, doc_id: str | None, top_k: int, exclude: Pages, candidates: int
