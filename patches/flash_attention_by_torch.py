@@ -1,6 +1,6 @@
 """transformers' `flash_attention_2` without flash-attn, on torch's kernels.
 
-Upstream: transformers 5.10.4, `modeling_flash_attention_utils.py`. `_lazy_imports` takes the functions of
+Upstream: transformers 5.9.0, `modeling_flash_attention_utils.py`. `_lazy_imports` takes the functions of
 `flash_attention_2` from flash-attn, or from the package `kernels`, which downloads them; without either, a
 model that asks for `flash_attention_2` (verl 0.9.1 asks by default, `workers/config/model.py`) cannot be
 made: "FlashAttention2 has been toggled on, but it cannot be used". flash-attn has no wheel on the package
@@ -51,7 +51,7 @@ def _apply(module: ModuleType) -> None:
 PATCH = Patch(
     name="flash_attention_by_torch",
     package="transformers",
-    versions="==5.10.4",
+    versions="==5.9.0",
     reference="transformers/modeling_flash_attention_utils.py::_lazy_imports",
     reason="flash_attention_2, verl's default, needs flash-attn, which has no wheel on the package index",
     target_module="transformers.modeling_flash_attention_utils",

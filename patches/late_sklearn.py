@@ -1,6 +1,6 @@
 """transformers leaves scikit-learn alone until assisted generation asks for it.
 
-Upstream: transformers 5.10.4, `generation/candidate_generator.py`. The module imports `sklearn.metrics` (with
+Upstream: transformers 5.9.0, `generation/candidate_generator.py`. The module imports `sklearn.metrics` (with
 scipy.stats and pandas) for one function of assisted generation, whenever scikit-learn is installed, as it is
 beside sentence-transformers. Every process of a run imports that module, and none generates with an
 assistant: 1.2 s of a process's start, of which a run has a dozen.
@@ -51,7 +51,7 @@ def _roc_curve(*args: Any, **options: Any) -> Any:
 PATCH = Patch(
     name="late_sklearn",
     package="transformers",
-    versions="==5.10.4",
+    versions="==5.9.0",
     reference="transformers/generation/candidate_generator.py, import of sklearn.metrics",
     reason="every process of a run imports scikit-learn, scipy.stats and pandas, and uses none of them",
     target_module="transformers.utils",

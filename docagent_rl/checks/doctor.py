@@ -34,7 +34,7 @@ SUPPORTED = (
     "verl==0.9.1",
     "torch==2.11.0",
     "torchvision==0.26.0",
-    "transformers==5.10.4",
+    "transformers==5.9.0",
     "vllm==0.24.0",
     "transferqueue>=0.1.10",
     "trl==0.27.0",
