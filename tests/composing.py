@@ -6,8 +6,6 @@ Composing a recipe merges some sixty files, most of them verl's, and tests compo
 packages are kept, which do not change while tests run; a folder of a test's own is read each time.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

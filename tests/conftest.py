@@ -1,7 +1,5 @@
 """Shared fixtures; files with the longest tests run first, end-to-end tests last."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import multiprocessing

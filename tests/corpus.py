@@ -4,8 +4,6 @@ Every page holds one word of its own (`pagek3` for page 3 of document K), so tha
 that it names; `everypage` is on all of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Imports modules in forks of their own in which nothing of verl or of this package is loaded yet."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

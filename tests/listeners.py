@@ -3,8 +3,6 @@
 python listeners.py REPORT OVERRIDE...
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Processes that were started: whether they have ended, and their end."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress

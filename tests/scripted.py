@@ -1,7 +1,5 @@
 """Trajectories of a system's script, recorded as a run records them."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Sequence

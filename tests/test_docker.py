@@ -1,7 +1,5 @@
 """The images, read line by line: no build is run here."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

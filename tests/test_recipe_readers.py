@@ -1,7 +1,5 @@
 """Somebody reads every option that a recipe sets."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The pins: complete, with hashes, the same in both files where they can be."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

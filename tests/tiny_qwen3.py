@@ -1,7 +1,5 @@
 """Configurations of tiny models of Qwen3's families, their tokenizer and their processor."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from docagent_rl.lab.tiny.indexes import qwen2_vl_processor

@@ -1,7 +1,5 @@
 """Tiny rerankers with random weights: the real classes in the layouts of published checkpoints."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from pathlib import Path
 from typing import Any

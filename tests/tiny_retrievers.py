@@ -3,8 +3,6 @@
 They rank pages by chance, and run every line that a released checkpoint runs.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Runs of all systems with real trajectories, the server over them, and a browser that looks at it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Folders of runs with trajectories over the corpus, as the trainer writes them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """An event loop that waits for nothing: where all sleep, its clock goes on to the next that wakes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from typing import Any

@@ -1,7 +1,5 @@
 """Tiny processors whose images travel as they are shown, at the sizes of the released ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from docagent_rl.lab.tiny.shapes import build_processor, get_shape

@@ -1,7 +1,5 @@
 """A workspace with a short and a long document, real from the PDFs to the model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Batches for the tests: written out by hand, or drawn at random."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

@@ -1,7 +1,5 @@
 """The estimators again, literally and slowly, on Python numbers."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 

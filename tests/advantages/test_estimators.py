@@ -1,7 +1,5 @@
 """What holds for every estimator of the package, whatever it makes of the rewards."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Checkpoints as verl's FSDP trainer leaves them, with small tensors."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Estimators of users in real modules, services that nobody chose, rankings that are missing."""
 
-from __future__ import annotations
-
 import sys
 from itertools import count
 

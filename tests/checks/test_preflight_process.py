@@ -1,8 +1,6 @@
 """The trainer's own command in processes of its own: it ends at the preflight, before Ray, with one message,
 or its main function gets what the preflight has settled, of whose configuration Hydra makes copies."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

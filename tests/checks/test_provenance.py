@@ -1,7 +1,5 @@
 """Where settings come from. That every shipped recipe is in order is tested with its check."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Commands are called in this process, over one world of documents."""
 
-from __future__ import annotations
-
 import typer
 from typer.testing import CliRunner
 

@@ -1,6 +1,4 @@
 # ruff: noqa: F811  fixtures are imported by their names
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Pages that show pictures are found by what a model says of them."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import signal

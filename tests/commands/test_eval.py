@@ -1,7 +1,5 @@
 """Evaluations, probes and single questions, with a model behind a real server that computes what it says."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json

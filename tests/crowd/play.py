@@ -1,7 +1,5 @@
 """Playing a crowd: a recipe, its questions, many trajectories in one event loop, what became of each."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import hashlib

@@ -1,7 +1,5 @@
 """The rollout server of a crowd: scripted policies that speak token ids, seeded by the trajectory."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """A small world that is made once a process: documents, index, questions and a tiny model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """What docs/cluster.md tells people to run."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Names of modules and paths of files in texts, docs and settings, against what is there."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands, options and tables of pages, against the code."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

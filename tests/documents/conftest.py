@@ -1,7 +1,5 @@
 """Documents made on the spot; the fixtures return functions that write them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

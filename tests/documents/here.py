@@ -1,7 +1,5 @@
 """`ingest` in this process: to start another takes longer than all the pages of a test."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Pictures of text, and PDFs of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path

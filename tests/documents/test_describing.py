@@ -1,7 +1,5 @@
 """Descriptions in a store: what they change, and what takes them away."""
 
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.documents import PageRef

@@ -1,7 +1,5 @@
 """Page images of every mode, size and kind: right, or one error that names the file."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Pictures that are read, and the order of their lines."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import requests

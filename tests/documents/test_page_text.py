@@ -1,7 +1,5 @@
 """The text of a page: which layers are broken, and what OCR puts in their place."""
 
-from __future__ import annotations
-
 import io
 
 import pypdfium2

@@ -1,8 +1,6 @@
 """An asynchronous run with a value model and a judge that fails in two ways; its search server dies, then its
 vLLM engine; it goes on."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """From miniatures of ten benchmarks to a report on an agent that was fine-tuned and trained with LoRA."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

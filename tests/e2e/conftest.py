@@ -1,7 +1,5 @@
 """Runs of the real trainer: Ray, vLLM, weight updates."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

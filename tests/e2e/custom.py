@@ -3,8 +3,6 @@
 The model is of GLM: placeholders that the server gets repeated, and a forward pass of verl that has to be
 patched."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from docagent_rl.lab.tiny.workspace import DemoPaths

@@ -1,7 +1,5 @@
 """Kill the rollout's engine while a run goes on, and see how the run ends."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """A GRPO run that is killed while it saves its second checkpoint and loses its tracker, is killed behind
 its last checkpoint too, and started a third time."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from functools import partial

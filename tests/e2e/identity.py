@@ -1,7 +1,5 @@
 """Whether the rollout server and the trainer see the same sequence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A short form of `PYTHONPATH=examples python -m learning`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Downloads of all benchmarks, two questions each."""
 
-from __future__ import annotations
-
 from docagent_rl.samples.importers import Benchmark
 from tests.samples.importers import test_corpora as corpora
 from tests.samples.importers import test_pdf_sets as pdfs

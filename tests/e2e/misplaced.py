@@ -1,7 +1,5 @@
 """An agent loop with a deliberate fault: image placeholders one position too early."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from docagent_rl.training.agent_loop.loop import DocAgentLoop

@@ -2,8 +2,6 @@
 servers, a critic and a KL on observations; then a third node joins that sees no store, and the same command
 says so."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Prints one JSON object: by estimator, whether advantages and returns are equal to the bit, and their spread.
 """
 
-from __future__ import annotations
-
 import json
 
 import ray

@@ -1,7 +1,5 @@
 """Two ranks in one run, and the weights that they save."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

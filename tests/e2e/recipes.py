@@ -1,8 +1,6 @@
 """A recipe for each system and each kind of estimator, two with switches of verl turned on, one on two ranks.
 Siblings differ in the model and in sizes, and are checked without a run."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

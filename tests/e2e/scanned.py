@@ -1,7 +1,5 @@
 """A user's workspace of scanned pages: pictures without text, read and indexed."""
 
-from __future__ import annotations
-
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.tiny.workspace import DemoPaths

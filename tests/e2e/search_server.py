@@ -1,7 +1,5 @@
 """A search server over a collection of an engine, beside a run of the trainer, which loses it once."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Benchmarks in, a trained agent and its report out."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

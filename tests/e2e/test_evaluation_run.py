@@ -1,7 +1,5 @@
 """Evaluation plays what a run's validation played: the model before training, and a checkpoint of the run."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path

@@ -2,8 +2,6 @@
 trainer.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

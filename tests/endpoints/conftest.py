@@ -1,7 +1,5 @@
 """A chat server on the loopback, one that sends raw bytes, and clients of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.endpoints.endpoint import Endpoint

@@ -1,7 +1,5 @@
 """Any reply or failure of a server ends a call in a text or in one kind of error, which holds no key."""
 
-from __future__ import annotations
-
 import json
 import logging
 import traceback

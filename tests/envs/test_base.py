@@ -1,7 +1,5 @@
 """Environments, their turns and their numbers, of which those that mean nothing are left out of averages."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """How many cases of damage are tried, and what a clear refusal is."""
 
-from __future__ import annotations
-
 import re
 from random import Random
 

@@ -4,8 +4,6 @@ Imported by the warm process that the commands are forks of (`tools.warm`), so t
 in the command and in every process that it starts. It does nothing where `VARIABLE` is not set.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

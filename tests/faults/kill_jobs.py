@@ -1,7 +1,5 @@
 """Commands that write files, with small inputs."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Damage to the bytes of any file."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from random import Random
 

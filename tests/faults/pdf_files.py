@@ -1,7 +1,5 @@
 """Sound PDFs, and PDFs that a reader should not be shown."""
 
-from __future__ import annotations
-
 import io
 import zlib
 from collections.abc import Callable

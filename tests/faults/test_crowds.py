@@ -1,7 +1,5 @@
 """Many trajectories at a time, beside services that are late and fail now and then."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import threading

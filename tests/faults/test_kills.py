@@ -1,7 +1,5 @@
 """Commands that are killed, or run out of disk, at any change that they make to files, and run again."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Damaged and encrypted PDFs, through ingest: refused, or stored with all pages that they have."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The sections `docagent.kl` and `docagent.loss` against the rest of a configuration."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import pickle

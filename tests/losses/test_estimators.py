@@ -1,7 +1,5 @@
 """Estimators of the KL from log-probs, and the drift of hidden states."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

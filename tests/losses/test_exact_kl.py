@@ -1,7 +1,5 @@
 """The exact divergence, tile by tile, against the whole matrix of logits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from types import SimpleNamespace
 

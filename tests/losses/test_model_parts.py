@@ -1,7 +1,5 @@
 """Heads and hidden states of models that FSDP2 has sharded."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """What a model points at in the image that its encoder sees is what the crop shows, for every family."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw

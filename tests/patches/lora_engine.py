@@ -1,7 +1,5 @@
 """A tiny Qwen2.5-VL with LoRA in verl's FSDP2 engine: what is trained, sent, saved and compared with."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """verl's fused kernels; two processes with them: `tests/training/workers/test_kl_engine.py`."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import verl.models.transformers.monkey_patch as upstream

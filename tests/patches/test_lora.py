@@ -1,7 +1,5 @@
 """LoRA in verl's engine: the server is sent what is trained, and nothing of the reference moves."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.patches.lora_engine import RESUMED, VARIANTS

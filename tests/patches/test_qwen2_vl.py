@@ -1,7 +1,5 @@
 """verl's forward of Qwen2.5-VL: packed rows without flash-attn, and batches without an image."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import inspect

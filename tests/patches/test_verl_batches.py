@@ -1,7 +1,5 @@
 """verl's functions of batches: positions, patches of images, advantages, log-probs and resumed loaders."""
 
-from __future__ import annotations
-
 import pickle
 from types import SimpleNamespace
 

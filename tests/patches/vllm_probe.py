@@ -5,8 +5,6 @@ a layer of its own (Qwen's head is the embedding itself), and what seeds sample.
 own: verl's worker extension asks the kernel to kill it with its parent and vLLM pins threads.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

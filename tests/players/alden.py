@@ -1,7 +1,5 @@
 """ALDEN by hand: a ledger of turn rewards, and the best call of every turn (its tables 5.1 and 5.2)."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable

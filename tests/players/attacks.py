@@ -1,7 +1,5 @@
 """Turns of an adversary: every way to cheat with a text, none of which answers."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """The two corpora that all systems are played on."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """Synthetic reports, clean and with hostile text on every page, and words by which their pages are found."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 from collections import Counter

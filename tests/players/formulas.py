@@ -1,7 +1,5 @@
 """The formulas of the papers once more, written plainly and slowly; nothing here imports a reward."""
 
-from __future__ import annotations
-
 import math
 import string
 from collections import Counter

@@ -1,7 +1,5 @@
 """MM-Doc-R1 by hand (section 3.2.3, reward)."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from docagent_rl.envs.base import EndReason

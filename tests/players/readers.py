@@ -1,7 +1,5 @@
 """Which answer a turn gives, read once more by the rules of each system; nothing here imports a grammar."""
 
-from __future__ import annotations
-
 import re
 
 from docagent_rl.actions.base import StopCause

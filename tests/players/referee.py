@@ -1,7 +1,5 @@
 """Plays turns in an environment and sees that nobody cheats; knows the limits by heart, not from a config."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping

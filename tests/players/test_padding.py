@@ -4,8 +4,6 @@ Limits on turns and images are lifted, so that nothing but the reward stands in 
 formula pays for nonetheless is written down in `PAYS`, and docs/variants.md says so.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.systems import SYSTEMS, get_system

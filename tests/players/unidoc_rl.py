@@ -1,7 +1,5 @@
 """UniDoc-RL by hand (paper: section on rewards; released: its reward function)."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Stores of known texts."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path

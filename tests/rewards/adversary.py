@@ -3,8 +3,6 @@
 `make adversary ARGS='--texts 100000 --seed 7'` prints those it finds, and the best texts of `document_free`.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import random

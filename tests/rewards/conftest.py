@@ -1,7 +1,5 @@
 """A judge behind a server on the loopback."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

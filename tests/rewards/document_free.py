@@ -3,8 +3,6 @@
 `make adversary ARGS='--seed 1'` prints what it finds, for every metric that rewards answers.
 """
 
-from __future__ import annotations
-
 import calendar
 import random
 import string

@@ -4,8 +4,6 @@
 and labelled by hand, before the judge was.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """What an answer is worth to which no document was read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.rewards.text import anls, edit_distance, exact_match, squad_normalise, token_recall

@@ -1,7 +1,5 @@
 """Every recipe by every kind of retriever: its environment opens, and answers a search."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a configuration makes of its services."""
 
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.base.errors import UserError

@@ -1,7 +1,5 @@
 """The choice of questions, and of parts that share no question, or no document."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

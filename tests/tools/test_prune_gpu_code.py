@@ -1,7 +1,5 @@
 """A library's code for other GPUs is overwritten, and nothing else is."""
 
-from __future__ import annotations
-
 import struct
 
 from tools.prune_gpu_code import CONTAINER, CUBIN, ENTRY, MAGIC, SECTION, codes, prune

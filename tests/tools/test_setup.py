@@ -1,7 +1,5 @@
 """tools/setup.sh on a project of one small package, with real uv and no network."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """verl's FSDP engines of tiny models, for the programs that `tests.training.ranks` runs."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 On two ranks: rows whose positions the ranks share (Ulysses) against rows that each has.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

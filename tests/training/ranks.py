@@ -1,7 +1,5 @@
 """Programs that run verl's engines on one rank or several, and print a line of JSON on rank 0."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

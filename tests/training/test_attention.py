@@ -1,7 +1,5 @@
 """Attention over packed rows and log-probs of labels against eager ones."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Actor, critic and reference in verl's engines: rows that share micro-batches, on the processor."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.training.ranks import last_report

@@ -3,8 +3,6 @@
 python run_app.py FOLDER
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

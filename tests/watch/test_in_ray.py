@@ -1,7 +1,5 @@
 """Actors and engines of a real Ray: the living, the dead, the slow and those without a place."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """The harness over a real store of two documents, one of them with a scan, and real BM25."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The file of questions itself, held against the list of documents."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

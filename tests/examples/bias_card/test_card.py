@@ -1,7 +1,5 @@
 """Closed forms of every estimator's expected gradient, and numbers worked out apart from this code."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
 

@@ -1,7 +1,5 @@
 """A small task of the learning study and everything that is needed to play it."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

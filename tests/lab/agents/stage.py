@@ -1,7 +1,5 @@
 """Systems over the small world of the tests, and a server whose model plays from what it is shown."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Cases that say only what a test is about."""
 
-from __future__ import annotations
-
 from docagent_rl.lab.collect.case import Case
 
 

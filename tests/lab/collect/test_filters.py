@@ -1,7 +1,5 @@
 """What each filter keeps, counted by hand, and what holds of balancing for any trajectories."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

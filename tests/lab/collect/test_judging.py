@@ -1,7 +1,5 @@
 """Whom judges are asked about, what they are sent, and what their verdict changes."""
 
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.base.errors import InfrastructureError

@@ -6,8 +6,6 @@ replies in no JSON (once, or always), declines, asks what is on no page, what is
 knows, what nobody could look for, or the same twice.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

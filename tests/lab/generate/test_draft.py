@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from docagent_rl.lab.generate.draft import repeated
 from docagent_rl.samples.sample import Sample, Split
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from docagent_rl.lab.generate.outline import askable, folded, outline_questions

@@ -1,7 +1,5 @@
 """A run's folder with real trajectories: the system's script and chance, recorded with made-up ids."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

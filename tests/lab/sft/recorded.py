@@ -1,7 +1,5 @@
 """Recorded trajectories of the small task, in the forms in which they come."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rows as the training engine gets them, and their pictures."""
 
-from __future__ import annotations
-
 import json
 import types
 

@@ -1,7 +1,5 @@
 """Rows of trajectories, and the file of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.lab.synth.layout import Rendered, render

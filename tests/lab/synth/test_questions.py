@@ -1,7 +1,5 @@
 """Every answer is derived again from the finished PDF, with no help from the code that made it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tiny models, made once, and pages to encode."""
 
-from __future__ import annotations
-
 import random
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Scores of tiny models against those of the libraries, by the recipes of the model cards."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

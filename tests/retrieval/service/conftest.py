@@ -1,7 +1,5 @@
 """A store with an index, and its server in a process of its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Indexes of vectors: in files, and in collections of every engine that runs here."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A fast encoder of hashed words."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from functools import partial

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from docagent_rl.rewards.rule.words import fold, root, stem

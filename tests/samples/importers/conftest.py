@@ -1,7 +1,5 @@
 """Small downloads, laid out as the official ones."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """All benchmarks: any row gives a sample or a reason."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """ViDoSeek, VRAG-RL and UniDoc-RL: questions over a whole corpus."""
 
-from __future__ import annotations
-
 import json
 
 from docagent_rl.documents.store import DocumentStore

@@ -1,7 +1,5 @@
 """MMLongBench-Doc, LongDocURL, DUDE and UDA."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,7 +1,5 @@
 """MP-DocVQA, SlideVQA and ALDEN's training data."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

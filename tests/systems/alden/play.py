@@ -1,7 +1,5 @@
 """Turns of ALDEN, as a policy would write them."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """Turns and looks of Doc-V* that several test modules share."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 

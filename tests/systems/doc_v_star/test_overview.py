@@ -1,7 +1,5 @@
 """Lists of page numbers, and the box that pages are shown in."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

@@ -1,7 +1,5 @@
 """Players of MM-Doc-R1: an oracle that knows the references, an adversary that knows no rules."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Turns of UniDoc-RL, an oracle that knows the references, an adversary that knows no rules."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What UniDoc-RL shows; `test_page_searchers.py` has what it shares with VRAG-RL."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import pytest

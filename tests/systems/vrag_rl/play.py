@@ -1,7 +1,5 @@
 """Players of VRAG-RL: an oracle that knows the references, an adversary that knows no rules."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 

@@ -4,8 +4,6 @@ Prints one JSON object: by check and fault, what the check said, or null where i
 all faults, and the fault of packed rows comes last: verl changes the attention of classes for good.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

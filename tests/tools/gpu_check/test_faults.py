@@ -1,7 +1,5 @@
 """Each check passes at its tiny size on the processor, and fails where what it checks is wrong."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Parts of checks: costs, switches of recipes, runs that are late."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """What becomes of checks that crash, hang, fill the memory or need what is not there."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

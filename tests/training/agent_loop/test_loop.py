@@ -1,7 +1,5 @@
 """The agent loop with a scripted server in the place of vLLM: configuration in, token ids out."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """vLLM's own front end, fed with images that are preprocessed, against the same front end fed with pixels."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from dataclasses import replace

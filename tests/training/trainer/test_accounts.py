@@ -1,7 +1,5 @@
 """Trajectories of a step: waited for, counted, and read once from verl's queue."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Columns of the queue with the numbers of sampled tokens, and the files that keep them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import transfer_queue as tq

@@ -1,7 +1,5 @@
 """Texts of trajectories, their vectors, and where these are made."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """What verl's estimators make of the trajectory that masking leaves of a group."""
 
-from __future__ import annotations
-
 import inspect
 
 import numpy as np

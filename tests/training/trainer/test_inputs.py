@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 import torch
 from verl.trainer.ppo.core_algos import get_adv_estimator_fn

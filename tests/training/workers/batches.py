@@ -1,7 +1,5 @@
 """Micro-batches in the layout of verl's V1 trainer, from strings; what verl makes of a token by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

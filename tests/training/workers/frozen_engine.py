@@ -1,7 +1,5 @@
 """A tiny Qwen2.5-VL in verl's FSDP engines, its vision tower frozen or not."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 They are the exact observation KL, and the one averaged by trajectory.
 """
 
-from __future__ import annotations
-
 import copy
 from functools import partial
 from pathlib import Path

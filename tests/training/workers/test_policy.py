@@ -1,7 +1,5 @@
 """The workers of a policy and of a critic: what is put in the place of verl's, and what stays verl's."""
 
-from __future__ import annotations
-
 import pytest
 import ray
 from omegaconf import open_dict

@@ -1,7 +1,5 @@
 """Parts of the official definitions, read slowly: no shortcuts, and nothing of the package."""
 
-from __future__ import annotations
-
 import re
 import string
 

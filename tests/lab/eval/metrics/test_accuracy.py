@@ -1,7 +1,5 @@
 """Generalised accuracy of MMLongBench-Doc and LongDocURL, each against a slow reading."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 

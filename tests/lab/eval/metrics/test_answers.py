@@ -1,7 +1,5 @@
 """Scores of answers and rankings of pages, each against a slow reading."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

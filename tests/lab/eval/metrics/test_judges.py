@@ -1,7 +1,5 @@
 """Replies of judges and what is counted of them: VRAG-RL and UniDoc-RL, ViDoSeek, ALDEN, their prompts."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Scored trajectories with values of one's choice, and slow versions of the statistics."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 

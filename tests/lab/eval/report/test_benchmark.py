@@ -1,7 +1,5 @@
 """Numbers of reports over random runs, against slow readings of the recordings."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """Numbers that papers print, against the recipes that quote them, and what they and runs rest on."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

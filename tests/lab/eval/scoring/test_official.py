@@ -1,7 +1,5 @@
 """Scores of trajectories by benchmark, golds as predictions, and numbers over whole benchmarks."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

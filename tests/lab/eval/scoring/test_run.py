@@ -1,7 +1,5 @@
 """Runs that are scored: by rules, by models, by two of them, stopped and gone on with."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import re

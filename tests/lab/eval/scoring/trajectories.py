@@ -1,7 +1,5 @@
 """Recorded trajectories as environments write them, and folders of runs of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from docagent_rl.lab.agents.run_folder import RunFolder
