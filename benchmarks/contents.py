@@ -137,7 +137,7 @@ def main(
         if no_table:
             manual = without_tables(manual)
         began = time.perf_counter()
-        found = with_numbered(typed_headings(path), manual.texts) if layout else ()
+        found = with_numbered(typed_headings(path, len(manual.texts)), manual.texts) if layout else ()
         headings = table_of_contents(found, manual.texts, max_title=1000)
         captions = list_of_figures(manual.texts)
         seconds = time.perf_counter() - began

@@ -58,7 +58,7 @@ def main(
                 continue
             pdf.write_bytes(drawn.stdout)
             texts = read(pdf).texts
-            outline = with_numbered(typed_headings(pdf), texts) if layout else ()
+            outline = with_numbered(typed_headings(pdf, len(texts)), texts) if layout else ()
             headings = table_of_contents(outline, texts, max_title=1000, first_lines=False)
             named = {plain(heading.title) for heading in headings} - titles(source, "part")
             sections = titles(source, "section")

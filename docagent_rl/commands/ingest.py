@@ -97,6 +97,8 @@ def ingest_command(
             "documents with --replace"
         )
         console.print(shown(text), soft_wrap=True)
+    for failure in report.unread:
+        console.print(shown(f"stored without headings: {failure.name}: {failure.reason}"), soft_wrap=True)
     for failure in report.failed:
         console.print(shown(f"not ingested: {failure.name}: {failure.reason}"), soft_wrap=True)
     if report.failed or report.kept:

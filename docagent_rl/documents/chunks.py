@@ -15,7 +15,7 @@ from PIL import Image
 from docagent_rl.documents.contents import FEWEST_ENTRIES
 from docagent_rl.documents.contents.typography import typed_headings
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.manifest import ChunkEntry, PageEntry, TextSource, dump_record
+from docagent_rl.documents.manifest import BY_LAYOUT, ChunkEntry, PageEntry, dump_record
 from docagent_rl.documents.objects import ObjectStore, force, write
 from docagent_rl.documents.page_text import Layer, layer_text, may_hide_text, read_page, unmapped_share
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, open_pdf
@@ -74,13 +74,13 @@ class Plan:
     by_layout: bool = False
     """Find the headings of PDFs without bookmarks by their layout."""
 
-    def key(self, kind: SourceKind) -> str:
-        """Return the settings that decide what the pages of a document are: a change stores it anew."""
-        if kind is SourceKind.IMAGES:
-            key = self.render.image_key()
-        else:
-            key = self.render.pdf_key() + (" headings=layout" if self.by_layout else "")
-        return key if self.ocr is OcrMode.AUTO else f"{key} ocr={self.ocr.value}"
+    def key(self, probed: ProbedDocument) -> str:
+        """Return the settings that decide what is stored of a document: a change stores it anew."""
+        is_pdf = probed.source.kind is SourceKind.PDF
+        key = self.render.pdf_key() if is_pdf else self.render.image_key()
+        if self.ocr is not OcrMode.AUTO:
+            key = f"{key} ocr={self.ocr.value}"
+        return f"{key}{BY_LAYOUT}" if self.finds_headings(probed) else key
 
     def finds_headings(self, probed: ProbedDocument) -> bool:
         """Return whether the layout of a document tells its headings: that of a PDF without bookmarks."""
@@ -120,16 +120,22 @@ class ChunkTask:
         is_pdf = self.probed.source.kind is SourceKind.PDF
         return slice(None) if is_pdf else slice(self.first - 1, self.last)
 
-    def headings(self, pages: tuple[PageEntry, ...]) -> tuple[OutlineEntry, ...]:
+    def headings(self) -> tuple[tuple[OutlineEntry, ...], str]:
         """Return the headings of the document by its layout, if asked for, with its first pages.
 
-        A document whose first pages have no text layer is a scan, which shows no type.
+        The second part says why there are none, where the reader fails. A scan shows no type.
         """
-        layers = (page.reading is not None and page.reading.source is TextSource.LAYER for page in pages)
-        if self.first > 1 or not self.plan.finds_headings(self.probed) or not any(layers):
-            return ()
+        if self.first > 1 or not self.plan.finds_headings(self.probed):
+            return (), ""
         beat("its headings")
-        return typed_headings(self.probed.source.files[0])
+        path = self.probed.source.files[0]
+        with open_pdf(path) as pdf:
+            if not pdf.has_text():
+                return (), ""
+        try:
+            return typed_headings(path, self.probed.num_pages), ""
+        except DocumentError as error:
+            return (), str(error)
 
 
 def probe(source: SourceDocument) -> ProbedDocument:
@@ -185,12 +191,13 @@ def store_chunk(task: ChunkTask) -> int:
             raise DocumentError("it changed while it was being ingested: ingest it again")
         read = _pdf_pages if task.probed.source.kind is SourceKind.PDF else _image_pages
         pages = tuple(_stored(task.plan, batch, *page) for page in read(task))
-        headings = task.headings(pages)
+        headings, unread = task.headings()
     except OSError as error:  # of the source: what the store does raises a UserError
         raise _unreadable(error) from error
     beat("storing it")
     force(batch)
-    write(task.record, dump_record(ChunkEntry(first=task.first, pages=pages, headings=headings)))
+    record = ChunkEntry(first=task.first, pages=pages, headings=headings, unread=unread)
+    write(task.record, dump_record(record))
     return task.num_pages
 
 

@@ -67,13 +67,16 @@ async def describe(
         "text": load_prompt("describe_page", PromptSpec(frozenset({"user"}))).render("user"),
     }
     texts: dict[str, str] = {}
-    reasons, unanswered = Counter(), Unanswered()
+    reasons, unanswered, over = Counter(), Unanswered(), []
 
     async def ask(page: Page) -> None:
         content = [words, image_part(await asyncio.to_thread(page.image_bytes))]
         try:
             # a description that was cut off is worth finding, too
             reply = await model.ask([{"role": "user", "content": content}], partial=True)
+        except BudgetError as error:  # later pages may have replies that are kept
+            over.append(error)
+            return
         except InfrastructureError as error:
             if (why := unanswered.reason(error)) is None:
                 raise
@@ -85,11 +88,11 @@ async def describe(
 
     try:
         await run_jobs(pages, ask, at_once=model.endpoint.concurrency, done=done)
-    except BudgetError as error:
-        left = sum(page.image_hash not in texts for page in pages)
-        raise error.leaving(f"{left} of {len(pages)} pages; the store is as it was") from None
     finally:
         await model.aclose()
+    if over:
+        left = sum(page.image_hash not in texts for page in pages)
+        raise over[0].leaving(f"{left} of {len(pages)} pages; the store is as it was")
     return texts, reasons
 
 

@@ -189,7 +189,7 @@ class _Ingest:
                     continue
                 probed = outcome.value()
                 old = self._read(Manifest, self.plan.layout.manifest(probed.source.doc_id))
-                key = self.plan.key(probed.source.kind)
+                key = self.plan.key(probed)
                 if old and (old.source.sha256, old.settings) == (probed.sha256, key):
                     stored.append((probed, old.pages))
                 elif old and not self.replace:
@@ -257,7 +257,7 @@ class _Ingest:
         return len(pages) == task.num_pages and self.plan.layout.objects.are_whole(names)
 
     def _partial(self, probed: ProbedDocument) -> Path:
-        key = self.plan.key(probed.source.kind)
+        key = self.plan.key(probed)
         return self.plan.layout.partial(probed.source.doc_id, probed.sha256, key)
 
     def _commit(self, job: _Job) -> None:
@@ -269,7 +269,7 @@ class _Ingest:
         manifest = Manifest(
             doc_id=doc_id,
             source=Source(source.name, job.probed.sha256),
-            settings=self.plan.key(source.kind),
+            settings=self.plan.key(job.probed),
             software=make_renderer(self.plan.render).software if is_pdf else IMAGE_SOFTWARE,
             outline=self._outline(job.probed, records[0].headings, pages),
             pages=pages,
@@ -280,16 +280,18 @@ class _Ingest:
         write(path, dump_record(manifest))
         shutil.rmtree(job.tasks[0].folder, ignore_errors=True)
         self._count(job, pages, replaced=replaced)
+        if records[0].unread:
+            self.report.unread.append(FailedDocument(source.name, records[0].unread))
 
     def _outline(
         self, probed: ProbedDocument, headings: tuple[OutlineEntry, ...], pages: Sequence[PageEntry]
     ) -> tuple[OutlineEntry, ...]:
         """Return the bookmarks, or the headings that take their place."""
-        if not self.plan.finds_headings(probed):
+        if not headings:
             return probed.outline
         objects = self.plan.layout.objects
         texts = {number: objects.text(page.text) for number, page in enumerate(pages, 1) if page.text}
-        return with_numbered(headings, texts) or probed.outline
+        return with_numbered(headings, texts)
 
     def _count(self, job: _Job, pages: tuple[PageEntry, ...], *, replaced: bool) -> None:
         report, doc_id = self.report, job.source.doc_id

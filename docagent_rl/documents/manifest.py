@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 
+BY_LAYOUT = " headings=layout"
+"""The end of the settings of a document whose headings were looked for by its layout."""
+
+
 class TextSource(StrEnum):
     """Sources of the text of a page: the PDF's text layer, its picture, or none."""
 
@@ -110,6 +114,11 @@ class Manifest:
     title: str = ""
     """The title that the PDF states, on one line; empty where it states none, and for page images."""
 
+    @property
+    def is_bookmarked(self) -> bool:
+        """True if the outline is the file's own: its author knows what it lacks."""
+        return not self.settings.endswith(BY_LAYOUT)
+
     def __post_init__(self) -> None:
         if problem := id_problem(self.doc_id):
             raise ValueError(f"doc_id {problem}")
@@ -124,7 +133,9 @@ class ChunkEntry:
     """Number of the first page."""
     pages: tuple[PageEntry, ...]
     headings: tuple[OutlineEntry, ...] = ()
-    """Headings of the whole document by their layout, in the range of its first pages."""
+    """Headings of the whole document by its layout, in the range of its first pages."""
+    unread: str = ""
+    """The reason why the layout gave none."""
 
 
 RecordT = TypeVar("RecordT", Manifest, ChunkEntry)

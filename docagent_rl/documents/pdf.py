@@ -76,6 +76,14 @@ class OpenPdf:
             entries.append(OutlineEntry(clean_text(title).strip(), bookmark.level + 1, page))
         return tuple(entries)
 
+    def has_text(self) -> bool:
+        """Return whether any page has a text layer."""
+        for number in range(1, self.num_pages + 1):
+            with self.page(number) as page, closing(page.get_textpage()) as text:
+                if text.count_chars():
+                    return True
+        return False
+
     def title(self) -> str:
         """Return the title that the file states, on one line; empty where there is none."""
         text = utf16(lambda *buffer: pdfium_c.FPDF_GetMetaText(self._pdf, b"Title", *buffer))

@@ -68,6 +68,8 @@ class IngestReport:
     kept: list[str] = field(default_factory=list)
     """Documents of which the store holds another version, and which were not to be replaced."""
     failed: list[FailedDocument] = field(default_factory=list)
+    unread: list[FailedDocument] = field(default_factory=list)
+    """Those among `ingested` whose layout could not be read, with the reason."""
     pages: int = 0
     """Pages of the ingested documents."""
     resumed_pages: int = 0
@@ -83,7 +85,8 @@ class IngestReport:
         """Sort all lists."""
         for ids in (self.ingested, self.replaced, self.repaired, self.skipped, self.kept):
             ids.sort()
-        self.failed.sort(key=lambda failure: failure.name)
+        for failures in (self.failed, self.unread):
+            failures.sort(key=lambda failure: failure.name)
 
 
 @dataclass(slots=True)

@@ -162,6 +162,8 @@ class Document:
         """The title that the PDF states; empty when it states none and for page images."""
         self.source: Source = manifest.source
         """The file or folder it was made from."""
+        self.is_bookmarked: bool = manifest.is_bookmarked
+        """See `Manifest.is_bookmarked`."""
 
     def __reduce__(self) -> tuple:
         return self._store.document, (self.doc_id,)

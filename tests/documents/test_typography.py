@@ -10,7 +10,9 @@ from reportlab.pdfgen.canvas import Canvas
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import OutlineEntry
 from docagent_rl.documents.contents import typography
-from docagent_rl.documents.contents.typography import kept_headings, with_numbered
+from docagent_rl.documents.contents.typography import kept_headings, typed_headings, with_numbered
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.settings import DocumentError, IngestLimits, OcrMode
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.bm25 import indexed_texts
 from tests.documents.here import ingest_here
@@ -66,6 +68,7 @@ def test_a_report_without_bookmarks_or_numbers_gets_an_outline(tmp_path):
         (1, "Who pays for it", 3),
         (1, "2 A numbered line", 3),
     ]
+    assert not DocumentStore(tmp_path / "store").document("report").is_bookmarked
     # a search finds a page by the heading that it stands under
     texts = list(indexed_texts(DocumentStore(tmp_path / "store").document("report")))
     assert texts[3].splitlines()[:2] == ["report", "2 A numbered line"]
@@ -86,6 +89,9 @@ def test_bookmarks_stay_and_a_scan_has_no_type(tmp_path, monkeypatch):
     monkeypatch.setattr(typography, "kept_headings", lambda _: pytest.fail("read without need"))
     report = ingest_here(folder, tmp_path / "store", by_layout=True)
     assert sorted(report.ingested) == ["blank", "marked"]
+    assert DocumentStore(tmp_path / "store").document("marked").is_bookmarked
+    # bookmarks stay as they are, and so does a document with them
+    assert ingest_here(folder, tmp_path / "store", replace=False).skipped == ["marked"]
     assert [title for _, title, _ in outline_of(tmp_path / "store", "marked")] == [
         "Bookmark One",
         "Bookmark Two",
@@ -107,15 +113,33 @@ def test_a_choice_of_headings_is_part_of_the_settings(tmp_path):
 
 
 @NEEDS_JAVA
-def test_a_file_that_the_reader_fails_on_is_named_with_the_way_out(tmp_path, monkeypatch):
+def test_a_document_that_the_reader_fails_on_is_stored_without_headings_and_named(tmp_path, monkeypatch):
     (tmp_path / "in").mkdir()
-    write_pdf(tmp_path / "in" / "report.pdf", [section("Alpha")])
-    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xmx1k")  # too little for any program
+    write_pdf(tmp_path / "in" / "report.pdf", [section("Alpha"), section("Beta"), section("Gamma")])
+    monkeypatch.setattr(typography, "_JAVA", ("-Xmx1k",))  # too little for any program
     report = ingest_here(tmp_path / "in", tmp_path / "store", by_layout=True)
-    (failure,) = report.failed
-    assert failure.name == "report.pdf"
-    assert "heap" in failure.reason
-    assert "without --layout" in failure.reason
+    assert (report.ingested, report.failed) == (["report"], [])
+    (unread,) = report.unread
+    assert unread.name == "report.pdf"
+    assert "heap" in unread.reason
+    assert outline_of(tmp_path / "store", "report") == []
+    monkeypatch.setattr(typography, "_START_S", -9.0)
+    with pytest.raises(DocumentError, match=r"took more than -\d s"):
+        typed_headings(tmp_path / "in" / "report.pdf", 3)
+
+
+@NEEDS_JAVA
+def test_a_worker_reads_layouts_under_its_limits_whatever_a_file_is_called(tmp_path, monkeypatch):
+    (tmp_path / "in").mkdir()
+    monkeypatch.chdir(tmp_path / "in")
+    write_pdf(Path("-f.pdf"), [section("Alpha"), section("Beta"), section("Gamma")])
+    write_pdf(Path("Übersicht.pdf"), [section("Delta"), section("Epsilon"), section("Zeta")])
+    monkeypatch.setenv("LC_ALL", "C")
+    limits = IngestLimits(seconds=20, memory_gib=2)
+    report = ingest(Path(), tmp_path / "store", workers=1, limits=limits, ocr=OcrMode.NEVER, by_layout=True)
+    assert (report.ingested, report.unread) == (["-f", "Übersicht"], [])
+    assert outline_of(tmp_path / "store", "-f")[0] == (1, "Alpha", 1)
+    assert outline_of(tmp_path / "store", "Übersicht")[2] == (1, "Zeta", 3)
 
 
 def test_what_is_missing_is_named_before_any_work(tmp_path, monkeypatch):
@@ -155,6 +179,7 @@ def test_only_type_that_stands_out_is_a_heading():
         heading("A sentence that ends.", 2),
         heading("Lθ W = 3 + 4 (17)", 2),
         heading("> plot(x)", 2),
+        heading(" ", 2),
         heading("x" * 121, 3),
         *(heading(f"term {'abcdefghij'[n]}", 3, size=10, level=3) for n in range(7)),
         {"type": "table", "rows": []},

@@ -6,15 +6,16 @@ Here those are kept whose type is larger than that of the text, or as large and 
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import shutil
+import socket
 import subprocess
+import time
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import suppress
+from importlib import resources
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -27,6 +28,7 @@ from docagent_rl.documents.contents.captions import is_caption
 from docagent_rl.documents.contents.labels import read_label, title_keys
 from docagent_rl.documents.references import OutlineEntry
 from docagent_rl.documents.settings import DocumentError
+from docagent_rl.documents.workers import beat
 
 _LONGEST = 120
 _FEWEST_LETTERS = 3
@@ -37,8 +39,10 @@ _A_PAGE = 0.5
 """Headings a page that type no larger than the text's may give; terms of lists are more."""
 _LARGER = 0.5
 """Points."""
-_JAVA = "-Xmx1g -XX:+UseSerialGC -XX:ReservedCodeCacheSize=64m -XX:CompressedClassSpaceSize=64m"
+_JAVA = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=64m", "-XX:CompressedClassSpaceSize=64m")
 """By itself it reserves a quarter of the memory, which may be more than a worker has (`--page-memory`)."""
+_START_S, _PAGE_S, _LOOK_S = 60.0, 1.0, 0.05
+"""Seconds that the reader may take to start, and for each page, and between two looks at it."""
 
 Type = tuple[str, float]
 """Font and size in points."""
@@ -46,35 +50,67 @@ Type = tuple[str, float]
 
 def require_reader() -> None:
     """Raise a `UserError` where opendataloader-pdf or Java is not installed."""
+    host = socket.gethostname()
     if find_spec("opendataloader_pdf") is None:
-        raise UserError("--layout needs opendataloader-pdf: pip install 'docagent-rl[layout]'")
+        raise UserError(f"--layout needs opendataloader-pdf on {host}: pip install 'docagent-rl[layout]'")
     if shutil.which("java") is None:
-        raise UserError("--layout needs Java 11 or newer (Debian: apt install default-jre-headless)")
+        raise UserError(
+            f"--layout needs Java 11 or newer on {host} (Debian: apt install default-jre-headless)"
+        )
 
 
-def typed_headings(path: Path) -> tuple[OutlineEntry, ...]:
-    """Return the headings of a PDF in reading order, with levels by their type.
+def typed_headings(path: Path, num_pages: int) -> tuple[OutlineEntry, ...]:
+    """Return the headings of a PDF of so many pages in reading order, with levels by their type.
 
     Raises:
-        DocumentError: opendataloader-pdf fails on it.
+        DocumentError: opendataloader-pdf fails on it, or takes more than a minute and a second a page.
+        UserError: it, or Java, is not installed on this machine, or there is no room for temporary files.
     """
-    import opendataloader_pdf
+    require_reader()
+    jar = resources.files("opendataloader_pdf") / "jar" / "opendataloader-pdf-cli.jar"
+    try:
+        with TemporaryDirectory() as folder, resources.as_file(jar) as program:
+            # under a name that is neither an option nor more than Java can spell
+            given = Path(folder) / "document.pdf"
+            given.symlink_to(path.absolute())
+            options = ["--output-dir", folder, "--format", "json", "--image-output", "off", "--quiet"]
+            with (Path(folder) / "said").open("w+", errors="replace") as said:
+                command = [
+                    "java",
+                    *_JAVA,
+                    "-Djava.awt.headless=true",
+                    "-jar",
+                    str(program),
+                    str(given),
+                    *options,
+                ]
+                status = _finished(subprocess.Popen(command, stdout=said, stderr=said), num_pages)
+                said.seek(0)
+                lines = [line.strip() for line in said if line.strip()]
+            if status:
+                raise DocumentError(f"opendataloader-pdf fails on it ({'; '.join(lines[-2:]) or status})")
+            written = given.with_suffix(".json").read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--layout: no work on {socket.gethostname()} ({error})") from error
+    try:
+        return kept_headings(json.loads(written))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DocumentError(f"opendataloader-pdf wrote what is not known ({error!r})") from error
 
-    os.environ.setdefault("JDK_JAVA_OPTIONS", _JAVA)
-    with TemporaryDirectory() as folder, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        try:
-            opendataloader_pdf.convert(str(path), output_dir=folder, format="json", quiet=True)
-            (file,) = Path(folder).glob("*.json")
-        except (subprocess.CalledProcessError, ValueError) as error:
-            said = [f"{getattr(error, name, '') or ''}" for name in ("stdout", "stderr")]
-            lines = [
-                line for line in "\n".join(said).splitlines() if line.strip() and "Picked up" not in line
-            ]
-            reason = "; ".join(lines[-2:]) or str(error)
-            raise DocumentError(
-                f"opendataloader-pdf fails on it ({reason}); it is read without --layout"
-            ) from error
-        return kept_headings(json.loads(file.read_text(encoding="utf-8")))
+
+def _finished(process: subprocess.Popen[bytes], num_pages: int) -> int:
+    """Wait for the reader, and return its status; it is ended when it takes too long."""
+    most = _START_S + _PAGE_S * num_pages
+    end = time.monotonic() + most
+    try:
+        while time.monotonic() < end:
+            beat("its headings")
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(_LOOK_S)
+        raise DocumentError(f"opendataloader-pdf took more than {most:g} s")
+    finally:
+        process.kill()
+        process.wait()
 
 
 def kept_headings(document: Mapping[str, Any]) -> tuple[OutlineEntry, ...]:
@@ -149,7 +185,7 @@ def _is_title(element: Mapping[str, Any], text: Type) -> bool:
     return (
         _type(element) != text
         and element["font size"] > text[1] - 0.1
-        and (title[0].isalnum() or title[0] in _OPENING)
+        and (title[:1].isalnum() or title[:1] in _OPENING)
         and letters >= max(_FEWEST_LETTERS, _LETTERS * len(title.replace(" ", "")))
         and len(title) <= _LONGEST
         and not title.endswith(_SENTENCE_END)

@@ -123,7 +123,7 @@ def _piles(document: Document, seed: int) -> dict[str, list[_Filled]]:
     piles: dict[str, list[_Filled]] = {template: [] for template in _TEMPLATES}
     whole_text = folded("\n".join(texts.values()))
     marks = [entry for entry in document.outline if entry.title.strip() and entry.page in texts]
-    marked = len(marks) >= _BOOKMARKS
+    marked = len(marks) >= _BOOKMARKS and document.is_bookmarked
     for filled in (*_of_headings(headings, marked=marked), *_of_captions(captions, whole_text)):
         piles[filled.template].append(filled)
     for pile in piles.values():

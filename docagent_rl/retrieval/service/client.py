@@ -27,6 +27,7 @@ CONNECT_S = 5.0
 _REFUSED = frozenset({400, 413, 414, 422, 431})
 _BUSY = frozenset({429, 503})
 _PASSING = frozenset({408, 409, 425})
+_LONGEST_WAIT_S = 8.0
 _LONGEST = 200
 
 
@@ -133,7 +134,8 @@ class HttpRetriever(RemoteRetriever):
     def _failure(self, status: int, asked: float | None, message: str) -> Exception:
         key, shown = self._key, self._shown
         if status in _BUSY:
-            return NotTakenError(message, asked)
+            # a server that says minutes may be back in seconds, and a search has seconds
+            return NotTakenError(message, min(asked, _LONGEST_WAIT_S) if asked else None)
         if status in _REFUSED:
             return QueryRefusedError(message)
         if status in (401, 403):
