@@ -1,7 +1,5 @@
 """The command `docagent-rl`: everything around training."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

@@ -162,7 +162,7 @@ def _ask(run: Generation, model: RemoteModel) -> None:
 
     async def work(tick: Any) -> None:
         if not run.is_known(run.slots[0]):
-            for each in filter(None, (model, run.judge)):
+            for each in dict.fromkeys(filter(None, (model, run.judge))):
                 await each.check()
         await run.run(tick)
 

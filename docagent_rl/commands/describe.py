@@ -1,7 +1,5 @@
 """`docagent-rl describe`."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 

@@ -1,7 +1,5 @@
 """`docagent-rl index`: build, try and serve search indexes."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`docagent-rl ingest`, `check` and `demo`: fill stores, check them, make one to try everything on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

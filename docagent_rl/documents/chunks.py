@@ -1,7 +1,5 @@
 """The work of ingesting: looking at a source, and storing a range of its pages."""
 
-from __future__ import annotations
-
 import hashlib
 import stat
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 They are kept beside a page's own text (`PageEntry.described`), which agents read and questions rest on.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

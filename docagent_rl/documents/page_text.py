@@ -1,7 +1,5 @@
 """The text of a page: of its text layer, unless that does not say what the page shows, or of its picture."""
 
-from __future__ import annotations
-
 import io
 import re
 import unicodedata

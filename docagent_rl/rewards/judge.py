@@ -1,7 +1,5 @@
 """Judges, which say how right an answer is, and their configuration."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial

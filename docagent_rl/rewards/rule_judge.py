@@ -4,8 +4,6 @@
 is not for numbers that go into a paper. `docs/rule_judge.md` has its accuracy by kind of answer.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,11 +17,10 @@ from docagent_rl.rewards.rule.claims import (
     mentions_refusal,
     polarity,
 )
-from docagent_rl.rewards.rule.words import NUMBERED, SUFFIXES, TITLES, YES, fold
+from docagent_rl.rewards.rule.words import GRAMMAR, NUMBERED, SUFFIXES, TITLES, YES, fold
 
 MAX_CHARS = 2000
 """Longer answers are right only when they are the reference."""
-_PERCENT = Atom("percent", "%")
 
 
 class _AlwaysThere:
@@ -98,21 +95,7 @@ def _forms(reference: Sequence[Atom], question: Question) -> list[list[Atom]]:
     """Return the ways in which a reference may be said, the fullest first."""
     idle_words = ((), question.nouns, TITLES | SUFFIXES)
     found = [[atom for atom in reference if atom.text not in idle] for idle in idle_words]
-    found.append(_other_share(reference, question))
     return [form for i, form in enumerate(found) if form and form not in found[:i]]
-
-
-def _other_share(reference: Sequence[Atom], question: Question) -> list[Atom]:
-    """Return a percentage as a bare number that is not whole, and such a number as a percentage.
-
-    There is none where the question asks for percent: a bare 0.45 is 0.45 % then.
-    """
-    value, (first, *unit) = reference[0].number, reference
-    if value is None or "percent" in question.keys:
-        return []
-    if [atom.text for atom in unit] == ["percent"] and (value / 100).denominator > 1:
-        return [first._replace(number=value / 100)]
-    return [first._replace(number=value * 100), _PERCENT] if not unit and value.denominator > 1 else []
 
 
 def _spans(
@@ -130,7 +113,9 @@ def _spans(
 
 def _has_unit(said: Sequence[Atom], end: int, question: Question) -> bool:
     """Return whether a number has a unit of the question, which may not be that of the reference."""
-    return said[end - 1].number is not None and end < len(said) and said[end].text in question.nouns
+    if said[end - 1].number is None or end == len(said):
+        return False
+    return said[end].key in question.keys and said[end].text not in GRAMMAR
 
 
 def _same(form: Sequence[Atom], at: int, given: Atom, question: Question) -> bool:

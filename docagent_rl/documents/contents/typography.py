@@ -4,8 +4,6 @@ It takes every line for a heading that stands out: terms of lists, lines of tabl
 Here those are kept whose type is larger than that of the text, or as large and rare.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

@@ -12,6 +12,8 @@ from docagent_rl.lab.generate.plan import Slot
 
 _WORDS = 900
 """Tokens of a request beside its pages: of the longest prompt, a question and two answers."""
+_AROUND = 20
+"""Tokens that mark a page off."""
 
 
 def forecast(run: Generation) -> Amount:
@@ -24,7 +26,11 @@ def forecast(run: Generation) -> Amount:
 
     @cache
     def tokens(doc_id: str, page: int) -> int:
-        return picture + (0 if config.view is View.IMAGE else text_tokens(views.of(doc_id).texts[page]))
+        return (
+            _AROUND
+            + picture
+            + (0 if config.view is View.IMAGE else text_tokens(views.of(doc_id).texts[page]))
+        )
 
     asked, compared = [_WORDS], [_WORDS] if run.judge not in (None, run.model) else []  # signs of life
     for slot in run.slots:

@@ -1,7 +1,5 @@
 """The answers of the viewer by address. The same answers go into an exported file."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The server: a static page and the answers that it asks for."""
 
-from __future__ import annotations
-
 import logging
 import secrets
 import sqlite3

@@ -1,7 +1,5 @@
 """Two runs over the questions that both have."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The credit of a trajectory's tokens, split over its turns."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

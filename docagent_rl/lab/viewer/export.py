@@ -1,7 +1,5 @@
 """Trajectories as one HTML file that opens anywhere: the page with all that it would ask a server for."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

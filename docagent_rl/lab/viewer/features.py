@@ -1,7 +1,5 @@
 """A recorded trajectory as one row of the index: all that lists, filters and counts need. Pure."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
@@ -85,10 +83,12 @@ def number(value: Any) -> float | None:
 
 def _drift(turns: Sequence[Mapping[str, Any]]) -> float | None:
     """Return the mean size of the differences between log-probs of the server and of the trainer."""
-    pairs = [
-        pair
+    pairs = (
+        (number(server), number(trainer))
         for turn in turns
-        for pair in zip(turn.get("log_probs") or (), turn.get("trainer_log_probs") or (), strict=False)
-        if None not in pair
-    ]
-    return number(fmean(abs(server - trainer) for server, trainer in pairs)) if pairs else None
+        for server, trainer in zip(
+            turn.get("log_probs") or (), turn.get("trainer_log_probs") or (), strict=False
+        )
+    )
+    found = [abs(one - other) for one, other in pairs if one is not None and other is not None]
+    return fmean(found) if found else None

@@ -1,7 +1,5 @@
 """The evidence funnel over trajectories of the index: where wrong ones were lost."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise

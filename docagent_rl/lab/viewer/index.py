@@ -3,8 +3,6 @@
 A file of the run is read once, and again when it changes.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -4,8 +4,6 @@ Values of parameters never become part of the SQL. What is unknown, or does not 
 `UserError` that names the parameter.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

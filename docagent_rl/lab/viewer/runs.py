@@ -1,7 +1,5 @@
 """The runs of a viewer, each with its index, store and tokenizer."""
 
-from __future__ import annotations
-
 import logging
 import sqlite3
 import threading

@@ -1,7 +1,5 @@
 """The numbers of a run's steps, out of the trainer's files, and warnings made of them and of the index."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

@@ -1,7 +1,5 @@
 """A text as the things it speaks of: words, numbers and dates."""
 
-from __future__ import annotations
-
 import re
 from datetime import date
 from fractions import Fraction
@@ -39,14 +37,10 @@ class Atom(NamedTuple):
 
 
 _SIGN = r"[$\u00a2\u00a3\u00a5\u0e3f\u20a0-\u20c1]"
-_CONTINENTAL = r"[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+(?![0-9]|[.,][0-9])|[0-9]+,[0-9]{1,2}(?= ?[%\u20ac])"
-"""1.234,5 and 7,25 %: what else has a comma may be thousands or a list."""
-_SWAPPED = str.maketrans(".,", ",.")
 _NUMBER = re.compile(
     rf"(?P<sign>[-+]|\((?={_SIGN}))?"
     rf"(?P<money>(?:(?:us)?{_SIGN}|(?:usd|eur|gbp|jpy|cny|inr|chf|cad|aud|rs)\b\.?) ?)?"
-    rf"(?P<digits>(?P<comma>{_CONTINENTAL})"
-    r"|[0-9]{1,3}(?:(?:,[0-9]{3})+|(?:[' ][0-9]{3})+)(?:\.[0-9]+)?(?![0-9])"
+    r"(?P<digits>[0-9]{1,3}(?:(?:,[0-9]{3})+|(?:[' ][0-9]{3})+)(?:\.[0-9]+)?(?![0-9])"
     r"|[0-9]+/[1-9][0-9]*(?![/0-9])|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)",
     re.IGNORECASE,
 )
@@ -70,9 +64,7 @@ _DATE = re.compile(
     rf"|{_MONTH} [0-3]?[0-9],? [12][0-9]{{3}})(?!\w|[-/.][0-9])",
     re.IGNORECASE,
 )
-_CODE = re.compile(
-    rf"(?!{_CONTINENTAL})(?:[0-9]+(?:\.[0-9]+){{2,}}|[0-9]+(?::[0-9]+)+|[0-9]+[acdefACDEFb](?!\w))"
-)
+_CODE = re.compile(r"[0-9]+(?:\.[0-9]+){2,}|[0-9]+(?::[0-9]+)+|[0-9]+[acdefACDEFb](?!\w)")
 """Version 3.2.1, 10:30, figure 3a."""
 _WORD = re.compile(
     rf"(?<=[0-9%]) ?- ?(?=[0-9.]|{_SIGN})|[^\W\d_]+(?:'[^\W\d_]+)*(?:\+{{1,2}}|#)?|[^\W_]+"
@@ -125,8 +117,7 @@ def _number(text: str, at: int) -> _Found | None:
     # what stands between words is a hyphen
     if not found or (found["sign"] and text[at - 1 : at].isalnum()):
         return None
-    written = found["digits"].translate(_SWAPPED) if found["comma"] else found["digits"]
-    digits = re.sub("[,' ]", "", written)
+    digits = re.sub("[,' ]", "", found["digits"])
     value = -Fraction(digits) if found["sign"] in ("-", "(") else Fraction(digits)
     scale, end = _scale(text, found.end(), is_money=bool(found["money"]))
     number = Atom(digits, text[at:end], value * scale)

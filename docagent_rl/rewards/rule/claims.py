@@ -1,7 +1,5 @@
 """Hints of a question; claims of an answer beside its reference; yes and no; answers that decline."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 

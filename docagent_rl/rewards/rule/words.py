@@ -1,7 +1,5 @@
 """Words: one spelling for texts that a reader would call the same, stems, and words that carry no answer."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -190,6 +190,12 @@ def value_problems(config: DictConfig, types: Mapping[str, Any]) -> Iterator[str
 _adapter = cache(TypeAdapter)
 
 
+def _is_installed(name: str) -> bool:
+    """Return whether there is a package; a folder of that name, as wandb makes, is none."""
+    spec = find_spec(name)
+    return spec is not None and spec.origin is not None
+
+
 def tracker_problems(config: DictConfig, *, installed: bool) -> Iterator[str]:
     """Name trackers that verl does not have, which it says when all models are loaded.
 
@@ -198,12 +204,14 @@ def tracker_problems(config: DictConfig, *, installed: bool) -> Iterator[str]:
     from verl.utils.tracking import Tracking
 
     chosen, known = config.trainer.logger, Tracking.supported_backend
-    for name in [chosen] if isinstance(chosen, str) else chosen:
-        if name not in known:
+    for name in [chosen] if isinstance(chosen, str) else chosen or ():
+        if name == "tracking":
+            yield "trainer.logger: verl calls 'tracking' wandb today; write wandb"
+        elif name not in known:
             meant = difflib.get_close_matches(str(name), known, n=1)
             hint = f"did you mean {meant[0]}?" if meant else f"it has {', '.join(known)}"
             yield f"trainer.logger: verl has no tracker {name!r}; {hint}"
-        elif installed and name in TRACKER_PACKAGES and find_spec(name) is None:
+        elif installed and name in TRACKER_PACKAGES and not _is_installed(name):
             yield f"trainer.logger: {name} is not installed here: pip install {name}, or leave it out"
 
 

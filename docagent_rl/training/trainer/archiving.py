@@ -161,9 +161,11 @@ class ArchivingMixin(TrainerPart):
         estimator = str(self.config.algorithm.adv_estimator) if credited else ""
 
         def write() -> None:
-            if credited:
-                write_credit(run_dir, step, estimator, credited)
-            write_lines(run_dir, step, filled)  # last: the viewer reads the credit when it sees this file
+            try:
+                if credited:
+                    write_credit(run_dir, step, estimator, credited)
+            finally:  # last: the viewer reads the credit when it sees this file
+                write_lines(run_dir, step, filled)
 
         self._files.start(write)
 

@@ -84,17 +84,22 @@ def unknown(config) -> list[str]:
     return list(key_problems(OmegaConf.create(config)))
 
 
-def test_trackers(recipe):
+def test_trackers(recipe, tmp_path, monkeypatch):
     def found(names, *, installed):
         return list(tracker_problems(OmegaConf.create({"trainer": {"logger": names}}), installed=installed))
 
     assert list(tracker_problems(recipe(VRAG), installed=True)) == []
     assert found("console", installed=True) == []
     assert found(["console", "mlflow"], installed=False) == []
+    (tmp_path / "mlflow").mkdir()  # as a tracker's own folder of runs
+    monkeypatch.syspath_prepend(tmp_path)
     (problem,) = found(["console", "mlflow"], installed=True)
     assert "pip install mlflow" in problem
     (problem,) = found(["wandb", "consol"], installed=False)
     assert "did you mean console?" in problem
+    assert found(None, installed=True) == []
+    (problem,) = found(["tracking"], installed=True)
+    assert "write wandb" in problem
     (problem,) = found(["zzz"], installed=False)
     assert "it has wandb" in problem
 

@@ -1,7 +1,6 @@
 """The answer of a trajectory with the pages and regions that it rests on, as text or JSON."""
 
 import json
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -98,7 +97,8 @@ def tell_turn(trajectory: Trajectory, console: Console) -> None:
     turn = trajectory.turns[-1]
     spans = turn.info.get("thoughts") or ()
     thought = " ".join(turn.text[start:end] for start, end in spans)
-    if short := textwrap.shorten(thought, _THOUGHT, placeholder=" …"):
+    if thought := " ".join(thought.split()):
+        short = thought if len(thought) <= _THOUGHT else f"{thought[:_THOUGHT]} …"
         console.print(shown(short, "dim"), soft_wrap=True)
     pages = ", ".join(f"p. {page.page}" for page in turn_pages(turn.info))
     line = f"{len(trajectory.turns)}. {action_of(turn.info)}"

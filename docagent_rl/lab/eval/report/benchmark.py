@@ -196,9 +196,11 @@ def _counted(names: Iterable[str]) -> dict[str, int]:
 def _verdicts(trajectories: Sequence[ScoredTrajectory]) -> dict[str, dict[str, int]]:
     found = {}
     for judge in AnswerJudge:
-        values = [each.experts[judge]["value"] for each in trajectories if judge in each.experts]
-        if values:
-            found[judge.value] = _counted("none" if value is None else str(value) for value in values)
+        judged = [each.experts[judge] for each in trajectories if judge in each.experts]
+        if values := [each["value"] for each in judged]:
+            by_rule = any(each["by"] == Author.RULE.value for each in judged)
+            name = f"{judge.value} (by the {Author.RULE.value})" if by_rule else judge.value
+            found[name] = _counted("none" if value is None else str(value) for value in values)
     return found
 
 

@@ -97,3 +97,8 @@ async def test_each_turn_is_printed_as_it_ends_with_its_thought(world):
     thought, first, *_ = printed.getvalue().splitlines()
     assert f"<think>{thought}</think>" in played.turns[0].text
     assert re.match(r"1\. search .*  →  p\. \d", first)
+    # a long one is cut wherever it is: many languages have no spaces
+    turn = played.turns[-1]
+    turn.text, turn.info = "\u4e2d" * 300, {**turn.info, "thoughts": [(0, 300)]}
+    tell_turn(played, Console(file=printed, width=1000))
+    assert "\u4e2d" * 200 + " \u2026" in printed.getvalue()
