@@ -11,9 +11,6 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.endpoints.meter import Meter, metering
 
-_LONGEST = 1500
-"""Characters of a sample's text that are shown."""
-
 
 def judge_of(model: ModelConfig, judge: ModelConfig) -> ModelConfig | None:
     """Return a judge with what its options leave out as the model has it, or None where none is named.

@@ -73,22 +73,14 @@ def typed_headings(path: Path, num_pages: int) -> tuple[OutlineEntry, ...]:
             given.symlink_to(path.absolute())
             options = ["--output-dir", folder, "--format", "json", "--image-output", "off", "--quiet"]
             with (Path(folder) / "said").open("w+", errors="replace") as said:
-                command = [
-                    "java",
-                    *_JAVA,
-                    "-Djava.awt.headless=true",
-                    "-jar",
-                    str(program),
-                    str(given),
-                    *options,
-                ]
+                command = ["java", *_JAVA, "-jar", str(program), str(given), *options]
                 status = _finished(subprocess.Popen(command, stdout=said, stderr=said), num_pages)
                 said.seek(0)
                 lines = [line.strip() for line in said if line.strip()]
-            if status:
+            if status or not (file := given.with_suffix(".json")).is_file():
                 raise DocumentError(f"opendataloader-pdf fails on it ({'; '.join(lines[-2:]) or status})")
-            written = given.with_suffix(".json").read_text(encoding="utf-8")
-    except OSError as error:
+            written = file.read_text(encoding="utf-8")
+    except OSError as error:  # of this machine: the file itself has been read before
         raise UserError(f"--layout: no work on {socket.gethostname()} ({error})") from error
     try:
         return kept_headings(json.loads(written))

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -48,6 +49,8 @@ CREATE TABLE state (revision INTEGER);
 INSERT INTO state VALUES (0);
 """
 
+_PREPARING = threading.Lock()
+
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
@@ -64,20 +67,32 @@ class Index:
     path: Path
 
     def prepare(self) -> None:
-        """Create the file; one of another version, or that is no database, is made anew."""
+        """Create the file; one of another version, or that is no database, is made anew.
+
+        It appears when it is whole: others may read it meanwhile.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        with _PREPARING:
+            if self._is_current():
+                return
+            new = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+            new.unlink(missing_ok=True)
+            with closing(sqlite3.connect(new, isolation_level=None)) as base:
+                base.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
+            for suffix in ("-journal", "-wal", "-shm"):
+                self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+            new.replace(self.path)
+
+    def _is_current(self) -> bool:
+        if not self.path.exists():
+            return False
         try:
             with closing(self._connection()) as base:
-                if base.execute("PRAGMA user_version").fetchone()[0] == SCHEMA:
-                    return
+                return base.execute("PRAGMA user_version").fetchone()[0] == SCHEMA
         except sqlite3.OperationalError:
             raise
         except sqlite3.DatabaseError:
-            pass
-        for suffix in ("", "-journal", "-wal", "-shm"):
-            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
-        with closing(self._connection()) as base:
-            base.executescript(f"BEGIN EXCLUSIVE; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
+            return False
 
     @contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:

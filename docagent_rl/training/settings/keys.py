@@ -190,12 +190,6 @@ def value_problems(config: DictConfig, types: Mapping[str, Any]) -> Iterator[str
 _adapter = cache(TypeAdapter)
 
 
-def _is_installed(name: str) -> bool:
-    """Return whether there is a package; a folder of that name, as wandb makes, is none."""
-    spec = find_spec(name)
-    return spec is not None and spec.origin is not None
-
-
 def tracker_problems(config: DictConfig, *, installed: bool) -> Iterator[str]:
     """Name trackers that verl does not have, which it says when all models are loaded.
 
@@ -211,7 +205,8 @@ def tracker_problems(config: DictConfig, *, installed: bool) -> Iterator[str]:
             meant = difflib.get_close_matches(str(name), known, n=1)
             hint = f"did you mean {meant[0]}?" if meant else f"it has {', '.join(known)}"
             yield f"trainer.logger: verl has no tracker {name!r}; {hint}"
-        elif installed and name in TRACKER_PACKAGES and not _is_installed(name):
+        # a folder of its name, as wandb makes for its runs, has no origin
+        elif installed and name in TRACKER_PACKAGES and not getattr(find_spec(name), "origin", None):
             yield f"trainer.logger: {name} is not installed here: pip install {name}, or leave it out"
 
 

@@ -1,6 +1,7 @@
 import json
 import os
 import sqlite3
+import threading
 
 import pytest
 
@@ -109,6 +110,28 @@ def test_a_damaged_line_is_left_out_and_counted(run, line, caplog):
     assert rows(viewed) == [(5,)]
     assert told(viewed, "SELECT sum(damaged) FROM files") == 1
     assert "byte 0 " in caplog.text
+
+
+def test_an_index_that_is_there_is_whole_whoever_makes_it(tmp_path):
+    def read(index, errors):
+        for _ in range(100):
+            if index.path.exists():
+                try:
+                    with index.reading() as base:
+                        base.execute("SELECT count(*) FROM trajectories").fetchone()
+                except sqlite3.Error as error:
+                    errors.append(error)
+
+    for number in range(10):
+        index, errors = Index(tmp_path / f"{number}.sqlite"), []
+        makers = [threading.Thread(target=index.prepare) for _ in range(2)]
+        threads = [threading.Thread(target=read, args=(index, errors)), *makers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+    assert len(list(tmp_path.iterdir())) == 10  # nothing is left beside them
 
 
 def test_numbers_that_json_has_no_word_for_are_no_numbers(run):
