@@ -22,6 +22,7 @@ from docagent_rl.lab.sft.rows import SftFile, tokenizer_digest
 from docagent_rl.models import get_family
 from docagent_rl.training.hardware import is_cpu_platform
 from docagent_rl.training.patching import patch_status
+from docagent_rl.training.settings.keys import tracker_problems
 from docagent_rl.training.settings.models import check_model_type, rank_problems
 
 RAY_TRAINER = "verl.trainer.sft_trainer_ray"
@@ -107,6 +108,7 @@ def _process_problems(config: DictConfig) -> Iterator[str]:
             "VERL_USE_EXTERNAL_PLUGINS"
         )
     yield from check_device(config)
+    yield from tracker_problems(config, installed=True)
     if is_cpu_platform() and config.engine.strategy != "fsdp2":
         yield f"engine.strategy={config.engine.strategy}: the CPU has fsdp2 alone"
 

@@ -198,7 +198,7 @@ def tracker_problems(config: DictConfig, *, installed: bool) -> Iterator[str]:
     from verl.utils.tracking import Tracking
 
     chosen, known = config.trainer.logger, Tracking.supported_backend
-    for name in [chosen] if isinstance(chosen, str) else chosen or ():
+    for name in chosen if OmegaConf.is_list(chosen) else [chosen]:
         if name == "tracking":
             yield "trainer.logger: verl calls 'tracking' wandb today; write wandb"
         elif name not in known:

@@ -97,7 +97,8 @@ def test_trackers(recipe, tmp_path, monkeypatch):
     assert "pip install mlflow" in problem
     (problem,) = found(["wandb", "consol"], installed=False)
     assert "did you mean console?" in problem
-    assert found(None, installed=True) == []
+    (problem,) = found(None, installed=True)
+    assert "no tracker None" in problem
     (problem,) = found(["tracking"], installed=True)
     assert "write wandb" in problem
     (problem,) = found(["zzz"], installed=False)
