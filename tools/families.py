@@ -71,7 +71,9 @@ class Parts:
         self.system = "mm_doc_r1" if family.vision is None else "vrag_rl"
         add_model(workspace, self.system, PYTHON, family.name)
         self.workspace, self.model = workspace, DemoPaths(workspace).model(self.system, family.name)
-        self.recipe = {"mm_doc_r1": "mm_doc_r1_qwen3_4b_grpo", "vrag_rl": "vrag_rl_qwen3_vl_4b"}[self.system]
+        of_paper = family.name == "qwen2_5_vl"  # the others write boxes in thousandths
+        visual = "vrag_rl_qwen2_5_vl_7b" if of_paper else "vrag_rl_qwen3_vl_4b"
+        self.recipe = visual if self.system == "vrag_rl" else "mm_doc_r1_qwen3_4b_grpo"
         self.options = (f"docagent.model_family={family.name}", f"actor_rollout_ref.model.path={self.model}")
 
     def rl(self) -> str:
