@@ -7,7 +7,7 @@ environment gets the same, so it holds what is right for all.
 
 def register() -> None:
     """Apply the patches that vLLM's own processes need; may be called again."""
-    from docagent_rl.patches import message_queue_memory, vllm_gemma4_shared_keys
+    from docagent_rl.patches import message_queue_memory, vllm_gemma4_shared_keys, vllm_released_experts
     from docagent_rl.training.patching import install
 
-    install([message_queue_memory.PATCH, vllm_gemma4_shared_keys.PATCH])
+    install([message_queue_memory.PATCH, vllm_gemma4_shared_keys.PATCH, vllm_released_experts.PATCH])

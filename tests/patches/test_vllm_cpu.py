@@ -4,6 +4,8 @@ import importlib.metadata
 import math
 import shutil
 import sys
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -123,3 +125,39 @@ def test_experts_are_activated_outside_of_the_loading_of_a_model():
         activate.__wrapped__(gate_up)  # else the patch is not needed
     expected = torch.tensor([[0.0, 10 / (1 + math.exp(-2))]])
     torch.testing.assert_close(activate(gate_up), expected)
+
+
+@probed
+@pytest.mark.parametrize(("hidden", "inner"), [(6, 4), (8, 4)])
+def test_experts_are_loaded_as_transformers_saves_them_and_as_they_are_released(hidden, inner):
+    model = pytest.importorskip("vllm.model_executor.models.qwen3_vl_moe").Qwen3MoeLLMModel
+    kept = {}
+
+    def loader(param, weight, name, *, shard_id, expert_id, return_success):
+        kept[shard_id, expert_id] = weight.clone()
+        return True
+
+    prefix, param = "layers.0.mlp.experts", SimpleNamespace(weight_loader=loader)
+    places = {f"{prefix}.routed_experts.{name}_weight": param for name in ("w13", "w2")}
+    sizes = SimpleNamespace(num_experts=2, hidden_size=hidden, moe_intermediate_size=inner)
+    names = dict.fromkeys(("named_modules", "get_expert_mapping"), list)
+    layer = SimpleNamespace(config=sizes, named_parameters=places.items, **names)
+    layer.load_fused_expert_weights = partial(model.load_fused_expert_weights, layer)
+    down, gate_up = torch.rand(2, hidden, inner), torch.rand(2, 2 * inner, hidden)
+
+    def right(load, down, gate_up):
+        kept.clear()
+        try:
+            load(layer, [(f"{prefix}.down_proj", down), (f"{prefix}.gate_up_proj", gate_up)])
+        except (RuntimeError, ValueError):
+            return False
+        wanted = {"w1": saved[1][:, :inner], "w3": saved[1][:, inner:], "w2": saved[0]}
+        found = (torch.equal(weight, wanted[shard][expert]) for (shard, expert), weight in kept.items())
+        return len(kept) == 6 and all(found)
+
+    saved = down, gate_up
+    released = down.transpose(1, 2), gate_up.transpose(1, 2)
+    assert right(model.load_weights, *saved)
+    assert right(model.load_weights, *released)
+    assert not right(model.load_weights.__wrapped__, *saved)  # else the patch is not needed
+    assert right(model.load_weights.__wrapped__, *released)
