@@ -14,7 +14,7 @@ TRAINING = "docagent_rl.training"
 
 
 def imports() -> dict[str, set[str]]:
-    """What each module imports, within functions too, and the packages that it lies in."""
+    """The imports of each module, within functions too, and the packages that it lies in."""
     graph = grimp.build_graph("docagent_rl", include_external_packages=True)
     edges = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
     for name in edges:

@@ -1,4 +1,4 @@
-"""What holds for every estimator of the package, whatever it makes of the rewards."""
+"""Properties of every estimator of the package, whatever it makes of the rewards."""
 
 from dataclasses import replace
 

@@ -68,7 +68,7 @@ class Crowd:
         return rows
 
     async def ended(self, number: int) -> Ended:
-        """What became of one trajectory."""
+        """The outcome of one trajectory."""
         rows = await self.trajectory(number)
         trajectory = Trajectory.from_json(whole_line(b"".join(row.line for row in rows)))
         return Ended(comparable(trajectory), digest(rows), trajectory)
@@ -122,7 +122,7 @@ def comparable(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def digest(rows: Sequence[Any]) -> str:
-    """Of ids, masks, rewards, turns, log-probs and image features of all rows."""
+    """A digest of ids, masks, rewards, turns, log-probs and image features of all rows."""
     found = hashlib.sha256()
     for row in rows:
         fields = (row.prompt_ids, row.response_ids, row.response_mask, row.turn_index, row.token_rewards)

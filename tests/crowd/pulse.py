@@ -1,4 +1,4 @@
-"""How long an event loop lets others wait."""
+"""The time that an event loop lets others wait."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Pulse:
         self._task.cancel()
 
     def answers(self, patience_s: float) -> bool:
-        """Whether the event loop does something else while this is called, however late it is."""
+        """True if the event loop does something else while this is called, however late it is."""
         answered = threading.Event()
         self._loop.call_soon_threadsafe(answered.set)
         return answered.wait(patience_s)

@@ -154,7 +154,7 @@ class Example:
     """(t,) bool, true on what the assistant wrote, its end of turn included."""
 
     vision: Mapping[str, torch.Tensor]
-    """What the model takes of the images, each first along images or patches; empty without images."""
+    """Tensors of the images for the model, each first along images or patches; empty without images."""
 
     def shortened(self, context: int) -> Example:
         """Return the example without its images and with at most `context` tokens before the first turn.
