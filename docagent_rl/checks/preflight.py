@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -50,7 +51,7 @@ CHECKS = (
     Check("heads and GPUs", CONFIGURATION, lambda run: arithmetic.head_problems(run.config)),
     Check("verl's own checks", CONFIGURATION, lambda run: arithmetic.verls_problems(run.config)),
     Check("device", MACHINE, lambda run: machine.check_device(run.config)),
-    Check("packages of trackers", MACHINE, lambda run: keys.tracker_problems(run.config, installed=True)),
+    Check("packages of trackers", MACHINE, lambda run: _tracker_packages(run.config)),
     Check("cluster", MACHINE, lambda run: machine.check_cluster(run.config)),
     Check("shared memory", MACHINE, lambda run: machine.check_shared_memory(run.config)),
     Check("memory and disk", MACHINE, lambda run: budget_table.check_memory(run.config, run.section)),
@@ -65,6 +66,11 @@ CHECKS = (
     Check("their prompts", MACHINE, lambda run: data.check_openings(run.config, run.section)),
 )
 """Every check of a run with reinforcement learning, in the order in which they run."""
+
+
+def _tracker_packages(config: DictConfig) -> Iterator[str]:
+    """Look for packages of trackers, unless the trainer may be on another machine of a cluster."""
+    return keys.tracker_problems(config, installed=machine.attachment(config) is None)
 
 
 def _provide(part: str, run: PlannedRun) -> None:

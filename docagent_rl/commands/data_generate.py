@@ -92,9 +92,8 @@ def generate_command(
         cache = None if dry_run else out.with_name(f"{out.name}.cache")
         run = _generation(opened, names, settings, known, cache, endpoint, other)
         if dry_run:
-            _tell_forecast(
-                run, len(names), priced=all(each.price.is_known for each in (endpoint, other or endpoint))
-            )
+            priced = all(each.price.is_known for each in (endpoint, other or endpoint))
+            _tell_forecast(run, len(names), priced=priced)
         else:
             _write(run, out, len(names), force=force)
 

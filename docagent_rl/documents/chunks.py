@@ -119,10 +119,7 @@ class ChunkTask:
         return slice(None) if is_pdf else slice(self.first - 1, self.last)
 
     def headings(self) -> tuple[tuple[OutlineEntry, ...], str]:
-        """Return the headings of the document by its layout, if asked for, with its first pages.
-
-        The second part says why there are none, where the reader fails. A scan shows no type.
-        """
+        """Return the headings by the layout, if asked for, and the reason why the reader gave none."""
         if self.first > 1 or not self.plan.finds_headings(self.probed):
             return (), ""
         beat("its headings")

@@ -26,11 +26,8 @@ def forecast(run: Generation) -> Amount:
 
     @cache
     def tokens(doc_id: str, page: int) -> int:
-        return (
-            _AROUND
-            + picture
-            + (0 if config.view is View.IMAGE else text_tokens(views.of(doc_id).texts[page]))
-        )
+        text = 0 if config.view is View.IMAGE else text_tokens(views.of(doc_id).texts[page])
+        return _AROUND + picture + text
 
     asked, compared = [_WORDS], [_WORDS] if run.judge not in (None, run.model) else []  # signs of life
     for slot in run.slots:
@@ -41,9 +38,8 @@ def forecast(run: Generation) -> Amount:
             _WORDS + sum(tokens(slot.doc_id, page) for page in shown) for shown in (slot.pages, *checks)
         ]
         compared += [_WORDS] * (len(answered) * slot.questions if run.judge else 0)
-    return Amount(
-        *map(sum, zip(_most(run.model, asked), _most(run.judge or run.model, compared), strict=True))
-    )
+    both = zip(_most(run.model, asked), _most(run.judge or run.model, compared), strict=True)
+    return Amount(*map(sum, both))
 
 
 def _checks(
