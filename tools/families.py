@@ -29,6 +29,7 @@ DELTA_NET = (f"{ROLLOUT}.dtype=bfloat16", f"{ROLLOUT}.enable_prefix_caching=fals
 MORE = {
     "qwen3_5": DELTA_NET,
     "qwen3_5_moe": DELTA_NET,
+    "gemma4": ("actor_rollout_ref.model.use_fused_kernels=false",),
     "internvl": ("data.max_response_length=1792", f"{ROLLOUT}.max_model_len=3328"),
 }
 SFT = (

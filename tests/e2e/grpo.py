@@ -34,6 +34,7 @@ def play(folder: Path, workspace: Path, python: Path) -> Run:
         "data.shuffle=false",
         f"actor_rollout_ref.rollout.agent.agent_loop_config_path={folder}/agents.yaml",
         # micro-batches of one row, so that some hold no image
+        "actor_rollout_ref.actor.use_dynamic_bsz=false",
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1",
         "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1",
         f"trainer.total_training_steps={STEPS}",

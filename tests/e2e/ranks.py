@@ -5,14 +5,7 @@ from pathlib import Path
 
 import torch
 
-TWO_RANKS = (
-    "trainer.n_gpus_per_node=2",
-    "ray_kwargs.ray_init.num_gpus=2",
-    "actor_rollout_ref.actor.use_dynamic_bsz=true",
-    # about two rows
-    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=4096",
-    "critic.ppo_max_token_len_per_gpu=4096",
-)
+TWO_RANKS = ("trainer.n_gpus_per_node=2", "ray_kwargs.ray_init.num_gpus=2")
 
 
 def saved_weights(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:

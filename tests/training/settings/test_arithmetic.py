@@ -43,14 +43,17 @@ def test_what_verl_would_say_minutes_later(recipe, values, message):
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("values", "message"),
     [
-        (f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=null", "log_prob_micro_batch_size_per_gpu"),
-        (f"{ACTOR}.loss_agg_mode=mean", "loss_agg_mode"),
-        ("trainer.n_gpus_per_node=7", r"real_train_batch_size \(16\)"),
+        (
+            [f"{ACTOR}.use_dynamic_bsz=false", f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=null"],
+            "log_prob_micro_batch_size_per_gpu",
+        ),
+        ([f"{ACTOR}.loss_agg_mode=mean"], "loss_agg_mode"),
+        ([f"{ACTOR}.use_dynamic_bsz=false", "trainer.n_gpus_per_node=7"], r"real_train_batch_size \(16\)"),
     ],
 )
-def test_what_verl_refuses_is_one_message(recipe, value, message, capsys):
-    (problem,) = verls_problems(recipe(VRAG, value))
+def test_what_verl_refuses_is_one_message(recipe, values, message, capsys):
+    (problem,) = verls_problems(recipe(VRAG, *values))
     assert re.search(message, problem)
     assert capsys.readouterr().out == ""
