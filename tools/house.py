@@ -29,24 +29,24 @@ def main(
 ) -> None:
     """Name circles, packages beyond budgets, names with foreign words, and docstrings that are clauses."""
     settings = tomllib.loads(SETTINGS.read_text(encoding="utf-8"))
-    sizes, edges = package_lines(ROOT), imports()
-    reached = {name: len(reached_modules(edges, name)) for name in settings["modules"]}
-    reached_lines = {
-        name: sum(map(module_lines, reached_modules(edges, name))) for name in settings["reached_lines"]
-    }
+    sizes = package_statements(ROOT)
+    edges = imports()
+    reached = {name: reached_modules(edges, name) for name in settings["modules"]}
+    modules = {name: len(names) for name, names in reached.items()}
+    reached_statements = {name: sum(map(module_statements, names)) for name, names in reached.items()}
     if table:
-        for name, lines in sorted(sizes.items(), key=lambda each: -each[1]):
-            typer.echo(f"{lines:7,} {name}")
-        for name, modules in reached.items():
-            typer.echo(f"{modules:7,} modules reached from {name}")
-        for name, lines in reached_lines.items():
-            typer.echo(f"{lines:7,} lines reached from {name}")
+        for name, statements in sorted(sizes.items(), key=lambda each: -each[1]):
+            typer.echo(f"{statements:7,} {name}")
+        typer.echo(f"{sum(sizes.values()):7,} statements in all")
+        for name in reached:
+            typer.echo(
+                f"{modules[name]:7,} modules with {reached_statements[name]:,} statements reached from {name}"
+            )
         return
     problems = [
         *circles(edges),
-        *outgrown("lines", settings["lines"], sizes),
-        *outgrown("modules", settings["modules"], reached),
-        *outgrown("reached_lines", settings["reached_lines"], reached_lines),
+        *outgrown("statements", settings["statements"], sizes),
+        *outgrown("modules", settings["modules"], modules),
         *foreign_words(settings["words"], python_files(ROOT)),
         *clauses(settings["docstrings"]["beginnings"], [*python_files(ROOT), *tools_and_studies(ROOT)]),
     ]
@@ -74,12 +74,18 @@ def package_of(file: Path, root: Path) -> str:
     return ".".join(parts[: 2 if parts[:1] == ("lab",) else 1]) or "."
 
 
-def package_lines(root: Path) -> Counter[str]:
-    """Count the lines of each package."""
+def package_statements(root: Path) -> Counter[str]:
+    """Count the statements of each package."""
     sizes: Counter[str] = Counter()
     for file in python_files(root):
-        sizes[package_of(file, root)] += len(file.read_text(encoding="utf-8").splitlines())
+        sizes[package_of(file, root)] += statements_of(file)
     return sizes
+
+
+def statements_of(file: Path) -> int:
+    """Count the statements of a file, which joining or breaking lines does not change."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return sum(isinstance(node, ast.stmt) for node in ast.walk(tree))
 
 
 def imports() -> dict[str, set[str]]:
@@ -120,11 +126,11 @@ def reached_modules(edges: Mapping[str, set[str]], name: str) -> set[str]:
     return reached
 
 
-def module_lines(name: str) -> int:
-    """Count the lines of a module."""
+def module_statements(name: str) -> int:
+    """Count the statements of a module."""
     path = ROOT.joinpath(*name.split("."))
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return len(file.read_text(encoding="utf-8").splitlines())
+    return statements_of(file)
 
 
 def outgrown(what: str, budgets: Mapping[str, int], found: Mapping[str, int]) -> Iterator[str]:

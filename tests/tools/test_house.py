@@ -1,16 +1,24 @@
 """Sizes against budgets, and names against words."""
 
-from tools.house import circles, clauses, foreign_words, imports, outgrown, package_lines, reached_modules
+from tools.house import (
+    circles,
+    clauses,
+    foreign_words,
+    imports,
+    outgrown,
+    package_statements,
+    reached_modules,
+)
 
 
 def test_a_package_that_outgrew_its_budget_and_one_without_are_named():
-    problems = list(outgrown("lines", {"a": 3, "b": 3}, {"a": 3, "b": 4, "lab.c": 1}))
+    problems = list(outgrown("statements", {"a": 3, "b": 3}, {"a": 3, "b": 4, "lab.c": 1}))
     assert [problem.split()[0] for problem in problems] == ["b", "lab.c"]
 
 
-def test_lines_are_counted_by_package_and_links_left_out(tmp_path):
+def test_statements_are_counted_by_package_and_links_left_out(tmp_path):
     for name, text in {
-        "a/x.py": "1\n2\n",
+        "a/x.py": "1\n\n\nx = 2; y = (\n    3\n)\n",
         "a/b/y.py": "1\n",
         "lab/c/z.py": "1\n",
         "patches/p.py": "1\n",
@@ -18,7 +26,7 @@ def test_lines_are_counted_by_package_and_links_left_out(tmp_path):
         file = tmp_path / "docagent_rl" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    assert package_lines(tmp_path) == {"a": 3, "lab.c": 1}
+    assert package_statements(tmp_path) == {"a": 4, "lab.c": 1}
 
 
 def test_a_system_reaches_its_own_modules_and_those_below():
