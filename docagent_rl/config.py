@@ -22,6 +22,7 @@ from docagent_rl.envs.roles import RoleConfig, RoleName
 from docagent_rl.losses.config import KlConfig, LossConfig
 from docagent_rl.models import get_family
 from docagent_rl.retrieval.config import RetrieverConfig
+from docagent_rl.rewards.custom.config import RewardFunctionConfig
 from docagent_rl.rewards.judge import JudgeConfig
 from docagent_rl.systems import get_system
 
@@ -174,6 +175,8 @@ class DocAgentConfig(Section):
     text_retriever_cpu: RetrieverConfig | None = None
     """Its replacement in the CPU profile."""
     judge: JudgeConfig = Field(default_factory=JudgeConfig)
+    reward_function: RewardFunctionConfig = Field(default_factory=RewardFunctionConfig)
+    """A function of the user's own, beside the system's reward or in its place."""
     roles: dict[RoleName, RoleConfig] = Field(default_factory=dict)
     """Models beside the policy (planner, reader, ...); the others are played by embedded rules."""
     rollout: RolloutConfig = Field(default_factory=RolloutConfig)

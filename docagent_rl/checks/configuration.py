@@ -1,6 +1,7 @@
 """Checks of what the configuration alone tells, and of the services that it names.
 
-Keys, token budgets, estimator, roles of the policy; rankings, search servers, stand-ins for models.
+Keys, token budgets, estimator, roles of the policy; rankings, search servers, the user's reward function,
+stand-ins for models.
 """
 
 import asyncio
@@ -22,6 +23,8 @@ from docagent_rl.envs.roles import RoleBackend, RoleName
 from docagent_rl.envs.services import NO_SECOND_RANKING
 from docagent_rl.retrieval.config import Backend
 from docagent_rl.retrieval.opening import search_servers
+from docagent_rl.rewards.custom.config import KEY
+from docagent_rl.rewards.custom.function import load_reward_function
 from docagent_rl.rewards.judge import make_judge
 from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.plugin import TRAINER_MODES
@@ -185,6 +188,27 @@ def check_prompt(run: PlannedRun) -> None:
     run.system.load_prompt(run.env, run.section.prompt)
 
 
+def check_reward_function(run: PlannedRun) -> Iterator[str]:
+    """Load the user's reward function and read its signature; it is not called.
+
+    Raises:
+        UserError: its file or module, its name or its signature is not what it has to be.
+    """
+    former = OmegaConf.select(run.config, "custom_reward_function") or {}
+    if former.get("path") is not None:
+        yield f"custom_reward_function is verl's former section: set {KEY}.path and .name instead"
+        return
+    function = load_reward_function(run.section.reward_function)
+    if function is None:
+        return
+    formula = None if run.system.formula is None else run.system.formula(run.env)
+    if formula is not None and function.name in {*formula.weights, *formula.tokens, "total"}:
+        yield (
+            f"{KEY}.name={function.name}: {run.system.name} has a reward term of that name, under which both "
+            "would be logged: give the function another name"
+        )
+
+
 def check_services(run: PlannedRun) -> None:
     """Ask the judge, every role and every retriever that is served by somebody else for a sign of life.
 
@@ -207,6 +231,7 @@ SERVICE_CHECKS = (
     Check("second ranking", ALWAYS, check_second_ranking),
     Check("search devices", ALWAYS, check_search_devices),
     Check("prompt", ALWAYS, check_prompt),
+    Check("reward function", ALWAYS, check_reward_function),
     Check("stand-ins for models", When.TRAINING | When.PLAY, check_stand_ins),
 )
 """Checks that run before trajectories are played without a trainer, too."""

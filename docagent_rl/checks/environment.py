@@ -1,12 +1,14 @@
-"""Environment variables of a configuration get their values where the user set them: in the driver."""
+"""What a configuration takes from its surroundings is settled where the user gave it: in the driver."""
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf, read_write
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.rewards.custom.config import FILE, KEY, PACKAGE
 
 LOCAL = re.compile(r"(?<!\\)\$\{\s*(?:oc\.env|now)\s*:")
 """Resolvers whose values are those of a process: another one has other variables, and another clock."""
@@ -50,6 +52,17 @@ def settle_environment(config: DictConfig) -> None:
         with read_write(parent):
             # escaped so that OmegaConf reads it back as it is
             parent[key] = re.sub(r"(\\*)\$\{", r"\1\1\\${", value) if isinstance(value, str) else value
+
+
+def settle_reward_file(config: DictConfig) -> None:
+    """Make the path of the user's reward function absolute: processes of Ray start in other folders."""
+    for key in (f"{KEY}.path", "docagent.reward_function.path"):
+        path = OmegaConf.select(config, key)
+        if path is not None and not str(path).startswith(PACKAGE):
+            absolute = Path(str(path).removeprefix(FILE)).expanduser().absolute()
+            if str(absolute) != str(path):
+                with read_write(config):
+                    OmegaConf.update(config, key, str(absolute))
 
 
 def _leaves(node: Any, plain: Any) -> Iterator[tuple[DictConfig | ListConfig, Any, str]]:

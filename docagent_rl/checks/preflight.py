@@ -15,7 +15,7 @@ from docagent_rl.base.user_code import MODULES_VARIABLE, import_module
 from docagent_rl.checkpoints.resume import settle_resume
 from docagent_rl.checks import budget_table, configuration, data, machine
 from docagent_rl.checks.check import Check, PlannedRun, When, refuse, run_checks
-from docagent_rl.checks.environment import settle_environment
+from docagent_rl.checks.environment import settle_environment, settle_reward_file
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.losses.config import check_kl, check_loss
 from docagent_rl.training.loopback import keep_to_loopback
@@ -108,6 +108,7 @@ class Preflight(Callback):
         """
         try:
             settle_environment(config)
+            settle_reward_file(config)
             machine.check_folders(config)  # before Hydra writes to them
             end_earlier(config)  # before memory is looked at
             section = check(config)

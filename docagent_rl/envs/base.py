@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 from docagent_rl.actions.base import Action, Span, StopCause
 from docagent_rl.envs.images import Picture
 from docagent_rl.envs.turn_log import TurnLog
+from docagent_rl.rewards.custom.function import RewardFunction
 from docagent_rl.samples.sample import Sample
 
 
@@ -271,6 +272,8 @@ class DocEnv(ABC, Generic[StateT]):
     _state: StateT | None = None
     marks: Marks = UNMARKED
     """The marks of its system."""
+    reward_function: RewardFunction | None = None
+    """The user's own, which is asked when the trajectory has ended (`rollout.recorder`)."""
 
     async def reset(self, sample: Sample) -> Observation:
         """Begin a trajectory and return its prompt; raises `UserError` for a sample that cannot be played."""

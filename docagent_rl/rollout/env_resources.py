@@ -19,6 +19,7 @@ from docagent_rl.retrieval import Retriever
 from docagent_rl.retrieval.config import Backend, RetrieverConfig
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.retrieval.opening import open_before_run, open_retriever
+from docagent_rl.rewards.custom.function import RewardFunction, load_reward_function
 from docagent_rl.rewards.judge import make_judge
 from docagent_rl.systems import get_system
 
@@ -31,7 +32,8 @@ class EnvResources:
         running: the run's Ray runs; before, what its actors will open is opened here.
 
     Raises:
-        UserError: the store, an index or a prompt is missing or does not fit, or a key is not set.
+        UserError: the store, an index, a prompt or the reward function is missing or does not fit, or a key
+            is not set.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class EnvResources:
         self.system = get_system(config.system)
         self.env_config: Any = self.system.parse_config(config.env)
         self.prompt = self.system.load_prompt(self.env_config, config.prompt)
+        self.reward_function = load_reward_function(config.reward_function)
         retriever, *text_retriever = open_retrievers(config, searched, running=running)
         self.services = EnvServices(
             store=store,
@@ -76,7 +79,9 @@ class EnvResources:
                 "backend=embedded"
             )
         services = replace(self.services, roles={**self.services.roles, **roles}) if roles else self.services
-        return self.system.open(self.env_config, services, self.prompt, validate=validate)
+        env = self.system.open(self.env_config, services, self.prompt, validate=validate)
+        env.reward_function = self.reward_function
+        return env
 
 
 def open_shown_store(config: DocAgentConfig, searched: DocumentStore) -> DocumentStore:
@@ -163,6 +168,7 @@ def environment_identity(resources: EnvResources, *, validate: bool) -> dict[str
         "prompt": resources.prompt.digest,
         "prompt_tokens": config.rollout.prompt_tokens,
         "judge": _decisive(config.judge),
+        "reward_function": _of_function(resources.reward_function),
         "roles": {name.value: _decisive(each) for name, each in sorted(config.roles.items())},
         "retrievers": {key: each.decisive() for key, each in config.retrievers().items()},
     }
@@ -170,6 +176,13 @@ def environment_identity(resources: EnvResources, *, validate: bool) -> dict[str
 
 def _decisive(section: Endpoint) -> dict[str, Any]:
     return section.model_dump(mode="json", exclude=_PATIENCE)
+
+
+def _of_function(function: RewardFunction | None) -> dict[str, Any] | None:
+    """Return the section of a reward function, with its source in place of its path."""
+    if function is None:
+        return None
+    return {**function.config.model_dump(mode="json", exclude={"path"}), "source": function.digest}
 
 
 def _ranking(config: RetrieverConfig) -> list[Any]:

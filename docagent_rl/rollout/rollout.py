@@ -71,8 +71,10 @@ class Rollout:
         """Play until the environment is done or the context is full; the ledgers.
 
         Raises:
-            InfrastructureError: a service failed; the ledgers so far are worthless.
+            InfrastructureError: a service failed, or the user's reward function (`RewardFunctionError`); the
+                ledgers so far are worthless.
             UserError: the sample cannot be played, or its prompt exceeds the limit.
+            NotFiniteError: a reward term of the system is NaN or infinite.
         """
         self.recorder = Recorder(self.env, self.trajectory)
         with self.recorder.recording():
@@ -90,9 +92,17 @@ class Rollout:
         while (end := await self._turn()) is None:
             pass
         self.recorder.close(end, sample)
-        self.trajectory.reward = sum(sum(t.rewards) for ledger in self.ledgers for t in ledger.turns)
+        self.trajectory.reward = self._placed_reward
         self.trajectory.response_tokens = sum(ledger.response_length for ledger in self.ledgers)
+        if (terms := await self.recorder.own_terms(sample)) is not None:
+            self._add_reward(terms)
+            self.trajectory.reward = self._placed_reward
         return self.ledgers
+
+    @property
+    def _placed_reward(self) -> float:
+        """The reward of all tokens of all contexts."""
+        return sum(sum(turn.rewards) for ledger in self.ledgers for turn in ledger.turns)
 
     @property
     def _ledger(self) -> TurnLedger:
@@ -121,7 +131,7 @@ class Rollout:
         if result.observation is None:
             return result.end
         if not await self._show(result.observation, turn.stop):
-            self._add_reward(await self.env.conclude(EndReason.CONTEXT_FULL))
+            self._add_reward(await self.recorder.conclude(EndReason.CONTEXT_FULL))
             return EndReason.CONTEXT_FULL
         return None
 

@@ -27,6 +27,7 @@ from docagent_rl.envs.role_models import make_roles
 from docagent_rl.retrieval.config import Backend
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.retrieval.opening import search_servers
+from docagent_rl.rewards.custom.config import KEY
 from docagent_rl.rewards.judge import make_judge
 from docagent_rl.watch.processes import end_leftovers, read_start
 
@@ -128,6 +129,8 @@ def _files(
             yield key, index, partial(of_folder, first=HEADER)
     if parsed.prompt is not None:
         yield "docagent.prompt", parsed.prompt, lambda path: of_files([path])
+    if (file := parsed.reward_function.file) is not None:
+        yield f"{KEY}.path", file, lambda path: of_files([path], path.read_bytes())
     for key in ("data.train_files", "data.val_files"):
         value = OmegaConf.select(config, key) or ()
         for file in [value] if isinstance(value, str) else value:

@@ -8,6 +8,7 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.meter import BudgetError
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.lab.agents.run_folder import Key, RunFolder, key_of, service_failed
+from docagent_rl.rewards.custom.function import RewardFunctionError
 from docagent_rl.rollout.recorder import Player, new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.samples.sample import Sample
@@ -85,6 +86,9 @@ class Runner:
                 raise
             except UserError as problem:
                 trajectory = masked(sample, number, self.system, MaskReason.SAMPLE, str(problem))
+            except RewardFunctionError as problem:
+                trajectory.error, trajectory.attempts = str(problem), attempt
+                break
             except (InfrastructureError, OSError, TimeoutError) as problem:
                 trajectory.error, trajectory.attempts = f"{type(problem).__name__}: {problem}", attempt
                 continue

@@ -28,7 +28,8 @@ async def play_texts(
 
     Raises:
         UserError: the sample cannot be played.
-        InfrastructureError: a service failed.
+        InfrastructureError: a service failed, or the user's reward function (`RewardFunctionError`).
+        NotFiniteError: a reward term of the system is NaN or infinite.
     """
     recorder, row = Recorder(env, trajectory), 0
     with recorder.recording():
@@ -42,7 +43,7 @@ async def play_texts(
             if turn is None:
                 end = EndReason.CONTEXT_FULL
                 if trajectory.turns:
-                    recorder.reward(await env.conclude(end))
+                    recorder.reward(await recorder.conclude(end))
                 break
             turn.row, turn.seconds["generate"] = row, time.perf_counter() - began
             trajectory.turns.append(turn)
@@ -57,7 +58,10 @@ async def play_texts(
                 await see(result.observation)
                 turn.seconds["encode"] = time.perf_counter() - began
         recorder.close(end, sample)
-    trajectory.reward = sum(turn.reward for turn in trajectory.turns)
+        trajectory.reward = sum(turn.reward for turn in trajectory.turns)
+        if (terms := await recorder.own_terms(sample)) is not None:
+            recorder.reward(terms)
+            trajectory.reward = sum(turn.reward for turn in trajectory.turns)
     return trajectory
 
 

@@ -11,16 +11,18 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.checks.environment import settle_reward_file
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.texts import play_texts, whole_turn
 from docagent_rl.lab.viewer.folder import STEP_FILE
+from docagent_rl.rewards.custom.config import KEY, RewardFunctionConfig
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.samples.sample import Sample
 
 _HYDRA = Path("hydra") / "config.yaml"
-_FREE = ("docagent.env.", "docagent.roles.", "docagent.advantage.options.")
+_FREE = ("docagent.env.", "docagent.roles.", "docagent.advantage.options.", f"{KEY}.reward_kwargs.")
 """Keys below these are checked by those who read them."""
 _ABSENT = object()
 _KEPT = (
@@ -60,6 +62,7 @@ class StoredRun:
                 raise UserError(f"{folder.manifest_file} does not say by which configuration it was played")
             section = {**kept["docagent"], "run_dir": str(folder.path)}
             config = OmegaConf.create({"docagent": section, "algorithm": {"adv_estimator": None}})
+            _name_by_verls_keys(config)
             files = {"trajectories": folder.trajectories_file} if folder.trajectories_file.is_file() else {}
         if not files:
             raise UserError(f"{path} holds no trajectories")
@@ -101,7 +104,17 @@ class StoredRun:
                 OmegaConf.update(config, key, value, merge=True, force_add=True)
             except (OmegaConfBaseException, ValueError) as error:
                 raise UserError(f"{override}: {error}") from error
+        settle_reward_file(config)
         return config
+
+
+def _name_by_verls_keys(config: DictConfig) -> None:
+    """Have verl's keys name the reward function of an evaluation, which keeps `docagent` alone."""
+    section = OmegaConf.select(config, "docagent.reward_function") or {}
+    known = RewardFunctionConfig.model_validate(OmegaConf.to_container(OmegaConf.create(section)))
+    for name in ("path", "name", "reward_kwargs"):
+        OmegaConf.update(config, f"{KEY}.{name}", getattr(known, name), force_add=True)
+        OmegaConf.update(config, f"docagent.reward_function.{name}", f"${{{KEY}.{name}}}", force_add=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +132,7 @@ async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
 
     Raises:
         UserError: the question cannot be played any more.
-        InfrastructureError: a service failed.
+        InfrastructureError: a service failed, or the user's reward function.
     """
     new = Trajectory(
         uid=stored.uid,
@@ -134,7 +147,11 @@ async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
 
     async def write(so_far: Trajectory) -> TrajectoryTurn | None:
         said = stored.turns[len(so_far.turns) :]
-        return whole_turn(said[0].text, said[0].stop) if said else None
+        if not said:
+            return None
+        # with its tokens: a reward function is told how many were sampled
+        turn = whole_turn(said[0].text, said[0].stop)
+        return replace(turn, token_ids=said[0].token_ids, completion_tokens=said[0].completion_tokens)
 
     env = resources.environment(validate=stored.split == "val")
     await play_texts(env, Sample.from_dict(stored.sample), write, new)

@@ -58,7 +58,7 @@ def comparison(
             raise UserError(f"the two have no trajectory of split={split} in common that has this number")
         ours, theirs = ({key: side[key] for key in both} for side in (ours, theirs))
     depends = measure == "reward" or measure.startswith(TERM)
-    formulas = [folder.reward and str(folder.reward.formula) for folder in (one, other)]
+    formulas = [folder.reward and folder.reward.text for folder in (one, other)]
     return {
         "step_a": steps[0],
         "step_b": steps[1],

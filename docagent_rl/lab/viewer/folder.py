@@ -15,12 +15,14 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from pydantic import ValidationError
 from yaml import YAMLError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import merged
 from docagent_rl.base.text import id_problem
 from docagent_rl.lab.agents.run_folder import RunFolder
+from docagent_rl.rewards.custom.config import RewardFunctionConfig, RewardMode
 from docagent_rl.rewards.formula import Formula
 
 INDEX = "view.sqlite"
@@ -136,10 +138,32 @@ class Reward:
     formula: Formula
     settings: Mapping[str, Any]
     """Everything by which terms are computed, judge and roles among them."""
+    function: RewardFunctionConfig
+    """The user's own, whose path is `None` where there is none."""
+
+    @property
+    def text(self) -> str:
+        """Return the sum in words."""
+        if self.function.path is None:
+            return str(self.formula)
+        own = Formula({self.function.name: self.function.weight})
+        if self.function.mode is RewardMode.REPLACE:
+            return f"{own} in place of {self.formula}"
+        return f"{self.formula}; at the end {own}"
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Return the weights of all terms by name; terms whose reward is replaced have 0."""
+        weights = {**self.formula.weights, **self.formula.tokens}
+        if self.function.path is None:
+            return weights
+        if self.function.mode is RewardMode.REPLACE:
+            weights = dict.fromkeys(weights, 0.0)
+        return {**weights, self.function.name: self.function.weight}
 
     def described(self) -> dict[str, Any]:
         """Return it ready for JSON."""
-        return {"text": str(self.formula), "weights": {**self.formula.weights, **self.formula.tokens}}
+        return {"text": self.text, "weights": self.weights}
 
 
 def reward_of(config: DictConfig) -> Reward | None:
@@ -159,7 +183,8 @@ def reward_of(config: DictConfig) -> Reward | None:
             env = merged(env, merged(system.small, _section(config, "env_cpu")))
         parsed = system.parse_config(env)
         judge, roles = _section(config, "judge"), _section(config, "roles")
-    except (UserError, OmegaConfBaseException):
+        function = RewardFunctionConfig.model_validate(_section(config, "reward_function"))
+    except (UserError, ValidationError, OmegaConfBaseException):
         return None
     if system.formula is None:
         return None
@@ -168,7 +193,7 @@ def reward_of(config: DictConfig) -> Reward | None:
     settings["roles"] = {
         name: {key: roles.get(name, {}).get(key) for key in _ROLE} for name in map(str, system.roles)
     }
-    return Reward(name, system.formula(parsed), settings)
+    return Reward(name, system.formula(parsed), settings, function)
 
 
 def _section(config: DictConfig, key: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, DictConfigWra
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.text import traceback_text
+from docagent_rl.rewards.custom.function import RewardFunctionError
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import TurnLedger
 from docagent_rl.rollout.resources import TrajectoryResources, resources_of
@@ -34,9 +35,10 @@ class DocAgentLoop(AgentLoopBase):
     """The agent loop of one trajectory of the configured system.
 
     A trajectory that fails for infrastructure reasons is started again, then masked: its row carries no loss,
-    enters no statistics and is counted. A sample that cannot be played is masked at once. Any other
-    exception is a bug and ends the run: verl logs what a loop raises, and trains on the other trajectories of
-    the group, so that it is handed to the trainer as a row instead (`trainer.accounts`).
+    enters no statistics and is counted. A sample that cannot be played, and a trajectory on which the user's
+    reward function fails, are masked at once. Any other exception is a bug and ends the run: verl logs what a
+    loop raises, and trains on the other trajectories of the group, so that it is handed to the trainer as a
+    row instead (`trainer.accounts`).
     """
 
     def __init__(
@@ -84,6 +86,9 @@ class DocAgentLoop(AgentLoopBase):
             started.append(trajectory)
             try:
                 ledgers = await self._play(resources, sample, trajectory, sampling_params)
+            except RewardFunctionError as error:
+                trajectory.end, trajectory.error = MaskReason.INFRASTRUCTURE.value, str(error)
+                break
             except (InfrastructureError, ray.exceptions.RayError, OSError, TimeoutError) as error:
                 trajectory.end, trajectory.error = "infrastructure", f"{type(error).__name__}: {error}"
             except UserError as error:

@@ -25,8 +25,13 @@ TRACKER_PACKAGES = frozenset({"clearml", "mlflow", "swanlab", "tensorboard", "tr
 
 @cache
 def reference() -> Mapping[str, Any]:
-    """Return verl's trainer configuration, every key of it; the same object for every caller."""
-    return _verl("_generated_ppo_trainer")
+    """Return verl's trainer configuration, every key of it; the same object for every caller.
+
+    `reward_kwargs` is read by verl (`get_custom_reward_fn`), and missing in its file.
+    """
+    found = _verl("_generated_ppo_trainer")
+    found["reward"]["custom_reward_function"]["reward_kwargs"] = {}
+    return found
 
 
 @cache

@@ -128,7 +128,7 @@ def own_question(workspace: Workspace, question: str) -> Sample:
 
 
 def set_for_asking(run: DictConfig, workspace: Workspace) -> None:
-    """Change a recipe's configuration to a workspace's documents: no gold pages, and no judge.
+    """Change a recipe's configuration to a workspace's documents: no gold pages, judge or reward function.
 
     Raises:
         UserError: there are several documents, and the system plays one at a time.
@@ -137,6 +137,7 @@ def set_for_asking(run: DictConfig, workspace: Workspace) -> None:
         run.docagent.workspace = str(workspace.folder)
         run.docagent.store = str(workspace.store)
         run.docagent.judge = OmegaConf.create({"kind": "exact"})
+        run.docagent.reward_function = OmegaConf.create({})  # the answer is not known
         run.docagent.provision = None
         parsed = DocAgentConfig.parse(plain(run.docagent))
         system = get_system(parsed.system)

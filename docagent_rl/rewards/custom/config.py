@@ -1,0 +1,65 @@
+"""The section `docagent.reward_function`: a reward function of the user's own."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from docagent_rl.base.section import Section
+
+KEY = "reward.custom_reward_function"
+"""verl's section, from which the recipes take `path`, `name` and `reward_kwargs`."""
+PACKAGE, FILE = "pkg://", "file://"
+"""Beginnings of a path that verl's loader takes, too."""
+
+
+class RewardMode(StrEnum):
+    """The place of the function's number beside the system's own reward."""
+
+    BESIDE = "beside"
+    """It is added to the system's reward, at the end of the trajectory."""
+    REPLACE = "replace"
+    """It is the only reward; the terms of the system are computed and logged all the same."""
+
+
+_Arguments = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
+
+
+class RewardFunctionConfig(Section):
+    """A function that is called once a trajectory, at its end."""
+
+    path: str | None = None
+    """A Python file, or a module as `pkg://package.module`; `None`: there is no function."""
+    name: str = Field("compute_score", min_length=1)
+    """The name of the function in it, and of its term among metrics."""
+    reward_kwargs: _Arguments = Field(default_factory=dict)
+    """Arguments of the function beside those that it always gets."""
+    mode: RewardMode = RewardMode.BESIDE
+    weight: float = Field(1.0, ge=0, allow_inf_nan=False)
+    """The factor of the function's number in the reward; with 0 it is logged, and rewards nothing."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.path is None and (given := sorted(self.model_dump(exclude_defaults=True))):
+            raise ValueError(
+                f"{', '.join(given)} has no effect without a function: set {KEY}.path to its file, or "
+                f"to {PACKAGE}package.module"
+            )
+        if self.mode is RewardMode.REPLACE and self.weight == 0:
+            raise ValueError("mode=replace with weight=0 rewards nothing: give a weight above 0")
+        return self
+
+    @property
+    def module(self) -> str | None:
+        """Return the module that `pkg://` names, in Python's spelling; `None` for a file."""
+        if self.path is None or not self.path.startswith(PACKAGE):
+            return None
+        return self.path.removeprefix(PACKAGE).replace("/", ".")
+
+    @property
+    def file(self) -> Path | None:
+        """Return the path of the file; `None` for a module."""
+        if self.path is None or self.path.startswith(PACKAGE):
+            return None
+        return Path(self.path.removeprefix(FILE)).expanduser().absolute()

@@ -1,0 +1,29 @@
+"""A reward function of your own, in verl's signature: the answer's words, and fewer turns.
+
+PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu \
+    reward.custom_reward_function.path=pkg://custom_reward docagent.reward_function.weight=0.5 \
+    +reward.custom_reward_function.reward_kwargs.most_turns=6
+
+A file serves as well: reward.custom_reward_function.path=examples/custom_reward.py. It is called once a
+trajectory, at its end; docs/extending.md says with what, and how a function for EasyR1 looks.
+"""
+
+
+def compute_score(data_source, solution_str, ground_truth, extra_info, most_turns=8):
+    """Return the reward as `score`; the other numbers are logged beside it.
+
+    `solution_str` is the final answer, `ground_truth` a text, or a list where there are several right answers.
+    """
+    answers = [ground_truth] if isinstance(ground_truth, str) else ground_truth
+    overlap = max((word_f1(solution_str, answer) for answer in answers), default=0.0)
+    turns = extra_info["trajectory"]["turns"]
+    searches = sum(len(turn["searches"]) for turn in turns)
+    brevity = max(0.0, 1 - len(turns) / most_turns)
+    return {"score": 0.9 * overlap + 0.1 * brevity, "overlap": overlap, "brevity": brevity, "searches": searches}
+
+
+def word_f1(answer, reference):
+    """Return the harmonic mean of the shares of words that the two have in common, in [0, 1]."""
+    ours, theirs = answer.lower().split(), reference.lower().split()
+    common = sum(min(ours.count(word), theirs.count(word)) for word in set(ours))
+    return 2 * common / (len(ours) + len(theirs)) if common else 0.0
