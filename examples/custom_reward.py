@@ -12,14 +12,19 @@ trajectory, at its end; docs/extending.md says with what, and how a function for
 def compute_score(data_source, solution_str, ground_truth, extra_info, most_turns=8):
     """Return the reward as `score`; the other numbers are logged beside it.
 
-    `solution_str` is the final answer, `ground_truth` a text, or a list where there are several right answers.
+    `solution_str` is the final answer; `ground_truth` is a text, or a list where several answers are right.
     """
     answers = [ground_truth] if isinstance(ground_truth, str) else ground_truth
     overlap = max((word_f1(solution_str, answer) for answer in answers), default=0.0)
     turns = extra_info["trajectory"]["turns"]
     searches = sum(len(turn["searches"]) for turn in turns)
     brevity = max(0.0, 1 - len(turns) / most_turns)
-    return {"score": 0.9 * overlap + 0.1 * brevity, "overlap": overlap, "brevity": brevity, "searches": searches}
+    return {
+        "score": 0.9 * overlap + 0.1 * brevity,
+        "overlap": overlap,
+        "brevity": brevity,
+        "searches": searches,
+    }
 
 
 def word_f1(answer, reference):

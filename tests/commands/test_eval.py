@@ -10,6 +10,7 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.ask import ask_command
 from docagent_rl.commands.eval import eval_command, probe_command
+from docagent_rl.commands.rescore import rescore_command
 from docagent_rl.endpoints.usage import message_tokens
 from docagent_rl.lab.viewer.folder import ViewedRun
 from docagent_rl.lab.viewer.images import trajectory_image
@@ -167,3 +168,47 @@ async def test_without_an_answer_the_status_says_so_and_other_runs_are_left_alon
         with pytest.raises(UserError, match="--out"):
             await asked(server, world, tmp_path, "Who?", "--out", tmp_path)
     assert "turn_limit" in found.stdout
+
+
+FUNCTION = "def compute_score(data_source, solution_str, ground_truth, extra_info):\n    return {}\n"
+
+
+async def test_a_reward_function_scores_an_evaluation_and_rescores_it(world, tmp_path):
+    """The run's folder keeps what it was scored by, and another function is told by verl's keys."""
+    asked_about(world, tmp_path, 2)
+    for name, score in (("one", 2.0), ("two", 5.0)):
+        (tmp_path / f"{name}.py").write_text(FUNCTION.format(score))
+    own = f"reward.custom_reward_function.path={tmp_path}/one.py"
+    more = {"agent": "oracle", "overrides": [own, "docagent.judge.kind=exact"]}
+    await evaluated(world, tmp_path, "run", **more)
+    found = played(tmp_path / "run")
+    assert [each.metrics["reward/compute_score"] for each in found] == [2.0, 2.0]
+    assert [each.reward for each in found] == pytest.approx(
+        [each.metrics["reward/total"] + 2 for each in found]
+    )
+    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
+    kept = manifest["player"]["environment"]["reward_function"]
+    assert (kept["name"], kept["weight"], len(kept["source"])) == ("compute_score", 1.0, 64)
+    # the same run with a function of another content is another run
+    (tmp_path / "one.py").write_text(FUNCTION.format(3.0))
+    with pytest.raises(UserError, match="source"):
+        await evaluated(world, tmp_path, "run", **more)
+    other = [f"reward.custom_reward_function.path={tmp_path}/two.py", "docagent.reward_function.mode=replace"]
+    out = tmp_path / "out"
+    await asyncio.to_thread(called, rescore_command, tmp_path / "run", "--out", out, "--", *other)
+    (file,) = (out / "trajectories").glob("*.jsonl")
+    assert [each.reward for each in read_trajectories(file)] == [5.0, 5.0]
+
+
+async def test_an_evaluation_whose_reward_function_fails_stops_soon_and_says_where(world, tmp_path):
+    asked_about(world, tmp_path, 2)
+    (tmp_path / "one.py").write_text(FUNCTION.format("solution_str.missing"))
+    own = f"reward.custom_reward_function.path={tmp_path}/one.py"
+    told = await evaluated(
+        world, tmp_path, "run", agent="oracle", overrides=[own, "docagent.judge.kind=exact"]
+    )
+    assert all(each.masked and each.attempts == 1 for each in played(tmp_path / "run"))
+    error = played(tmp_path / "run")[0].error
+    for part in (repr(world.samples[0].question_id), "compute_score (", "one.py, line 2", "AttributeError"):
+        assert part in error
+    assert "AttributeError" in told.output

@@ -105,3 +105,33 @@ def test_steps_of_other_values_do_not_stay_and_the_viewer_shows_both(small, tmp_
     (tmp_path / "mine.jsonl").write_text("")
     for source in (run, tmp_path / "mine.jsonl", tmp_path / "missing"):
         assert run_counter(source) is estimated_tokens
+
+
+FUNCTION = """
+def compute_score(reward_inputs, scale=1.0):
+    return [{"overall": scale * each["response_length"]} for each in reward_inputs]
+"""
+
+
+def test_a_reward_function_rewards_stored_trajectories(small, tmp_path):
+    run, out = small
+    (tmp_path / "mine.py").write_text(FUNCTION)
+    found = rescored(
+        run,
+        out,
+        "--",
+        f"reward.custom_reward_function.path={tmp_path}/mine.py",
+        "+reward.custom_reward_function.reward_kwargs.scale=2",
+        "docagent.reward_function.mode=replace",
+    )
+    terms = {term["name"]: term for term in found["terms"]}
+    assert terms["total"]["changed"] == 0
+    assert terms["compute_score"]["before"] is None
+    assert terms["compute_score"]["after"] == terms["reward"]["after"]
+    for step in (1, 2):
+        old, new = (list(read_trajectories(each / "trajectories" / f"{step}.jsonl")) for each in (run, out))
+        sampled = [sum(len(turn.token_ids) for turn in each.turns) for each in old]
+        assert [each.reward for each in new] == [2.0 * tokens for tokens in sampled]
+    shown = ViewedRun(out).reward
+    assert shown.text.startswith("compute_score in place of ")
+    assert shown.weights == {"retrieval_ndcg": 0, "outcome": 0, "format": 0, "compute_score": 1.0}

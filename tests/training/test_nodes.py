@@ -155,3 +155,15 @@ async def test_services_are_asked(config):
     assert all("127.0.0.1:9" in problem for problem in report.problems)
     assert any(problem.startswith("docagent.retriever.service.url=") for problem in report.problems)
     assert not any("index" in name for name in report.seen)
+
+
+def test_the_file_of_a_reward_function_is_the_same_everywhere(config, workspace):
+    file, key = workspace / "mine.py", "reward.custom_reward_function.path"
+    seen = []
+    for text in ("SCALE = 1\n", "SCALE = 2\n"):
+        file.write_text(text)
+        seen.append(inspect_node(config(f"{key}={file}"), False).seen[f"{key}={file}"])
+    assert seen[0] != seen[1]
+    file.unlink()
+    assert f"{key}={file}: No such file or directory" in inspect_node(config(f"{key}={file}"), False).problems
+    assert key not in str(inspect_node(config(f"{key}=pkg://mine"), False).seen)

@@ -62,12 +62,12 @@ class StoredRun:
                 raise UserError(f"{folder.manifest_file} does not say by which configuration it was played")
             section = {**kept["docagent"], "run_dir": str(folder.path)}
             config = OmegaConf.create({"docagent": section, "algorithm": {"adv_estimator": None}})
-            _name_by_verls_keys(config)
             files = {"trajectories": folder.trajectories_file} if folder.trajectories_file.is_file() else {}
         if not files:
             raise UserError(f"{path} holds no trajectories")
         if not isinstance(config, DictConfig) or "docagent" not in config:
             raise UserError(f"{path}: its configuration has no section `docagent`")
+        _name_by_verls_keys(config)
         return cls(path, config, files)
 
     def chosen(self, steps: Sequence[int], *, validation: bool) -> dict[str, Path]:
@@ -110,11 +110,15 @@ class StoredRun:
 
 def _name_by_verls_keys(config: DictConfig) -> None:
     """Have verl's keys name the reward function of an evaluation, which keeps `docagent` alone."""
+    if OmegaConf.select(config, KEY) is not None:
+        return
     section = OmegaConf.select(config, "docagent.reward_function") or {}
     known = RewardFunctionConfig.model_validate(OmegaConf.to_container(OmegaConf.create(section)))
-    for name in ("path", "name", "reward_kwargs"):
-        OmegaConf.update(config, f"{KEY}.{name}", getattr(known, name), force_add=True)
-        OmegaConf.update(config, f"docagent.reward_function.{name}", f"${{{KEY}.{name}}}", force_add=True)
+    named = known.model_dump(mode="json", include={"path", "name", "reward_kwargs"})
+    by_reference = {name: f"${{{KEY}.{name}}}" for name in named}
+    section = {**known.model_dump(mode="json"), **by_reference}
+    OmegaConf.update(config, KEY, named, force_add=True)
+    OmegaConf.update(config, "docagent.reward_function", section, force_add=True)
 
 
 @dataclass(frozen=True, slots=True)

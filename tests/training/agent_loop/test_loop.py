@@ -183,3 +183,59 @@ async def test_a_service_that_is_down(play_images):
     rows, trajectory = await play_images(InfrastructureError("down"))
     assert masked(rows, trajectory, MaskReason.INFRASTRUCTURE)
     assert trajectory.attempts == 2
+
+
+@pytest.fixture
+def function(tmp_path):
+    """Write a file for `reward.custom_reward_function`; the value of its key."""
+
+    def write(body):
+        file = tmp_path / "mine.py"
+        file.write_text(
+            f"def compute_score(data_source, solution_str, ground_truth, extra_info):\n    {body}\n"
+        )
+        return f"reward.custom_reward_function.path={file}"
+
+    return write
+
+
+async def test_a_reward_function_of_ones_own_is_called(play, function):
+    """It passed the checks and was never called: every row carries the reward of the agent loop."""
+    path = function("return {'score': 5, 'turns': extra_info['num_turns']}")
+    _, plain, without = await play([SEARCH, "<FINISH>"])
+    _, rows, trajectory = await play([SEARCH, "<FINISH>"], path, "docagent.reward_function.weight=0.5")
+    assert trajectory.reward == rows[-1].reward_score == pytest.approx(without.reward + 2.5)
+    assert sum(sum(row.token_rewards) for row in rows) == pytest.approx(trajectory.reward)
+    assert rows[-1].token_rewards[-1] == pytest.approx(plain[-1].token_rewards[-1] + 2.5)
+    # what verl's samplers and its validation read
+    for row in rows:
+        numbers = row.extra_fields["reward_extra_info"]
+        assert (numbers["reward/compute_score"], numbers["reward/compute_score.turns"]) == (5.0, 2.0)
+        assert numbers["reward/total"] == pytest.approx(without.reward)
+    _, _, replaced = await play([SEARCH, "<FINISH>"], path, "docagent.reward_function.mode=replace")
+    assert replaced.reward == 5.0
+    assert replaced.metrics["reward/total"] == pytest.approx(without.reward)
+
+
+async def test_a_reward_function_that_raises_masks_the_trajectory_once(world, play, function):
+    server, rows, trajectory = await play([SEARCH, "<FINISH>"], function("raise ValueError('no unit')"))
+    assert masked(rows, trajectory, MaskReason.INFRASTRUCTURE)
+    # another one in its place would be one that the function can read
+    assert trajectory.attempts == 1
+    assert len(server.prompts) == 2
+    for part in (
+        repr(world.samples[0].question_id),
+        "compute_score (",
+        "mine.py, line 2",
+        "ValueError: no unit",
+    ):
+        assert part in trajectory.error
+    assert rows[0].reward_score == 0
+    assert rows[0].extra_fields["reward_extra_info"] == {}
+
+
+async def test_a_reward_that_is_not_finite_masks_the_trajectory(world, play, function):
+    _, rows, trajectory = await play([SEARCH, "<FINISH>"], function("return float('nan')"))
+    assert masked(rows, trajectory, MaskReason.INFRASTRUCTURE)
+    assert f"question {world.samples[0].question_id!r}" in trajectory.error
+    assert "the term 'compute_score' is nan" in trajectory.error
