@@ -1,4 +1,4 @@
-"""What a user brings: scanned pages, a system, an estimator and a retriever, in one run of the trainer.
+"""Things that a user brings: scans, a system, an estimator, a retriever, a reward, in one run of the trainer.
 
 The model is of GLM: placeholders that the server gets repeated, and a forward pass of verl that has to be
 patched."""
@@ -23,13 +23,18 @@ EXAMPLES = {
         "docagent.retriever.kind=custom_retriever:FuzzyRetriever",
         "+docagent.retriever.options.cutoff=55",
     ),
+    "custom_reward": (
+        "reward.custom_reward_function.path=pkg://custom_reward",
+        "docagent.reward_function.weight=0.5",
+        "+reward.custom_reward_function.reward_kwargs.most_turns=6",
+    ),
 }
 """What their docstrings add to the command line."""
 
 SHORT = (
     "trainer.total_training_steps=2",
     "trainer.val_before_train=false",
-    "trainer.test_freq=-1",
+    "trainer.test_freq=2",
     "trainer.save_freq=-1",
 )
 

@@ -43,6 +43,26 @@ def test_the_estimator_trains(runs):
     assert max(spread) > 0
 
 
+def test_the_reward_function_is_called_in_training_and_in_validation(runs):
+    run = runs.result("custom")
+    validated = run.metrics("val-2")
+    (core,) = (name for name in validated if name.startswith("val-core/") and "/reward/" in name)
+    source = core.split("/")[1]
+    for steps, numbers in (((1,), run.metrics(1)), ((2,), run.metrics(2)), (("val-2",), validated)):
+        played = run.trajectories(*steps)
+        for trajectory in played:
+            found = trajectory.metrics
+            own = 0.9 * found["reward/correct"] + 0.1 * found["reward/short"]
+            score = 0.9 * found["reward/compute_score.overlap"] + 0.1 * found["reward/compute_score.brevity"]
+            assert found["reward/compute_score"] == pytest.approx(score)
+            assert found["reward/compute_score.brevity"] == pytest.approx(1 - len(trajectory.turns) / 6)
+            assert trajectory.reward == pytest.approx(own + 0.5 * score)
+        mean = sum(each.metrics["reward/compute_score"] for each in played) / len(played)
+        assert numbers["docagent/reward/compute_score"] == pytest.approx(mean)
+    assert validated[f"val-aux/{source}/reward/compute_score/mean@1"] == pytest.approx(mean)
+    assert validated[core] == pytest.approx(sum(each.reward for each in played) / len(played))
+
+
 def test_server_and_trainer_agree_token_by_token(runs):
     found = agreement(runs.result("custom").trajectories(1, 2))
     assert found.tokens > 100
