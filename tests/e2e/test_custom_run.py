@@ -1,6 +1,7 @@
 """A user's scans are read and searched, and their own system, estimator and retriever train on them."""
 
 import shlex
+from statistics import fmean
 
 import pytest
 
@@ -43,24 +44,31 @@ def test_the_estimator_trains(runs):
     assert max(spread) > 0
 
 
-def test_the_reward_function_is_called_in_training_and_in_validation(runs):
+@pytest.mark.parametrize(("step", "prefix"), [(1, ""), (2, ""), ("val-2", "val-aux/")])
+def test_the_reward_function_is_called_in_training_and_in_validation(runs, step, prefix):
     run = runs.result("custom")
-    validated = run.metrics("val-2")
-    (core,) = (name for name in validated if name.startswith("val-core/") and "/reward/" in name)
-    source = core.split("/")[1]
-    for steps, numbers in (((1,), run.metrics(1)), ((2,), run.metrics(2)), (("val-2",), validated)):
-        played = run.trajectories(*steps)
-        for trajectory in played:
-            found = trajectory.metrics
-            own = 0.9 * found["reward/correct"] + 0.1 * found["reward/short"]
-            score = 0.9 * found["reward/compute_score.overlap"] + 0.1 * found["reward/compute_score.brevity"]
-            assert found["reward/compute_score"] == pytest.approx(score)
-            assert found["reward/compute_score.brevity"] == pytest.approx(1 - len(trajectory.turns) / 6)
-            assert trajectory.reward == pytest.approx(own + 0.5 * score)
-        mean = sum(each.metrics["reward/compute_score"] for each in played) / len(played)
-        assert numbers["docagent/reward/compute_score"] == pytest.approx(mean)
-    assert validated[f"val-aux/{source}/reward/compute_score/mean@1"] == pytest.approx(mean)
-    assert validated[core] == pytest.approx(sum(each.reward for each in played) / len(played))
+    played = run.trajectories(step)
+    for trajectory in played:
+        found = trajectory.metrics
+        own = 0.9 * found["reward/correct"] + 0.1 * found["reward/short"]
+        score = 0.9 * found["reward/compute_score.overlap"] + 0.1 * found["reward/compute_score.brevity"]
+        assert found["reward/compute_score"] == pytest.approx(score)
+        assert found["reward/compute_score.brevity"] == pytest.approx(1 - len(trajectory.turns) / 6)
+        assert trajectory.reward == pytest.approx(own + 0.5 * score)
+    wanted = fmean(each.metrics["reward/compute_score"] for each in played)
+    assert run.metrics(step)[f"{prefix}docagent/reward/compute_score"] == pytest.approx(wanted)
+
+
+def test_validations_have_its_numbers_by_data_source(runs):
+    run = runs.result("custom")
+    numbers, sources = run.metrics("val-2"), {}
+    for trajectory in run.trajectories("val-2"):
+        sources.setdefault(trajectory.sample["dataset"], []).append(trajectory)
+    for source, played in sources.items():
+        own = fmean(each.metrics["reward/compute_score"] for each in played)
+        assert numbers[f"val-aux/{source}/reward/compute_score/mean@1"] == pytest.approx(own)
+        whole = fmean(each.reward for each in played)
+        assert numbers[f"val-core/{source}/reward/mean@1"] == pytest.approx(whole)
 
 
 def test_server_and_trainer_agree_token_by_token(runs):
