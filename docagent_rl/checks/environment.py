@@ -1,4 +1,4 @@
-"""What a configuration takes from its surroundings is settled where the user gave it: in the driver."""
+"""The settling of what a configuration takes from its surroundings, where the user gave it: in the driver."""
 
 import re
 from collections.abc import Iterator

@@ -40,7 +40,7 @@ class Style(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RewardCall:
-    """What a reward function is told of a trajectory.
+    """The facts of a trajectory that a reward function is told.
 
     Args:
         question_id: for messages alone.
