@@ -17,7 +17,8 @@ SFT_RECIPE = "sft_vrag_rl_qwen2_5_vl_7b"
 
 POLICY, ENGINE, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "actor.fsdp_config", "rollout"))
 SIZES = {
-    "data": "train_batch_size val_batch_size val_max_samples max_prompt_length max_response_length max_length",
+    "data": "train_batch_size val_batch_size val_max_samples max_prompt_length max_response_length "
+    "max_length",
     POLICY: "ppo_mini_batch_size ppo_max_token_len_per_gpu optim.lr",
     ROLLOUT: "n max_model_len max_num_seqs checkpoint_engine.update_weights_bucket_megabytes",
     f"{ROLLOUT}.engine_kwargs.vllm": "limit_mm_per_prompt.image.count limit_mm_per_prompt.image.height "
