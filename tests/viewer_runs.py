@@ -9,6 +9,7 @@ from typing import Any
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import Fill, ImageRef, ImageSheet, Label, Resample, Tile
+from docagent_rl.envs.outcome import Outcome
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 
 GOLD = "K#3"
@@ -127,7 +128,7 @@ def trajectory(
         "turns": turns,
         "reward": reward,
         "metrics": {"reward/outcome": float(reward > 0.5), "reward/format": 1.0, "turns": 4.0},
-        "outcome": float(reward > 0.5),
+        "outcome": Outcome.of(float(reward > 0.5)),
     }
     return Trajectory(f"group{question}", number, step, split, sample, **(values | more))
 

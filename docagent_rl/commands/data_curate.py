@@ -53,6 +53,7 @@ def curate_command(
     Example: docagent-rl data curate runs/x4 --out rl.parquet --rule doc_v_star --without runs/c1/kept.jsonl
     """
     from docagent_rl.lab.collect.curation import choose_learnable, choose_stratified, rates
+    from docagent_rl.lab.collect.filters import is_unknown
 
     stratified = rule is Rule.DOC_V_STAR
     if prefer is not None and stratified:
@@ -70,8 +71,13 @@ def curate_command(
     left_out |= dict.fromkeys(fewer, "fewer trajectories than others")
     counted = [case for case in cases if case.question not in left_out]
     scoring = by or (Scoring.LIKENESS if stratified else Scoring.OUTCOME)
-    if scoring is Scoring.OUTCOME and counted and all(case.outcome is None for case in counted):
+    silent = (case.outcome is None or is_unknown(case, scoring) for case in counted)
+    if scoring is Scoring.OUTCOME and counted and all(silent):
         raise UserError(f"{run}: no trajectory says how right a judge found it; score with --by likeness")
+    # a rate over the answers that were judged would be another measure
+    unknown = {case.question for case in counted if is_unknown(case, scoring)}
+    left_out |= dict.fromkeys(unknown, "answers that nobody judged")
+    counted = [case for case in counted if case.question not in unknown]
     found = rates(counted, scoring, threshold)
     if not found:
         raise UserError(

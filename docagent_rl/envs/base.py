@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from docagent_rl.actions.base import Action, Span, StopCause
 from docagent_rl.envs.images import Picture
+from docagent_rl.envs.outcome import Outcome
 from docagent_rl.envs.turn_log import TurnLog
 from docagent_rl.rewards.custom.function import RewardFunction
 from docagent_rl.samples.sample import Sample
@@ -232,16 +233,17 @@ def measured(numbers: Mapping[str, float | None]) -> dict[str, float]:
 class Marks:
     """The metrics that tell how right an answer is, 0 to 1, and whether the form was kept.
 
-    `full_form` is the value of `form` where it was: 1 of a reward, 0 of a penalty.
+    A trajectory without the metric `outcome` is one whose answer nobody judged. `full_form` is the value of
+    `form` where it was: 1 of a reward, 0 of a penalty.
     """
 
     outcome: str | None = None
     form: str | None = None
     full_form: float = 1.0
 
-    def outcome_of(self, metrics: Mapping[str, float]) -> float | None:
-        """Return how right the environment found the answer."""
-        return metrics.get(self.outcome) if self.outcome else None
+    def outcome_of(self, metrics: Mapping[str, float]) -> Outcome | None:
+        """Return how right the environment found the answer; `None` where no metric tells."""
+        return Outcome.of(metrics.get(self.outcome)) if self.outcome else None
 
     def form_of(self, metrics: Mapping[str, float]) -> bool | None:
         """Return whether the form got full marks."""

@@ -26,6 +26,7 @@ from docagent_rl.envs.base import (
     UnknownActionError,
 )
 from docagent_rl.envs.checks import checked_gold
+from docagent_rl.envs.outcome import NO_ANSWER, UNJUDGED, Outcome
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.turn_log import LoggedTurn, RefusedError
 from docagent_rl.envs.views import SearchScope, View, page_view
@@ -86,7 +87,7 @@ class ToolEnv(DocEnv[StateT]):
         """Execute the action of a turn (see `DocEnv.step`)."""
         state = self.running
         logged = self.read(state, turn)
-        end, outcome = self.limit(state, logged), 0.0
+        end, outcome = self.limit(state, logged), NO_ANSWER
         if isinstance(logged.action, Answer):
             # what a last turn says beside its answer counts too
             state.log.turns.append(logged)
@@ -106,7 +107,7 @@ class ToolEnv(DocEnv[StateT]):
         state = self.running
         if state.log.turns:
             state.take_back()
-        return self.settle(reason, 0.0)
+        return self.settle(reason, NO_ANSWER)
 
     def read(self, state: StateT, turn: AssistantTurn) -> LoggedTurn:
         """Parse a turn, before anything it asks for is done."""
@@ -138,11 +139,11 @@ class ToolEnv(DocEnv[StateT]):
         """Return what tells the policy what is wrong with its turn."""
         return self.part("feedback", reason=self.feedback(logged))
 
-    async def score(self, state: StateT, logged: LoggedTurn, action: Answer) -> float:
-        """Return how right an answer is, in `[0, 1]`, and note its effect."""
+    async def score(self, state: StateT, logged: LoggedTurn, action: Answer) -> Outcome:
+        """Return how right an answer is, and note its effect."""
         raise NotImplementedError
 
-    def settle(self, end: EndReason, outcome: float) -> RewardTerms:
+    def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory and return its reward."""
         raise NotImplementedError
 
@@ -180,20 +181,24 @@ class ToolEnv(DocEnv[StateT]):
 
     async def judge(
         self, logged: LoggedTurn, references: Sequence[str], answer: str, *, fmt: float | None = None
-    ) -> float:
-        """Return the judge's score of an answer, and note how long it took.
+    ) -> Outcome:
+        """Return the outcome of an answer by the judge, and note how long that took.
 
-        The judge is asked about answers that are not blank; given the format term, only where its score can
-        change the reward.
+        A blank answer is none, and wrong without a question to the judge. Given the format term, the judge is
+        asked only where its score can change the reward: otherwise the answer is unjudged. Validation asks
+        about every answer, whatever the form.
         """
-        asked = bool(answer) and (fmt is None or self._config.reward.formula.opens({"format": fmt}))
-        logged.effect = {"kind": "answer", "judged": asked}
-        if not asked:
-            return 0.0
+        if not answer:
+            logged.effect = {"kind": "answer", "judged": False}
+            return NO_ANSWER
+        judged = self._validate or fmt is None or self._config.reward.formula.opens({"format": fmt})
+        logged.effect = {"kind": "answer", "judged": judged}
+        if not judged:
+            return UNJUDGED
         began = time.perf_counter()
         score = await self._services.judge.judge(self.state.sample.question, references, answer)
         logged.seconds["judge"] = time.perf_counter() - began
-        return score
+        return Outcome.of(score)
 
     def gold_pages(self, sample: Sample) -> frozenset[PageRef]:
         """Return the gold pages of a question (`checked_gold`); validation plays questions without any."""

@@ -49,7 +49,7 @@ class TrajectoryDigest:
     turns: list[TurnDigest]
     text: str = ""
     search_s: dict[str, list[float]] = field(default_factory=dict)
-    evidence: tuple[str | None, bool | None, bool | None, str | None] = (None, None, None, None)
+    evidence: tuple[str | None, bool | None, str | None, str | None] = (None, None, None, None)
 
     @classmethod
     def of(cls, trajectory: Trajectory, config: TextConfig | None = None) -> TrajectoryDigest:

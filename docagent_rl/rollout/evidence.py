@@ -2,7 +2,8 @@
 
 Pure functions of the record of a trajectory. A wrong trajectory counts as lost at the first stage that it did
 not reach. One that got no further than `FOUND` had its page in a list of hits and did not open it; one that
-got as far as `KEPT` had the page in its context and answered wrong all the same.
+got as far as `KEPT` had the page in its context and answered wrong all the same. A trajectory whose answer
+nobody judged is lost nowhere: it is counted by itself.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,11 +12,10 @@ from enum import StrEnum
 from typing import Any
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.envs.outcome import OutcomeState
 from docagent_rl.retrieval.tokens import Tokenizer
 from docagent_rl.samples.sample import parse_page_id
 
-RIGHT = 0.5
-"""An answer counts as right from here on, where scores are graded."""
 COVERED = 0.5
 """Share of an evidence box that a crop has to hold."""
 _WHOLE = (0, 0, 1, 1)
@@ -70,26 +70,39 @@ class Evidence:
             is none, or the trajectory was not played. `Stage.RIGHT` is of right answers with the evidence
             kept.
         reach: see `Stage`; known only where the agent asked the question itself, or an index was asked.
-        right: the answer was right, whatever was seen.
+        outcome: whether the answer was right, whatever was seen, or nobody judged it.
         branch: how the gold pages were read, from `Stage.LOOKED` on.
     """
 
     stage: Stage | None
     reach: bool | None
-    right: bool | None
+    outcome: OutcomeState | None
     branch: Branch | None = None
+
+    @property
+    def right(self) -> bool:
+        """Return whether the answer is known to be right."""
+        return self.outcome is OutcomeState.RIGHT
+
+    @property
+    def unjudged(self) -> bool:
+        """Return whether there is an answer that nobody judged."""
+        return self.outcome is OutcomeState.UNJUDGED
 
     @property
     def guessed(self) -> bool:
         """Return whether the answer is right, though not every gold page was shown."""
-        return bool(self.right) and self.reached(Stage.SHOWN) is False
+        return self.right and self.reached(Stage.SHOWN) is False
 
     def reached(self, stage: Stage) -> bool | None:
-        """Return whether it came to a stage; later ones imply earlier ones, but for a right answer."""
+        """Return whether it came to a stage; later ones imply earlier ones, but for a right answer.
+
+        An unjudged answer did not come to be right, and is not lost there either.
+        """
         if self.stage is None:
             return None
         if stage is Stage.RIGHT:
-            return self.right
+            return None if self.outcome is None else self.right
         place, wanted = STAGES.index(self.stage), STAGES.index(stage)
         if stage is Stage.REACH and self.stage is Stage.SOUGHT and self.reach is None:
             return None
@@ -105,10 +118,10 @@ def evidence_of(trajectory: Mapping[str, Any]) -> Evidence:
 
 
 def _evidence_of(trajectory: Mapping[str, Any]) -> Evidence:
-    right = is_right(trajectory)
+    outcome = outcome_of(trajectory)
     gold = gold_pages(mapping(trajectory.get("sample")))
     if not gold or trajectory.get("status") == "masked":
-        return Evidence(None, None, right)
+        return Evidence(None, None, outcome)
     turns = [mapping(turn) for turn in trajectory.get("turns") or ()]
     asked = _asked_itself(trajectory, turns, gold)
     looks = list(_looks(trajectory, turns))
@@ -126,16 +139,17 @@ def _evidence_of(trajectory: Mapping[str, Any]) -> Evidence:
         (Stage.KEPT, gold <= _kept(trajectory, turns, [look for look, _ in read])),
     )
     stage = next((stage for stage, holds in reversed(passed) if holds), Stage.ALL)
-    if stage is Stage.KEPT and right:
+    if stage is Stage.KEPT and outcome is OutcomeState.RIGHT:
         stage = Stage.RIGHT
     ways = {branch for look, branch in read if look.page in gold}
-    return Evidence(stage, asked, right, next(filter(ways.__contains__, Branch)) if looked else None)
+    return Evidence(stage, asked, outcome, next(filter(ways.__contains__, Branch)) if looked else None)
 
 
 def shares(found: Iterable[Evidence]) -> dict[str, float]:
-    """Return the shares of trajectories that came to a stage, read the evidence in a way, or guessed.
+    """Return the shares of trajectories by stage, by the way the evidence was read, `guessed` and `unjudged`.
 
-    Trajectories of unknown evidence do not count; `reach` and `right` are there where all know them.
+    Trajectories of unknown evidence do not count; `reach`, and `right` with `unjudged`, are there where all
+    know them. All shares are of the same trajectories: what is neither `right` nor `unjudged` is wrong.
     """
     known = [each for each in found if each.stage is not None]
     if not known:
@@ -143,15 +157,16 @@ def shares(found: Iterable[Evidence]) -> dict[str, float]:
     numbers = {stage.value: [each.reached(stage) for each in known] for stage in STAGES[1:]}
     numbers |= {branch.value: [each.branch is branch for each in known] for branch in Branch}
     numbers["guessed"] = [each.guessed for each in known]
+    numbers["unjudged"] = [None if each.outcome is None else each.unjudged for each in known]
     return {
         name: sum(map(bool, values)) / len(values) for name, values in numbers.items() if None not in values
     }
 
 
-def is_right(trajectory: Mapping[str, Any]) -> bool | None:
-    """Return whether the environment found the answer right; `None` where it did not judge."""
-    score = trajectory.get("outcome")
-    return None if not isinstance(score, int | float) else score >= RIGHT
+def outcome_of(trajectory: Mapping[str, Any]) -> OutcomeState | None:
+    """Return whether the environment found the answer right; `None` where its system does not say."""
+    state = mapping(trajectory.get("outcome")).get("state")
+    return None if state is None else OutcomeState(state)
 
 
 def gold_pages(sample: Mapping[str, Any]) -> frozenset[str]:

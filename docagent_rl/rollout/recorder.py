@@ -148,8 +148,8 @@ class Recorder:
         """
         trajectory = self.trajectory
         # a trajectory that the rollout ended has no last step to tell it
-        if (outcome := self.env.outcome()) is not None and trajectory.turns:
-            trajectory.turns[-1].info["outcome"] = outcome
+        if (written := self.env.outcome()) is not None and trajectory.turns:
+            trajectory.turns[-1].info["outcome"] = written
         trajectory.end = end.value
         trajectory.status = (Status.FINISHED if end.complete else Status.UNFINISHED).value
         trajectory.text = self.env.trajectory_text()
@@ -157,8 +157,9 @@ class Recorder:
         by_turn = dict(enumerate(self.searches, start=1))
         numbers, marks = self.env.metrics(), self.env.marks
         self._refuse_not_finite(numbers, "number")
-        trajectory.metrics = {**numbers, **search_metrics(by_turn, gold)}
         trajectory.outcome, trajectory.well_formed = marks.outcome_of(numbers), marks.form_of(numbers)
+        judged = trajectory.outcome.metrics() if trajectory.outcome is not None else {}
+        trajectory.metrics = {**numbers, **judged, **search_metrics(by_turn, gold)}
 
     async def own_terms(self, sample: Sample) -> RewardTerms | None:
         """Ask the user's reward function about a trajectory that is closed and has its reward.

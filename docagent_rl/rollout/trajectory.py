@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
@@ -18,10 +18,11 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import encodable
 from docagent_rl.envs.base import ImagePart, Observation
+from docagent_rl.envs.outcome import Outcome
 from docagent_rl.rollout.evidence import Evidence, evidence_of
 
 _READ = ConfigDict(extra="forbid", strict=True)
-_OF_TRAJECTORY = ("sample", "prompt", "outcome", "status")
+_OF_TRAJECTORY = ("sample", "prompt", "status")
 _OF_TURN = ("info", "dropped", "row", "searches", "observation")
 
 
@@ -109,7 +110,8 @@ class Trajectory:
         error: message of the failure that masked the trajectory, or the traceback (`MaskReason.FAILED`).
         attempts: trajectories that were started for it.
         metrics: the environment's numbers by name.
-        outcome: how right the environment found the answer, 0 to 1; `None` where it does not say (`Marks`).
+        outcome: whether the environment found the answer right or wrong, or did not judge it; `None` where
+            its system has no number for that (`Marks`), and of a masked trajectory.
         well_formed: whether the trajectory's form got full marks; `None` where nothing scores it.
         image_preprocessings: images that this trajectory had to preprocess.
         image_loads: images that the rollout servers had to fetch for this trajectory.
@@ -134,7 +136,7 @@ class Trajectory:
     turns: list[TrajectoryTurn] = field(default_factory=list)
     reward: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict)
-    outcome: float | None = None
+    outcome: Outcome | None = None
     well_formed: bool | None = None
     image_preprocessings: int = 0
     image_loads: int = 0
@@ -164,7 +166,9 @@ class Trajectory:
     def evidence(self) -> Evidence:
         """Return how far a trajectory that has just ended came with the evidence of its question."""
         turns = [{name: getattr(turn, name) for name in _OF_TURN} for turn in self.turns]
-        return evidence_of({**{name: getattr(self, name) for name in _OF_TRAJECTORY}, "turns": turns})
+        outcome = None if self.outcome is None else asdict(self.outcome)
+        own = {name: getattr(self, name) for name in _OF_TRAJECTORY}
+        return evidence_of({**own, "outcome": outcome, "turns": turns})
 
     def to_json(self) -> str:
         """Return one line of JSON that can be written: lone surrogates become question marks."""

@@ -114,6 +114,25 @@ def test_trajectories_that_no_judge_saw_are_not_all_wrong(run, tmp_path):
     assert curated(tmp_path, unjudged, *UNIDOC_RL, "--by", "likeness")[0]
 
 
+def test_a_question_with_an_unjudged_answer_has_no_pass_rate(run, tmp_path):
+    path, samples = run
+    chosen_otherwise, unjudged = samples[1].question_id, {"state": "unjudged", "score": None}
+    changed = [
+        {**line, "outcome": unjudged}
+        if (line["sample"]["question_id"], line["number"]) == (chosen_otherwise, 3)
+        else line
+        for line in stored(path)
+    ]
+    one = lines(tmp_path / "one.jsonl", *changed)
+    chosen, said = curated(tmp_path, one, *UNIDOC_RL)
+    assert chosen_otherwise not in chosen
+    assert "answers that nobody judged" in said
+    assert chosen_otherwise in curated(tmp_path, path, *UNIDOC_RL)[0]
+    every = lines(tmp_path / "every.jsonl", *({**line, "outcome": unjudged} for line in stored(path)))
+    with pytest.raises(UserError, match="judge"):
+        curated(tmp_path, every, *UNIDOC_RL)
+
+
 def test_what_cannot_be_drawn_from_is_told(run, tmp_path):
     prefer = ("--prefer", lines(tmp_path / "v.jsonl", []))
     for trajectories, out, options, message in (

@@ -6,6 +6,7 @@ import pytest
 
 from custom_system import SYSTEM
 from docagent_rl.envs.base import Marks
+from docagent_rl.envs.outcome import Outcome
 from docagent_rl.lab.agents.texts import play_texts, whole_turn
 from docagent_rl.lab.collect.case import case_of
 from docagent_rl.lab.collect.filters import Answer, Evidence, Format, Scoring
@@ -36,7 +37,7 @@ async def test_a_right_trajectory_is_kept_and_a_wrong_one_is_lost_where_it_fails
     right, wrong = await played(""), await played("no such thing")
     found = right.evidence
     assert (found.stage, found.right, found.branch) == (Stage.RIGHT, True, Branch.WHOLE)
-    assert (wrong.evidence.stage, wrong.outcome) == (Stage.KEPT, 0.0)
+    assert (wrong.evidence.stage, wrong.outcome) == (Stage.KEPT, Outcome.of(0.0))
     assert [each.keep([case_of(right)]) for each in FILTERS] == [[True]] * len(FILTERS)
     assert [each.keep([case_of(wrong)])[0] for each in FILTERS] == [True, False, False, True]
 
@@ -50,4 +51,4 @@ async def test_a_form_that_is_a_penalty_is_in_order_at_0(played, full, sound):
 
 async def test_without_an_outcome_nothing_is_said_to_be_wrong(played):
     found = (await played("no", Marks())).evidence
-    assert (found.stage, found.right, found.reached(Stage.RIGHT)) == (Stage.KEPT, None, None)
+    assert (found.stage, found.outcome, found.reached(Stage.RIGHT)) == (Stage.KEPT, None, None)

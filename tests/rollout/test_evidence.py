@@ -1,5 +1,6 @@
 import pytest
 
+from docagent_rl.envs.outcome import OutcomeState
 from docagent_rl.rollout.evidence import (
     Branch,
     Evidence,
@@ -42,10 +43,11 @@ def answer(text="1990", **more):
     return turn({"kind": "answer", "text": text}, {"kind": "answer"}, **more)
 
 
-def trajectory(*turns, right=True, gold=(13,), boxes=None, **more):
+def trajectory(*turns, outcome=OutcomeState.RIGHT, gold=(13,), boxes=None, **more):
     sample = {"doc_id": "r", "question": "When was it opened?", "evidence_pages": list(gold)}
     sample["evidence_boxes"] = boxes or {}
-    given = {"sample": sample, "status": "finished", "prompt": [], "outcome": float(right)}
+    given = {"sample": sample, "status": "finished", "prompt": []}
+    given["outcome"] = outcome and {"state": outcome.value, "score": None}
     return {**given, "turns": list(turns), **more}
 
 
@@ -151,12 +153,36 @@ def test_coverage_is_of_the_box():
 
 def test_shares_are_of_the_trajectories_with_known_evidence():
     found = [
-        Evidence(Stage.RIGHT, None, True, Branch.WHOLE),
-        Evidence(Stage.ALL, None, True),
-        Evidence(None, None, True),
+        Evidence(Stage.RIGHT, None, OutcomeState.RIGHT, Branch.WHOLE),
+        Evidence(Stage.ALL, None, OutcomeState.RIGHT),
+        Evidence(None, None, OutcomeState.RIGHT),
     ]
     halves = ("sought", "reach", "found", "shown", "looked", "answered", "kept", "guessed", "read_whole")
-    assert shares(found) == {**dict.fromkeys(halves, 0.5), "zoomed": 0.0, "as_text": 0.0, "right": 1.0}
-    known = [Evidence(Stage.RIGHT, None, True), Evidence(Stage.ALL, False, False)]
+    assert shares(found) == {
+        **dict.fromkeys(halves, 0.5),
+        "zoomed": 0.0,
+        "as_text": 0.0,
+        "right": 1.0,
+        "unjudged": 0.0,
+    }
+    known = [Evidence(Stage.RIGHT, None, OutcomeState.RIGHT), Evidence(Stage.ALL, False, OutcomeState.WRONG)]
     assert shares(known)["reach"] == 0.5
     assert shares([]) == {}
+
+
+@pytest.mark.parametrize("turns", [[search("r#13"), answer()], [search("r#1"), answer()], [answer()]])
+@pytest.mark.parametrize("outcome", [*OutcomeState, None])
+def test_an_unjudged_answer_is_neither_right_nor_wrong(turns, outcome):
+    found = evidence_of(trajectory(*turns, outcome=outcome))
+    assert found.outcome is outcome
+    assert (found.right, found.unjudged) == (outcome is OutcomeState.RIGHT, outcome is OutcomeState.UNJUDGED)
+    assert found.reached(Stage.RIGHT) is (None if outcome is None else outcome is OutcomeState.RIGHT)
+    assert (found.stage is Stage.RIGHT) is (found.right and len(turns) == 2 and found.branch is Branch.WHOLE)
+    assert found.guessed is (found.right and found.branch is None)
+
+
+def test_shares_of_outcomes_are_of_all_and_there_where_all_are_known():
+    found = [Evidence(Stage.KEPT, None, state) for state in (*OutcomeState, OutcomeState.UNJUDGED)]
+    assert (shares(found)["right"], shares(found)["unjudged"], shares(found)["kept"]) == (0.25, 0.5, 1.0)
+    silent = shares([*found, Evidence(Stage.KEPT, None, None)])
+    assert not {"right", "unjudged"} & silent.keys()

@@ -5,6 +5,8 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.envs.outcome import Outcome
 from docagent_rl.rollout.digest import TrajectoryDigest, TurnDigest
 from docagent_rl.rollout.trajectory import (
     Status,
@@ -72,3 +74,21 @@ def test_numbers_are_there_and_tokens_are_not() -> None:
     assert (read.question_id, read.error) == ("q", "half ?")
     assert read.metrics == {"a": math.inf}
     assert read.turns == [TurnDigest(1, 1000, 0.25, {"a": 1.0}, [["a", 0, 2, 0.5]], "short")]
+
+
+@pytest.mark.parametrize("score", [0.75, 0.0, None])
+def test_an_outcome_comes_back_as_it_was(score) -> None:
+    made = Trajectory("u", 0, 1, "val", {}, "", outcome=Outcome.of(score))
+    assert Trajectory.from_json(made.to_json()).outcome == made.outcome
+    assert Trajectory.from_json(whole_line(line_of(made))).outcome == made.outcome
+    assert made.evidence.outcome is Outcome.of(score).state
+    digest = TrajectoryDigest.from_json(TrajectoryDigest.of(made).to_json())
+    assert digest.evidence == (None, None, Outcome.of(score).state, None)
+
+
+def test_an_outcome_that_contradicts_itself_is_no_trajectory() -> None:
+    line = Trajectory("u", 0, 1, "val", {}, "", outcome=Outcome.of(1.0)).to_json()
+    with pytest.raises(UserError, match=r"outcome.*is not wrong"):
+        Trajectory.from_json(line.replace('"right"', '"wrong"'))
+    with pytest.raises(UserError, match="outcome"):
+        Trajectory.from_json(line.replace('{"state": "right", "score": 1.0}', "1.0"))

@@ -4,6 +4,7 @@ import hashlib
 from dataclasses import dataclass
 
 from docagent_rl.actions.base import StopCause
+from docagent_rl.envs.outcome import Outcome
 from docagent_rl.lab.agents.run_folder import Key
 from docagent_rl.rewards.answer_rule import AnswerRule, Gold, GoldForm
 from docagent_rl.rollout.evidence import gold_pages, images_of, turn_looks
@@ -45,8 +46,8 @@ class Case:
     digest: str
     """Digest of all turns' texts."""
     reward: float
-    outcome: float | None
-    """The environment's verdict on the answer, 0 to 1; `None` where it did not judge."""
+    outcome: Outcome | None
+    """Whether the environment found the answer right; `None` where its system does not say."""
     text: str = ""
     """Text of the question."""
     verdict: float | None = None

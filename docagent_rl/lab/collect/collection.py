@@ -21,7 +21,7 @@ from docagent_rl.lab.agents.runner import tasks_of
 from docagent_rl.lab.collect.case import Case, case_of
 from docagent_rl.lab.collect.config import CollectConfig
 from docagent_rl.lab.collect.curation import rates
-from docagent_rl.lab.collect.filters import Answer, Failed, Filter, score
+from docagent_rl.lab.collect.filters import Answer, Failed, Filter, is_unknown, score
 from docagent_rl.lab.eval.evaluation import digest_of
 from docagent_rl.rewards.answer_kinds import AnswerKind, kind_of
 from docagent_rl.rewards.judge import Judge
@@ -47,6 +47,8 @@ def check_runs(filters: Sequence[Filter]) -> None:
 def with_failures(cases: Sequence[Case], filters: Sequence[Filter]) -> list[Case]:
     """Return cases with `failed`: the model of a `Failed` filter is wrong in all its trajectories.
 
+    Where it is right in none, and some answer of it is unjudged, nobody knows whether it fails the question.
+
     Raises:
         UserError: the model's run cannot be read, did not play a question that is asked for, or there are two
             such filters.
@@ -57,7 +59,8 @@ def with_failures(cases: Sequence[Case], filters: Sequence[Filter]) -> list[Case
     if len(steps) > 1:
         raise UserError("a collection takes one filter `failed`: one model")
     (step,) = steps
-    played = (case_of(each) for each in trajectories_of(step.run) if not each.masked)
+    played = [case_of(each) for each in trajectories_of(step.run) if not each.masked]
+    unknown = {case.question for case in played if is_unknown(case, step.by)}
     right = {rate.question: rate.right for rate in rates(played, step.by, step.threshold)}
     lacking = {case.question for case in cases if case.dataset not in step.exempt} - right.keys()
     if lacking:
@@ -66,7 +69,8 @@ def with_failures(cases: Sequence[Case], filters: Sequence[Filter]) -> list[Case
             f"{min(lacking)!r}: let the model that is to fail play all of them but those of "
             f"{', '.join(step.exempt) or 'no dataset'}"
         )
-    return [replace(case, failed=right.get(case.question) == 0) for case in cases]
+    failed = {question: None if question in unknown and not n else n == 0 for question, n in right.items()}
+    return [replace(case, failed=failed.get(case.question, False)) for case in cases]
 
 
 def is_whole(folder: RunFolder, samples: Sequence[Sample], trajectories: int) -> bool:
@@ -118,14 +122,23 @@ class Funnel:
     """Trajectories that are left."""
     unjudged: Counter[str] = field(default_factory=Counter)
     """Trajectories about which a judge gave no verdict, by the reason."""
+    unknown_answers: int = 0
+    """Answers that a filter dropped since their environment had not judged them."""
 
     def warnings(self) -> list[str]:
         """Return what is dropped for want of a verdict."""
-        return [
+        found = [
             f"{count} trajectories have no verdict of a judge, and do not stay by one ({why}): the same "
             "command asks again"
             for why, count in sorted(self.unjudged.items())
         ]
+        if self.unknown_answers:
+            found.append(
+                f"{self.unknown_answers} answers were not judged by their environment, since the gate of its "
+                "reward was closed, and were dropped: let the filter `answer` go by likeness, or ask the "
+                "judge about them (`judged`)"
+            )
+        return found
 
     def table(self) -> Table:
         """Return a table for the terminal."""
@@ -147,6 +160,9 @@ def run_funnel(played: Iterable[Case], filters: Sequence[Filter], *, trajectorie
     for number, step in enumerate(filters, start=1):
         keeps = step.keep(cases)
         name = f"{number} {step.kind}"
+        if isinstance(step, Answer):
+            dropped = [case for case, keep in zip(cases, keeps, strict=True) if not keep]
+            funnel.unknown_answers += sum(is_unknown(case, step.by) for case in dropped)
         funnel.dropped |= {case.key: name for case, keep in zip(cases, keeps, strict=True) if not keep}
         cases = [case for case, keep in zip(cases, keeps, strict=True) if keep]
         funnel.stages.append(Stage.of(name, cases))
@@ -190,6 +206,7 @@ def sift(folder: RunFolder, config: CollectConfig, judge: Judge | None = None) -
             "dropped_by": funnel.dropped.get(case.key),
             "reward": case.reward,
             "answer": case.prediction,
+            "outcome": case.outcome.state.value if case.outcome else None,
             "verdict": case.verdict,
             "unjudged": case.unjudged or None,
             "actions": list(case.actions),

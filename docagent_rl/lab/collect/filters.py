@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from docagent_rl.base.section import Section
+from docagent_rl.envs.outcome import OutcomeState
 from docagent_rl.lab.collect.case import Case
 from docagent_rl.lab.collect.rules import Scoring
 
@@ -218,11 +219,17 @@ Filter = Annotated[
 """One step; `keep` takes what the steps before left, in the order of the run, and says which stay."""
 
 
+def is_unknown(case: Case, by: Scoring) -> bool:
+    """Return whether there is an answer whose score nobody knows, since its environment did not judge it."""
+    judged = case.outcome is None or case.outcome.state is not OutcomeState.UNJUDGED
+    return by is Scoring.OUTCOME and not judged
+
+
 def score(case: Case, by: Scoring, threshold: float = 0.5) -> float:
-    """Score the answer of a trajectory, 0 to 1; 0 without an answer.
+    """Score the answer of a trajectory, 0 to 1; 0 without an answer, or where its score `is_unknown`.
 
     Similarities of free text below the threshold count as 0.
     """
     if by is Scoring.OUTCOME:
-        return case.outcome or 0.0
+        return 0.0 if case.outcome is None else case.outcome.term
     return 0.0 if case.prediction is None else case.likeness(threshold)

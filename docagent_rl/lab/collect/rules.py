@@ -30,7 +30,7 @@ class Scoring(StrEnum):
     LIKENESS = "likeness"
     """Names, dates and numbers exactly, free text by edit distance, a refusal where one is right."""
     OUTCOME = "outcome"
-    """The verdict of the environment's judge."""
+    """The score that the environment gave; an answer that it did not judge has none."""
 
 
 QUESTIONS = 2048

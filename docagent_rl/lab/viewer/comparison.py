@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from statistics import fmean
 from typing import Any
 
@@ -15,7 +15,14 @@ from docagent_rl.lab.viewer.runs import OpenRun
 
 DRAWS = 2_000
 """Resamples of documents."""
-_COLUMNS = ("reward", "right", "turns", "invalid")
+_RIGHT = "right"
+_COLUMNS = {
+    "reward": "reward",
+    _RIGHT: "CASE outcome WHEN 'right' THEN 1 WHEN 'wrong' THEN 0 END",
+    "turns": "turns",
+    "invalid": "invalid",
+}
+"""Measures with what they are in SQL; an answer that nobody judged has no number, and is not compared."""
 _REST: dict[str, Any] = {
     **dict.fromkeys(("dataset", "system", "agent", "status", "reason"), ""),
     **{"scored": True, "labels": {}, "groups": []},
@@ -34,8 +41,9 @@ def comparison(
 
     `same_trajectories` says that both hold the same trajectories, rewarded in two ways, which then pair one
     by one; `same_reward` whether both are rewarded alike, `None` where that is not known or nothing that is
-    compared depends on it. The measure is a column or `term:<name>`; a step that is not named is the last, of
-    one run the first and the last.
+    compared depends on it. The measure is one of `_COLUMNS` or `term:<name>`; a step that is not named is the
+    last, of one run the first and the last. `unjudged_a` and `unjudged_b` count the answers that nobody
+    judged, which are left out where `right` is compared.
 
     Raises:
         UserError: there is nothing to compare, or no such number.
@@ -49,9 +57,11 @@ def comparison(
             steps = [_step(base, split, end) if step is None else step for base, end, step in sides]
             if one is other and steps[0] == steps[1]:
                 raise UserError(f"both sides are step {steps[0]} of one run: choose two steps")
-        ours, theirs = (
-            values_of(base, measure, split, step) for base, step in zip((first, second), steps, strict=True)
-        )
+        bases = list(zip((first, second), steps, strict=True))
+        ours, theirs = (values_of(base, measure, split, step) for base, step in bases)
+        unjudged = [_unjudged(base, split, step) for base, step in bases]
+    if measure == _RIGHT:
+        _check_judged((one.path.name, other.path.name), (ours, theirs), unjudged)
     if same:
         both = [key for key in ours if key in theirs]
         if not both:
@@ -64,6 +74,8 @@ def comparison(
         "step_b": steps[1],
         "formula_a": formulas[0],
         "formula_b": formulas[1],
+        "unjudged_a": unjudged[0],
+        "unjudged_b": unjudged[1],
         "same_trajectories": same,
         "same_reward": one.reward == other.reward if depends and all(formulas) else None,
         **_compared(list(ours.values()), list(theirs.values())),
@@ -118,10 +130,11 @@ def values_of(
 
     Without a `step` they are those of all. `number` is the id in the index, and `answer` the question's text.
     """
-    column, own = f'"{measure}"', ()
     if measure.startswith(TERM):
         column, own = TERM_VALUE, (measure.removeprefix(TERM),)
-    elif measure not in _COLUMNS:
+    elif measure in _COLUMNS:
+        column, own = _COLUMNS[measure], ()
+    else:
         raise UserError(f"measure={measure!r}; known are {', '.join(_COLUMNS)}, {TERM}<name>")
     rows = base.execute(
         f"SELECT step, uid, number, id, question_id, question, doc_id, {column} AS value FROM trajectories "
@@ -140,6 +153,26 @@ def values_of(
         )
         for row in rows
     }
+
+
+def _unjudged(base: sqlite3.Connection, split: str, step: int | None) -> int:
+    """Count the answers that nobody judged; without a `step`, those of all."""
+    (count,) = base.execute(
+        "SELECT count(*) FROM trajectories WHERE split = ? AND (? OR step = ?) "
+        "AND status != 'masked' AND outcome = 'unjudged'",
+        (split, step is None, step),
+    ).fetchone()
+    return count
+
+
+def _check_judged(names: Sequence[str], sides: Sequence[Sized], unjudged: Sequence[int]) -> None:
+    """Raise `UserError` for a side none of whose answers was judged."""
+    for name, side, count in zip(names, sides, unjudged, strict=True):
+        if count and not side:
+            raise UserError(
+                f"none of the {count} answers of {name} was judged, so that nothing tells which are right: "
+                "`docagent-rl rescore` with a variant that judges every answer tells it"
+            )
 
 
 def _step(base: sqlite3.Connection, split: str, end: str) -> int:

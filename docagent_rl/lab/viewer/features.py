@@ -18,8 +18,8 @@ _TERM = "reward/"
 def features_of(trajectory: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of a line of a trajectory file: its columns, and `text`, which a search goes through.
 
-    Stage, reach and branch are those of `docagent_rl.rollout.evidence`, empty or `None` where they mean
-    nothing.
+    Stage, reach, outcome and branch are those of `docagent_rl.rollout.evidence`, empty or `None` where they
+    mean nothing.
 
     Raises:
         AttributeError, KeyError, TypeError, ValueError: it is no trajectory.
@@ -56,7 +56,7 @@ def features_of(trajectory: Mapping[str, Any]) -> dict[str, Any]:
         "evidence_kind": ", ".join(sorted({str(kind) for kind in sample.get("evidence_sources") or ()})),
         "stage": evidence.stage.value if evidence.stage else "",
         "reach": evidence.reach,
-        "right": evidence.right,
+        "outcome": evidence.outcome.value if evidence.outcome else "",
         "guessed": evidence.guessed,
         "branch": evidence.branch or "",
         "seconds": sum((number(s) or 0.0 for turn in turns for s in turn.get("seconds", {}).values()), 0.0),

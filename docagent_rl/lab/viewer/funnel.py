@@ -6,6 +6,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.envs.outcome import OutcomeState
 from docagent_rl.lab.viewer.queries import FIELDS, Pair, condition
 from docagent_rl.rollout.evidence import STAGES, Branch, Evidence, Stage
 
@@ -18,7 +19,7 @@ def funnel(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
     where, values = condition(pairs, ignored={"by"})
     column = "'all'" if by == "none" else FIELDS[by]
     rows = base.execute(
-        f'SELECT {column} AS key, stage, reach, "right", branch, mask FROM trajectories WHERE {where} '
+        f"SELECT {column} AS key, stage, reach, outcome, branch, mask FROM trajectories WHERE {where} "
         "ORDER BY key",
         values,
     )
@@ -32,9 +33,13 @@ def counts_of(found: Sequence[Evidence]) -> dict[str, int | None]:
 
 
 def lost_at(found: Sequence[Evidence], counts: Mapping[str, int | None]) -> dict[str, int]:
-    """Count wrong trajectories by the stage that they missed, having come to the one before."""
+    """Count wrong trajectories by the stage that they missed, having come to the one before.
+
+    An answer that nobody judged is not known to be wrong. Where a system does not say which answers are
+    right, every trajectory counts at the stage that its evidence missed.
+    """
     stages = [stage for stage in STAGES if counts[stage.value] is not None]
-    wrong = [each for each in found if not each.right]
+    wrong = [each for each in found if not (each.right or each.unjudged)]
     return {
         stage.value: sum(bool(each.reached(before) and not each.reached(stage)) for each in wrong)
         for before, stage in pairwise(stages)
@@ -52,10 +57,10 @@ def _group(key: str, rows: Sequence[sqlite3.Row]) -> dict[str, Any]:
         "counts": counts,
         "lost_counts": lost,
         "filters": {stage: _filter(stage, counts) for stage in lost},
-        "played": sum(not row["mask"] for row in rows),
-        "right": sum(bool(row["right"]) and not row["mask"] for row in rows),
+        "unjudged": sum(each.unjudged for each in found),
+        **_outcomes(rows),
         "branches": {
-            branch: {"trajectories": len(own), "right": sum(bool(one.right) for one in own)}
+            branch: {"trajectories": len(own), "right": sum(one.right for one in own)}
             for branch, own in branches.items()
         },
         "guessed": sum(each.guessed for each in found),
@@ -67,10 +72,21 @@ def _filter(missed: str, counts: Mapping[str, int | None]) -> str:
     names = [stage.value for stage in STAGES]
     end = names.index(missed)
     begin = max(place for place in range(end) if counts[names[place]] is not None)
-    wrong = "right=0" if counts[Stage.RIGHT] is not None else "right=0&right="
+    wrong = "outcome=wrong" if counts[Stage.RIGHT] is not None else "outcome=wrong&outcome="
     return "&".join([*(f"stage={name}" for name in names[begin:end]), wrong])
 
 
+def _outcomes(rows: Sequence[sqlite3.Row]) -> dict[str, Any]:
+    """Count the trajectories that were `played`, and their `outcomes`, of known evidence or not."""
+    played = [row["outcome"] for row in rows if not row["mask"]]
+    outcomes = {state.value: played.count(state.value) for state in OutcomeState}
+    return {"played": len(played), "outcomes": outcomes}
+
+
 def _evidence(row: sqlite3.Row) -> Evidence:
-    reach, right = (None if row[name] is None else bool(row[name]) for name in ("reach", "right"))
-    return Evidence(Stage(row["stage"]), reach, right, Branch(row["branch"]) if row["branch"] else None)
+    return Evidence(
+        Stage(row["stage"]),
+        None if row["reach"] is None else bool(row["reach"]),
+        OutcomeState(row["outcome"]) if row["outcome"] else None,
+        Branch(row["branch"]) if row["branch"] else None,
+    )

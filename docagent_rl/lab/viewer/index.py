@@ -22,7 +22,7 @@ from docagent_rl.lab.viewer.credit import mean_advantages
 from docagent_rl.lab.viewer.features import features_of
 from docagent_rl.lab.viewer.folder import ViewedRun
 
-SCHEMA = 9
+SCHEMA = 10
 """Version of the tables; an index of another version is made anew."""
 _WAIT_S = 30.0
 _LINES = 500
@@ -37,7 +37,7 @@ CREATE TABLE files (
 CREATE TABLE trajectories (
     id INTEGER PRIMARY KEY, file, begin, length, text_id, step, split, system, dataset,
     question_id, question, doc_id, uid, number, status, "end", mask, reward, terms, turns, invalid, tokens,
-    images, answer, gold, evidence_kind, stage, reach, "right", guessed, branch, seconds, drift, truncated,
+    images, answer, gold, evidence_kind, stage, reach, outcome, guessed, branch, seconds, drift, truncated,
     advantage
 );
 CREATE INDEX trajectories_file ON trajectories (file);

@@ -22,13 +22,14 @@ FIELDS = {
     "end": '"end"',
     "mask": "mask",
     "stage": "stage",
+    "outcome": "outcome",
     "branch": "branch",
     "kind": "evidence_kind",
 }
 """Parameters whose values are counted, with their columns."""
 _EXACT = {**FIELDS, "question_id": "question_id", "doc_id": "doc_id", "uid": "uid"}
 _NUMBERS = ("step", "turns", "invalid", "tokens", "images", "reward", "seconds", "drift", "advantage")
-_FLAGS = ("right", "guessed", "reach", "truncated")
+_FLAGS = ("guessed", "reach", "truncated")
 TERM = "term:"
 _WORD = re.compile(r"\w+")
 LIST_OPTIONS = frozenset({"sort", "order", "offset", "limit"})
@@ -148,8 +149,9 @@ def trajectories(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, A
 def _row(row: sqlite3.Row) -> dict[str, Any]:
     found = {name: value for name, value in dict(row).items() if name not in _HIDDEN}
     found["terms"], found["gold"] = json.loads(found["terms"]), json.loads(found["gold"])
-    found["stage"] = found["stage"] or None
-    for name in ("right", "guessed", "truncated"):
+    for name in ("stage", "outcome"):
+        found[name] = found[name] or None
+    for name in ("guessed", "truncated"):
         found[name] = None if found[name] is None else bool(found[name])
     return found
 

@@ -69,7 +69,7 @@ _SHARES = {
     "reward": ("total(reward)", "count(reward)"),
     "truncated": ("total(truncated)", "count(*)"),
     "shown": (f"total(stage IN {_SHOWN})", "total(stage != '')"),
-    "guessed": ("total(guessed)", "total(\"right\" AND stage != '')"),
+    "guessed": ("total(guessed)", "total(outcome = 'right' AND stage != '')"),
 }
 """Sum and count of each share in SQL, over trajectories that were played: `shown` over those of known
 evidence, `guessed` over those of them that were right."""

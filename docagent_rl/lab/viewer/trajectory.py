@@ -61,7 +61,7 @@ def trajectory_view(
         **{name: trajectory.get(name) for name in _PLAIN},
         "stage": found.stage,
         "guessed": found.guessed,
-        "right": found.right,
+        "outcome": found.outcome,
         "document": documents(trajectory, store),
         "prompt": prompt,
         "prompt_strip": _strip(trajectory.get("prompt"), int(trajectory.get("prompt_tokens") or 0), unit),

@@ -21,6 +21,7 @@ from docagent_rl.envs.base import (
     TextPart,
     parts_of,
 )
+from docagent_rl.envs.outcome import Outcome
 from docagent_rl.envs.token_budget import cut_to_chars, estimated_tokens
 from docagent_rl.envs.tool_env import ToolEnv, new_hits
 from docagent_rl.envs.turn_log import LoggedTurn
@@ -182,14 +183,14 @@ class DocVStarEnv(ToolEnv[State]):
                 items = [self.text("reminder", reason=self.feedback(logged))]
         return self._shown(items, logged.turn + 1)
 
-    async def score(self, state: State, logged: LoggedTurn, action: Answer) -> float:
+    async def score(self, state: State, logged: LoggedTurn, action: Answer) -> Outcome:
         """Return the answer term R_a."""
         state.answered = bool(action.text)
         logged.effect = {"kind": "answer"}
         # edit distances of long texts take a while
-        return await asyncio.to_thread(self._config.answer.rule().score, action.text, state.gold)
+        return Outcome.of(await asyncio.to_thread(self._config.answer.rule().score, action.text, state.gold))
 
-    def settle(self, end: EndReason, outcome: float) -> RewardTerms:
+    def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory and return its reward (appendix C)."""
         state, reward = self.running, self._config.reward
         evidence = 0.0
@@ -197,7 +198,7 @@ class DocVStarEnv(ToolEnv[State]):
             visited = state.visited if reward.hits is HitRule.VISITED else None
             evidence = evidence_score(state.relevant, state.evidence, visited, beta2=reward.beta2)
         values = {
-            "answer": outcome,
+            "answer": outcome.term,
             "evidence": evidence,
             "format": format_score(obeyed=not state.faults, answered=state.answered),
         }

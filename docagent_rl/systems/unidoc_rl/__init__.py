@@ -12,7 +12,7 @@ SYSTEM = System(
     env=UniDocEnv,
     make_grammar=UniDocEnv.make_grammar,
     prompt_spec=UniDocEnv.spec,
-    marks=Marks("reward/outcome", form="reward/format"),
+    marks=Marks("judge_score", form="reward/format"),
     formula=lambda config: config.reward.formula,
     reward_keys=("reward", "format", "selection"),
     judged=True,

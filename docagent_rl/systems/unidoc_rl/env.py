@@ -24,6 +24,7 @@ from docagent_rl.envs.base import (
 )
 from docagent_rl.envs.checks import references
 from docagent_rl.envs.images import Picture
+from docagent_rl.envs.outcome import NO_ANSWER, Outcome
 from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn, RefusedError
 from docagent_rl.envs.views import View
@@ -65,6 +66,7 @@ class State(EnvState):
     implicit: bool = False
     """The first candidate of a search counts as chosen until the agent selects one."""
     progress: Progress = Progress()
+    outcome: Outcome = NO_ANSWER
 
     def ran(self, kind: type[Action]) -> int:
         """Return the number of turns that carried out such an action and whose observation was shown."""
@@ -81,7 +83,8 @@ class State(EnvState):
 
         Of the searches `no_new_page` found nothing, of the selections `select_fallbacks` took the first
         candidate for want of an index; `boxes` are those scored. `retrieval_recall` is of all candidates.
-        `reward/outcome` is the validation score of either variant.
+        `judge_score` is of answers that were judged. `reward/outcome` is the term, 0 of an unjudged answer,
+        and the validation score of either variant.
         """
         rounds = self.progress.rounds
         effects = [logged.effect for logged in self.log.turns if not logged.dropped]
@@ -104,6 +107,7 @@ class State(EnvState):
                     "recall_first": recall([item.candidates[0] for item in rounds], self.gold),
                     "recall_selected": recall(self.selected, self.gold),
                     "retrieval_ndcg": ndcg(shown, self.gold) if self.gold else None,
+                    "judge_score": self.outcome.score,
                 }
             ),
         }
@@ -206,20 +210,21 @@ class UniDocEnv(ToolEnv[State]):
         about_boxes = block is not None and text.startswith("<bbox>", block[0])
         return self.part("feedback", reason=reason, about_boxes=about_boxes)
 
-    async def score(self, state: State, logged: LoggedTurn, action: Answer) -> float:
-        """Return the judge's score; validation asks for each."""
-        fmt = None if self._validate else self._format(state, EndReason.ANSWERED)
+    async def score(self, state: State, logged: LoggedTurn, action: Answer) -> Outcome:
+        """Return the judge's opinion; with the gate, it is asked only about good form, but in validation."""
+        fmt = self._format(state, EndReason.ANSWERED)
         return await self.judge(logged, state.references, action.text, fmt=fmt)
 
-    def settle(self, end: EndReason, outcome: float) -> RewardTerms:
+    def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory and return its reward."""
         state = self.running
+        state.outcome = outcome
         values = self._config.reward.terms(
             state.progress.rounds,
             state.gold,
             state.wanted,
             fmt=self._format(state, end),
-            outcome=outcome,
+            outcome=outcome.term,
             implicit=state.implicit,
         )
         return state.settle(end, values)

@@ -12,7 +12,7 @@ SYSTEM = System(
     env=VragEnv,
     make_grammar=VragEnv.make_grammar,
     prompt_spec=VragEnv.spec,
-    marks=Marks("reward/outcome", form="reward/format"),
+    marks=Marks("judge_score", form="reward/format"),
     formula=lambda config: config.reward.formula,
     judged=True,
     paper_judge=PaperJudge.TRUE_FALSE_AFTER_SEARCH,

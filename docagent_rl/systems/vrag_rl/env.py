@@ -18,6 +18,7 @@ from docagent_rl.envs.base import (
     measured,
 )
 from docagent_rl.envs.checks import references
+from docagent_rl.envs.outcome import NO_ANSWER, Outcome
 from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn, RefusedError
 from docagent_rl.envs.views import View, crop_view
@@ -38,6 +39,7 @@ class VragState(EnvState):
     """Pages that searches showed, in order, each once: the list that the retrieval term reads."""
     views: list[View] = field(default_factory=list)
     """All images shown; a box refers to the last."""
+    outcome: Outcome = NO_ANSWER
 
     @property
     def searched(self) -> bool:
@@ -48,8 +50,9 @@ class VragState(EnvState):
         """Return numbers of the trajectory by name.
 
         `retrieval_*` are of questions with gold pages; `invalid_rate_paper` also counts an answer before any
-        search as invalid, as the paper's analysis does. `reward/outcome` is the validation score of either
-        variant: with the gate it is 0 without a search.
+        search as invalid, as the paper's analysis does. `judge_score` is of answers that were judged.
+        `reward/outcome` is the term, and the validation score of either variant: with the gate it is 0
+        without a search, whatever the judge said.
         """
         numbers = self.common_metrics(TERMS)
         faults = numbers["invalid_actions"] + (self.end is EndReason.ANSWERED and not self.searched)
@@ -64,6 +67,7 @@ class VragState(EnvState):
                 {
                     "retrieval_recall": recall(self.shown, self.gold),
                     "retrieval_ndcg": ndcg(self.shown, self.gold) if self.gold else None,
+                    "judge_score": self.outcome.score,
                 }
             ),
         }
@@ -73,8 +77,8 @@ class VragEnv(ToolEnv[VragState]):
     """One trajectory of VRAG-RL.
 
     Observations are user messages: the images a search or a zoom led to and nothing else, or a text when the
-    turn led to none. The reward comes with the last turn; its terms are `rewards.TERMS`. Validation may pad
-    boxes differently and plays questions without gold pages.
+    turn led to none. The reward comes with the last turn; its terms are `rewards.TERMS`. Validation judges
+    every answer, may pad boxes differently, and plays questions without gold pages.
     """
 
     title = "VRAG-RL"
@@ -124,20 +128,22 @@ class VragEnv(ToolEnv[VragState]):
                 return self._crop(state, logged, crop)
         raise UnknownActionError(self.title, logged.action)
 
-    async def score(self, state: VragState, logged: LoggedTurn, action: Answer) -> float:
-        """Return the judge's score."""
+    async def score(self, state: VragState, logged: LoggedTurn, action: Answer) -> Outcome:
+        """Return the judge's opinion; with the gate, it is asked only after a search, but in validation."""
         fmt = format_reward(searched=state.searched, answered=True)
         return await self.judge(logged, state.references, action.text, fmt=fmt)
 
-    def settle(self, end: EndReason, outcome: float) -> RewardTerms:
+    def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory and return its reward (Eq. 11 and 12)."""
-        state = self.running
+        state, formula = self.running, self._config.reward.formula
+        state.outcome = outcome
+        form = format_reward(searched=state.searched, answered=end is EndReason.ANSWERED)
         values = {
             "retrieval_ndcg": ndcg(state.shown, state.gold),
-            "outcome": outcome,
-            "format": format_reward(searched=state.searched, answered=end is EndReason.ANSWERED),
+            "outcome": outcome.term if formula.opens({"format": form}) else 0.0,
+            "format": form,
         }
-        return state.settle(end, {**values, "total": self._config.reward.formula.total(values)})
+        return state.settle(end, {**values, "total": formula.total(values)})
 
     async def _search(self, state: VragState, logged: LoggedTurn, action: Search) -> list[Part]:
         most = self._config.search.pages_per_search

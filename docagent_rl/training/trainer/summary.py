@@ -11,6 +11,7 @@ from torch import Tensor
 
 from docagent_rl.advantages.inputs import Advantages, Discounts
 from docagent_rl.advantages.trajectories import turn_metrics
+from docagent_rl.envs.outcome import ACCURACY, UNJUDGED_SHARE, OutcomeState
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.evidence import Branch, Evidence, Stage, shares
 from docagent_rl.rollout.trajectory import MaskReason
@@ -23,6 +24,8 @@ PLAYED_REWARD = "reward_played"
 PLAYED = "played"
 """1 where a trajectory was played, else 0."""
 UNSOUGHT = f"{PREFIX}/funnel/unsought_reward"
+_WRONG = {ACCURACY: 0.0, UNJUDGED_SHARE: 0.0}
+"""Numbers of a trajectory that was not played, and is wrong."""
 MOST_UNSOUGHT = 0.25
 """Share of the rewards for answers without evidence from which on a run warns."""
 
@@ -40,9 +43,9 @@ def summarise(trajectories: Sequence[TrajectoryDigest], missing: int | None = No
         `docagent/<retriever>/{p50_s,p90_s,p99_s}` over all searches that were not known before,
         `docagent/funnel/<stage>`, the share of the questions with known evidence that came to each stage of
         `docagent_rl.rollout.evidence`, that to whom it was `read_whole`, `zoomed` or shown `as_text`, and
-        `guessed`, and `docagent/funnel/unsought_reward`, the share of their rewards that trajectories got
-        which neither searched nor opened a page, `docagent/image_preprocessings` (in agent workers and
-        rollout servers) and `docagent/image_loads`.
+        `guessed` or `unjudged`, and `docagent/funnel/unsought_reward`, the share of their rewards that
+        trajectories got which neither searched nor opened a page, `docagent/image_preprocessings` (in agent
+        workers and rollout servers) and `docagent/image_loads`.
     """
     values: dict[str, list[float]] = defaultdict(list)
     for trajectory in trajectories:
@@ -71,10 +74,7 @@ def summarise(trajectories: Sequence[TrajectoryDigest], missing: int | None = No
     for name, found in seconds.items():
         for percent in (50, 90, 99):
             metrics[f"{PREFIX}/{name}/p{percent}_s"] = float(np.percentile(found, percent))
-    evidence = (
-        Evidence(Stage(stage) if stage else None, reach, right, Branch(branch) if branch else None)
-        for stage, reach, right, branch in (trajectory.evidence for trajectory in trajectories)
-    )
+    evidence = [_evidence(trajectory) for trajectory in trajectories]
     metrics |= {f"{PREFIX}/funnel/{name}": share for name, share in shares(evidence).items()}
     # of questions with known evidence
     rewarded = [(t.reward, t.evidence[0]) for t in trajectories if t.evidence[0] is not None and t.reward > 0]
@@ -83,6 +83,16 @@ def summarise(trajectories: Sequence[TrajectoryDigest], missing: int | None = No
         metrics[UNSOUGHT] = unsought / total
     metrics[f"{PREFIX}/image_loads"] = float(sum(t.image_loads for t in trajectories))
     return metrics
+
+
+def _evidence(trajectory: TrajectoryDigest) -> Evidence:
+    stage, reach, outcome, branch = trajectory.evidence
+    return Evidence(
+        Stage(stage) if stage else None,
+        reach,
+        OutcomeState(outcome) if outcome else None,
+        Branch(branch) if branch else None,
+    )
 
 
 def unsought_doubt(numbers: Mapping[str, float]) -> str | None:
@@ -145,10 +155,10 @@ def validation_table(
 
     verl leaves `None` out of its means and trajectories that ended in an exception out of its batch. Either
     way a score would rise by what cannot be played, so here such a trajectory is wrong: it has the reward
-    0, or what it was charged until then where that is less, and so has every reward term. Of its other
-    numbers it has those that the environment gave it, which are none unless the trajectory reached its end
-    (`MaskReason.EMPTY`). A trajectory of another agent loop (`None`) keeps its values. `expected` counts by
-    data source and prompt group.
+    0, or what it was charged until then where that is less, and so has every reward term; its `ACCURACY` is
+    0. Of its other numbers it has those that the environment gave it, which are none unless the trajectory
+    reached its end (`MaskReason.EMPTY`). A trajectory of another agent loop (`None`) keeps its values.
+    `expected` counts by data source and prompt group.
     """
     table = ValidationTable(list(map(str, sources)), list(map(str, uids)))
     table.columns = {name: list(values) for name, values in columns.items()}
@@ -160,7 +170,7 @@ def validation_table(
     played = zip(table.columns[REWARD], table.columns[PLAYED], strict=True)
     table.columns[PLAYED_REWARD] = [reward if was else None for reward, was in played]
     found = Counter(zip(table.sources, table.uids, strict=True))
-    wrong = {REWARD: 0.0, PLAYED: 0.0}
+    wrong = {REWARD: 0.0, PLAYED: 0.0, **_WRONG}
     for (source, uid), number in (expected or {}).items():
         for _ in range(number - found[source, uid]):
             table.missing += 1
@@ -186,6 +196,8 @@ def _number(name: str, trajectory: TrajectoryDigest | None) -> float | None:
     value = trajectory.metrics.get(name)
     if trajectory.masked and _is_term(name):
         return min(0.0, value or 0.0)
+    if trajectory.masked and name in _WRONG:
+        return _WRONG[name]
     return value
 
 

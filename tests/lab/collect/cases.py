@@ -1,5 +1,6 @@
 """Cases that say only what a test is about."""
 
+from docagent_rl.envs.outcome import Outcome
 from docagent_rl.lab.collect.case import Case
 
 
@@ -21,6 +22,6 @@ def case(question="q", number=0, **changes) -> Case:
         "images": 1,
         "digest": f"{question} {number}",
         "reward": 1.0,
-        "outcome": 1.0,
+        "outcome": Outcome.of(1.0),
     }
     return Case(**{**fields, **changes})

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.envs.outcome import UNJUDGED, Outcome
 from docagent_rl.lab.agents.scripted import ScriptPlayer
 from docagent_rl.lab.collect.case import case_of
 from docagent_rl.lab.collect.collection import check_runs, trajectory_files, with_failures
@@ -28,7 +29,7 @@ async def test_the_oracle_passes_every_filter_that_asks_what_it_did(world, syste
     assert found.gold == {f"{sample.doc_id}#{page}" for page in sample.evidence_pages}
     assert found.gold <= found.shown
     assert Format().keep([found]) == Evidence().keep([found]) == [True]
-    right = system != "mm_doc_r1" or found.outcome == 1
+    right = system != "mm_doc_r1" or found.outcome.score == 1
     assert Answer(threshold=0.5).keep([found]) == [right]
     assert found.listed == (found.gold if system == "doc_v_star" else None)
 
@@ -95,7 +96,18 @@ def test_of_other_folders_all_but_what_validated(folder):
         trajectory_files([made])
 
 
-OUTCOMES = [("solved", 1.0), ("failed", 0.0), ("at times", 0.0), ("at times", 1.0), ("not played", None)]
+MASKED = "not played"
+OUTCOMES = [
+    ("solved", Outcome.of(1.0)),
+    ("failed", Outcome.of(0.0)),
+    ("at times", Outcome.of(0.0)),
+    ("at times", Outcome.of(1.0)),
+    ("unknown", Outcome.of(0.0)),
+    ("unknown", UNJUDGED),
+    ("known", Outcome.of(1.0)),
+    ("known", UNJUDGED),
+    (MASKED, None),
+]
 
 
 @pytest.fixture
@@ -114,10 +126,12 @@ def run(tmp_path):
 def test_of_other_datasets_what_the_model_fails_is_kept(run):
     rule = Failed(run=run)
     cases = [case("solved"), case("failed"), case("at times"), case("slide", dataset="slidevqa")]
+    cases += [case("unknown"), case("known")]
     found = with_failures(cases, [Format(), rule])
-    assert [each.failed for each in found] == [False, True, False, False]
-    assert rule.keep(found) == [False, True, False, True]
-    assert Failed(run=run, exempt=("made",)).keep(found) == [True, True, True, False]
+    # whether it fails a question of which an answer is unjudged, and none is right, nobody knows
+    assert [each.failed for each in found] == [False, True, False, False, None, False]
+    assert rule.keep(found) == [False, True, False, True, False, False]
+    assert Failed(run=run, exempt=("made",)).keep(found) == [True, True, True, False, True, True]
     # without the filter nothing is read
     assert with_failures(cases, [Format()]) == cases
 

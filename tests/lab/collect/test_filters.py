@@ -1,11 +1,13 @@
 """What each filter keeps, counted by hand, and what holds of balancing for any trajectories."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docagent_rl.envs.outcome import UNJUDGED, Outcome
 from docagent_rl.lab.collect.case import Case
 from docagent_rl.lab.collect.collection import run_funnel
 from docagent_rl.lab.collect.config import CollectConfig
@@ -21,7 +23,9 @@ from docagent_rl.lab.collect.filters import (
     Format,
     Length,
     Sequel,
+    is_unknown,
 )
+from docagent_rl.lab.collect.rules import Scoring
 from tests.lab.collect.cases import case
 
 LONG = "the committee of the northern region"
@@ -100,6 +104,22 @@ def test_the_funnel_counts_after_every_step_and_names_who_dropped_whom():
     assert [c.key for c in funnel.kept] == [("a", 0)]
     assert funnel.stages[1].datasets == {"made": 1, "other": 1}
     assert funnel.table().row_count == 3
+
+
+def test_an_answer_that_its_environment_did_not_judge_is_not_taken_for_wrong():
+    unjudged = case("a", 0, outcome=UNJUDGED)
+    cases = [unjudged, case("b", 0, outcome=Outcome.of(0.0)), case("c", 0), case("d", 0, outcome=None)]
+    assert [is_unknown(each, Scoring.OUTCOME) for each in cases] == [True, False, False, False]
+    assert not any(is_unknown(each, Scoring.LIKENESS) for each in cases)
+    by_outcome = run_funnel(cases, [Answer(by=Scoring.OUTCOME)], trajectories=4)
+    assert [each.key for each in by_outcome.kept] == [("c", 0)]
+    assert by_outcome.unknown_answers == 1
+    assert "1 answers were not judged by their environment" in by_outcome.warnings()[0]
+    # a judge that was asked afterwards knows
+    asked = [replace(unjudged, verdict=1.0)]
+    found = run_funnel(asked, [Answer(by=Scoring.OUTCOME, judged=True)], trajectories=1)
+    assert (len(found.kept), found.unknown_answers, found.warnings()) == (1, 0, [])
+    assert run_funnel(cases, [Answer()], trajectories=4).unknown_answers == 0
 
 
 BOTH = (Aspect.STEPS, Aspect.ACTIONS)

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.envs.outcome import UNJUDGED
 from tests.viewer_runs import run_folder, trajectory
 
 
@@ -111,3 +112,40 @@ def test_whether_two_runs_are_rewarded_alike_is_said(write, asked, other, measur
         "text": found["formula_a"],
         "weights": weights,
     }
+
+
+def unjudged(run, *, questions):
+    """Let nobody have judged the answers to these questions."""
+    for file in (run / "trajectories").glob("*.jsonl"):
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        for line in lines:
+            if line["sample"]["question_id"] in questions:
+                line["outcome"] = {"state": UNJUDGED.state, "score": UNJUDGED.score}
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return run
+
+
+def test_unjudged_answers_are_counted_and_not_compared_as_wrong(write, asked):
+    first = unjudged(write("first", {(1, 3): [1.0], (2, 3): [0.0], (3, 3): [0.0]}), questions={"q2"})
+    second = write("second", {(1, 3): [1.0], (2, 3): [1.0], (3, 3): [1.0]})
+    ask = asked(first, second)
+    found = ask("/api/compare?a=0&b=1&measure=right")
+    assert [(row["question_id"], row["a"], row["b"]) for row in found["rows"]] == [("q1", 1, 1), ("q3", 0, 1)]
+    assert (found["mean_a"], found["unjudged_a"], found["unjudged_b"]) == (0.5, 1, 0)
+    assert ask("/api/compare?a=0&b=1&measure=reward")["pairs"] == 3
+
+
+def test_a_run_none_of_whose_answers_was_judged_is_named(write, asked):
+    closed = unjudged(write("closed", {(1, 3): [0.0], (2, 3): [0.0]}), questions={"q1", "q2"})
+    ask = asked(write("open", {(1, 3): [1.0]}), closed)
+    with pytest.raises(UserError, match=r"none of the 2 answers of closed was judged.*rescore"):
+        ask("/api/compare?a=0&b=1&measure=right")
+
+
+def test_a_rescore_that_judges_more_is_compared_where_both_judged(write, asked):
+    run = unjudged(write("run", {(1, 1): [0.0, 1.0], (2, 1): [0.0]}, "train"), questions={"q2"})
+    again = write("again", {(1, 1): [1.0, 1.0], (2, 1): [1.0]}, "train")
+    (again / "rescore.json").write_text(json.dumps({"run": str(run.resolve())}))
+    found = asked(run, again)("/api/compare?a=0&b=1&split=train&measure=right")
+    assert (found["same_trajectories"], found["mean_a"], found["mean_b"]) == (True, 0.5, 1.0)
+    assert (found["unjudged_a"], found["unjudged_b"]) == (1, 0)

@@ -29,7 +29,7 @@ TRAJECTORIES = "/api/runs/0/trajectories?"
         ("q=opened+1990&step=1", [1.0, 0.0]),
         ("q=NEAR(", []),
         ("q=+", [1.0, 0.0, 0.5, 0.0, 1.0]),
-        ("right=0&status=finished", [0.0, 0.5]),
+        ("outcome=wrong&status=finished", [0.0, 0.5]),
         ("system=x'+OR+'1'='1", []),
     ],
 )
@@ -41,8 +41,8 @@ def test_a_link_means_these_trajectories(ask, query, rewards):
 
 @pytest.mark.parametrize(
     "query",
-    ["colour=red", "step=x", "reward=a:b", "reward=nan:", "turns=1-2", "right=2", "ids=1;2", "limit=-1",
-     "sort=id;drop", "order=up", "offset=1e9", "ids=" + "9" * 40],
+    ["colour=red", "step=x", "reward=a:b", "reward=nan:", "turns=1-2", "right=0", "guessed=2", "ids=1;2",
+     "limit=-1", "sort=id;drop", "order=up", "offset=1e9", "ids=" + "9" * 40],
 )  # fmt: skip
 def test_a_link_that_means_nothing_is_refused(ask, query):
     with pytest.raises(UserError, match=query.partition("=")[0]):

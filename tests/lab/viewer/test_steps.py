@@ -75,7 +75,7 @@ def two_groups(n, k):
         ("masked", {"mask": lambda n, k: "sample" if k < 2 else ""}, "status=masked"),
         ("shortcut", {"reward": lambda n, k: n, "stage": lambda n, k: "found" if k < n / 3 else "shown"},
          "guessed=1"),
-        ("guessed", {"right": 1, "stage": "found", "guessed": lambda n, k: int(k < 6)}, "guessed=1"),
+        ("guessed", {"outcome": "right", "stage": "found", "guessed": lambda n, k: int(k < 6)}, "guessed=1"),
     ],
 )  # fmt: skip
 def test_what_goes_wrong_is_said_with_its_trajectories(found, name, columns, link):
@@ -92,7 +92,7 @@ def test_what_goes_wrong_is_said_with_its_trajectories(found, name, columns, lin
         {"reward": lambda n, k: -n, "stage": lambda n, k: "found" if k < n / 3 else "shown"},
         {"reward": lambda n, k: n, "stage": lambda n, k: "shown" if k < n / 3 else "found"},
         {"uid": two_groups, "reward": lambda n, k: k},
-        {"reward": 0.5, "truncated": 0, "right": 1, "stage": "shown", "guessed": 0},
+        {"reward": 0.5, "truncated": 0, "outcome": "right", "stage": "shown", "guessed": 0},
     ],
 )
 def test_what_goes_well_or_always_was_is_no_warning(found, columns):
@@ -103,7 +103,7 @@ def test_shares_are_of_the_sums_and_said_with_their_counts(found):
     # steps of 1 of 1, 1 of 1 and 0 of 4: 2 of 6, though the mean of the steps' shares is two thirds
     def rows(*last):
         return [
-            {**PLAYED, "step": step, "right": 1, "stage": "found", "guessed": guessed}
+            {**PLAYED, "step": step, "outcome": "right", "stage": "found", "guessed": guessed}
             for step, guessed in [(1, 1), (2, 1), *((3, each) for each in last)]
         ]
 

@@ -242,11 +242,13 @@ async def test_worked_totals(worked, variant, reward, last, ndcg, total):
 async def test_a_trajectory_without_any_information_block(worked, judge, variant, total, asked):
     state = await worked(variant, [RIGHT], lambda turn: turn.replace(NOTE, ""))
     assert state.terms.reward == pytest.approx(total, abs=1e-6)
-    assert len(judge.asked) == asked
+    assert len(judge.asked) == asked == state.metrics["reward/outcome"]
+    # nobody says that the right answer is wrong
+    assert state.metrics.get("judge_score") == (1 if asked else None)
     # validation asks the judge all the same
     validated = await worked(variant, [RIGHT], lambda turn: turn.replace(NOTE, ""), validate=True)
     assert validated.terms.reward == pytest.approx(total, abs=1e-6)
-    assert validated.metrics["reward/outcome"] == 1
+    assert validated.metrics["reward/outcome"] == validated.metrics["judge_score"] == 1
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

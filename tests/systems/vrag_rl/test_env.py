@@ -88,8 +88,26 @@ async def test_an_answer_without_search(make_env, make_sample, play, judge, vari
     state = await play(make_env(variant), make_sample(), [RIGHT])
     assert state.terms.reward == pytest.approx(total)
     assert len(judge.asked) == asked == state.metrics["reward/outcome"]
+    # nobody says that the right answer is wrong
+    assert state.metrics.get("judge_score") == (1 if asked else None)
     assert state.metrics["finished"] == 1
     assert (state.metrics["invalid_action_rate"], state.metrics["invalid_rate_paper"]) == (0, 1)
+
+
+async def test_validation_judges_an_answer_without_search_and_rewards_it_no_more(
+    services, make_sample, play, judge
+):
+    """The published score of a validation is `r_fmt * r_ans`, which is the term."""
+    env = VragEnv(VragConfig.for_variant("released"), services, validate=True)
+    state = await play(env, make_sample(), [RIGHT])
+    assert len(judge.asked) == state.metrics["judge_score"] == 1
+    assert (state.terms.reward, state.metrics["reward/outcome"]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("turns", [["no tag"] * 5, ["<answer> </answer>"]])
+async def test_no_answer_is_wrong_and_not_unjudged(make_env, make_sample, play, judge, turns):
+    state = await play(make_env("released"), make_sample(), turns)
+    assert (state.metrics["judge_score"], judge.asked) == (0.0, [])
 
 
 async def test_notice_of_the_last_turn(make_env, make_sample, play):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from docagent_rl.envs.outcome import Outcome
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory, TrajectoryTurn
 from docagent_rl.training.agent_loop.output import DIGEST, TRAJECTORY
@@ -67,14 +68,21 @@ def test_the_funnel_is_of_the_trajectories_whose_evidence_is_known():
         end = {"action": {"kind": "answer", "text": "x"}, "effect": {"kind": "answer"}, "executed": True}
         turns = [TrajectoryTurn("t", "end_of_turn", [1], [0.0], info=each) for each in (info, end)]
         made = played({}, turns=turns)
-        made.outcome = 1.0
+        made.outcome = Outcome.of(1.0)
         made.sample = {"doc_id": "r", "question": "q", "evidence_pages": evidence}
         return TrajectoryDigest.of(made)
 
     metrics = summarise([found(3, [3]), found(2, [3]), found(9, [])])
     funnel = {name: value for name, value in metrics.items() if "funnel" in name}
     halves = ("found", "shown", "looked", "answered", "kept", "guessed", "read_whole")
-    wanted = {**dict.fromkeys(halves, 0.5), "sought": 1.0, "right": 1.0, "zoomed": 0.0, "as_text": 0.0}
+    wanted = {
+        **dict.fromkeys(halves, 0.5),
+        "sought": 1.0,
+        "right": 1.0,
+        "unjudged": 0.0,
+        "zoomed": 0.0,
+        "as_text": 0.0,
+    }
     assert funnel == {f"docagent/funnel/{name}": share for name, share in wanted.items()}
     assert not [name for name in summarise([]) if "funnel" in name]
 
@@ -172,6 +180,23 @@ def test_a_trajectory_that_cannot_be_played_is_wrong(validate, reason):
     shares = {"reward": 0.75, "reward/outcome": 0.75, "reward_played": 1, "played": 0.75, "turns": 1}
     assert metrics.items() >= {f"made/{name}/mean@1": share for name, share in shares.items()}.items()
     assert metrics["docagent/masked_trajectories"] == metrics[f"docagent/masked/{reason.value}"] == 1
+
+
+def judged(uid, score):
+    made = trajectory(uid)
+    made.metrics |= Outcome.of(score).metrics()
+    return made
+
+
+@pytest.mark.parametrize("reason", NOT_PLAYED)
+def test_accuracy_is_of_judged_answers_and_rises_by_nothing_that_was_not_played(validate, reason):
+    played = [judged("a", 1.0), judged("b", 0.0), judged("c", None)]
+    metrics = validate([*played, masked("d", reason)], {("made", uid): 1 for uid in "abcde"})
+    # a, b, d and e, of which d was not played and e is missing; c is unjudged
+    assert metrics["made/outcome/accuracy_of_judged/mean@1"] == 0.25
+    assert metrics["made/outcome/unjudged/mean@1"] == 0.2
+    assert metrics["docagent/outcome/accuracy_of_judged"] == 0.5
+    assert metrics["docagent/outcome/unjudged"] == pytest.approx(1 / 3)
 
 
 def test_trajectories_that_verl_dropped_are_wrong_by_data_source(validate):

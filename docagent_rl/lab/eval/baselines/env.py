@@ -14,6 +14,7 @@ from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.envs.base import EndReason, EnvState, ImagePart, Part, RewardTerms, TextPart, measured
 from docagent_rl.envs.checks import checked_gold, references
+from docagent_rl.envs.outcome import Outcome
 from docagent_rl.envs.token_budget import cut_to_tokens
 from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn
@@ -95,18 +96,18 @@ class BaselineEnv(ToolEnv[BaselineState]):
             "several": self._config.scope is SearchScope.CORPUS,
         }
 
-    async def score(self, state: BaselineState, logged: LoggedTurn, action: Answer) -> float:
+    async def score(self, state: BaselineState, logged: LoggedTurn, action: Answer) -> Outcome:
         """Return the judge's verdict on an answer that is not empty."""
         # texts in the prompt do not say of which page they are
         pages = state.show(state.material)
-        score = await self.judge(logged, state.references, action.text)
+        outcome = await self.judge(logged, state.references, action.text)
         logged.effect = {**logged.effect, **({"pages": pages} if pages else {})}
-        return score
+        return outcome
 
-    def settle(self, end: EndReason, outcome: float) -> RewardTerms:
+    def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory; its reward is the outcome."""
         state = self.running
-        state.end, state.terms = end, RewardTerms({"outcome": outcome}, reward=outcome)
+        state.end, state.terms = end, RewardTerms({"outcome": outcome.term}, reward=outcome.term)
         return state.terms
 
     def metrics(self) -> dict[str, float]:

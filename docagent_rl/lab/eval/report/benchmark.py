@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from docagent_rl.envs.outcome import RIGHT_FROM
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge
 from docagent_rl.lab.eval.report.papers import BENCHMARK_ROWS, EVERY, PaperRow, rows_for
 from docagent_rl.lab.eval.report.statistics import ALL, DRAWS, Cell, Interval, Row, intervals, sums_of
@@ -23,7 +24,6 @@ from docagent_rl.lab.eval.scoring.protocols import (
     protocol_of,
 )
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory, Unit, mean
-from docagent_rl.rollout.evidence import RIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def pass_at(
             rounds.setdefault(trajectory.question_id, []).append(trajectory)
     found = []
     for tried in (each for each in rounds.values() if len(each) >= k):
-        right = sum((each.values.get(measure.value) or 0.0) >= RIGHT for each in tried)
+        right = sum((each.values.get(measure.value) or 0.0) >= RIGHT_FROM for each in tried)
         value = 1.0 - math.comb(len(tried) - right, k) / math.comb(len(tried), k)
         found.append(replace(tried[0], values={"pass": value}))
     sums = sums_of(found, [Cell(mean("pass", f"pass@{k}"))])

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from docagent_rl.envs.outcome import RIGHT_FROM
 from docagent_rl.lab.eval.report.grid import MARK, RULED, Grid, digits, interval_text, p_text
 from docagent_rl.lab.eval.report.statistics import (
     DRAWS,
@@ -18,7 +19,6 @@ from docagent_rl.lab.eval.report.statistics import (
     sums_of,
 )
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory
-from docagent_rl.rollout.evidence import RIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,8 @@ def compare(
         won=sum(b > a for a, b in pairs.values()),
         lost=sum(b < a for a, b in pairs.values()),
         tied=sum(a == b for a, b in pairs.values()),
-        only_second_right=tuple(key for key, (a, b) in pairs.items() if a < RIGHT <= b),
-        only_first_right=tuple(key for key, (a, b) in pairs.items() if b < RIGHT <= a),
+        only_second_right=tuple(key for key, (a, b) in pairs.items() if a < RIGHT_FROM <= b),
+        only_first_right=tuple(key for key, (a, b) in pairs.items() if b < RIGHT_FROM <= a),
         only_in_first=tuple(sorted(homes[0].keys() - homes[1].keys())),
         only_in_second=tuple(sorted(homes[1].keys() - homes[0].keys())),
         of_different_documents=tuple(sorted(clashing)),
