@@ -81,7 +81,8 @@ class BenchmarkReport:
     """The headline, and the number of the system's paper, by line of the breakdowns."""
     pass_at: dict[int, Interval]
     verdicts: dict[str, dict[str, int]]
-    """Counts of verdicts by judge; `none` where there was no answer, or the judge failed."""
+    """Counts of verdicts by judge; `none` where there was no answer, or the judge failed; `not asked` of
+    answers that the rule of the system's paper keeps from it, and counts as wrong."""
     judge_failures: dict[str, int]
 
     def number(self, measure: str, row: Row = ALL) -> Number | None:
@@ -196,12 +197,21 @@ def _counted(names: Iterable[str]) -> dict[str, int]:
 def _verdicts(trajectories: Sequence[ScoredTrajectory]) -> dict[str, dict[str, int]]:
     found = {}
     for judge in AnswerJudge:
-        judged = [each.experts[judge] for each in trajectories if judge in each.experts]
-        if values := [each["value"] for each in judged]:
-            by_rule = any(each["by"] == Author.RULE.value for each in judged)
-            name = f"{judge.value} (by the {Author.RULE.value})" if by_rule else judge.value
-            found[name] = _counted("none" if value is None else str(value) for value in values)
+        judged = [each for each in trajectories if judge in each.experts]
+        if not judged:
+            continue
+        by_rule = any(each.experts[judge]["by"] == Author.RULE.value for each in judged)
+        name = f"{judge.value} (by the {Author.RULE.value})" if by_rule else judge.value
+        found[name] = _counted(_verdict(each, judge) for each in judged)
     return found
+
+
+def _verdict(trajectory: ScoredTrajectory, judge: AnswerJudge) -> str:
+    opinion = trajectory.experts[judge]
+    if opinion["value"] is not None:
+        return str(opinion["value"])
+    unasked = opinion["by"] == Author.NOBODY.value and trajectory.answer is not None
+    return "not asked" if unasked else "none"
 
 
 @dataclass(frozen=True, slots=True)

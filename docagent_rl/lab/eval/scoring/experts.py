@@ -37,7 +37,7 @@ class Author(StrEnum):
     RULE = "embedded rule judge"
     """No model; not for papers (docs/rule_judge.md)."""
     NOBODY = "nobody"
-    """There was no answer to judge: wrong without asking."""
+    """There was no answer to judge, or the paper's rule keeps it from the judge: wrong without asking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Opinion:
 
 
 UNASKED = Opinion(None, Author.NOBODY.value)
-"""The opinion on a trajectory without an answer."""
+"""The opinion on a trajectory without an answer, or with one that the paper's rule keeps from the judge."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from docagent_rl.lab.eval.scoring.experts import Author
 from tests.lab.eval.report.scores import OVERALL, SCORE, over_three, scored, told
 
 FEW = ReportSettings(draws=50)
-LABEL, EXTRACT = "alden_judge", "mmlongbench_doc_extractor"
+LABEL, EXTRACT, TRUE_FALSE = "alden_judge", "mmlongbench_doc_extractor", "true_false_judge"
 VRAG = {"recipe": "vrag_rl_qwen2_5_vl_7b"}
 
 
@@ -79,6 +79,19 @@ def test_what_was_not_played_or_judged_is_counted():
     assert "1 infrastructure" in page
     assert "Correct, 22 Incorrect, 1 none" in page
     assert f"1 of {LABEL}".replace("_", "\\_") in page
+
+
+def test_answers_that_a_paper_s_rule_keeps_from_its_judge_are_told_from_no_answer():
+    unasked = {TRUE_FALSE: told(None, Author.NOBODY.value)}
+    each = [
+        scored(0, 0, system="vrag_rl", experts={TRUE_FALSE: told(True, "judge-1")}),
+        scored(1, 0, system="vrag_rl", experts=unasked),
+        scored(2, 0, system="vrag_rl", experts=unasked, pred=None),
+        scored(3, 0, system="vrag_rl", experts={TRUE_FALSE: told(None, "judge-1", failed=True)}),
+    ]
+    found = benchmark("mmlongbench", each, FEW)
+    assert found.verdicts[TRUE_FALSE] == {"True": 1, "none": 2, "not asked": 1}
+    assert "1 True, 2 none, 1 not asked" in make_report([ScoredRun("a", each, {})], FEW).files[PAGE]
 
 
 def test_breakdowns_hold_the_lines_and_no_line_twice():
