@@ -1,12 +1,14 @@
 """Stored trajectories paid another way."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.playing import run_counter
 from docagent_rl.commands.rescore import rescore_command
+from docagent_rl.envs.outcome import UNJUDGED
 from docagent_rl.envs.token_budget import estimated_tokens
 from docagent_rl.lab.viewer.folder import ViewedRun
 from docagent_rl.lab.viewer.runs import OpenRun
@@ -72,6 +74,24 @@ def test_other_weights_and_another_estimator(world, tmp_path):
     changed = {term["name"]: term["changed"] for term in found["terms"]}
     assert changed["reward"] > 0 == changed["retrieval_ndcg"]
     assert found["credit"]["correlation"] < 1.0
+
+
+def test_a_variant_without_the_gate_judges_what_the_gate_had_closed(world, tmp_path):
+    """A right answer without a search is unjudged under the release, and right under the paper's reward."""
+    run = stored_run(world, tmp_path / "run", "vrag_rl", questions=1, env={"variant": "released"})
+    (searched, *_) = read_trajectories(run / "trajectories" / "1.jsonl")
+    blurted = replace(searched, turns=searched.turns[-1:], outcome=UNJUDGED, reward=0.0)
+    (run / "trajectories" / "1.jsonl").write_text(blurted.to_json() + "\n")
+    for variant, state, reward in (("released", "unjudged", 0.0), ("paper", "right", 0.8)):
+        out = tmp_path / variant
+        found = rescored(run, out, "--step", 1, "--", f"docagent.env.variant={variant}")
+        counts = {old: sum(after.values()) for old, after in found["outcomes"].items()}
+        assert counts == {"right": 0, "wrong": 0, "unjudged": 1}
+        assert found["outcomes"]["unjudged"][state] == 1
+        assert found["terms"][0]["after"] == pytest.approx(reward)
+        (after,) = read_trajectories(out / "trajectories" / "1.jsonl")
+        assert after.outcome.state == state
+        assert "| unjudged before |" in (out / "rescore.md").read_text()
 
 
 def test_other_files_are_left_alone(small):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import kendalltau
 
+from docagent_rl.envs.outcome import Outcome, OutcomeState
 from docagent_rl.envs.search_log import mean_known
 from docagent_rl.lab.eval.report.grid import NOTHING, Grid
 from docagent_rl.lab.rescoring.stored import Rescored
@@ -33,6 +34,8 @@ class Change:
     """`reward`, and the environment's own numbers of its terms."""
     after: Mapping[str, float]
     same: bool
+    outcomes: tuple[OutcomeState | None, OutcomeState | None] = (None, None)
+    """Whether the answer was right, before and after; `None` where its system does not say."""
 
     @classmethod
     def of(cls, rescored: Rescored) -> Change:
@@ -42,8 +45,13 @@ class Change:
             | {k.partition("/")[2]: v for k, v in side.metrics.items() if k.startswith("reward/")}
             for side in (rescored.before, rescored.after)
         ]
-        old = rescored.before
-        return cls(old.uid, old.step, *sides, rescored.same)
+        old, new = rescored.before, rescored.after
+        outcomes = (_state(old.outcome), _state(new.outcome))
+        return cls(old.uid, old.step, *sides, rescored.same, outcomes)
+
+
+def _state(outcome: Outcome | None) -> OutcomeState | None:
+    return None if outcome is None else outcome.state
 
 
 def difference(
@@ -54,7 +62,8 @@ def difference(
     Returns:
         `trajectories`, their number; `same`, the share with the same observations and end; `terms`, `reward`
         first, each with its `name`, its means `before` and `after` (`None` where no trajectory had it) and
-        `changed`, the share of trajectories in which it differs; `groups` (`_groups`); `credit` (`_credit`).
+        `changed`, the share of trajectories in which it differs; `outcomes` (`_outcomes`); `groups`
+        (`_groups`); `credit` (`_credit`).
     """
     sides = [(each.before, each.after) for each in changes]
     names = dict.fromkeys(name for pair in sides for side in pair for name in side)
@@ -62,13 +71,14 @@ def difference(
         "trajectories": len(changes),
         "same": fmean(each.same for each in changes),
         "terms": [_term(name, sides) for name in names],
+        "outcomes": _outcomes(changes),
         "groups": _groups(changes),
         "credit": None if before is None or after is None else _credit(before, after),
     }
 
 
 def grids_of(found: Mapping[str, Any]) -> list[Grid]:
-    """Return tables: terms, groups and credit."""
+    """Return tables: terms, outcomes where they are known, groups and credit."""
     note = f"{found['trajectories']:,} trajectories, {_percent(found['same'])} of them shown the same"
     terms = tuple(
         (t["name"], _n(t["before"]), _n(t["after"]), _percent(t["changed"])) for t in found["terms"]
@@ -81,7 +91,10 @@ def grids_of(found: Mapping[str, Any]) -> list[Grid]:
         ("order of the trajectories of the others, Kendall's tau-b", _n(groups["agreement"])),
     )
     head = ("term", "before", "after", "trajectories that change")
-    grids = [Grid("Rewards", head, terms, (note,)), Grid("Groups", ("", "number"), rows)]
+    grids = [Grid("Rewards", head, terms, (note,))]
+    if found["outcomes"] is not None:
+        grids.append(_outcome_grid(found["outcomes"]))
+    grids.append(Grid("Groups", ("", "number"), rows))
     if credit is not None:
         rows = (
             ("turns with advantages", f"{credit['turns']:,}"),
@@ -97,6 +110,24 @@ def _term(name: str, sides: Sequence[tuple[Mapping[str, float], Mapping[str, flo
     same = (a is b if a is None or b is None else abs(a - b) < _SAME for a, b in zip(old, new, strict=True))
     means = {"before": mean_known(old), "after": mean_known(new)}
     return {"name": name, **means, "changed": fmean(not each for each in same)}
+
+
+def _outcomes(changes: Sequence[Change]) -> dict[str, dict[str, int]] | None:
+    """Count trajectories by outcome before, and by outcome after; `None` where no trajectory has both."""
+    pairs = Counter(each.outcomes for each in changes if None not in each.outcomes)
+    if not pairs:
+        return None
+    return {old.value: {new.value: pairs[old, new] for new in OutcomeState} for old in OutcomeState}
+
+
+def _outcome_grid(counts: Mapping[str, Mapping[str, int]]) -> Grid:
+    head = ("answers", *(f"{new.value} after" for new in OutcomeState))
+    rows = [
+        (f"{old.value} before", *(f"{counts[old.value][new.value]:,}" for new in OutcomeState))
+        for old in OutcomeState
+    ]
+    note = "unjudged: the gate of the reward was closed, and nobody asked whether the answer is right"
+    return Grid("Outcomes", head, tuple(rows), (note,))
 
 
 def _groups(changes: Sequence[Change]) -> dict[str, Any]:

@@ -1,13 +1,16 @@
 """Stored runs that are rewarded anew: their steps, their advantages, and what other rewards change."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import AdvantageConfig
+from docagent_rl.envs.outcome import OutcomeState
 from docagent_rl.lab.agents.run_folder import RunFolder
-from docagent_rl.lab.rescoring.difference import Change, difference
+from docagent_rl.lab.rescoring.difference import Change, difference, grids_of
 from docagent_rl.lab.rescoring.stored import StoredRun
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
@@ -110,6 +113,21 @@ def test_groups_that_are_flat_and_those_that_turn_round():
     found = difference(pairs)["groups"]
     assert [found[name] for name in ("groups", "flat_before", "flat_after")] == [3, 1, 0]
     assert found["agreement"] == pytest.approx(0.0)  # -1 and 1
+
+
+def test_outcomes_are_counted_before_and_after():
+    states = [*product(OutcomeState, repeat=2), (OutcomeState.UNJUDGED, OutcomeState.RIGHT)]
+    changes = [Change("a", 1, {"reward": 0.0}, {"reward": 0.0}, same=True, outcomes=each) for each in states]
+    found = difference([*changes, pair("b", 0.0, 0.0)])
+    assert found["outcomes"] == {
+        old.value: {new.value: states.count((old, new)) for new in OutcomeState} for old in OutcomeState
+    }
+    assert found["outcomes"]["unjudged"]["right"] == 2
+    (grid,) = (each for each in grids_of(found) if each.title == "Outcomes")
+    assert grid.rows[-1] == ("unjudged before", "2", "1", "1")
+    silent = difference([pair("b", 0.0, 0.0)])
+    assert silent["outcomes"] is None
+    assert "Outcomes" not in [each.title for each in grids_of(silent)]
 
 
 def test_credit():
