@@ -14,8 +14,8 @@ function row(values: Partial<Row>): Row {
 }
 
 const ROWS = [
-  row({ id: 1, reward: -0.5, turns: 3, terms: { format: 1 }, answer: "Four" }),
-  row({ id: 2, reward: 2, split: "val", step: 4, terms: { format: 0 }, guessed: true }),
+  row({ id: 1, outcome: "unjudged", reward: -0.5, turns: 3, terms: { format: 1 }, answer: "Four" }),
+  row({ id: 2, reward: 2, split: "val", step: 4, terms: { format: 0 }, outcome: "right", guessed: true }),
   row({ id: 3, reward: null, status: "masked", end: "infrastructure", step: 9, evidence_kind: "Chart" }),
 ];
 
@@ -58,6 +58,8 @@ test("a file's rows are filtered as the server would", () => {
   expect(ids("term:format=0.5:")).toEqual([1]);
   expect(ids("mask=infrastructure")).toEqual([3]);
   expect(ids("guessed=1")).toEqual([2]);
+  expect(ids("outcome=unjudged")).toEqual([1]);
+  expect(ids("outcome=right&outcome=")).toEqual([2, 3]);
   expect(ids("ids=1,3")).toEqual([1, 3]);
   expect(ids("q=FOUR many")).toEqual([1]);
 });
@@ -69,6 +71,7 @@ test("a file's rows are sorted and cut, facets counted", () => {
   expect(answerRows(ROWS, query("sort=reward&order=asc")).rows.map((each) => each.id)).toEqual([1, 2, 3]);
   const facets = countFacets(ROWS, query("split=train"));
   expect(facets["kind"]).toEqual([{ value: "Table", count: 1 }, { value: "Chart", count: 1 }]);
+  expect(facets["outcome"]).toEqual([{ value: "unjudged", count: 1 }]);
   expect(facets["mask"]).toEqual([{ value: "infrastructure", count: 1 }]);
   expect(facets.ranges?.["reward"]).toEqual([-0.5, -0.5]);
   expect(facets.ranges?.["term:format"]).toEqual([1, 1]);

@@ -2,9 +2,10 @@ import { describe, expect, test } from "vitest";
 import type { Comparison, FunnelGroup } from "../src/api/types";
 import { extent, pointsOf, smoothed, tickText, ticks } from "../src/logic/chart";
 import { plotsOf } from "../src/logic/curves";
-import { count, number, percent, seconds, signed, steps } from "../src/logic/format";
+import { count, number, percent, plural, seconds, signed, steps } from "../src/logic/format";
 import { funnelFigure } from "../src/logic/figure";
 import { byStage, cause, losses, worst } from "../src/logic/funnel";
+import { OUTCOMES, accuracyText, leftOutText } from "../src/logic/outcome";
 import { chance, comparable, verdict } from "../src/logic/verdict";
 import { blocksOf, scrollFor, windowOf } from "../src/logic/window";
 
@@ -17,6 +18,10 @@ describe("format", () => {
 
   test("shares do not round to all or nothing", () => {
     expect([percent(1, 1000), percent(999, 1000), percent(5, 5), percent(0, 5), percent(0, 0)]).toEqual(["<1 %", ">99 %", "100 %", "0 %", "–"]);
+  });
+
+  test("nouns have their plural", () => {
+    expect([plural(1, "trajectory"), plural(2, "trajectory"), plural(0, "token")]).toEqual(["1 trajectory", "2 trajectories", "0 tokens"]);
   });
 
   test("times and steps", () => {
@@ -50,9 +55,9 @@ describe("chart", () => {
   });
 
   test("known numbers are put together, limits of terms are not terms", () => {
-    const groups = plotsOf(["docagent/reward/total", "docagent/reward/format", "docagent/reward/format/max", "actor/entropy", "odd/one"]);
+    const groups = plotsOf(["docagent/reward/total", "docagent/reward/format", "docagent/reward/format/max", "docagent/outcome/unjudged", "actor/entropy", "odd/one"]);
     const plots = [...groups.values()].flat();
-    expect(plots.map((plot) => plot.title)).toEqual(["Reward", "Terms", "Entropy"]);
+    expect(plots.map((plot) => plot.title)).toEqual(["Reward", "Terms", "Outcome", "Entropy"]);
     expect(plots[1]?.series).toEqual([{ name: "docagent/reward/format", label: "format" }]);
   });
 });
@@ -60,7 +65,7 @@ describe("chart", () => {
 describe("funnel", () => {
   const funnel: FunnelGroup = {
     key: "", trajectories: 10, counts: { all: 10, sought: 10, reach: null, found: 5, shown: 2, looked: 2, answered: 2, kept: 2, right: 2 },
-    lost_counts: { found: 5, shown: 3 }, filters: {}, played: 10, right: 1, guessed: 1, branches: {},
+    lost_counts: { found: 5, shown: 3 }, filters: {}, unjudged: 0, played: 10, outcomes: { right: 2, wrong: 8, unjudged: 0 }, guessed: 1, branches: {},
   };
 
   test("a stage that nobody knows is no loss, and what is right is none", () => {
@@ -78,8 +83,35 @@ describe("funnel", () => {
     expect(svg.match(/not known/g)).toHaveLength(1);
   });
 
+  test("unjudged answers have a row of their own, and none where there are none", () => {
+    const svg = funnelFigure({ ...funnel, unjudged: 5 }, "");
+    expect(svg).toContain('x="110.0" y="309" width="190.0" height="18" fill="#9aa3b5"');
+    expect(svg).toContain(">unjudged</text>");
+    expect(svg).toContain('height="344" viewBox');
+    expect(funnelFigure(funnel, "")).not.toContain("unjudged");
+  });
+
+  test("accuracy is of the judged answers, and the others are told", () => {
+    expect(accuracyText(funnel)).toBe("Right in 2 of 10 trajectories (20 %), in 1 without the evidence.");
+    expect(accuracyText({ ...funnel, guessed: 0, unjudged: 6 })).toBe("Right in 2 of 4 judged trajectories (50 %). Nobody judged 6 more.");
+    const none = { ...funnel, counts: { ...funnel.counts, right: 0 }, unjudged: 10 };
+    expect(accuracyText(none)).toBe("Nobody judged 10 answers, so that nothing says which are right.");
+    expect(accuracyText({ ...none, counts: { ...funnel.counts, right: null }, unjudged: 0 })).toBe("Nothing says which answers are right.");
+    const more = { ...funnel, guessed: 0, played: 14, outcomes: { right: 3, wrong: 9, unjudged: 2 } };
+    expect(accuracyText(more)).toMatch(/With those whose evidence is not known, in 3 of 12 \(25 %\)\.$/);
+  });
+
   test("stages stand in their order", () => {
     expect(byStage([{ value: "shown" }, { value: "zzz" }, { value: "all" }, { value: "found" }]).map((each) => each.value)).toEqual(["all", "found", "shown", "zzz"]);
+  });
+});
+
+describe("outcome", () => {
+  test("an unjudged answer is neither right nor wrong", () => {
+    const { right, wrong, unjudged } = OUTCOMES;
+    expect([right.mark, wrong.mark, unjudged.mark]).toEqual(["✓", "✗", "?"]);
+    expect([right.tone, wrong.tone, unjudged.tone]).toEqual(["pos", "neg", "muted"]);
+    expect(unjudged.about).not.toMatch(/wrong/);
   });
 });
 
@@ -112,6 +144,11 @@ describe("verdict", () => {
       expect(says(values)).toMatch(/neither run is better/);
       expect(comparable({ ...data, ...values })).toBe(false);
     }
+  });
+
+  test("answers that nobody judged are said to be left out", () => {
+    expect(leftOutText(0, 0)).toBe("");
+    expect(leftOutText(1, 3)).toBe("Left out, since nobody judged them: 1 answer of A, 3 answers of B.");
   });
 
   test("no p-value is zero", () => {

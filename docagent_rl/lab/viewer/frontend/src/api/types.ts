@@ -3,6 +3,8 @@
 /** Fractions of a page or a sheet: x1, y1, x2, y2. */
 export type Box = [number, number, number, number];
 export type Split = "train" | "val";
+/** What is known of an answer; unjudged is not wrong. */
+export type OutcomeState = "right" | "wrong" | "unjudged";
 /** A page's id is `<document>#<number>`; lists of a document hold numbers. */
 export type PageId = string | number;
 
@@ -54,7 +56,8 @@ export interface Row {
   /** Mean size of the differences between log-probs of server and trainer. */
   drift?: number | null;
   advantage?: number | null;
-  right?: boolean | null;
+  /** Null where the system does not say. */
+  outcome?: OutcomeState | null;
   /** Right without the evidence before its eyes. */
   guessed?: boolean | null;
   truncated?: boolean | null;
@@ -188,7 +191,7 @@ export interface Trajectory {
   number: number;
   reward: number | null;
   stage?: string | null;
-  right?: boolean | null;
+  outcome?: OutcomeState | null;
   guessed?: boolean | null;
   metrics: Record<string, number>;
   sample: Record<string, unknown>;
@@ -218,9 +221,11 @@ export interface FunnelGroup {
   lost_counts: Record<string, number>;
   /** Query strings of what was lost at each stage, on top of the current filters. */
   filters: Record<string, string>;
-  /** Trajectories that were not masked, and the right ones among them, whatever is known of their evidence. */
+  /** Answers that nobody judged; they are lost nowhere. */
+  unjudged: number;
+  /** Trajectories that were not masked, and their outcomes, whatever is known of their evidence. */
   played: number;
-  right: number;
+  outcomes: Record<OutcomeState, number>;
   /** Right answers to whom not every gold page was shown. */
   guessed: number;
   /** How the gold pages were read. */
@@ -270,6 +275,9 @@ export interface Comparison {
   same_reward: boolean | null;
   formula_a: string | null;
   formula_b: string | null;
+  /** Answers that nobody judged; they are left out where right answers are compared. */
+  unjudged_a: number;
+  unjudged_b: number;
   pairs: number;
   mean_a: number;
   mean_b: number;

@@ -19,6 +19,7 @@ const SPECS: readonly Spec[] = [
   { group: "Reward and evidence", title: "Reward", of: [["docagent/reward/total", "total"], ["critic/score/min", "least of a row"], ["critic/score/max", "most of a row"]] },
   { group: "Reward and evidence", title: "Terms", of: [/^(?:docagent|val-aux\/docagent)\/reward\/(?!total)([^/]+)$/] },
   { group: "Reward and evidence", title: "Validation", of: [/^val-core\/(.+)$/, /^val-aux\/docagent\/(reward_played)$/] },
+  { group: "Reward and evidence", title: "Outcome", of: [/^(?:val-aux\/)?docagent\/outcome\/([^/]+)$/] },
   { group: "Reward and evidence", title: "Funnel", of: [/^(?:val-aux\/)?docagent\/funnel\/([^/]+)$/] },
   { group: "Reward and evidence", title: "Retrieval recall", of: [["docagent/retrieval_recall", "of the trajectory"], ["docagent/retriever/recall", "of a search"], ["docagent/retriever/mrr", "MRR"]] },
   { group: "Actions", title: "Turns", of: [["docagent/turns", "turns"], ["docagent/pages_seen", "pages seen"]] },

@@ -2,7 +2,7 @@
 
 import type { FunnelGroup } from "../api/types";
 import { count, percent } from "./format";
-import { losses } from "./funnel";
+import { UNJUDGED, losses } from "./funnel";
 
 const WIDTH = 640;
 const ROW = 30;
@@ -11,7 +11,7 @@ const BAR = 380;
 
 export function funnelFigure(group: FunnelGroup, title: string): string {
   const steps = losses(group);
-  const height = 44 + ROW * steps.length;
+  const height = 44 + ROW * (steps.length + (group.unjudged > 0 ? 1 : 0));
   const scale = group.trajectories > 0 ? BAR / group.trajectories : 0;
   const rows = steps.map(({ stage, trajectories, lost }, at) => {
     const y = 36 + at * ROW;
@@ -19,8 +19,12 @@ export function funnelFigure(group: FunnelGroup, title: string): string {
     if (trajectories === null) return label + text(LABEL, y + 15, "not known", "start", "#777");
     const bar = rect(LABEL, y + 3, trajectories * scale, "#3356c8");
     const gone = rect(LABEL + trajectories * scale, y + 3, lost * scale, "#e3b4af");
-    return label + bar + gone + text(LABEL + BAR + 12, y + 15, `${count(trajectories)}  ${percent(trajectories, group.trajectories)}`, "start");
+    return label + bar + gone + share(y, trajectories, group);
   });
+  if (group.unjudged > 0) {
+    const y = 36 + steps.length * ROW;
+    rows.push(text(LABEL - 10, y + 15, UNJUDGED.label, "end") + rect(LABEL, y + 3, group.unjudged * scale, "#9aa3b5") + share(y, group.unjudged, group));
+  }
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}" font-family="Helvetica, Arial, sans-serif" font-size="13">`,
     `<rect width="100%" height="100%" fill="#fff"/>`,
@@ -28,6 +32,10 @@ export function funnelFigure(group: FunnelGroup, title: string): string {
     ...rows,
     "</svg>",
   ].join("\n");
+}
+
+function share(y: number, trajectories: number, group: FunnelGroup): string {
+  return text(LABEL + BAR + 12, y + 15, `${count(trajectories)}  ${percent(trajectories, group.trajectories)}`, "start");
 }
 
 function rect(x: number, y: number, width: number, fill: string): string {

@@ -1,14 +1,14 @@
 /** Filters of trajectories as the address and the server write them. */
 
 /** Fields with values to choose from; several of one field are or-ed. */
-export const CHOICES = ["split", "step", "system", "dataset", "status", "end", "mask", "stage", "branch", "kind"] as const;
+export const CHOICES = ["split", "step", "system", "dataset", "status", "end", "mask", "outcome", "stage", "branch", "kind"] as const;
 /** Fields of one value, set by links. */
 export const KEYS = ["question_id", "doc_id", "uid", "ids"] as const;
 export const DEFAULT_SORT = "step";
 /** Numbers with a range, besides `term:<name>`. */
 const NUMBERS = new Set(["reward", "turns", "invalid", "tokens", "images", "seconds", "drift", "advantage"]);
 /** Yes, no, or not known. */
-const FLAGS = new Set(["right", "guessed", "reach", "truncated"]);
+const FLAGS = new Set(["guessed", "reach", "truncated"]);
 
 export const LABELS: Record<string, string> = {
   split: "Split",
@@ -18,6 +18,7 @@ export const LABELS: Record<string, string> = {
   status: "Status",
   end: "Ended by",
   mask: "Masked because",
+  outcome: "Outcome",
   stage: "Got as far as",
   branch: "Evidence read",
   kind: "Evidence",
@@ -34,7 +35,6 @@ export const LABELS: Record<string, string> = {
   seconds: "Seconds",
   drift: "Log-prob drift",
   advantage: "Advantage",
-  right: "Right",
   guessed: "Right without evidence",
   reach: "In reach",
   truncated: "Truncated",

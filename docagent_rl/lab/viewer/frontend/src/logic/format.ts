@@ -42,7 +42,8 @@ export function seconds(value: number): string {
 }
 
 export function plural(value: number, noun: string): string {
-  return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+  const several = noun.endsWith("y") ? `${noun.slice(0, -1)}ies` : `${noun}s`;
+  return `${count(value)} ${value === 1 ? noun : several}`;
 }
 
 /** `turn_limit` -> `turn limit`. */

@@ -20,6 +20,9 @@ export const STAGES: readonly Stage[] = [
   { id: "right", label: "right", about: "The answer was right, with the evidence or without." },
 ];
 
+/** Beside the stages: what is neither right nor lost. */
+export const UNJUDGED: Stage = { id: "unjudged", label: "unjudged", about: "There is an answer, and nobody judged it: the gate of the reward was closed." };
+
 /** The ways in which evidence was read. */
 export const BRANCHES: readonly Stage[] = [
   { id: "zoomed", label: "zoomed", about: "A crop covered the evidence and showed it larger than the whole page did." },

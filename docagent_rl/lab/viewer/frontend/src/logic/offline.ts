@@ -42,10 +42,11 @@ export function matches(row: Row, query: URLSearchParams): boolean {
     const wanted = query.getAll(key);
     if ((CHOICES as readonly string[]).includes(key)) {
       const value = choice(row, key);
-      return wanted.some((each) => (key === "step" ? inSteps(row.step, each) : each === value));
+      // a value that a row does not have is the empty one, as on the server
+      return wanted.some((each) => (key === "step" ? inSteps(row.step, each) : each === (value ?? "")));
     }
     if (isRange(key)) return wanted.some((each) => within(sortValue(row, key), parseRange(each)));
-    if (key === "right" || key === "guessed" || key === "truncated") return wanted.includes(flag(row[key]));
+    if (key === "guessed" || key === "truncated") return wanted.includes(flag(row[key]));
     if (key === "q") return contains(row, wanted[0] ?? "");
     if (key === "ids") return wanted.join(",").split(",").map(Number).includes(row.id);
     if (key === "question_id" || key === "doc_id" || key === "uid") return wanted.includes(row[key]);

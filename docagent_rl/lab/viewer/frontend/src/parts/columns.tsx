@@ -1,6 +1,7 @@
 import type { Row, Run } from "../api/types";
 import { stageName } from "../logic/funnel";
 import { count, fixed, number, seconds, words } from "../logic/format";
+import { OutcomeMark } from "../ui/outcome";
 
 export interface Column {
   key: string;
@@ -28,7 +29,7 @@ export function columnsOf(run: Run): Column[] {
   const columns: Column[] = [
     { key: "reward", title: "Reward", sort: "reward", width: "84px" },
     { key: "question", title: "Question", sort: "question", width: QUESTION },
-    { key: "answer", title: "Answer", sort: null, width: "120px", about: "what the agent answered; gold on hover" },
+    { key: "answer", title: "Answer", sort: null, width: "120px", about: "what the agent answered, and whether it is right; gold on hover" },
     { key: "step", title: "Step", sort: "step", width: "62px", number: true },
   ];
   if (run.systems.length > 1) columns.push({ key: "system", title: "System", sort: null, width: "92px" });
@@ -62,7 +63,7 @@ function Cell({ row, column, href }: { row: Row; column: string; href: string })
     case "question":
       return <a href={href} title={row.question}>{row.question || row.question_id}</a>;
     case "answer":
-      return <span class={row.answer === null ? "muted" : ""} title={`gold: ${row.gold.join(" | ") || "(unanswerable)"}`}>{row.answer ?? "–"}</span>;
+      return <><OutcomeMark outcome={row.outcome} /> <span class={row.answer === null ? "muted" : ""} title={`gold: ${row.gold.join(" | ") || "(unanswerable)"}`}>{row.answer ?? "–"}</span></>;
     case "step":
       return <>{row.split === "val" && <span class="tag">val</span>} {row.step}</>;
     case "system":

@@ -1,7 +1,7 @@
 import type { FunnelGroup } from "../api/types";
 import { withValue } from "../logic/filters";
 import { count, percent, plural } from "../logic/format";
-import { BRANCHES, losses } from "../logic/funnel";
+import { BRANCHES, UNJUDGED, losses } from "../logic/funnel";
 import { link } from "../logic/route";
 
 /** The stages of one group of trajectories as bars; between them what was lost, as a link to it. */
@@ -37,7 +37,27 @@ export function FunnelBars({ group, run, filters }: { group: FunnelGroup; run: n
           )}
         </li>
       ))}
+      {group.unjudged > 0 && <Unjudged group={group} run={run} filters={filters} />}
     </ol>
+  );
+}
+
+/** The answers that nobody judged, below the stages: they are neither right nor lost. */
+function Unjudged({ group, run, filters }: { group: FunnelGroup; run: number; filters: URLSearchParams }) {
+  const share = percent(group.unjudged, group.trajectories);
+  return (
+    <li>
+      <span class="funnel-label" title={UNJUDGED.about}>{UNJUDGED.label}</span>
+      <span class="funnel-bar" role="img" aria-label={`${UNJUDGED.label}: ${plural(group.unjudged, "trajectory")}, ${share}`}>
+        <span class="unjudged" style={{ width: `${(100 * group.unjudged) / group.trajectories}%` }} />
+      </span>
+      <span class="num funnel-count">{count(group.unjudged)}</span>
+      <span class="num muted funnel-share">{share}</span>
+      <span class="funnel-lost">
+        <a href={link("trajectories", run, withValue(filters, "outcome", "unjudged"))}>which</a>
+      </span>
+      <span class="funnel-about muted">{UNJUDGED.about}</span>
+    </li>
   );
 }
 

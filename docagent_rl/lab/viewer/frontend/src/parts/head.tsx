@@ -4,6 +4,7 @@ import { groupPath } from "../api/paths";
 import type { Run, Trajectory } from "../api/types";
 import { answerOf, goldOf, questionOf } from "../logic/answer";
 import { fixed, signed, words } from "../logic/format";
+import { OUTCOMES } from "../logic/outcome";
 import { link } from "../logic/route";
 
 /** Question, answers and facts of a trajectory, and the ways from it. */
@@ -73,11 +74,11 @@ export function TrajectoryHead({ trajectory, run, group, previous, next, list, p
   );
 }
 
-/** Right or wrong, as the reward's judge saw it. */
+/** Right, wrong or unjudged, as the environment has it. */
 function Verdict({ trajectory }: { trajectory: Trajectory }) {
-  if (trajectory.right === null || trajectory.right === undefined) return null;
-  if (!trajectory.right) return <dd class="neg">✗ wrong</dd>;
-  return <dd class="pos">✓ right{trajectory.guessed ? ", without its evidence" : ""}</dd>;
+  if (trajectory.outcome === null || trajectory.outcome === undefined) return null;
+  const { mark, tone, about } = OUTCOMES[trajectory.outcome];
+  return <dd class={tone}>{mark} {about}{trajectory.guessed ? ", without its evidence" : ""}</dd>;
 }
 
 function Step({ href, title, children }: { href: string | null; title: string; children: ComponentChildren }) {

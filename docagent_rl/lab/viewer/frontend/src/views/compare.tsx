@@ -3,6 +3,7 @@ import type { Comparison, Pair, Run } from "../api/types";
 import { useApi } from "../api/use";
 import { withValue } from "../logic/filters";
 import { count, fixed, signed, words } from "../logic/format";
+import { leftOutText } from "../logic/outcome";
 import { link, type Route } from "../logic/route";
 import { chance, comparable, verdict } from "../logic/verdict";
 import { Bar, Waiting } from "../ui/basics";
@@ -37,7 +38,7 @@ export function Compare({ route, runs }: { route: Route; runs: Run[] }) {
       </header>
       {data === undefined ? <Waiting error={error} loading={loading} /> : (
         <>
-          <Summary data={data} a={side(a, one ? data.step_a : null)} b={side(b, one ? data.step_b : null)} rewarded={measure === "reward" || measure.startsWith("term:")} />
+          <Summary data={data} a={side(a, one ? data.step_a : null)} b={side(b, one ? data.step_b : null)} measure={measure} />
           <Pairs rows={data.rows} a={a as Run} b={b as Run} />
         </>
       )}
@@ -67,14 +68,17 @@ function side(run: Run | undefined, step: number | null): string {
   return `${run?.name ?? ""}${step === null ? "" : `, step ${step}`}`;
 }
 
-function Summary({ data, a, b, rewarded }: { data: Comparison; a: string; b: string; rewarded: boolean }) {
+function Summary({ data, a, b, measure }: { data: Comparison; a: string; b: string; measure: string }) {
   const told = comparable(data);
+  const rewarded = measure === "reward" || measure.startsWith("term:");
+  const leftOut = measure === "right" ? leftOutText(data.unjudged_a, data.unjudged_b) : "";
   return (
     <section class="summary" aria-label="Result">
       <p class="verdict">{verdict(data, a, b)}</p>
       {rewarded && data.same_reward !== true && (
         <p class="muted">{data.same_reward === null && "Whether both are rewarded alike is not known. "}A: {data.formula_a ?? "not known"}. B: {data.formula_b ?? "not known"}.</p>
       )}
+      {leftOut !== "" && <p class="muted">{leftOut}</p>}
       <dl class="answers">
         <div><dt>A, mean</dt><dd class="num">{fixed(data.mean_a, 3)}</dd></div>
         <div><dt>B, mean</dt><dd class="num">{fixed(data.mean_b, 3)}</dd></div>

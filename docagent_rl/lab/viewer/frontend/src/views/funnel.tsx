@@ -5,7 +5,8 @@ import { useApi } from "../api/use";
 import { filtersOf, withValue } from "../logic/filters";
 import { count, percent, words } from "../logic/format";
 import { funnelFigure } from "../logic/figure";
-import { STAGES, cause, worst } from "../logic/funnel";
+import { STAGES, UNJUDGED, cause, worst } from "../logic/funnel";
+import { accuracyText } from "../logic/outcome";
 import { link, type Route } from "../logic/route";
 import { Chips, FacetPanel } from "../parts/facets";
 import { FunnelBars } from "../parts/funnel";
@@ -82,21 +83,16 @@ function SaveFigure({ group, name }: { group: FunnelGroup; name: string }) {
 export function Verdict({ group }: { group: FunnelGroup }) {
   const most = worst(group);
   const [name, what] = most === null ? [] : cause(most.stage.id).split(": ");
-  const right = group.counts.right ?? null;
   return (
     <p class="verdict">
-      {right === null ? "Nothing says which answers are right. " : (
-        <>
-          Right in {count(right)} of {count(group.trajectories)} trajectories ({percent(right, group.trajectories)}){group.guessed > 0 && <>, in <b>{count(group.guessed)} without the evidence</b></>}.{" "}
-          {group.played > group.trajectories && `With those whose evidence is not known, in ${count(group.right)} of ${count(group.played)} (${percent(group.right, group.played)}). `}
-        </>
-      )}
+      {accuracyText(group)}{" "}
       {most !== null && <>Most is lost to <b>{name}</b>: {what} in {count(most.lost)}.</>}
     </p>
   );
 }
 
 function Table({ funnel, by, run, filters }: { funnel: Funnel; by: string; run: number; filters: URLSearchParams }) {
+  const unjudged = funnel.groups.some((group) => group.unjudged > 0);
   return (
     <div class="scroll-x" tabIndex={0} role="region" aria-label="The funnel by group">
       <table class="plain">
@@ -104,6 +100,7 @@ function Table({ funnel, by, run, filters }: { funnel: Funnel; by: string; run: 
           <tr>
             <th scope="col">{BY.find(([each]) => each === by)?.[1]}</th>
             {STAGES.map((stage) => <th key={stage.id} scope="col" class="num" title={stage.about}>{stage.label}</th>)}
+            {unjudged && <th scope="col" class="num" title={UNJUDGED.about}>{UNJUDGED.label}</th>}
           </tr>
         </thead>
         <tbody>
@@ -120,6 +117,7 @@ function Table({ funnel, by, run, filters }: { funnel: Funnel; by: string; run: 
                   </td>
                 );
               })}
+              {unjudged && <td class="num" title={`${count(group.unjudged)} of ${count(group.trajectories)}`}>{percent(group.unjudged, group.trajectories)}</td>}
             </tr>
           ))}
         </tbody>
@@ -140,6 +138,9 @@ function OverSteps({ funnel, run, filters }: { funnel: Funnel; run: number; filt
       return value === null || value === undefined || group.trajectories === 0 ? null : value / group.trajectories;
     }),
   }));
+  if (groups.some((group) => group.unjudged > 0)) {
+    lines.push({ label: UNJUDGED.label, steps, values: groups.map((group) => (group.trajectories === 0 ? null : group.unjudged / group.trajectories)) });
+  }
   return (
     <div class="charts wide">
       <Chart title="Share of trajectories by stage" lines={lines} onStep={(step) => go(link("trajectories", run, withValue(filters, "step", String(step))))} />

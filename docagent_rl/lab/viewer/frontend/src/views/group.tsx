@@ -9,6 +9,7 @@ import { link, type Route } from "../logic/route";
 import { Bar, Waiting } from "../ui/basics";
 import { useKeys } from "../ui/keys";
 import { go } from "../ui/location";
+import { OutcomeMark } from "../ui/outcome";
 
 /** The trajectories of one question beside each other: where they part, and which were pushed up. */
 export function GroupView({ route, run }: { route: Route; run: Run }) {
@@ -63,7 +64,7 @@ export function GroupView({ route, run }: { route: Route; run: Run }) {
                     )}
                     <div>
                       <dt>answer</dt>
-                      <dd class="clip" title={answerOf(trajectory) ?? ""}>{answerOf(trajectory) ?? <span class="muted">{words(trajectory.end)}</span>}</dd>
+                      <dd class="clip" title={answerOf(trajectory) ?? ""}><OutcomeMark outcome={trajectory.outcome} /> {answerOf(trajectory) ?? <span class="muted">{words(trajectory.end)}</span>}</dd>
                     </div>
                   </dl>
                 </th>
