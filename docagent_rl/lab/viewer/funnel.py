@@ -59,12 +59,14 @@ def _group(key: str, rows: Sequence[sqlite3.Row]) -> dict[str, Any]:
         "filters": {stage: _filter(stage, counts) for stage in lost},
         "unjudged": sum(each.unjudged for each in found),
         **_outcomes(rows),
-        "branches": {
-            branch: {"trajectories": len(own), "right": sum(one.right for one in own)}
-            for branch, own in branches.items()
-        },
+        "branches": {branch: _branch(own) for branch, own in branches.items()},
         "guessed": sum(each.guessed for each in found),
     }
+
+
+def _branch(found: Sequence[Evidence]) -> dict[str, int]:
+    outcomes = {"right": sum(each.right for each in found), "unjudged": sum(each.unjudged for each in found)}
+    return {"trajectories": len(found), **outcomes}
 
 
 def _filter(missed: str, counts: Mapping[str, int | None]) -> str:

@@ -29,7 +29,7 @@ def test_each_loss_names_its_trajectories(lossy):
     assert group["counts"] == counts | {"kept": 2, "right": 2}
     assert (group["trajectories"], group["guessed"], group["unjudged"]) == (5, 1, 0)
     assert (group["played"], group["outcomes"]) == (6, {"right": 3, "wrong": 3, "unjudged": 0})
-    assert group["branches"]["zoomed"] == {"trajectories": 3, "right": 1}
+    assert group["branches"]["zoomed"] == {"trajectories": 3, "right": 1, "unjudged": 0}
     for stage, missing in (("sought", 6), ("answered", 3), ("right", 1)):
         rows = lossy(f"/api/runs/0/trajectories?{group['filters'][stage]}")["rows"]
         assert [row["number"] for row in rows] == [missing]
@@ -67,6 +67,7 @@ def test_answers_that_nobody_judged_are_lost_nowhere(tmp_path, store, asked):
     lost = {stage: count for stage, count in group["lost_counts"].items() if count}
     assert lost == {"sought": 1, "right": 1}
     assert group["outcomes"] == {"right": 0, "wrong": 2, "unjudged": 2}
+    assert group["branches"]["zoomed"] == {"trajectories": 2, "right": 0, "unjudged": 1}
     for stage, number in (("sought", 2), ("right", 3)):
         rows = ask(f"/api/runs/0/trajectories?{group['filters'][stage]}")["rows"]
         assert [row["number"] for row in rows] == [number]

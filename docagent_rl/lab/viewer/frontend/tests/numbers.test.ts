@@ -5,7 +5,7 @@ import { plotsOf } from "../src/logic/curves";
 import { count, number, percent, plural, seconds, signed, steps } from "../src/logic/format";
 import { funnelFigure } from "../src/logic/figure";
 import { byStage, cause, losses, worst } from "../src/logic/funnel";
-import { OUTCOMES, accuracyText, leftOutText } from "../src/logic/outcome";
+import { OUTCOMES, accuracyText, branchText, leftOutText } from "../src/logic/outcome";
 import { chance, comparable, verdict } from "../src/logic/verdict";
 import { blocksOf, scrollFor, windowOf } from "../src/logic/window";
 
@@ -71,6 +71,8 @@ describe("funnel", () => {
   test("a stage that nobody knows is no loss, and what is right is none", () => {
     expect(losses(funnel).slice(1, 5).map((step) => [step.trajectories, step.lost])).toEqual([[10, 0], [null, 0], [5, 5], [2, 3]]);
     expect(worst(funnel)?.stage.id).toBe("found");
+    const right = (unjudged: number): number | null | undefined => losses({ ...funnel, unjudged }).at(-1)?.trajectories;
+    expect([right(0), right(8), right(10)]).toEqual([2, 2, null]);
     expect(cause("found")).toContain("retrieval");
   });
 
@@ -107,6 +109,11 @@ describe("funnel", () => {
 });
 
 describe("outcome", () => {
+  test("a way of reading tells the right answers of the judged ones", () => {
+    const says = (right: number, unjudged: number): string => branchText({ trajectories: 4, right, unjudged });
+    expect([says(3, 0), says(1, 2), says(0, 4)]).toEqual([", right 3", ", right 1, unjudged 2", ", unjudged 4"]);
+  });
+
   test("an unjudged answer is neither right nor wrong", () => {
     const { right, wrong, unjudged } = OUTCOMES;
     expect([right.mark, wrong.mark, unjudged.mark]).toEqual(["✓", "✗", "?"]);

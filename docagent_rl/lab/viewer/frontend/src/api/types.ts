@@ -229,7 +229,7 @@ export interface FunnelGroup {
   /** Right answers to whom not every gold page was shown. */
   guessed: number;
   /** How the gold pages were read. */
-  branches: Record<string, { trajectories: number; right: number }>;
+  branches: Record<string, { trajectories: number; right: number; unjudged: number }>;
 }
 
 export interface Funnel {

@@ -38,7 +38,13 @@ export interface Step {
 }
 
 export function losses(group: FunnelGroup): Step[] {
-  return STAGES.map((stage) => ({ stage, trajectories: group.counts[stage.id] ?? null, lost: group.lost_counts[stage.id] ?? 0 }));
+  return STAGES.map((stage) => ({ stage, trajectories: known(group, stage.id), lost: group.lost_counts[stage.id] ?? 0 }));
+}
+
+/** The trajectories that came to a stage; null where nothing tells, as of right answers where nobody judged one. */
+function known(group: FunnelGroup, stage: string): number | null {
+  const unjudged = stage === "right" && group.unjudged > 0 && group.unjudged === group.trajectories;
+  return unjudged ? null : (group.counts[stage] ?? null);
 }
 
 /** Where most is lost: the stage that says what fails; null where nothing is. */

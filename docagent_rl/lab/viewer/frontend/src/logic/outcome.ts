@@ -35,6 +35,12 @@ function everyText(group: FunnelGroup): string {
   return ` With those whose evidence is not known, in ${count(group.outcomes.right)} of ${count(judged)} (${percent(group.outcomes.right, judged)}).`;
 }
 
+/** How often a way of reading led to a right answer; empty where nobody judged one. */
+export function branchText({ trajectories, right, unjudged }: { trajectories: number; right: number; unjudged: number }): string {
+  const judged = unjudged < trajectories ? `, right ${count(right)}` : "";
+  return unjudged > 0 ? `${judged}, unjudged ${count(unjudged)}` : judged;
+}
+
 /** What a comparison of right answers leaves out; empty where that is nothing. */
 export function leftOutText(unjudgedA: number, unjudgedB: number): string {
   if (unjudgedA + unjudgedB === 0) return "";

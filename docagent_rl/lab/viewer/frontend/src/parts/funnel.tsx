@@ -2,6 +2,7 @@ import type { FunnelGroup } from "../api/types";
 import { withValue } from "../logic/filters";
 import { count, percent, plural } from "../logic/format";
 import { BRANCHES, UNJUDGED, losses } from "../logic/funnel";
+import { branchText } from "../logic/outcome";
 import { link } from "../logic/route";
 
 /** The stages of one group of trajectories as bars; between them what was lost, as a link to it. */
@@ -68,7 +69,7 @@ function Branches({ group, run, filters }: { group: FunnelGroup; run: number; fi
     <span class="funnel-ways muted">
       {ways.map(({ id, label, about }) => (
         <span key={id} title={about}>
-          <a href={link("trajectories", run, withValue(filters, "branch", id))}>{label} {count(group.branches[id]!.trajectories)}</a>, right {count(group.branches[id]!.right)}
+          <a href={link("trajectories", run, withValue(filters, "branch", id))}>{label} {count(group.branches[id]!.trajectories)}</a>{branchText(group.branches[id]!)}
         </span>
       ))}
     </span>
