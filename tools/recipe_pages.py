@@ -51,6 +51,25 @@ command line, e.g. `+docagent.env.polar_exact=true`. "(ours)" marks a value of `
 silent or differs; `docagent-rl recipes show` lists these, and such values that both variants share.
 Written by `python -m tools.recipe_pages`.
 """
+_GATE = """\
+## Answers behind a closed gate
+
+With `reward.gate` (VRAG-RL and UniDoc-RL, `released`) the reward is 0 where the format term is 0, and
+training does not ask the judge about such an answer: it is *unjudged*, which is not wrong. Its term
+`reward/outcome` is 0, as published. The trajectory's outcome says `unjudged`, and so do funnel, viewer,
+filters and `rescore`; `docagent/outcome/accuracy_of_judged` is of the other answers, and
+`docagent/outcome/unjudged` is the share of these. No answer, or a blank one, is wrong.
+
+Validation and `docagent-rl eval` ask the judge about every answer, whatever the form; the reward stays 0
+behind the gate. `reward/outcome` is then the validation score of the released code: the judge's score for
+UniDoc-RL, and for VRAG-RL 0 without a search. `judge_score` is the judge's score for both. To have the
+unjudged answers of a training run judged:
+
+```bash
+docagent-rl rescore RUN --out DIR -- docagent.env.reward.gate=false
+```
+
+"""
 _PADDING = """\
 ## More turns, more reward
 
@@ -92,7 +111,7 @@ def variant_page() -> str:
         for name in sorted(SYSTEMS)
         for variant, text in get_system(name).padding.items()
     ]
-    return "\n".join([*parts, _PADDING + "".join(padding)])
+    return "\n".join([*parts, _GATE + _PADDING + "".join(padding)])
 
 
 def differences(name: str) -> Iterator[tuple[str, str, str, str]]:

@@ -11,12 +11,12 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
+from docagent_rl.envs.outcome import OutcomeState
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
 from learning.choices import Arm, Estimator
 from learning.plan import RunKey
 from learning.task import Part
 
-ANSWERED_RIGHT = "reward/outcome"
 STEP_REWARD = "docagent/reward/total"
 STEP_SECONDS = "timing_s/step"
 
@@ -169,9 +169,12 @@ def _measure(trajectories: Sequence[Trajectory]) -> Scores:
     ordered = sorted(trajectories, key=lambda t: t.sample["question_id"])
     if masked := [t.sample["question_id"] for t in ordered if t.masked]:
         raise UserError(f"{len(masked)} held-out trajectories were masked, {masked[0]} among them")
-    return Scores(
-        tuple(round(t.reward, 6) for t in ordered), tuple(t.metrics[ANSWERED_RIGHT] for t in ordered)
-    )
+    return Scores(tuple(round(t.reward, 6) for t in ordered), tuple(float(is_right(t)) for t in ordered))
+
+
+def is_right(trajectory: Trajectory) -> bool:
+    """Return whether the answer of a trajectory is right."""
+    return trajectory.outcome is not None and trajectory.outcome.state is OutcomeState.RIGHT
 
 
 def _validation(run_dir: Path, step: int) -> Path:

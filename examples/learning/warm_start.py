@@ -21,6 +21,7 @@ from docagent_rl.samples.sample import Sample
 from learning.oracle import oracle
 from learning.plan import RECIPE, LearnPaths, LearnSettings, base_overrides, sft_overrides
 from learning.process import SFT_MODULE, Trainer
+from learning.results import is_right
 from learning.task import Part
 from trial import Setting, play_scripted, play_trial
 
@@ -183,7 +184,7 @@ def accuracy(setting: Setting, model: Path, samples: Sequence[Sample], seed: int
     played = play_trial(
         setting, weights, _processor(model), samples, trajectories=DEV_TRAJECTORIES, together=64, seed=seed
     )
-    return sum(trajectory.metrics["reward/outcome"] for trajectory in played) / len(played)
+    return sum(map(is_right, played)) / len(played)
 
 
 def _weights(checkpoints: Path, step: int) -> Path:

@@ -77,14 +77,19 @@ def test_other_weights_and_another_estimator(world, tmp_path):
 
 
 def test_a_variant_without_the_gate_judges_what_the_gate_had_closed(world, tmp_path):
-    """A right answer without a search is unjudged under the release, and right under the paper's reward."""
+    """A right answer without a search is unjudged under the release, and right without its gate."""
     run = stored_run(world, tmp_path / "run", "vrag_rl", questions=1, env={"variant": "released"})
     (searched, *_) = read_trajectories(run / "trajectories" / "1.jsonl")
     blurted = replace(searched, turns=searched.turns[-1:], outcome=UNJUDGED, reward=0.0)
     (run / "trajectories" / "1.jsonl").write_text(blurted.to_json() + "\n")
-    for variant, state, reward in (("released", "unjudged", 0.0), ("paper", "right", 0.8)):
-        out = tmp_path / variant
-        found = rescored(run, out, "--step", 1, "--", f"docagent.env.variant={variant}")
+    sides = {
+        "variant=released": ("unjudged", 0.0),
+        "reward.gate=false": ("right", 0.7),
+        "variant=paper": ("right", 0.8),
+    }
+    for override, (state, reward) in sides.items():
+        out = tmp_path / override
+        found = rescored(run, out, "--step", 1, "--", f"docagent.env.{override}")
         counts = {old: sum(after.values()) for old, after in found["outcomes"].items()}
         assert counts == {"right": 0, "wrong": 0, "unjudged": 1}
         assert found["outcomes"]["unjudged"][state] == 1

@@ -25,7 +25,7 @@ class VragReward(Section):
     gamma: float
     """Format."""
     gate: bool
-    """Reward nothing unless the format term is 1, and ask the judge only then."""
+    """Reward nothing unless the format term is 1, and ask the judge only then; validation asks."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

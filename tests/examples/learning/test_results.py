@@ -5,6 +5,7 @@ from statistics import fmean, stdev
 import pytest
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.envs.outcome import Outcome
 from docagent_rl.rollout.trajectory import Status, Trajectory
 from docagent_rl.training.trainer.archive import write_metrics, write_trajectories
 from learning.choices import Arm, Estimator
@@ -21,7 +22,7 @@ def trajectory(part, number, right):
     return Trajectory(
         *(f"{part}{number}", 0, 0, "val", sample, "vrag_rl", Status.FINISHED.value),
         reward=0.2 + 0.8 * right,
-        metrics={"reward/outcome": float(right)},
+        outcome=Outcome.of(float(right)),
     )
 
 
