@@ -27,7 +27,7 @@ class OutcomeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How right an answer is, as its environment judged it; make one by `of` or take `UNJUDGED`.
+    """An answer as its environment judged it; make one by `of` or take `UNJUDGED`.
 
     Args:
         state: what is known of the answer.
