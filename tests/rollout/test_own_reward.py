@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from docagent_rl.envs.base import Marks, RewardTerms, TokenTerm
+from docagent_rl.envs.outcome import Outcome
 from docagent_rl.lab.agents.texts import play_texts, whole_turn
 from docagent_rl.rewards.custom.config import RewardFunctionConfig
 from docagent_rl.rewards.custom.function import RewardFunction, RewardFunctionError
@@ -91,7 +92,8 @@ async def test_in_place_it_is_the_only_reward_and_the_terms_stay(stage, function
     own = {name: value for name, value in trajectory.metrics.items() if "compute_score" not in name}
     assert own == pytest.approx(plain.metrics)
     assert plain.turns[-1].terms.items() <= trajectory.turns[-1].terms.items()
-    assert (trajectory.outcome, trajectory.well_formed) == (plain.outcome, plain.well_formed) == (1.0, True)
+    assert trajectory.outcome == plain.outcome == Outcome.of(1.0)
+    assert trajectory.well_formed is plain.well_formed is True
 
 
 async def test_in_place_no_turn_and_no_token_of_any_context_keeps_a_reward(stage, function):
