@@ -1,12 +1,13 @@
-"""verl's attention of Qwen2-VL and Qwen2.5-VL without flash-attn.
+"""verl's attention of Qwen2-VL, Qwen2.5-VL and GLM-4V without flash-attn.
 
 Upstream: verl 0.9.1, `verl/models/transformers/qwen2_vl.py`. With `use_remove_padding` (or Ulysses) every
 decoder layer runs `qwen2_vl_attn_forward`, which uses `flash_attn_varlen_func`,
 `_flash_supports_window_size`, `_flash_supports_deterministic` and `_flash_use_top_left_mask`: names that
 the module only has where flash-attn is installed. Without it the first forward pass ends with a NameError,
-whatever `attn_implementation` says. `verl/models/transformers/glm4v.py` is a copy.
+whatever `attn_implementation` says. `verl/models/transformers/glm4v.py` is a copy; a worker imports the one
+of its model alone.
 
-Here both modules get these names from `docagent_rl/training/attention.py`. A pack of a single row
+Here each module gets these names from `docagent_rl/training/attention.py` when it is imported. A pack of a single row
 goes to transformers' `flash_attention_2` whatever the model's `attn_implementation` is, as packs of several
 rows do. Inputs in float32 stay so on the processor, where nothing asks for bf16 (the output projection is
 in float32 as well).
@@ -23,9 +24,7 @@ import torch
 
 from docagent_rl.training.attention import flash_attn_func, flash_attn_varlen_func
 from docagent_rl.training.hardware import without_flash_attn
-from docagent_rl.training.patching import Patch, on_import, replace
-
-COPY = "verl.models.transformers.glm4v"
+from docagent_rl.training.patching import Patch, replace
 
 
 def supply(module: ModuleType) -> None:
@@ -52,18 +51,14 @@ def supply(module: ModuleType) -> None:
     replace(module, "fa_peft_integration_check", fa_peft_integration_check)
 
 
-def _apply(module: ModuleType) -> None:
-    supply(module)
-    on_import(COPY, supply)
-
-
 PATCH = Patch(
     name="qwen2_vl_attention_by_torch",
     package="verl",
     versions="==0.9.1",
     reference="verl/models/transformers/qwen2_vl.py, import of flash_attn",
-    reason="packed rows of Qwen2.5-VL use names that exist only where flash-attn is installed",
+    reason="packed rows of Qwen2.5-VL and GLM use names that exist only where flash-attn is installed",
     target_module="verl.models.transformers.qwen2_vl",
-    apply=_apply,
+    more_modules=("verl.models.transformers.glm4v",),
+    apply=supply,
     needed=without_flash_attn,
 )

@@ -32,8 +32,9 @@ class PatchState(enum.Enum):
 class Patch:
     """One change of upstream code.
 
-    `apply` receives `target_module` right after its import and changes it in place, with `replace`, so that
-    tests can still reach the original.
+    `apply` receives `target_module`, and each of `more_modules`, right after the import of that module, and
+    changes it in place, with `replace`, so that tests can still reach the original. A process imports any of
+    them without the others: what `apply` changes has to be in the module that it receives.
     """
 
     name: str
@@ -47,8 +48,15 @@ class Patch:
     """One sentence: what goes wrong without the patch."""
     target_module: str
     apply: ModuleCallback
+    more_modules: tuple[str, ...] = ()
+    """Further modules that need the same change, such as copies of the target."""
     needed: Callable[[], bool] | None = None
     """Tells whether this platform and environment have the defect at all; asked once, at installation."""
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """All modules that the patch changes."""
+        return (self.target_module, *self.more_modules)
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,8 @@ class PatchStatus:
     name: str
     state: PatchState
     detail: str = ""
+    waiting: tuple[str, ...] = ()
+    """The modules that have to be imported yet."""
 
 
 _statuses: dict[str, PatchStatus] = {}
@@ -88,8 +98,9 @@ def install(patches: Iterable[Patch]) -> None:
             if obstacle.state is PatchState.VERSION_MISMATCH:
                 logger.warning("patch %s is not applied: %s", patch.name, obstacle.detail)
             continue
-        _statuses[patch.name] = PatchStatus(patch.name, PatchState.WAITING, patch.target_module)
-        on_import(patch.target_module, partial(_apply, patch))
+        _statuses[patch.name] = _status_of(patch, patch.modules)
+        for module in patch.modules:
+            on_import(module, partial(_apply, patch))
 
 
 def patch_status() -> list[PatchStatus]:
@@ -99,7 +110,13 @@ def patch_status() -> list[PatchStatus]:
 
 def _apply(patch: Patch, module: ModuleType) -> None:
     patch.apply(module)
-    _statuses[patch.name] = PatchStatus(patch.name, PatchState.APPLIED, patch.target_module)
+    waiting = _statuses[patch.name].waiting
+    _statuses[patch.name] = _status_of(patch, tuple(name for name in waiting if name != module.__name__))
+
+
+def _status_of(patch: Patch, waiting: tuple[str, ...]) -> PatchStatus:
+    state = PatchState.WAITING if waiting else PatchState.APPLIED
+    return PatchStatus(patch.name, state, ", ".join(waiting or patch.modules), waiting)
 
 
 def _obstacle(patch: Patch) -> PatchStatus | None:

@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from docagent_rl.training.patching import PatchState, patch_status
+from docagent_rl.training.patching import patch_status
 
 logger = logging.getLogger(__name__)
 
@@ -46,11 +46,11 @@ def registered() -> Registered:
     from docagent_rl.training.plugin import AGENT_LOOP_CLASS
 
     for status in patch_status():
-        if status.state is PatchState.WAITING:  # imported, so that its status says whether it fits
+        for module in status.waiting:  # imported, so that the status says whether the patch fits
             try:
-                importlib.import_module(status.detail)
+                importlib.import_module(module)
             except ImportError as error:
-                logger.warning("patch %s: %s cannot be imported: %s", status.name, status.detail, error)
+                logger.warning("patch %s: %s cannot be imported: %s", status.name, module, error)
     importlib.import_module(AGENT_LOOP_CLASS.rpartition(".")[0])  # verl knows it by name alone
     device = get_platform().device_name
     return Registered(

@@ -1,5 +1,8 @@
 """verl's forward of GLM-4V under transformers 5, against transformers' own."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 import transformers.models.glm4v.modeling_glm4v as glm4v
@@ -7,6 +10,7 @@ import verl.models.transformers.glm4v as upstream
 from transformers import AutoModelForImageTextToText, Glm4vConfig
 from verl.utils import flops_counter
 
+from docagent_rl.training.hardware import flash_attn_version
 from tests.patches.conftest import SMALL
 
 IMAGE, START, END = 60, 62, 63
@@ -66,3 +70,21 @@ def test_without_an_image_every_visual_parameter_takes_part(model):
     assert torch.equal(mask, torch.ones_like(TEXT))
     embeds.sum().backward()
     assert all(not parameter.grad.any() for parameter in model.visual.parameters())
+
+
+ALONE = """
+import sys
+import verl
+import verl.models.transformers.glm4v as module
+assert "verl.models.transformers.qwen2_vl" not in sys.modules
+print(module.flash_attn_varlen_func.__module__, module._flash_use_top_left_mask)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(flash_attn_version() is not None, reason="flash-attn is installed")
+def test_attention_over_packed_rows_is_there_in_a_process_that_imports_no_other_model():
+    """As in a worker of GLM: the names that Qwen2-VL's module gets are not looked up for it."""
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1] == "docagent_rl.training.attention False"

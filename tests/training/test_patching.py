@@ -82,3 +82,25 @@ def test_patch_is_applied_once_or_does_not_fit_and_is_reported(installed, change
     assert (found, status.state) == (value, state)
     assert before is (State.WAITING if value == 2 else state)
     assert status.detail
+
+
+def test_each_module_of_a_patch_is_changed_by_its_own_import(monkeypatch, make_module):
+    monkeypatch.setattr(patching, "_statuses", {})
+    first, second = make_module(), make_module()
+    patch = patching.Patch(
+        name="double",
+        package="packaging",
+        versions=">=1",
+        reference="a test",
+        reason="a test",
+        target_module=first,
+        more_modules=(second,),
+        apply=lambda module: setattr(module, "value", module.value * 2),
+    )
+    patching.install([patch])
+    assert importlib.import_module(second).value == 2  # nobody has imported the first one
+    (status,) = patching.patch_status()
+    assert (status.state, status.waiting) == (State.WAITING, (first,))
+    assert importlib.import_module(first).value == 2
+    (status,) = patching.patch_status()
+    assert (status.state, status.waiting, status.detail) == (State.APPLIED, (), f"{first}, {second}")

@@ -67,8 +67,8 @@ def _import_training() -> None:
 
     open_rollout_package()
     for status in patch_status():
-        if status.state is PatchState.WAITING:
+        for module in status.waiting:
             try:
-                importlib.import_module(status.detail)
+                importlib.import_module(module)
             except ModuleNotFoundError as error:
                 print(f"{status.name}: {error}")
