@@ -7,10 +7,10 @@ the module only has where flash-attn is installed. Without it the first forward 
 whatever `attn_implementation` says. `verl/models/transformers/glm4v.py` is a copy; a worker imports the one
 of its model alone.
 
-Here each module gets these names from `docagent_rl/training/attention.py` when it is imported. A pack of a single row
-goes to transformers' `flash_attention_2` whatever the model's `attn_implementation` is, as packs of several
-rows do. Inputs in float32 stay so on the processor, where nothing asks for bf16 (the output projection is
-in float32 as well).
+Here each module gets these names from `docagent_rl/training/attention.py` when it is imported. A pack of a
+single row goes to transformers' `flash_attention_2` whatever the model's `attn_implementation` is, as packs
+of several rows do. Inputs in float32 stay so on the processor, where nothing asks for bf16 (the output
+projection is in float32 as well).
 
 Unneeded once verl takes these functions from transformers.
 """
