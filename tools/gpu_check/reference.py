@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 LOSS_SCALE = 100
 """The divisor of `workers.surrogate`."""
 
+OF_TEXT = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids")
+"""Fields that a processor makes of the text beside the pictures."""
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -48,11 +51,18 @@ def _log_probs(model: Any, row: ShownRow, processor: Any, temperature: float, de
     """(sampled tokens of the row,) float64."""
     ids, shown = row.ids[None].to(device), {}
     if row.pictures:
-        made = processor.image_processor(images=row.pictures, return_tensors="pt").to(device)
-        shown = {"pixel_values": made["pixel_values"], "image_grid_thw": made["image_grid_thw"]}
+        shown = _features(row, processor, device)
+    if "image_grid_thw" in shown:
         kinds = (ids == processor.image_token_id).long()
-        positions, _ = model.model.get_rope_index(ids, kinds, image_grid_thw=made["image_grid_thw"])
+        positions, _ = model.model.get_rope_index(ids, kinds, image_grid_thw=shown["image_grid_thw"])
         shown |= {"position_ids": positions, "mm_token_type_ids": kinds}
     logits = model(input_ids=ids, use_cache=False, **shown).logits[0, :-1].double() / temperature
     chosen = logits.log_softmax(1).gather(1, ids[0, 1:, None])[:, 0]
     return chosen[row.sampled[1:].to(device)]
+
+
+def _features(row: ShownRow, processor: Any, device: str) -> dict[str, Any]:
+    """The fields of a row's pictures, as the model's own processor makes them."""
+    text = processor.image_token * len(row.pictures)
+    made = processor(text=[text], images=row.pictures, return_tensors="pt").to(device)
+    return {name: value for name, value in made.items() if name not in OF_TEXT}

@@ -13,13 +13,17 @@ from torch import Tensor
 from verl.utils import tensordict_utils as tu
 
 from docagent_rl.lab.sft.dataset import position_ids
-from docagent_rl.lab.tiny.tokenizer import VISION_END, VISION_START
+from docagent_rl.rollout.images import whole_features
 from docagent_rl.rollout.patches import FORMAT, GRIDS, PATCHES, PatchFormat, pack
 from tools.gpu_check.batches import nested
 
 TEMPERATURE = 0.7
 LENGTHS = ((9, 40, (3, 2)), (5, 23, (4,)), (14, 83, ()), (3, 31, (2, 5, 3)))
 """Each row: tokens of the prompt, words of the response, and images, as tokens of their shorter side."""
+
+
+UNIT = 32
+"""Pixels of a picture's side, by which its tokens are multiplied, for processors that resize all pictures."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +65,19 @@ def _row(processor: Any, prompt: int, words: int, sides: tuple[int, ...], draw: 
 
 
 def _picture(images: Any, side: int, draw: torch.Generator) -> Image.Image:
-    """Noise of `side` by `side + 1` tokens, which the processor does not resize."""
-    unit = images.patch_size * images.merge_size
+    """Noise of `side` by `side + 1` tokens, which a processor of patches does not resize."""
+    unit = images.patch_size * images.merge_size if hasattr(images, "merge_size") else UNIT
     pixels = torch.randint(256, (side * unit, (side + 1) * unit, 3), generator=draw)
     return Image.fromarray(pixels.to(torch.uint8).numpy())
 
 
 def _shown(processor: Any, picture: Image.Image) -> Tensor:
-    tokenizer, images = processor.tokenizer, processor.image_processor
-    begin, end = tokenizer.convert_tokens_to_ids([VISION_START, VISION_END])
-    _, height, width = images(images=[picture], return_tensors="pt")["image_grid_thw"][0].tolist()
-    return torch.tensor([begin, *[processor.image_token_id] * (height * width // images.merge_size**2), end])
+    """Placeholders of a picture, with the mark that the family's template writes on either side."""
+    message = {"role": "user", "content": [{"type": "image"}]}
+    text = processor.apply_chat_template([message], tokenize=False)
+    ids = processor(text=[text], images=[picture], return_tensors="pt")["input_ids"][0]
+    places = (ids == processor.image_token_id).nonzero()[:, 0].tolist()
+    return ids[places[0] - 1 : places[-1] + 2]
 
 
 def _words(processor: Any, count: int, draw: torch.Generator) -> Tensor:
@@ -85,7 +91,7 @@ def as_batch(rows: list[ShownRow], processor: Any) -> TensorDict:
 
     `processor` has the `get_rope_index` that verl gives it; for a model of text it is a tokenizer.
     """
-    shown = [_stored(row, getattr(processor, "image_processor", None)) for row in rows]
+    shown = [_stored(row, processor) for row in rows]
     known = processor if hasattr(processor, "image_processor") else None
     positions = [position_ids(row.ids, fields, known) for row, fields in zip(rows, shown, strict=True)]
     columns = {
@@ -105,9 +111,13 @@ def as_batch(rows: list[ShownRow], processor: Any) -> TensorDict:
     return data
 
 
-def _stored(row: ShownRow, images: Any) -> dict[str, Tensor]:
+def _stored(row: ShownRow, processor: Any) -> dict[str, Tensor]:
+    """The images of a row as the plugin sends them: patches of bytes, or the features of whole images."""
     if not row.pictures:
         return {}
+    images = processor.image_processor
     layout = PatchFormat.of(images)
+    if layout is None:
+        return whole_features(row.pictures, processor)
     patches, grids = zip(*(pack(images, picture, layout) for picture in row.pictures), strict=True)
     return {PATCHES: torch.cat(patches), FORMAT: layout.field(), GRIDS: torch.cat(grids)}

@@ -32,7 +32,8 @@ class Settings:
         checkpointing: activations are computed again in the backward pass.
         fused: backend of the fused log-probs, `triton` or `torch`; None computes whole logits.
         attention: of the language model and the vision tower.
-        tokens: of a dynamic micro-batch; None takes a row at a time.
+        tokens: of a dynamic micro-batch; None takes `rows` rows at a time.
+        rows: of a micro-batch that is not dynamic.
         forward_only: a reference; under FSDP2 its weights are offloaded.
         lr: learning rate.
         offload_optimizer: the optimizer's states wait in host memory.
@@ -44,6 +45,7 @@ class Settings:
     fused: str | None = None
     attention: str = "sdpa"
     tokens: int | None = None
+    rows: int = 1
     forward_only: bool = False
     lr: float = 1e-3
     offload_optimizer: bool = False
@@ -63,7 +65,7 @@ def make_worker(path: Path, settings: Settings, kind: str = POLICY) -> TrainingW
     )
     engine.use_dynamic_bsz = settings.tokens is not None
     if settings.tokens is None:
-        engine.micro_batch_size_per_gpu = engine.infer_micro_batch_size_per_gpu = 1
+        engine.micro_batch_size_per_gpu = engine.infer_micro_batch_size_per_gpu = settings.rows
     else:
         engine.max_token_len_per_gpu = engine.infer_max_token_len_per_gpu = settings.tokens
     model = HFModelConfig(

@@ -1,0 +1,153 @@
+"""Ways of laying out rows in verl's workers, in float32, against transformers on one row at a time.
+
+Recipes for GPUs pack rows without padding, fuse log-probs and fill micro-batches by tokens; a tiny model does
+the same on the processor, where torch attends to the rows of a pack one by one. In float32 a row that sees
+another one, positions of another row and a lost image all show, whatever the family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from docagent_rl.lab.tiny.model import build_tiny_model
+from tools.gpu_check.attention import FLASH
+from tools.gpu_check.reference import Reference, reference
+from tools.gpu_check.rows import TEMPERATURE, as_batch, make_rows
+from tools.gpu_check.workers import Settings, infer, make_worker, update
+
+FUSED = "torch"
+"""verl's default backend of fused log-probs."""
+TOWER = ("visual.", "vision_tower.", "embed_vision.", "multi_modal_projector.")
+"""In the names of parameters of a vision tower and its projector."""
+ROWS = 4
+"""Of a batch (`rows.LENGTHS`)."""
+LOG_PROBS = 1e-4
+"""Nats that the log-prob of any token may be apart."""
+COSINE = 0.99999
+"""Least cosine of the gradients of the tower, and of the language model."""
+NORM = 1e-3
+"""Share by which the norm of a gradient may differ."""
+
+
+@dataclass(frozen=True)
+class SmallFamily:
+    """A small model on the disk, a batch for it, and what transformers makes of its rows."""
+
+    path: Path
+    batch: TensorDict
+    exact: Reference
+
+    @property
+    def lengths(self) -> list[int]:
+        """Return the tokens of each row."""
+        return self.batch["input_ids"].offsets().diff().tolist()
+
+    @property
+    def sampled(self) -> list[int]:
+        """Return the sampled tokens of each row."""
+        return [int(mask.sum()) for mask in self.batch["response_mask"].unbind()]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Distances of a worker from transformers.
+
+    Attributes:
+        rows: largest difference of a log-prob, in nats, by row.
+        cosines: of the gradients, by part of the model.
+        norms: of the gradients, over the reference's.
+    """
+
+    rows: list[float]
+    cosines: dict[str, float]
+    norms: dict[str, float]
+
+    def problems(self) -> list[str]:
+        """Name what is further apart than float32 explains."""
+        found = [
+            f"row {number}: a log-prob is {apart:.2g} nats apart, not within {LOG_PROBS:g}"
+            for number, apart in enumerate(self.rows, start=1)
+            if not apart <= LOG_PROBS
+        ]
+        for part, cosine in self.cosines.items():
+            if not cosine >= COSINE:
+                found.append(f"{part}: the cosine of the gradients is {cosine:.6f}, below {COSINE}")
+        for part, norm in self.norms.items():
+            if not abs(norm - 1) <= NORM:
+                found.append(f"{part}: the norm of the gradient is {norm:.5f} of what it should be")
+        return found
+
+
+def layouts(tokens: int, *, fused: bool) -> dict[str, Settings]:
+    """Return the layouts in the order in which one process computes them: padded ones first.
+
+    Args:
+        tokens: of a dynamic micro-batch.
+        fused: whether the family's log-probs can be fused.
+    """
+    packed = {"lr": 0.0, "remove_padding": True, "attention": FLASH}
+    found = {
+        "padded": Settings(lr=0.0, rows=ROWS),
+        "packed, one row a pack": Settings(**packed),
+        "packed together": Settings(**packed, rows=ROWS),
+    }
+    if fused:
+        found["packed together, fused"] = Settings(**packed, rows=ROWS, fused=FUSED)
+    backend = FUSED if fused else None
+    found["dynamic micro-batches"] = Settings(**packed, tokens=tokens, fused=backend, checkpointing=True)
+    return found
+
+
+def small_family(name: str, device: str, folder: Path) -> SmallFamily:
+    """Make a family's tiny model and its rows, and compute them with transformers."""
+    from verl.utils import hf_processor, hf_tokenizer
+
+    path = build_tiny_model(folder / name, family=name)
+    processor = hf_processor(str(path)) or hf_tokenizer(str(path))
+    rows = make_rows(processor)
+    exact = reference(path, rows, processor, TEMPERATURE, device)
+    return SmallFamily(path, as_batch(rows, processor), exact)
+
+
+def measure(family: SmallFamily, settings: Settings) -> Agreement:
+    """Compare log-probs and gradients of a worker with those of transformers."""
+    worker = make_worker(family.path, settings)
+    apart = (infer(worker, family.batch).double() - family.exact.log_probs).abs()
+    rows = [float(row.max()) for row in apart.split(family.sampled)]
+    _, _, gradients = update(worker, family.batch)
+    pairs = by_part(gradients, family.exact.gradients)
+    cosines = {part: float(cosine_similarity(*pair, dim=0)) for part, pair in pairs.items()}
+    norms = {part: float(found.norm() / wanted.norm()) for part, (found, wanted) in pairs.items()}
+    return Agreement(rows, cosines, norms)
+
+
+def by_part(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
+    """Return the gradients of the tower and of the language model, each as one (n,) float64 of either side.
+
+    A wrong tower would not show among the many parameters of the language model.
+
+    Raises:
+        ValueError: one side has a gradient that the other one lacks.
+    """
+    # one side may give zeros to a parameter that the other leaves out
+    there = [{name for name, each in side.items() if each.any()} for side in (found, wanted)]
+    if there[0] != there[1]:
+        raise ValueError(f"gradients of {sorted(there[0] ^ there[1])} on one side alone")
+    parts: dict[str, list[str]] = {}
+    for name in sorted(there[1]):
+        part = "tower" if any(mark in name for mark in TOWER) else "language model"
+        parts.setdefault(part, []).append(name)
+    return {
+        part: (
+            torch.cat([found[name].flatten().double() for name in names]),
+            torch.cat([wanted[name].flatten().double() for name in names]),
+        )
+        for part, names in parts.items()
+    }
