@@ -9,37 +9,63 @@ good.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from docagent_rl.models import families, get_family
 from tools.gpu_check.check import Machine
-from tools.gpu_check.layouts import Agreement, layouts, measure, small_family
+from tools.gpu_check.layouts import DYNAMIC, Agreement, layouts, measure, small_family, values_apart
 from tools.gpu_check.runner import environment
+from tools.gpu_check.workers import VALUE, Settings, infer, make_worker
 
 MARK = "LAYOUTS "
 CPU = Machine(None, 0.0, vllm=False)
 UNFUSED = {"gemma4": "no fused kernel has the cap of its logits"}
 """Families whose log-probs cannot be fused, and why; a run that asks for it is refused."""
+VALUES = 1e-4
+"""Distance that any value of a critic may have."""
 COLUMNS = tuple(layouts(0, fused=True))
 
 
-def of_family(name: str, folder: Path) -> dict[str, Agreement]:
-    """Measure the layouts of a family in this process, by name."""
+@dataclass(frozen=True)
+class Found:
+    """Distances of a family from one row at a time.
+
+    Attributes:
+        layouts: of the policy, from transformers, by layout.
+        critic: largest difference of a packed critic's values from those of padded rows, by row.
+    """
+
+    layouts: dict[str, Agreement]
+    critic: list[float]
+
+    def problems(self) -> list[str]:
+        """Name what is further apart than float32 explains."""
+        found = [f"{way}: {text}" for way, each in self.layouts.items() for text in each.problems()]
+        for number, apart in enumerate(self.critic, start=1):
+            if not apart <= VALUES:
+                found.append(f"critic, row {number}: a value is {apart:.2g} apart, not within {VALUES:g}")
+        return found
+
+
+def of_family(name: str, folder: Path) -> Found:
+    """Measure the layouts of a family in this process."""
     made = small_family(name, CPU.device, folder)
     # micro-batches of several rows, more than one of them
     tokens = max(max(made.lengths), int(0.6 * sum(made.lengths)))
     ways = layouts(tokens, fused=name not in UNFUSED)
-    return {way: measure(made, settings) for way, settings in ways.items()}
+    # before any worker packs: verl changes the attention of classes for good
+    exact = infer(make_worker(made.path, Settings(lr=0.0), VALUE), made.batch).double()
+    found = {way: measure(made, settings) for way, settings in ways.items()}
+    return Found(found, values_apart(made, replace(ways[DYNAMIC], fused=None), exact))
 
 
-def in_a_process(name: str, python: Path | str = sys.executable) -> dict[str, Agreement]:
+def in_a_process(name: str, python: Path | str = sys.executable) -> Found:
     """Measure the layouts of a family in a process of its own.
 
     Raises:
@@ -57,7 +83,8 @@ def in_a_process(name: str, python: Path | str = sys.executable) -> dict[str, Ag
     if done.returncode or not lines:
         raise RuntimeError(f"{name}: status {done.returncode}: {done.stderr[-2000:]}")
     found: dict[str, Any] = json.loads(lines[-1].removeprefix(MARK))
-    return {way: Agreement(**numbers) for way, numbers in found.items()}
+    ways = {way: Agreement(**numbers) for way, numbers in found["layouts"].items()}
+    return Found(ways, found["critic"])
 
 
 def cell(agreement: Agreement) -> str:
@@ -66,27 +93,26 @@ def cell(agreement: Agreement) -> str:
     return f"{max(agreement.rows):.0e}, {apart:.0e}"
 
 
-def row(name: str, found: dict[str, Agreement]) -> str:
+def row(name: str, found: Found) -> str:
     """Return a row of the table, in Markdown."""
-    cells = [cell(found[way]) if way in found else f"refused: {UNFUSED[name]}" for way in COLUMNS]
-    return f"| `{name}` | {' | '.join(cells)} |"
+    ways = found.layouts
+    cells = [cell(ways[way]) if way in ways else f"refused: {UNFUSED[name]}" for way in COLUMNS]
+    return f"| `{name}` | {' | '.join(cells)} | {max(found.critic):.0e} |"
 
 
 def main(names: Sequence[str]) -> None:
-    """Print a row for each family."""
-    print(f"| family | {' | '.join(COLUMNS)} |\n|{'---|' * (1 + len(COLUMNS))}")
+    """Print a row for each family; what is too far apart goes to the standard error output."""
+    columns = ["family", *COLUMNS, "critic"]
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     for name in names or [family.name for family in families()]:
         found = in_a_process(get_family(name).name)
         print(row(name, found), flush=True)
-        for way, agreement in found.items():
-            for problem in agreement.problems():
-                print(f"{name}, {way}: {problem}", file=sys.stderr)
+        for problem in found.problems():
+            print(f"{name}, {problem}", file=sys.stderr)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--in-this-process"]:
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")
-        measured = of_family(sys.argv[2], Path(sys.argv[3]))
-        print(MARK + json.dumps({way: asdict(agreement) for way, agreement in measured.items()}))
+        print(MARK + json.dumps(asdict(of_family(sys.argv[2], Path(sys.argv[3])))))
     else:
         main(sys.argv[1:])

@@ -7,6 +7,7 @@ another one, positions of another row and a lost image all show, whatever the fa
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +21,14 @@ from docagent_rl.lab.tiny.model import build_tiny_model
 from tools.gpu_check.attention import FLASH
 from tools.gpu_check.reference import Reference, reference
 from tools.gpu_check.rows import TEMPERATURE, as_batch, make_rows
-from tools.gpu_check.workers import Settings, infer, make_worker, update
+from tools.gpu_check.workers import VALUE, Settings, infer, make_worker, update
 
 FUSED = "torch"
 """verl's default backend of fused log-probs."""
 TOWER = ("visual.", "vision_tower.", "embed_vision.", "multi_modal_projector.")
 """In the names of parameters of a vision tower and its projector."""
+DYNAMIC = "dynamic micro-batches"
+"""The layout of recipes: packed, fused where the family can, activations computed again."""
 ROWS = 4
 """Of a batch (`rows.LENGTHS`)."""
 LOG_PROBS = 1e-4
@@ -34,6 +37,10 @@ COSINE = 0.99999
 """Least cosine of the gradients of the tower, and of the language model."""
 NORM = 1e-3
 """Share by which the norm of a gradient may differ."""
+WINDOW = {"gemma3": ["sliding_attention", "full_attention"], "gemma4": None}
+"""Families with sliding windows, and the kinds of layers where the tiny model has others."""
+WINDOW_TOKENS = 24
+"""Of a sliding window: shorter than the rows."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,7 @@ def layouts(tokens: int, *, fused: bool) -> dict[str, Settings]:
     if fused:
         found["packed together, fused"] = Settings(**packed, rows=ROWS, fused=FUSED)
     backend = FUSED if fused else None
-    found["dynamic micro-batches"] = Settings(**packed, tokens=tokens, fused=backend, checkpointing=True)
+    found[DYNAMIC] = Settings(**packed, tokens=tokens, fused=backend, checkpointing=True)
     return found
 
 
@@ -110,10 +117,21 @@ def small_family(name: str, device: str, folder: Path) -> SmallFamily:
     from verl.utils import hf_processor, hf_tokenizer
 
     path = build_tiny_model(folder / name, family=name)
+    if name in WINDOW:
+        _shorten_window(path / "config.json", WINDOW[name])
     processor = hf_processor(str(path)) or hf_tokenizer(str(path))
     rows = make_rows(processor)
     exact = reference(path, rows, processor, TEMPERATURE, device)
     return SmallFamily(path, as_batch(rows, processor), exact)
+
+
+def _shorten_window(file: Path, layers: list[str] | None) -> None:
+    config = json.loads(file.read_text(encoding="utf-8"))
+    text = config.get("text_config", config)
+    text["sliding_window"] = WINDOW_TOKENS
+    if layers is not None:
+        text["layer_types"] = layers
+    file.write_text(json.dumps(config), encoding="utf-8")
 
 
 def measure(family: SmallFamily, settings: Settings) -> Agreement:
@@ -126,6 +144,12 @@ def measure(family: SmallFamily, settings: Settings) -> Agreement:
     cosines = {part: float(cosine_similarity(*pair, dim=0)) for part, pair in pairs.items()}
     norms = {part: float(found.norm() / wanted.norm()) for part, (found, wanted) in pairs.items()}
     return Agreement(rows, cosines, norms)
+
+
+def values_apart(family: SmallFamily, settings: Settings, exact: Tensor) -> list[float]:
+    """Return how far a critic's values are from `exact`, by row; `exact` are of a row at a time."""
+    apart = (infer(make_worker(family.path, settings, VALUE), family.batch).double() - exact).abs()
+    return [float(row.max()) for row in apart.split(family.sampled)]
 
 
 def by_part(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
