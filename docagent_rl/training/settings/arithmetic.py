@@ -13,6 +13,8 @@ from verl.utils.config import validate_config
 
 from docagent_rl.base.text import clean
 from docagent_rl.systems import get_system
+from docagent_rl.training.attention import LARGEST_HEAD
+from docagent_rl.training.hardware import is_cpu_platform
 from docagent_rl.training.settings.divisibility import (
     BATCH,
     NODES,
@@ -27,6 +29,9 @@ from docagent_rl.training.settings.divisibility import (
 from docagent_rl.training.settings.models import STRATEGIES, model_config
 
 ACTOR, REF, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout"))
+MODEL = "actor_rollout_ref.model"
+FLASH_ATTENTION = "flash_attention_2"
+"""verl's own choice, where nothing else is set (`workers/config/model.py`)."""
 REFUSED = (AssertionError, ValueError, TypeError, NotImplementedError, HydraException)
 
 
@@ -152,13 +157,13 @@ def _losses(config: DictConfig) -> Iterator[str]:
 
 
 def head_problems(config: DictConfig) -> Iterator[str]:
-    """Name numbers of GPUs that cannot share the policy's heads, and a cap that fused kernels leave out.
+    """Name numbers of GPUs that cannot share the policy's heads, and what kernels leave out or refuse.
 
-    Of the first verl and vLLM speak minutes later, of the second never.
+    Of the heads verl, vLLM and the kernels speak minutes later, of a cap of logits never.
     """
     model = None
     with contextlib.suppress(ValueError):  # of no model, which the check of its family says
-        model = model_config(str(OmegaConf.select(config, "actor_rollout_ref.model.path")))
+        model = model_config(str(OmegaConf.select(config, f"{MODEL}.path")))
     if model is None:
         return
     text: Any = model.get_text_config()
@@ -167,9 +172,22 @@ def head_problems(config: DictConfig) -> Iterator[str]:
         size = OmegaConf.select(config, key) or 1
         if heads % size or (kv % size and size % kv):
             yield f"{key}={size}: the model has {heads} heads, {kv} of keys"
-    fused = "actor_rollout_ref.model.use_fused_kernels"
+    fused = f"{MODEL}.use_fused_kernels"
     if OmegaConf.select(config, fused) and getattr(text, "final_logit_softcapping", None):
         yield f"{fused}=true leaves out the cap of the model's logits: set it to false"
+    yield from _kernel_problems(config, text)
+
+
+def _kernel_problems(config: DictConfig, text: Any) -> Iterator[str]:
+    """Name heads that no flash attention of a GPU computes."""
+    key = f"{MODEL}.override_config.attn_implementation"
+    attention = OmegaConf.select(config, key) or FLASH_ATTENTION
+    sizes = [getattr(text, name, None) or 0 for name in ("head_dim", "global_head_dim")]
+    if attention == FLASH_ATTENTION and max(sizes) > LARGEST_HEAD and not is_cpu_platform():
+        yield (
+            f"{key}={attention} takes heads of up to {LARGEST_HEAD}, the model has heads of {max(sizes)}: "
+            f"set +{key}=sdpa"
+        )
 
 
 def verls_problems(config: DictConfig) -> Iterator[str]:

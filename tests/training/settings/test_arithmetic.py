@@ -5,11 +5,14 @@ import re
 import pytest
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.lab.tiny.shapes import tiny_config
+from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.systems import SYSTEMS, get_system
+from docagent_rl.training.settings import arithmetic
 from docagent_rl.training.settings.arithmetic import head_problems, read_layout, size_problems, verls_problems
 
 VRAG, ALDEN, MM_DOC = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b"
-ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+ACTOR, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "model"))
 
 
 def test_rows_that_fill_no_mini_batch_are_refused_with_what_to_set(recipe):
@@ -40,6 +43,36 @@ def test_what_verl_would_say_minutes_later(recipe, values, message):
     run = recipe(ALDEN, *values, cpu=False)
     (problem,) = [*size_problems(run), *head_problems(run)]
     assert message in problem
+
+
+@pytest.fixture
+def gemma4(tmp_path):
+    """A folder with the configuration of a tiny Gemma 4, whose logits have a cap."""
+    config = tiny_config(build_tokenizer([]), "gemma4")
+    config.text_config.global_head_dim = 512  # as released
+    config.save_pretrained(tmp_path)
+    return f"{MODEL}.path={tmp_path}"
+
+
+@pytest.mark.parametrize(
+    ("values", "cpu", "words"),
+    [
+        (["use_fused_kernels=true"], True, ["leaves out the cap of the model's logits"]),
+        (["use_fused_kernels=false"], True, []),
+        (
+            ["use_fused_kernels=false"],
+            False,
+            ["takes heads of up to 256, the model has heads of 512"],
+        ),
+        (["use_fused_kernels=false", "override_config.attn_implementation=sdpa"], False, []),
+    ],
+)
+def test_a_model_whose_rows_no_kernel_lays_out_so_is_refused(recipe, gemma4, monkeypatch, values, cpu, words):
+    monkeypatch.setattr(arithmetic, "is_cpu_platform", lambda: cpu)
+    run = recipe(VRAG, gemma4, *(f"{MODEL}.{value}" for value in values), cpu=False)
+    problems = list(head_problems(run))
+    assert len(problems) == len(words)
+    assert all(word in problem for word, problem in zip(words, problems, strict=True))
 
 
 @pytest.mark.parametrize(
