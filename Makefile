@@ -2,7 +2,7 @@
 #   make train   the demo run: documents in, training steps of unmodified verl out
 #   make test    unit tests, and a run of the trainer for each system and each kind of estimator; make fast: no runs
 #   make test-all  linters, these, what takes longer (make slow), all other runs (make runs): everything
-#   make gpu-check  ten minutes on one GPU, random weights, no network (docs/cluster.md)
+#   make gpu-check  eleven minutes on one GPU, random weights, no network (docs/cluster.md)
 #   make documents  real PDFs for measuring retrieval, fetched and ingested (benchmarks/retrieval/README.md)
 #   make viewer  the viewer's page of its sources, with npm (docagent_rl/lab/viewer/frontend)
 #   make faults  damaged input in great numbers (docs/faults.md); a short form is in test-all

@@ -23,7 +23,7 @@ app = typer.Typer(add_completion=False)
 def main(
     only: Annotated[list[str] | None, typer.Option(help="A check to run; repeat for several.")] = None,
     out: Annotated[Path, typer.Option(help="JSON file to write.")] = Path("gpu-check.json"),
-    seconds: Annotated[float | None, typer.Option(help="For all checks together; 600 on a GPU.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="For all checks together; 670 on a GPU.")] = None,
     names: Annotated[bool, typer.Option("--list", help="Name the checks and end.")] = False,
 ) -> None:
     """Check the training path on this machine's GPU; status 1 if a check fails, 3 if one was not run.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -35,6 +35,8 @@ LOG_PROBS = 1e-4
 """Nats that the log-prob of any token may be apart."""
 COSINE = 0.99999
 """Least cosine of the gradients of the tower, and of the language model."""
+UNSEEN = 1e-3
+"""Nats that a log-prob may change where no token that it depends on does; a pack is computed in one order."""
 NORM = 1e-3
 """Share by which the norm of a gradient may differ."""
 WINDOW = {"gemma3": ["sliding_attention", "full_attention"], "gemma4": None}
@@ -45,11 +47,19 @@ WINDOW_TOKENS = 24
 
 @dataclass(frozen=True)
 class SmallFamily:
-    """A small model on the disk, a batch for it, and what transformers makes of its rows."""
+    """A small model on the disk, with a batch for it.
+
+    Attributes:
+        path: of the model.
+        batch: of all rows.
+        exact: what transformers makes of the rows.
+        other: the batch with another first row, of the same lengths.
+    """
 
     path: Path
     batch: TensorDict
     exact: Reference
+    other: TensorDict
 
     @property
     def lengths(self) -> list[int]:
@@ -122,7 +132,8 @@ def small_family(name: str, device: str, folder: Path) -> SmallFamily:
     processor = hf_processor(str(path)) or hf_tokenizer(str(path))
     rows = make_rows(processor)
     exact = reference(path, rows, processor, TEMPERATURE, device)
-    return SmallFamily(path, as_batch(rows, processor), exact)
+    others = [make_rows(processor, seed=1)[0], *rows[1:]]
+    return SmallFamily(path, as_batch(rows, processor), exact, as_batch(others, processor))
 
 
 def _shorten_window(file: Path, layers: list[str] | None) -> None:
@@ -144,6 +155,17 @@ def measure(family: SmallFamily, settings: Settings) -> Agreement:
     cosines = {part: float(cosine_similarity(*pair, dim=0)) for part, pair in pairs.items()}
     norms = {part: float(found.norm() / wanted.norm()) for part, (found, wanted) in pairs.items()}
     return Agreement(rows, cosines, norms)
+
+
+def changes_of_others(family: SmallFamily, settings: Settings) -> list[float]:
+    """Return by how many nats log-probs of each row but the first change with the first one, in one pack.
+
+    The numbers of a pack have the same sizes either way, so that a row that does not see the first one does
+    not change, in bfloat16 as little as in float32.
+    """
+    worker = make_worker(family.path, replace(settings, tokens=sum(family.lengths)))
+    apart = (infer(worker, family.batch) - infer(worker, family.other)).abs()
+    return [float(row.max()) for row in apart.split(family.sampled)[1:]]
 
 
 def values_apart(family: SmallFamily, settings: Settings, exact: Tensor) -> list[float]:

@@ -6,6 +6,7 @@ attention is transformers' plain one, log-probs a `log_softmax` in float64, and 
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,7 @@ def reference(path: Path, rows: list[ShownRow], processor: Any, temperature: flo
     images = getattr(processor, "image_processor", None)
     kind = AutoModelForCausalLM if images is None else AutoModelForImageTextToText
     model = kind.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").to(device).eval()
+    by_torch(model)
     found = []
     for row in rows:
         log_probs = _log_probs(model, row, processor, temperature, device)
@@ -45,6 +47,18 @@ def reference(path: Path, rows: list[ShownRow], processor: Any, temperature: flo
         found.append(log_probs.detach().cpu())
     gradients = {name: p.grad.cpu() for name, p in model.named_parameters() if p.grad is not None}
     return Reference(torch.cat(found), gradients)
+
+
+def by_torch(model: Any) -> None:
+    """Have delta layers of a model compute by torch, in float32, whatever kernels are installed.
+
+    Those of flash-linear-attention multiply float32 as TF32.
+    """
+    for module in model.modules():
+        if hasattr(module, "chunk_gated_delta_rule"):
+            source = sys.modules[type(module).__module__]
+            module.chunk_gated_delta_rule = source.torch_chunk_gated_delta_rule
+            module.causal_conv1d_fn = None
 
 
 def _log_probs(model: Any, row: ShownRow, processor: Any, temperature: float, device: str) -> Tensor:

@@ -20,7 +20,8 @@ from tools.gpu_check.check import Machine
 from tools.gpu_check.runner import environment
 
 MACHINE = Machine(None, 0.0, vllm=False)
-FAMILY = "qwen2_5_vl"
+FAMILY, OF_OTHERS = "qwen2_5_vl", {"delta_layers_do_not_hear_of_rows": "qwen3_5"}
+"""The family that has a fault of `models`."""
 
 
 def upstream_of_another_version() -> Any:
@@ -102,6 +103,12 @@ def rows_of_a_pack_see_each_other() -> Any:
     return _attention(lambda q, k, v, cu_q, cu_k, *rest: (q, k, v, cu_q[[0, -1]], cu_k[[0, -1]], *rest))
 
 
+def delta_layers_do_not_hear_of_rows() -> Any:
+    from verl.models.transformers import qwen3_5
+
+    return patch.object(qwen3_5, "_call_accepts_kwarg", qwen3_5._call_accepts_kwarg.__wrapped__)
+
+
 def later_tokens_are_seen() -> Any:
     return _attention(lambda *given: given[:-1])
 
@@ -162,7 +169,8 @@ FAULTS: dict[str, dict[Callable[[], Any], str]] = {
         byte_patches_stay_bytes: "padded fp32: log-probs are",
         positions_of_text_alone: "padded fp32: log-probs are",
         temperature_of_one: "padded fp32: log-probs are",
-        rows_of_a_pack_see_each_other: "packed bf16: log-probs are",
+        delta_layers_do_not_hear_of_rows: "qwen3_5: row 2 of a pack sees the first one",
+        rows_of_a_pack_see_each_other: "qwen2_5_vl: row 2 of a pack sees the first one",
     },
     "resume": {optimizer_is_not_restored: "0 tensors after loading"},
     "transfer": {transfer_loses_a_tensor: "arrived ['second', 'third'], sent ['first',"},
@@ -175,17 +183,18 @@ BEFORE, AFTER = ("imports", "formulas", "attention", "divergences", "transfer"),
 
 @contextmanager
 def one_reference() -> Iterator[None]:
-    """Compute transformers' numbers once; the model and the rows of a fault are the same."""
-    from tools.gpu_check.parts import models
+    """Compute transformers' numbers of a family once; the model and the rows of a fault are the same."""
+    from tools.gpu_check import layouts
 
-    kept: list[Any] = []
-    true = models.reference
+    kept: dict[str, Any] = {}
+    true = layouts.reference
 
-    def once(*arguments: Any) -> Any:
-        kept.extend([] if kept else [true(*arguments)])
-        return kept[0]
+    def once(path: Path, *arguments: Any) -> Any:
+        if path.name not in kept:
+            kept[path.name] = true(path, *arguments)
+        return kept[path.name]
 
-    with patch.object(models, "reference", once):
+    with patch.object(layouts, "reference", once):
         yield
 
 
@@ -195,7 +204,8 @@ def verdict(check: str, folder: Path, fault: Callable[[], Any] = nullcontext) ->
 
     module = import_module(f"tools.gpu_check.parts.{check}")
     folder.mkdir(parents=True)
-    families = {"families": (FAMILY,)} if check == "models" else {}
+    name = getattr(fault, "__name__", "")
+    families = {"families": (OF_OTHERS.get(name, FAMILY),)} if check == "models" else {}
     try:
         with fault():
             module.run(MACHINE, folder, **families)

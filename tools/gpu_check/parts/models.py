@@ -1,9 +1,11 @@
-"""Small models of three families as verl's workers compute them, against transformers itself, row by row.
+"""Small models of five families as verl's workers compute them, against transformers itself, row by row.
 
 Each family's rows hold pictures of several sizes, stored as patches of bytes, and text. The actor is computed
-twice: padded in float32, where every number has to agree, and with the settings of recipes (bfloat16, packed
-rows, checkpointing, fused log-probs, dynamic micro-batches), where what agrees is what bfloat16 leaves. The
-offloaded reference and a critic follow for the first family.
+padded in float32, where every number has to agree, and with the settings of recipes (bfloat16, packed rows,
+checkpointing, fused log-probs, dynamic micro-batches), where what agrees is what bfloat16 leaves. That would
+leave room for rows that see each other a little, so two more comparisons follow: a pack in which the first
+row is exchanged, where no other row may change; and, on the processor, whose attention takes float32, packed
+rows in float32. The offloaded reference and a critic come last, for the first family.
 """
 
 from __future__ import annotations
@@ -13,22 +15,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from tensordict import TensorDict
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from docagent_rl.lab.tiny.model import build_tiny_model
 from tools.gpu_check.attention import FLASH, packed_attention
 from tools.gpu_check.check import Machine, Result, expect, passed
-from tools.gpu_check.reference import Reference, reference
-from tools.gpu_check.rows import TEMPERATURE, as_batch, make_rows
+from tools.gpu_check.layouts import (
+    FUSED,
+    UNSEEN,
+    SmallFamily,
+    by_part,
+    changes_of_others,
+    measure,
+    small_family,
+)
+from tools.gpu_check.reference import by_torch
 from tools.gpu_check.workers import VALUE, Settings, infer, make_worker, update
 
-FAMILIES = ("qwen2_5_vl", "qwen3_vl", "qwen3")
-FUSED = "torch"
-"""verl's default backend of fused log-probs."""
-PARTS = ("visual", "language")
-"""Parameters whose gradients are compared together: a wrong tower would not show among the many others."""
+FAMILIES = ("qwen2_5_vl", "qwen3_vl", "qwen3_5", "glm4v", "qwen3")
 
 
 @dataclass(frozen=True)
@@ -50,30 +54,23 @@ EXACT, ROUNDED = Bound(1e-4, 0.9999, 1e-3), Bound(0.05, 0.99, 0.05)
 """In float32; in bfloat16, whose 8 bits leave logits of a deviation of some units about .02 apart."""
 
 
-@dataclass(frozen=True)
-class Family:
-    """A small model on the disk, a batch for it, and what transformers makes of its rows."""
-
-    path: Path
-    batch: TensorDict
-    exact: Reference
-
-
 def run(machine: Machine, folder: Path, families: Sequence[str] = FAMILIES) -> Result:
     """See the module."""
     # all references before any worker, and what is padded before what is packed: verl changes the attention
     # of classes for good
-    made = {name: _family(name, machine, folder) for name in families}
+    made = {name: small_family(name, machine.device, folder) for name in families}
     lean, numbers = settings_of_recipes(machine), {}
     first = made[families[0]]
     values = infer(make_worker(first.path, Settings(lr=0.0), VALUE), first.batch)
-    ways = {"padded fp32": (Settings(lr=0.0), EXACT), "packed bf16": (lean, ROUNDED)}
     for name, family in made.items():
-        for way, (settings, bound) in ways.items():
-            numbers[f"{name}, {way}"] = _compare(f"{name}, {way}", family, settings, bound)
+        numbers[f"{name}, padded fp32"] = _compare(f"{name}, padded fp32", family, Settings(lr=0.0), EXACT)
+        numbers[f"{name}, others of a pack"] = {"most": _unseen(name, family, lean)}
+        if machine.gpu is None:
+            numbers[f"{name}, packed fp32"] = _packed(f"{name}, packed fp32", family, lean)
+        numbers[f"{name}, packed bf16"] = _compare(f"{name}, packed bf16", family, lean, ROUNDED)
     numbers["reference"] = {"mean": _offloaded(first, lean)}
     numbers["critic"] = {"mean": _critic(first, lean, values)}
-    worst = max(each["mean"] for name, each in numbers.items() if "fp32" in name)
+    worst = max(each["mean"] for name, each in numbers.items() if "padded fp32" in name)
     rounded = max(each["mean"] for name, each in numbers.items() if "bf16" in name)
     text = (
         f"{', '.join(families)}: log-probs {worst:.1g} nats from transformers' in fp32, {rounded:.1g} in bf16"
@@ -94,29 +91,34 @@ def settings_of_recipes(machine: Machine) -> Settings:
     )
 
 
-def _family(name: str, machine: Machine, folder: Path) -> Family:
-    from verl.utils import hf_processor, hf_tokenizer
-
-    path = build_tiny_model(folder / name, family=name)
-    processor = hf_processor(str(path)) or hf_tokenizer(str(path))
-    rows = make_rows(processor)
-    exact = reference(path, rows, processor, TEMPERATURE, machine.device)
-    return Family(path, as_batch(rows, processor), exact)
-
-
-def _compare(name: str, family: Family, settings: Settings, bound: Bound) -> dict[str, float]:
+def _compare(name: str, family: SmallFamily, settings: Settings, bound: Bound) -> dict[str, float]:
     worker = make_worker(family.path, settings)
+    if not settings.bf16:
+        by_torch(worker.engine.module)
     found = infer(worker, family.batch)
     _, _, gradients = update(worker, family.batch)
     errors = {"mean": mean_error(name, found, family.exact.log_probs, bound.mean)}
     expected = family.exact.gradients
     expect(set(gradients) == set(expected), f"{name}: gradients of {sorted(set(gradients) ^ set(expected))}")
-    for part in PARTS:
-        names = sorted(each for each in expected if ("visual" in each) == (part == "visual"))
-        if names:
-            pair = (torch.cat([side[each].flatten() for each in names]) for side in (gradients, expected))
-            errors |= _direction(f"{name}, {part}", *pair, bound)
+    for part, pair in by_part(gradients, expected).items():
+        errors |= _direction(f"{name}, {part}", *pair, bound)
     return errors
+
+
+def _unseen(name: str, family: SmallFamily, lean: Settings) -> float:
+    """The largest change of a row with another one of its pack, which has to be none."""
+    changes = changes_of_others(family, lean)
+    for number, change in enumerate(changes, start=2):
+        text = f"{name}: row {number} of a pack sees the first one, with whose tokens it changes"
+        expect(change <= UNSEEN, f"{text} by {change:.2g} nats, not within {UNSEEN:g}")
+    return max(changes)
+
+
+def _packed(name: str, family: SmallFamily, lean: Settings) -> dict[str, float]:
+    found = measure(family, replace(lean, bf16=False, tokens=sum(family.lengths)))
+    problems = found.problems()
+    expect(not problems, f"{name}: {'; '.join(problems)}")
+    return {"most": max(found.rows)} | {f"cosine, {part}": value for part, value in found.cosines.items()}
 
 
 def mean_error(name: str, found: Tensor, expected: Tensor, bound: float) -> float:
@@ -129,19 +131,19 @@ def mean_error(name: str, found: Tensor, expected: Tensor, bound: float) -> floa
 
 
 def _direction(name: str, found: Tensor, expected: Tensor, bound: Bound) -> dict[str, float]:
-    cosine = float(cosine_similarity(found.double(), expected.double(), dim=0))
-    norm = float(found.double().norm() / expected.double().norm())
+    cosine = float(cosine_similarity(found, expected, dim=0))
+    norm = float(found.norm() / expected.norm())
     expect(cosine > bound.cosine, f"{name}: the gradient points elsewhere (cosine {cosine:.5f})")
     expect(abs(norm - 1) < bound.norm, f"{name}: the gradient's norm is {norm:.4f} of what it should be")
     return {f"cosine, {name}": cosine, f"norm, {name}": norm}
 
 
-def _offloaded(family: Family, lean: Settings) -> float:
+def _offloaded(family: SmallFamily, lean: Settings) -> float:
     worker = make_worker(family.path, replace(lean, forward_only=True))
     return mean_error("reference", infer(worker, family.batch), family.exact.log_probs, ROUNDED.mean)
 
 
-def _critic(family: Family, lean: Settings, values: Tensor) -> float:
+def _critic(family: SmallFamily, lean: Settings, values: Tensor) -> float:
     """Recipes' settings against padded float32: the passes are the actor's, only the head is another."""
     packed = make_worker(family.path, replace(lean, fused=None), VALUE)
     return mean_error("critic", infer(packed, family.batch), values.double(), ROUNDED.mean)
