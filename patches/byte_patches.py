@@ -16,7 +16,7 @@ from typing import Any
 from tensordict.tensorclass import NonTensorData
 from torch import Tensor
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 NAMES = "docagent_image_names"
 """The name that `training.serving.image_cache` has, which imports Ray."""
@@ -62,4 +62,5 @@ PATCH = Patch(
     reason="images would be stored, sent and fetched as float32 features, eight times their bytes",
     target_module="verl.utils.model",
     apply=_apply,
+    processes=TRAINING,
 )

@@ -18,7 +18,7 @@ from types import ModuleType
 
 from tensordict import TensorDict
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 FIELD = "position_ids"
 RAGGED = 2
@@ -49,4 +49,5 @@ PATCH = Patch(
     reason="a batch of a vision-language model whose rows are equally long ends the run",
     target_module="verl.utils.tensordict_utils",
     apply=_apply,
+    processes=TRAINING,
 )

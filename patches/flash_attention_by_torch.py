@@ -20,7 +20,7 @@ from typing import Any
 
 from docagent_rl.training.attention import flash_attn_func, flash_attn_varlen_func
 from docagent_rl.training.hardware import without_flash_attn
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 FLASH_ATTENTION = "flash_attention_2"
 
@@ -56,5 +56,6 @@ PATCH = Patch(
     reason="flash_attention_2, verl's default, needs flash-attn, which has no wheel on the package index",
     target_module="transformers.modeling_flash_attention_utils",
     apply=_apply,
+    processes=TRAINING,
     needed=without_flash_attn,
 )

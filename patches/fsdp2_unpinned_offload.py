@@ -14,7 +14,7 @@ from types import ModuleType
 from torch.distributed.fsdp import CPUOffloadPolicy
 
 from docagent_rl.training.hardware import is_cpu_platform
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 def _apply(module: ModuleType) -> None:
@@ -33,5 +33,6 @@ PATCH = Patch(
     reason="memory cannot be pinned without an accelerator",
     target_module="verl.workers.engine.fsdp.transformer_impl",
     apply=_apply,
+    processes=TRAINING,
     needed=is_cpu_platform,
 )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from types import MethodType, ModuleType
 from typing import Any
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 def _apply(module: ModuleType) -> None:
@@ -43,4 +43,5 @@ PATCH = Patch(
     reason="with fused kernels for the policy, a critic of the same class has no logits and fails",
     target_module="verl.models.transformers.monkey_patch",
     apply=_apply,
+    processes=TRAINING,
 )

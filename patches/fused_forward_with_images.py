@@ -15,7 +15,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 NAMES = ("forward_with_torch_backend", "forward_with_triton_backend")
 
@@ -44,4 +44,5 @@ PATCH = Patch(
     reason="with fused kernels, a model whose type verl does not list is trained without its images",
     target_module="verl.models.transformers.dense_common",
     apply=_apply,
+    processes=TRAINING,
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 FUSED = "_verl_fused_kernels_backend"
 """The attribute that verl sets on a model whose forward pass it fuses."""
@@ -44,4 +44,5 @@ PATCH = Patch(
     reason="with fsdp2, fused kernels of a model with untied embeddings read a shard of its head and fail",
     target_module="verl.utils.fsdp_utils",
     apply=_apply,
+    processes=TRAINING,
 )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.training.patching import Patch
+from docagent_rl.training.patching import TRAINING, Patch
 
 MODEL = "glm4v"
 
@@ -38,4 +38,5 @@ PATCH = Patch(
     reason="the first update of a GLM-4V looks for the language model's sizes in the outer configuration",
     target_module="verl.utils.flops_counter",
     apply=_apply,
+    processes=TRAINING,
 )

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 class _Tower:
@@ -60,4 +60,5 @@ PATCH = Patch(
     reason="under transformers 5 every forward pass of GLM-4V takes a model output for a tensor and crashes",
     target_module="verl.models.transformers.glm4v",
     apply=_apply,
+    processes=TRAINING,
 )

@@ -16,7 +16,7 @@ from types import ModuleType
 import torch
 
 from docagent_rl.training.hardware import is_cpu_platform
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 def initialize_global_process_group(timeout_second: int = 36000) -> tuple[int, int, int]:
@@ -50,5 +50,6 @@ PATCH = Patch(
     reason="torch refuses the backend string cpu:gloo,cpu:gloo",
     target_module="verl.utils.distributed",
     apply=_apply,
+    processes=TRAINING,
     needed=is_cpu_platform,
 )

@@ -17,7 +17,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.training.patching import Patch, on_import, replace
+from docagent_rl.training.patching import TRAINING, Patch, on_import, replace
 
 USER = "transformers.generation.candidate_generator"
 
@@ -56,4 +56,5 @@ PATCH = Patch(
     reason="every process of a run imports scikit-learn, scipy.stats and pandas, and uses none of them",
     target_module="transformers.utils",
     apply=_apply,
+    processes=TRAINING,
 )

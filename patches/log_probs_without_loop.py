@@ -23,7 +23,7 @@ from torch import Tensor
 
 from docagent_rl.training.attention import log_probs_of_labels
 from docagent_rl.training.hardware import without_flash_attn
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 def logprobs_from_logits(logits: Tensor, labels: Tensor, inplace_backward: bool = True) -> Tensor:
@@ -80,5 +80,6 @@ PATCH = Patch(
     reason="without flash-attn log-probabilities are computed position by position",
     target_module="verl.utils.torch_functional",
     apply=_apply,
+    processes=TRAINING,
     needed=without_flash_attn,
 )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 def _apply(module: ModuleType) -> None:
@@ -37,4 +37,5 @@ PATCH = Patch(
     reason="the critic of a policy with LoRA is asked to switch off an adapter that it does not have",
     target_module="verl.trainer.ppo.v1.trainer_base",
     apply=_apply,
+    processes=TRAINING,
 )

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 def _apply(module: ModuleType) -> None:
@@ -44,4 +44,5 @@ PATCH = Patch(
     reason="adapters over a base in bfloat16 are trained in bfloat16, which rounds their steps away",
     target_module="verl.workers.engine.fsdp.transformer_impl",
     apply=_apply,
+    processes=TRAINING,
 )

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 def merged_weights(module: Any, device: Any) -> Iterator[tuple[str, Tensor]]:
@@ -98,4 +98,5 @@ PATCH = Patch(
     reason="with lora.merge, adapters outside FSDP2's units are not merged, and weights are sent as bfloat16",
     target_module="verl.workers.engine.fsdp.transformer_impl",
     apply=_apply,
+    processes=TRAINING,
 )

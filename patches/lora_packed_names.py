@@ -15,7 +15,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import SERVING, Patch, replace
 
 
 def _apply(module: ModuleType) -> None:
@@ -40,4 +40,5 @@ PATCH = Patch(
     reason="an adapter of a model whose class in vLLM packs no layers itself, InternVL, cannot be served",
     target_module="verl.utils.vllm.utils",
     apply=_apply,
+    processes=SERVING,
 )

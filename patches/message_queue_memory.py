@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from docagent_rl.patches.vllm_cpu_version import vllm_distribution
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import Patch, ProcessKind, replace
 
 
 def _apply(module: ModuleType) -> None:
@@ -41,4 +41,5 @@ PATCH = Patch(
     reason="every run that ends its engines leaves shared memory behind",
     target_module="vllm.distributed.device_communicators.shm_broadcast",
     apply=_apply,
+    processes=frozenset({ProcessKind.RAY, ProcessKind.ENGINE, ProcessKind.VLLM}),
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.training.patching import Patch, on_import, replace
+from docagent_rl.training.patching import TRAINING, Patch, on_import, replace
 
 
 def _unlisted(path: str, options: dict[str, Any]) -> Any | None:
@@ -58,4 +58,5 @@ PATCH = Patch(
     reason="a model of images whose processor is not in verl's list, such as InternVL's, gets none",
     target_module="verl.utils.tokenizer.tokenizer",
     apply=_apply,
+    processes=TRAINING,
 )

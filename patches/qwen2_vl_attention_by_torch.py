@@ -24,7 +24,7 @@ import torch
 
 from docagent_rl.training.attention import flash_attn_func, flash_attn_varlen_func
 from docagent_rl.training.hardware import without_flash_attn
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 def supply(module: ModuleType) -> None:
@@ -60,5 +60,6 @@ PATCH = Patch(
     target_module="verl.models.transformers.qwen2_vl",
     more_modules=("verl.models.transformers.glm4v",),
     apply=supply,
+    processes=TRAINING,
     needed=without_flash_attn,
 )

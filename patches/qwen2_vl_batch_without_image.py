@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 BLANK_GRID = (1, 4, 4)  # time, height and width in patches: four features after the 2x2 merge
 
@@ -76,4 +76,5 @@ PATCH = Patch(
     reason="under transformers 5 a micro-batch without image calls .mean() on a model output and crashes",
     target_module="verl.models.transformers.qwen2_vl",
     apply=_apply,
+    processes=TRAINING,
 )

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from inspect import Parameter, signature
 from types import ModuleType
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 def names_parameter(function: Callable, name: str) -> bool:
@@ -48,4 +48,5 @@ PATCH = Patch(
     reason="rows of a pack leak into one another in Qwen3.5 where flash-linear-attention is not installed",
     target_module="verl.models.transformers.qwen3_5",
     apply=_apply,
+    processes=TRAINING,
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 LOOPBACK = "127.0.0.1"
 LOOPBACK_VARIABLE = "DOCAGENT_LOOPBACK"
@@ -42,4 +42,5 @@ PATCH = Patch(
     reason="a run on one machine listens on all of its interfaces",
     target_module="ray._private.services",
     apply=_apply,
+    processes=TRAINING,
 )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 def _apply(module: ModuleType) -> None:
@@ -48,4 +48,5 @@ PATCH = Patch(
     reason="a trajectory of several rows whose last row is rejected gets the advantage 0 on all of them",
     target_module="verl.trainer.ppo.v1.utils",
     apply=_apply,
+    processes=TRAINING,
 )

@@ -15,7 +15,7 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 _replies: ContextVar[list[dict[str, Any]] | None] = ContextVar("docagent_replies", default=None)
 """`extra_fields` of the replies that the reply to come is made of."""
@@ -66,4 +66,5 @@ PATCH = Patch(
     reason="images that rollout servers fetch would be counted as 0 in the asynchronous trainer modes",
     target_module="verl.workers.rollout.llm_server",
     apply=_apply,
+    processes=TRAINING,
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-from docagent_rl.training.patching import Patch, on_import
+from docagent_rl.training.patching import TRAINING, Patch, on_import
 
 VARIABLE = "SAGEMAKER_CONTAINER_LOG_LEVEL"
 CULPRIT = "model_hosting_container_standards.logging_config"
@@ -37,4 +37,5 @@ PATCH = Patch(
     reason="rollout servers say nothing below an error, whoever speaks",
     target_module="vllm",
     apply=_apply,
+    processes=TRAINING,
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 def _apply(module: ModuleType) -> None:
@@ -39,4 +39,5 @@ PATCH = Patch(
     reason="a supervised run that goes on from the end of an epoch leaves the next epoch out",
     target_module="verl.utils.checkpoint.checkpoint_handler",
     apply=_apply,
+    processes=TRAINING,
 )

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -100,4 +100,5 @@ PATCH = Patch(
     reason="value models are loaded with flash attention whatever the configuration says",
     target_module="verl.utils.model",
     apply=_apply,
+    processes=TRAINING,
 )

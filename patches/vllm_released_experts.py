@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from docagent_rl.patches.vllm_cpu_version import vllm_distribution
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import SERVING, Patch, replace
 
 
 def _apply(module: ModuleType) -> None:
@@ -52,4 +52,5 @@ PATCH = Patch(
     reason="a Qwen3-VL-MoE that transformers has saved cannot be served",
     target_module="vllm.model_executor.models.qwen3_vl_moe",
     apply=_apply,
+    processes=SERVING,
 )

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import SERVING, TRAINING, Patch, replace
 from docagent_rl.watch.processes import RUN_VARIABLE
 
 if TYPE_CHECKING:
@@ -63,4 +63,5 @@ PATCH = Patch(
     reason="two runs on one machine take each other's weights, or hang",
     target_module="verl.workers.rollout.vllm_rollout.bucketed_weight_transfer",
     apply=_apply,
+    processes=TRAINING | SERVING,
 )

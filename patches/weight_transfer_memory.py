@@ -16,7 +16,7 @@ import functools
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import SERVING, TRAINING, Patch, replace
 
 
 def _apply(module: ModuleType) -> None:
@@ -40,4 +40,5 @@ PATCH = Patch(
     reason="a run killed during a weight update leaves a bucket of shared memory behind",
     target_module="verl.workers.rollout.vllm_rollout.bucketed_weight_transfer",
     apply=_apply,
+    processes=TRAINING | SERVING,
 )

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import zmq
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import SERVING, TRAINING, Patch, replace
 
 if TYPE_CHECKING:
     from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import (
@@ -149,4 +149,5 @@ PATCH = Patch(
     reason="a failed weight transfer leaves the other side waiting without end",
     target_module="verl.workers.rollout.vllm_rollout.bucketed_weight_transfer",
     apply=_apply,
+    processes=TRAINING | SERVING,
 )

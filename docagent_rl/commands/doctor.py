@@ -11,7 +11,6 @@ from rich.text import Text
 
 from docagent_rl.checks.doctor import (
     TIMEOUT_S,
-    ProcessKind,
     check_process,
     check_system,
     check_versions,
@@ -19,12 +18,13 @@ from docagent_rl.checks.doctor import (
 )
 from docagent_rl.checks.gpu import Finding
 from docagent_rl.commands.options import option
+from docagent_rl.training.patching import ProcessKind
 from docagent_rl.training.registrations import prepare_environment
 
 
 def doctor_command(
     ray: bool = option(True, "Check a Ray worker."),
-    vllm: bool = option(True, "Start a vLLM engine with a tiny model and check its worker process."),
+    vllm: bool = option(True, "Start a vLLM engine with a tiny model and check its worker and its core."),
     timeout: float = option(TIMEOUT_S, "Seconds that each process may take to answer.", min=0.001),
     as_json: bool = option(False, "Print the findings as JSON.", "--json"),
 ) -> None:

@@ -66,3 +66,11 @@ def flash_attn_version() -> str | None:
     except importlib.metadata.PackageNotFoundError:  # flash-attn 4 has the same package under another name
         return None
     return installed if Version(installed) >= Version(OLDEST_FLASH_ATTN) else None
+
+
+def installed_version(package: str) -> str | None:
+    """Return the version of a distribution, or None where it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -19,6 +19,27 @@ logger = logging.getLogger(__name__)
 ModuleCallback = Callable[[ModuleType], object]
 
 
+class ProcessKind(enum.StrEnum):
+    """The kinds of process in which patches hold, by the way that they come there.
+
+    `DRIVER` is what a command starts: the first process of a run, and each of supervised training. `RAY` are
+    Ray's workers that import verl: trainer, agent workers, rollout servers. Both have the plugin by
+    `import verl`. `ENGINE` is the core of a vLLM engine, which imports no verl and has what
+    `vllm_plugin.register` installs. `VLLM` are vLLM's workers, whose extension imports verl.
+    """
+
+    DRIVER = "driver"
+    RAY = "Ray worker"
+    ENGINE = "vLLM engine core"
+    VLLM = "vLLM worker"
+
+
+TRAINING = frozenset({ProcessKind.DRIVER, ProcessKind.RAY})
+"""Processes that train, and that make data for it."""
+SERVING = frozenset({ProcessKind.VLLM})
+"""Processes with the model of a rollout server."""
+
+
 class PatchState(enum.Enum):
     """States of a patch in a process."""
 
@@ -48,6 +69,8 @@ class Patch:
     """One sentence: what goes wrong without the patch."""
     target_module: str
     apply: ModuleCallback
+    processes: frozenset[ProcessKind]
+    """Where it has to hold; the doctor looks there."""
     more_modules: tuple[str, ...] = ()
     """Further modules that need the same change, such as copies of the target."""
     needed: Callable[[], bool] | None = None

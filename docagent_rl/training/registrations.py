@@ -12,6 +12,7 @@ from docagent_rl.training.patching import patch_status
 logger = logging.getLogger(__name__)
 
 PROBE_EXTENSION = "docagent_rl.training.vllm_extension.ProbeExtension"
+PROBE_EXECUTOR = "docagent_rl.training.vllm_executor"
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Registered:
     """`model type/backend` of the training engines for the active device."""
     patches: dict[str, str] = field(default_factory=dict)
     """State of each patch by name."""
+    core_patches: dict[str, str] | None = None
+    """Of a vLLM worker: state of each patch in the core of its engine."""
 
 
 def registered() -> Registered:
@@ -106,7 +109,7 @@ def registered_in_ray_worker() -> Registered:
 
 
 def registered_in_vllm_worker(model: Path) -> Registered:
-    """Start a vLLM engine on `model` as verl does, with random weights, and ask its worker process.
+    """Start a vLLM engine on `model` as verl does, with random weights; ask its worker and its core.
 
     Raises:
         RuntimeError: if the engine does not start.
@@ -117,10 +120,11 @@ def registered_in_vllm_worker(model: Path) -> Registered:
     os.environ.update(get_platform().rollout_env_vars())
     from vllm import LLM
 
+    probe = importlib.import_module(PROBE_EXECUTOR)
     engine = LLM(
         str(model),
         worker_extension_cls=PROBE_EXTENSION,
-        distributed_executor_backend="mp",
+        distributed_executor_backend=probe.ProbeExecutor,
         load_format="dummy",
         enforce_eager=True,
         max_model_len=256,
@@ -131,6 +135,7 @@ def registered_in_vllm_worker(model: Path) -> Registered:
     )
     try:
         (found,) = engine.collective_rpc("docagent_registered")
+        (of_core,) = engine.collective_rpc(probe.PATCHES)
     finally:
         engine.llm_engine.engine_core.shutdown()
-    return Registered(**found)
+    return Registered(**found | {"core_patches": of_core})

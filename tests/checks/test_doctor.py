@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from docagent_rl.checks.doctor import Probe, ProcessKind, ask_process, check_process, check_versions, probe
+from docagent_rl.checks.doctor import Probe, ask_process, check_process, check_versions, probe
+from docagent_rl.patches import ALL_PATCHES
+from docagent_rl.training.patching import ProcessKind
 from docagent_rl.training.plugin import AGENT_LOOP, TRAINER_MODES
 from docagent_rl.training.registrations import Registered
 from tests.processes import ends
@@ -21,8 +23,13 @@ HEALTHY = Registered(
     estimators=["gae"],
     policy_losses=["vanilla"],
     engines=["language_model/fsdp2", "value_model/fsdp2"],
-    patches={"one": "applied", "two": "not needed"},
+    patches={patch.name: "applied" for patch in ALL_PATCHES} | {"gloo_process_group": "not needed"},
 )
+
+
+def of_patches(**changes: str | None) -> dict[str, str]:
+    """States of patches with these changes; None takes a patch away."""
+    return {name: state for name, state in (HEALTHY.patches | changes).items() if state is not None}
 
 
 @pytest.mark.parametrize(
@@ -33,8 +40,13 @@ HEALTHY = Registered(
         ({"trainer_modes": list(TRAINER_MODES[1:])}, TRAINER_MODES[0]),
         ({"engines": ["value_model/fsdp2"]}, "device cpu"),
         ({"patches": {}}, "patch"),
-        ({"patches": {"one": "version mismatch"}}, "patch one: version mismatch"),
-        ({"patches": {"one": "waiting for import"}}, "patch one: waiting for import"),
+        ({"patches": of_patches(byte_patches="version mismatch")}, "patch byte_patches: version mismatch"),
+        (
+            {"patches": of_patches(byte_patches="waiting for import")},
+            "patch byte_patches: waiting for import",
+        ),
+        ({"patches": of_patches(byte_patches=None)}, "patch byte_patches: not installed; without it images"),
+        ({"patches": of_patches(vllm_cpu_experts=None)}, None),  # has to hold elsewhere
     ],
 )
 def test_each_defect_is_one_problem(changes, words):
@@ -43,6 +55,19 @@ def test_each_defect_is_one_problem(changes, words):
     problems = [each for each in found if each.blocks]
     assert len(problems) == (words is not None)
     assert all(words in f"{each.name}: {each.value}" and each.advice for each in problems)
+
+
+def test_a_patch_that_the_core_of_an_engine_lacks_is_a_problem_there():
+    core = {"message_queue_memory": "applied", "vllm_released_experts": "applied"}
+    for patches, names in (
+        (core, []),
+        ({"vllm_released_experts": "applied"}, ["patch message_queue_memory"]),
+    ):
+        found = check_process(ProcessKind.VLLM, Probe(dataclasses.replace(HEALTHY, core_patches=patches)))
+        assert [each.where for each in found if each.name == "patches"] == ["vLLM worker", "vLLM engine core"]
+        problems = [each for each in found if each.blocks]
+        assert [each.name for each in problems] == names
+        assert {each.where for each in problems} <= {"vLLM engine core"}
 
 
 def test_process_that_fails_is_a_problem_in_its_own_words():

@@ -1,10 +1,18 @@
 import importlib
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
-from docagent_rl.checks.gpu import ask_gpus, check_attention, check_driver, gpu_memory
+from docagent_rl.checks.gpu import (
+    DELTA_VERSION,
+    ask_gpus,
+    check_attention,
+    check_delta_layers,
+    check_driver,
+    gpu_memory,
+)
 from docagent_rl.training import hardware
 from docagent_rl.training.hardware import without_flash_attn
 
@@ -79,3 +87,30 @@ def test_gpu_has_to_know_flash_attention(monkeypatch):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda each=capability: each)
         finding = check_attention()
         assert (finding.blocks, said in finding.advice) == (bool(said), True)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "version", "value", "advice"),
+    [
+        (True, None, "on the processor", ""),
+        (False, None, "by torch, a row at a time", f"flash-linear-attention=={DELTA_VERSION}"),
+        (False, DELTA_VERSION, f"flash-linear-attention {DELTA_VERSION}", ""),
+    ],
+)
+def test_what_computes_delta_layers_is_named(monkeypatch, cpu, version, value, advice):
+    monkeypatch.setattr(hardware, "is_cpu_platform", lambda: cpu)
+    monkeypatch.setattr(hardware, "installed_version", lambda package: version)
+    finding = check_delta_layers()
+    assert value in finding.value
+    assert not finding.blocks  # torch computes the same
+    assert advice in finding.advice
+    assert bool(finding.advice) is bool(advice)
+
+
+def test_the_kernels_that_the_doctor_names_are_those_of_the_pins():
+    pins = (Path(__file__).parents[2] / "requirements" / "gpu.txt").read_text()
+    assert f"\nflash-linear-attention=={DELTA_VERSION} " in pins
+    assert f"\nfla-core=={DELTA_VERSION} " in pins
+    # without them, on Hopper, the kernel's backward pass ends with an error
+    assert "\ntilelang==" in pins
+    assert "\nnvidia-cuda-nvcc==13" in pins

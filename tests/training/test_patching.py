@@ -57,6 +57,7 @@ def installed(monkeypatch, make_module):
     def run(source: str = "value = 1", **changes):
         fields = {"name": "double", "package": "packaging", "versions": ">=1", "reason": "a test"}
         fields |= {"reference": "a test", "target_module": make_module(source), **changes}
+        fields["processes"] = patching.TRAINING
         patch = patching.Patch(**fields, apply=lambda module: setattr(module, "value", module.value * 2))
         patching.install([patch])
         before = patching.patch_status()[0].state
@@ -95,6 +96,7 @@ def test_each_module_of_a_patch_is_changed_by_its_own_import(monkeypatch, make_m
         reason="a test",
         target_module=first,
         more_modules=(second,),
+        processes=patching.TRAINING,
         apply=lambda module: setattr(module, "value", module.value * 2),
     )
     patching.install([patch])
