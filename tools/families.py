@@ -4,7 +4,7 @@ python -m tools.families WORKSPACE [FAMILY ...] (5 to 10 minutes a family; it ma
 
 Each part is a run of its own, whose log stays in `WORKSPACE/families/FAMILY`: two steps of RL, two with LoRA,
 supervised steps on trajectories of the oracle, and an evaluation of what RL has saved. What a family needs
-beside its name is in `MORE`.
+beside its name is in `MORE`. `tools.layouts` prints the table of layouts.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@ import json
 
 import pytest
 
-from docagent_rl.checks.doctor import Probe
+from docagent_rl.checks.doctor import Probe, check_process, examine
 from docagent_rl.commands import doctor
+from docagent_rl.training.patching import ProcessKind
 from tests.checks.test_doctor import HEALTHY
 from tests.commands.conftest import called
 
@@ -37,3 +38,15 @@ def test_the_driver_answers_and_progress_goes_to_standard_error_alone(examined):
     assert HEALTHY.agent_loops[0] in driver["agent loops"]["value"]
     assert not any(each["blocks"] for each in driver.values())
     assert "driver: " in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm_processes")
+def test_patches_hold_in_the_worker_and_in_the_core_of_an_engine():
+    probe = examine(ProcessKind.VLLM, 600)
+    found = {each.where: each for each in check_process(ProcessKind.VLLM, probe) if each.name == "patches"}
+    assert "message_queue_memory: applied" in found[ProcessKind.ENGINE].value
+    # the core imports no verl
+    assert "byte_patches" not in found[ProcessKind.ENGINE].value
+    assert "vllm_gemma4_shared_keys: applied" in found[ProcessKind.VLLM].value
+    assert [each for each in check_process(ProcessKind.VLLM, probe) if each.blocks] == []

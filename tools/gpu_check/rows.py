@@ -65,7 +65,7 @@ def _row(processor: Any, prompt: int, words: int, sides: tuple[int, ...], draw: 
 
 
 def _picture(images: Any, side: int, draw: torch.Generator) -> Image.Image:
-    """Noise of `side` by `side + 1` tokens, which a processor of patches does not resize."""
+    """Noise of `side` by `side + 1` tokens, or of more, where a processor makes small pictures larger."""
     unit = images.patch_size * images.merge_size if hasattr(images, "merge_size") else UNIT
     pixels = torch.randint(256, (side * unit, (side + 1) * unit, 3), generator=draw)
     return Image.fromarray(pixels.to(torch.uint8).numpy())
