@@ -19,11 +19,13 @@ from docagent_rl.losses.config import KlPlace, KlScope
 class Rows:
     """The tokens of a batch: `responses` (b, t) ids, and (b,) lengths of prompts and responses.
 
-    `sampled` (b, t) is true on tokens that the policy sampled, trained or rejected.
+    `sampled` (b, t) is true on tokens that the policy sampled, `trained` (b, t) on those of them that were
+    not rejected.
     """
 
     responses: Tensor
     sampled: Tensor
+    trained: Tensor
     prompt_lengths: Tensor
     response_lengths: Tensor
 
@@ -52,11 +54,11 @@ class ObservationRule:
     def observations(self, rows: Rows) -> Tensor:
         """Return (b, t) booleans: response tokens whose predictions count, as an index into `log_probs`.
 
-        Rows without a sampled token do not count: they are masked out of the loss, or pad the batch. With
-        `KlPlace.STATE` the mask moves one token on; states that predict nothing, or a sampled token, which
-        is in verl's term, drop out.
+        Rows without a trained token do not count: they are masked out of the loss, pad the batch, or were
+        rejected as a whole. With `KlPlace.STATE` the mask moves one token on; states that predict nothing, or
+        a sampled token, which is in verl's term, drop out.
         """
-        mask = rows.real & ~rows.sampled & rows.sampled.any(dim=1, keepdim=True)
+        mask = rows.real & ~rows.sampled & rows.trained.any(dim=1, keepdim=True)
         if self.scope is KlScope.IMAGE:
             mask &= rows.responses == self.image_token_id
         if self.at is not KlPlace.STATE:

@@ -58,6 +58,7 @@ def read_rows(data: TensorDict, device: torch.device | None = None) -> Rows:
     rows = Rows(
         responses=pad(responses),
         sampled=pad(sampled).bool(),
+        trained=pad(tensor(data, "response_mask")).bool(),
         prompt_lengths=row_lengths(data, "prompts"),
         response_lengths=row_lengths(data, "responses"),
     )

@@ -203,7 +203,7 @@ def outputs(made: TrainingWorker, data: TensorDict, name: str, **more: Any) -> l
 
 
 def update(
-    made: TrainingWorker, data: TensorDict, rows: int | None = None
+    made: TrainingWorker, data: TensorDict, rows: int | None = None, **more: Any
 ) -> tuple[dict[str, Tensor], dict[str, list[float]]]:
     """Gradients of the last mini-batch of so many rows over all ranks; the metrics of each mini-batch."""
     data, gradients = data.copy(), {}
@@ -218,7 +218,7 @@ def update(
     made.engine.optimizer_step = keep
     rows = rows or len(data)
     numbers = {"mini_batch_size": rows, "global_batch_size": rows, "epochs": 1, "compute_loss": True}
-    tu.assign_non_tensor(data, **numbers, dataloader_kwargs={"shuffle": False})
+    tu.assign_non_tensor(data, **numbers, **more, dataloader_kwargs={"shuffle": False})
     answer = made.train_mini_batch(data)
     found = {} if answer is None else tu.get(answer, "metrics")
     made.engine.optimizer_step = step

@@ -171,14 +171,16 @@ def _mini_batches(layout: Layout) -> Iterator[Problem]:
 
 
 def _empty_rows(layout: Layout) -> Iterator[Problem]:
-    """`core_algos.agg_loss` divides by the rows of a mini-batch, the empty ones that verl adds included.
+    """`padding_utils` fills mini-batches with empty rows, which are no part of their mean over rows.
 
-    verl asserts nothing here; where trajectories have several rows, empty ones cannot be avoided.
+    So a row of a mini-batch with empty ones weighs more than another (in verl's own trainer modes, which count
+    them, all of that mini-batch weigh less). verl asserts nothing here; where trajectories have several rows,
+    empty ones cannot be avoided.
     """
     if layout.mean_over_rows and not layout.several_rows and layout.rows > layout.played:
         yield Problem(
             f"{_product(layout, BATCH)} rows, to which verl adds {layout.rows - layout.played} empty ones to "
-            "fill mini-batches, and the loss is their mean",
+            "fill mini-batches, and the loss is a mean over rows: they would not weigh the same",
             _fill(layout, BATCH, layout.multiple),
         )
 

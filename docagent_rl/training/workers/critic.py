@@ -13,6 +13,7 @@ from verl.workers.engine_workers import TrainingWorker
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.training.settings.models import STRATEGIES, freezes_critic
 from docagent_rl.training.workers.extensions import FrozenVisionWorker, composed
+from docagent_rl.training.workers.trained_tokens import TrainedTokensWorker
 
 VALUE_MASK = "value_mask"
 """Field of a batch: 1 on sampled tokens whose `returns` is a target, in the shape of `response_mask`."""
@@ -30,8 +31,10 @@ def critic_kinds(run: DictConfig, section: DocAgentConfig, *, ours: bool) -> lis
 
     `ours`: the estimator is one of this package, which says which tokens have a target.
     """
-    chosen = {CriticWorker: ours, FrozenVisionWorker: freezes_critic(run, section)}
-    return [kind for kind, wanted in chosen.items() if wanted]
+    kinds: list[type[TrainingWorker]] = [CriticWorker if ours else TrainedTokensWorker]
+    if freezes_critic(run, section):
+        kinds.append(FrozenVisionWorker)
+    return kinds
 
 
 def hand_on_sizes(critic: DictConfig) -> None:
@@ -53,12 +56,12 @@ def hand_on_sizes(critic: DictConfig) -> None:
             critic.fsdp.infer_micro_batch_size_per_gpu = critic.forward_micro_batch_size_per_gpu or size
 
 
-class CriticWorker(TrainingWorker):
+class CriticWorker(TrainedTokensWorker):
     """A critic that leaves tokens without a target out of its loss, and out of the loss's divisor."""
 
     @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="train"), blocking=False)
     def train_batch(self, data: TensorDict) -> TensorDict:
         """Train on one mini-batch as verl does."""
         if VALUE_MASK in data.keys():  # noqa: SIM118  (a TensorDict iterates over its rows)
-            data["response_mask"] = data["loss_mask"] = data[VALUE_MASK]
+            data["response_mask"] = data[VALUE_MASK]
         return super().train_batch(data)

@@ -90,7 +90,7 @@ class ObservationKlLoss:
         """Return the loss of a micro-batch and its metrics, in verl's layout.
 
         Metrics: `kl_observation` is what `coef` multiplies. The others are means over tokens of the mini-
-        batch: `kl_generated` (k3) over sampled ones, `kl_visual` (the term's estimator) over image
+        batch: `kl_generated` (k3) over trained ones, `kl_visual` (the term's estimator) over image
         placeholders, and over observation tokens `kl_clamped` (share of positions where k3 has no gradient)
         and, for the exact term alone, `observation_drift_l2` and `observation_drift_cosine` (hidden states
         against those of the reference).
@@ -124,7 +124,7 @@ class ObservationKlLoss:
         images = mask & self._rule.images(rows)
         metrics |= {
             "kl_observation": Metric(AggregationType.SUM, term),
-            "kl_generated": _mean(generated, rows.sampled, count(data, "batch_num_tokens"), workers),
+            "kl_generated": _mean(generated, rows.trained, count(data, "batch_num_tokens"), workers),
             "kl_visual": _mean(kl.detach(), images, count(data, OBSERVATION_IMAGES), workers),
             "kl_clamped": _mean(cut, mask, tokens, workers),
         }
@@ -157,8 +157,8 @@ class ReferenceStates:
         """Keep (n_i, d) states of each row in host memory."""
         self._rows.update((key, states.cpu()) for key, states in zip(keys, hidden, strict=True))
 
-    def get(self, keys: Sequence[bytes], device: torch.device) -> Tensor:
-        """Return the states of the rows, one after the other: (n, d) on the device.
+    def get(self, keys: Sequence[bytes], counts: Sequence[int], device: torch.device) -> Tensor:
+        """Return the first `counts[i]` states of row i, one row after the other: (n, d) on the device.
 
         Raises:
             RuntimeError: the reference's pass in this worker did not see a row.
@@ -169,7 +169,8 @@ class ReferenceStates:
                 f"{missing} of {len(keys)} rows have no hidden states of the reference here: its pass and "
                 "the update must split a batch over the workers alike (the same parallel sizes for both)"
             )
-        return torch.cat([self._rows[key] for key in keys]).to(device)
+        chosen = [self._rows[key][:number] for key, number in zip(keys, counts, strict=True)]
+        return torch.cat(chosen).to(device)
 
     def clear(self) -> None:
         """Forget all rows."""
@@ -257,7 +258,9 @@ class EngineExactTerm:
         head = gathered_head(self._model)
         packed = tu.get_non_tensor_data(data, USE_REMOVE_PADDING, True)
         hidden = predicting_states(self._tap.take(), mask, rows, packed=packed)
-        ref_hidden = self._states.get(row_keys(data, tensor(data, "ref_log_prob").unbind()), hidden.device)
+        keys = row_keys(data, tensor(data, "ref_log_prob").unbind())
+        # none of a row that was rejected since the reference's pass
+        ref_hidden = self._states.get(keys, mask.sum(dim=1).tolist(), hidden.device)
         temperature = cast("float | Tensor", data["temperature"])
         if isinstance(temperature, Tensor) and temperature.ndim:  # rows have temperatures of their own
             temperature = temperature.to(mask.device)[mask.nonzero(as_tuple=True)[0]]

@@ -29,6 +29,7 @@ from docagent_rl.training.workers.observation_kl import (
     observation_totals,
     sample_reference,
 )
+from docagent_rl.training.workers.trained_tokens import TrainedTokensWorker
 from docagent_rl.training.workers.trajectory_loss import TrajectoryCountWorker, TrajectoryWorkerMixin
 
 POLICY_ROLES = (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef)
@@ -58,6 +59,7 @@ def policy_kinds(run: DictConfig, section: DocAgentConfig) -> PolicyKinds:
     if section.loss.aggregation is Aggregation.TRAJECTORY:
         found.outer.append(TrajectoryWorkerMixin)
         found.actor.append(TrajectoryCountWorker)
+    found.actor.append(TrainedTokensWorker)
     return found
 
 

@@ -60,11 +60,14 @@ def test_rows_come_back_in_the_order_asked_for():
     hidden = [torch.full((n, 3), float(n)) for n in (2, 0, 1)]
     states.put([b"a", b"b", b"c"], hidden)
     assert len(states) == 3
-    assert states.get([b"c", b"b", b"a", b"c"], CPU)[:, 0].tolist() == [1, 2, 2, 1]
+    assert states.get([b"c", b"b", b"a", b"c"], [1, 0, 2, 1], CPU)[:, 0].tolist() == [1, 2, 2, 1]
+    # the last row was rejected since
+    assert states.get([b"a", b"c"], [2, 0], CPU)[:, 0].tolist() == [2, 2]
+    assert states.get([b"b"], [0], CPU).shape == (0, 3)
     states.clear()
     assert len(states) == 0
     with pytest.raises(RuntimeError, match="2 of 2"):
-        states.get([b"a", b"b"], CPU)
+        states.get([b"a", b"b"], [2, 0], CPU)
 
 
 def test_keys_know_tokens_and_log_probs():

@@ -15,6 +15,7 @@ from docagent_rl.training.settings.models import ACTOR_KEY, CRITIC_KEY
 from docagent_rl.training.workers import policy
 from docagent_rl.training.workers.critic import CriticWorker, critic_kinds, hand_on_sizes, install_critic
 from docagent_rl.training.workers.extensions import FrozenVisionWorker, PolicyKinds
+from docagent_rl.training.workers.trained_tokens import TrainedTokensWorker
 from docagent_rl.training.workers.trajectory_loss import TrajectoryCountWorker, TrajectoryWorkerMixin
 
 ALDEN, ROWS = "alden_qwen2_5_vl_7b", "ppo_micro_batch_size_per_gpu"
@@ -39,8 +40,8 @@ def kl_kinds(*more):
 def test_a_policy_gets_what_its_run_configures(recipe, kl, freeze):
     values = f"docagent.kl.observation.coef={kl}", f"{ACTOR_KEY}={str(freeze).lower()}"
     found = kinds_of(recipe("vrag_rl_qwen2_5_vl_7b", *values)).worker_class(ActorRolloutRefWorker)
-    known = (policy.PolicyWorker, FrozenVisionWorker)
-    expected = [kind for kind, wanted in zip(known, (kl, freeze), strict=True) if wanted]
+    known = (policy.PolicyWorker, FrozenVisionWorker, TrainedTokensWorker)
+    expected = [kind for kind, wanted in zip(known, (kl, freeze, True), strict=True) if wanted]
     assert [kind for kind in found.actor_worker_cls.__mro__ if kind in known] == expected
     assert issubclass(found.actor_worker_cls, TrainingWorker)
     assert issubclass(found, policy.ObservationKlMixin) is (kl > 0)
@@ -50,7 +51,7 @@ def test_a_policy_gets_what_its_run_configures(recipe, kl, freeze):
 
 def test_the_loss_over_trajectories_comes_with_the_section(recipe):
     found = kinds_of(recipe("mm_doc_r1_qwen3_8b", "docagent.loss.aggregation=trajectory"))
-    assert found == PolicyKinds([TrajectoryWorkerMixin], [TrajectoryCountWorker])
+    assert found == PolicyKinds([TrajectoryWorkerMixin], [TrajectoryCountWorker, TrainedTokensWorker])
 
 
 @pytest.mark.parametrize("base", [ActorRolloutRefWorker, DetachActorWorker])
@@ -74,7 +75,7 @@ def test_the_critics_worker_is_replaced_and_no_other():
     before = dict(mapping)
     install_critic(mapping, [CriticWorker])
     assert mapping == before
-    for kinds in ([], [CriticWorker], [CriticWorker, FrozenVisionWorker]):
+    for kinds in ([], [TrainedTokensWorker], [CriticWorker, FrozenVisionWorker]):
         mapping[Role.Critic] = verls = ray.remote(TrainingWorker)
         install_critic(mapping, kinds)
         found = mapping.pop(Role.Critic)
@@ -93,7 +94,7 @@ def called(method: object) -> dict | None:
 
 
 def test_workers_keep_what_verl_calls_from_afar():
-    kinds = kl_kinds(FrozenVisionWorker, TrajectoryCountWorker)
+    kinds = kl_kinds(FrozenVisionWorker, TrajectoryCountWorker, TrainedTokensWorker)
     kinds.outer.append(TrajectoryWorkerMixin)
     ours = kinds.worker_class(ActorRolloutRefWorker)
     assert issubclass(ours.actor_worker_cls, TrajectoryCountWorker)
@@ -112,9 +113,9 @@ def test_workers_keep_what_verl_calls_from_afar():
 def test_the_critics_tower_is_frozen_as_the_policys_unless_told_otherwise(recipe, actor, critic, frozen):
     run = recipe(ALDEN, f"{ACTOR_KEY}={actor}", f"{CRITIC_KEY}={critic}")
     section = DocAgentConfig.parse(plain(run.docagent))
-    ours = [CriticWorker, FrozenVisionWorker] if frozen else [CriticWorker]
-    assert critic_kinds(run, section, ours=True) == ours
-    assert critic_kinds(run, section, ours=False) == ours[1:]
+    more = [FrozenVisionWorker] if frozen else []
+    assert critic_kinds(run, section, ours=True) == [CriticWorker, *more]
+    assert critic_kinds(run, section, ours=False) == [TrainedTokensWorker, *more]
 
 
 @pytest.mark.parametrize(

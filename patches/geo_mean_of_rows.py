@@ -1,0 +1,66 @@
+"""GMPO's loss is the mean over the rows of a mini-batch that are trained.
+
+Upstream: verl 0.9.1, `verl/trainer/ppo/core_algos.py`, `compute_policy_loss_geo_mean`. It takes the mean over
+the rows of a micro-batch, and the engine adds the micro-batches up: with k of them the gradient is k times as
+large. Rows without a token to train (masked, empty, rejected) are counted, so they shrink the others' update.
+
+Here the rows with a token are handed to verl's function, and their mean is weighted by their share of the
+mini-batch, as `agg_loss` weights the rows of all other losses.
+
+Unneeded once the function aggregates its rows by `global_batch_info`.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from torch import Tensor
+
+from docagent_rl.training.patching import Patch, replace
+
+NAME = "compute_policy_loss_geo_mean"
+
+
+def _apply(module: ModuleType) -> None:
+    original = getattr(module, NAME)
+
+    def compute(
+        old_log_prob: Tensor,
+        log_prob: Tensor,
+        advantages: Tensor,
+        response_mask: Tensor,
+        loss_agg_mode: str = "token-mean",
+        config: Any = None,
+        rollout_is_weights: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Return the loss of a micro-batch and its metrics; all tensors are (rows, tokens)."""
+        trained = response_mask.bool().any(dim=1)
+        # a mean over no rows is no number; all of them weigh nothing
+        rows = trained if trained.any() else ~trained
+        loss, metrics = original(
+            old_log_prob=old_log_prob[rows],
+            log_prob=log_prob[rows],
+            advantages=advantages[rows],
+            response_mask=response_mask[rows],
+            loss_agg_mode=loss_agg_mode,
+            config=config,
+            rollout_is_weights=None if rollout_is_weights is None else rollout_is_weights[rows],
+        )
+        numbers = config.global_batch_info
+        whole = numbers.get("global_batch_size") or max(int(trained.sum()), 1)
+        return loss * trained.sum() / whole * numbers.get("dp_size", 1), metrics
+
+    replace(module, NAME, compute)
+    module.POLICY_LOSS_REGISTRY["geo_mean"] = compute
+
+
+PATCH = Patch(
+    name="geo_mean_of_rows",
+    package="verl",
+    versions="==0.9.1",
+    reference="verl/trainer/ppo/core_algos.py::compute_policy_loss_geo_mean",
+    reason="loss_mode=geo_mean counts rows that are not trained, and grows with the number of micro-batches",
+    target_module="verl.trainer.ppo.core_algos",
+    apply=_apply,
+)

@@ -1,0 +1,190 @@
+"""Mini-batches of which not everything is trained, as verl's V1 trainer hands them to its workers.
+
+A row is spelled with a letter for each token of its response (`tools.gpu_check.loss_reference`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from verl.utils import tensordict_utils as tu
+
+from docagent_rl.training.tensors import ROLLOUT_MASK, response_part
+from docagent_rl.training.workers.critic import VALUE_MASK
+from docagent_rl.training.workers.trajectory_loss import TRAJECTORY_TOKENS
+from tools.gpu_check.batches import nested
+from tools.gpu_check.loss_reference import IMAGES, OBSERVED, TARGETS, TRAINED
+
+NUMBER = "row_number"
+"""Field of a batch: the number of each row, nested."""
+FIELDS = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights", "values", "returns")
+OUTPUTS = {"log_probs": "log_probs", "entropy": "entropy", "values": "vpreds"}
+"""The model's outputs by verl's name, with that of the reference: a batch has (old) `values` too."""
+
+
+@dataclass(frozen=True)
+class SpelledRow:
+    """A row: length of its prompt, its response spelled, and the trajectory that it belongs to."""
+
+    prompt: int
+    kinds: str
+    trajectory: int
+
+
+PLAIN = [
+    SpelledRow(3, "soiispps", 0),
+    SpelledRow(4, "pss", 1),
+    SpelledRow(2, "soiios", 0),
+    SpelledRow(5, "sssps", 2),
+    SpelledRow(3, "iisoos", 1),
+    SpelledRow(2, "sps", 3),
+    SpelledRow(4, "oops", 4),
+    SpelledRow(3, "s", 2),
+]
+"""Rows of a trajectory are in different micro-batches, mini-batches and workers."""
+MASKED = {1: SpelledRow(4, "o", 5), 6: SpelledRow(2, "oiio", 4)}
+"""Rows of masked trajectories: one with a filler, as ours are, and one with observations."""
+EMPTY = {3: SpelledRow(9, "o", 6), 7: SpelledRow(9, "o", 7)}
+"""What verl fills mini-batches with (`padding_utils`), shorter."""
+REJECTED = {0: SpelledRow(3, "roiisrps", 0), 2: SpelledRow(2, "roiior", 0), 5: SpelledRow(2, "rrp", 3)}
+"""Some tokens of rows, and all of a row."""
+
+
+def _changed(*changes: Mapping[int, SpelledRow]) -> list[SpelledRow]:
+    rows = dict(enumerate(PLAIN))
+    for change in changes:
+        rows |= change
+    return list(rows.values())
+
+
+MASKS = {
+    "all trained": PLAIN,
+    "masked": _changed(MASKED),
+    "empty": _changed(EMPTY),
+    "rejected": _changed(REJECTED),
+    "masked, empty, rejected": _changed(MASKED, EMPTY, REJECTED),
+}
+"""Eight rows each, by what is not trained."""
+
+
+def wholes(rows: Sequence[SpelledRow]) -> list[int]:
+    """Count the trained tokens of each row's trajectory."""
+    counted: Counter[int] = Counter()
+    for row in rows:
+        counted[row.trajectory] += _count(row, TRAINED)
+    return [counted[row.trajectory] for row in rows]
+
+
+def _count(row: SpelledRow, letters: frozenset[str]) -> int:
+    return sum(kind in letters for kind in row.kinds)
+
+
+def make_batch(rows: Sequence[SpelledRow], words: tuple[int, int], image: int, seed: int = 0) -> TensorDict:
+    """Return rows with their tokens and masks, before any pass.
+
+    Args:
+        rows: as they are spelled.
+        words: the first token that is drawn, and the one after the last.
+        image: the placeholder of images.
+        seed: of the tokens.
+    """
+    draw = torch.Generator().manual_seed(seed)
+    columns: dict[str, list[Tensor]] = {}
+
+    def add(name: str, row: Tensor) -> None:
+        columns.setdefault(name, []).append(row)
+
+    def mask(row: SpelledRow, letters: frozenset[str]) -> Tensor:
+        return torch.tensor([int(kind in letters) for kind in row.kinds])
+
+    for number, (row, whole) in enumerate(zip(rows, wholes(rows), strict=True)):
+        prompt = torch.randint(*words, (row.prompt,), generator=draw)
+        drawn = torch.randint(*words, (len(row.kinds),), generator=draw)
+        response = torch.where(mask(row, IMAGES).bool(), image, drawn)
+        add("prompts", prompt)
+        add("responses", response)
+        add("input_ids", torch.cat([prompt, response]))
+        add("position_ids", torch.arange(row.prompt + len(row.kinds)))
+        add("response_mask", mask(row, TRAINED))
+        # a rejection edits the mask of the response alone
+        add("loss_mask", 1 - mask(row, OBSERVED))
+        add(ROLLOUT_MASK, 1 - mask(row, OBSERVED))
+        add(VALUE_MASK, mask(row, TARGETS))
+        add(TRAJECTORY_TOKENS, torch.tensor([whole]))
+        add(NUMBER, torch.tensor([number]))
+    data = TensorDict({name: nested(found) for name, found in columns.items()}, batch_size=len(rows))
+    tu.assign_non_tensor(data, temperature=1.0, pad_token_id=0)
+    return data
+
+
+def add_numbers(data: TensorDict, own: Sequence[Tensor], seed: int = 1) -> None:
+    """Add what the trainer's passes leave in a batch, around the present outputs (t,) of each row's response.
+
+    Ratios lie on both sides of every clip, some divergences beyond their bound.
+    """
+    draw = torch.Generator().manual_seed(seed)
+    columns: dict[str, list[Tensor]] = {name: [] for name in FIELDS}
+    masks = (data[ROLLOUT_MASK].unbind(), data["response_mask"].unbind())
+    for output, sampled, trained in zip(own, *masks, strict=True):
+
+        def noise(scale: float, like: Tensor = output) -> Tensor:
+            return scale * torch.randn(like.shape, generator=draw)
+
+        columns["old_log_probs"].append(output + noise(0.4))
+        columns["ref_log_prob"].append(output + noise(1.6))
+        # rows that are left out have zeros (`DocAgentTrainerMixin._put_zeros`)
+        columns["advantages"].append(noise(2.0) * sampled * trained.any())
+        columns["rollout_is_weights"].append((0.5 + noise(0.5).abs()) * trained.any())
+        columns["values"].append(output + noise(0.6))
+        columns["returns"].append(output + noise(1.0))
+    for name, rows in columns.items():
+        data[name] = nested(rows)
+
+
+@dataclass(frozen=True)
+class SeenRow:
+    """A row as a loss saw it: the model's outputs (t,) over its response, and the gradients by them."""
+
+    outputs: Mapping[str, Tensor]
+    gradients: Mapping[str, Tensor]
+
+
+class Recorder:
+    """A loss that keeps what another one makes of each row, by its number, on the processor."""
+
+    def __init__(self, loss: Callable[..., tuple[Tensor, dict[str, Any]]]) -> None:
+        self._loss = loss
+        self.rows: dict[int, SeenRow] = {}
+
+    def __call__(
+        self, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Return the loss of a micro-batch and its metrics."""
+        names = [name for name in OUTPUTS if model_output.get(name) is not None]
+        leaves = {name: model_output[name].values().detach().clone().requires_grad_() for name in names}
+        offsets = model_output[names[0]].offsets()
+        own = {name: torch.nested.nested_tensor_from_jagged(leaf, offsets) for name, leaf in leaves.items()}
+        value, _ = self._loss(model_output={**model_output, **own}, data=data, dp_group=dp_group)
+        parts = torch.autograd.grad(value, list(leaves.values()), allow_unused=True, materialize_grads=True)
+        gradients = {
+            name: torch.nested.nested_tensor_from_jagged(part, offsets)
+            for name, part in zip(names, parts, strict=True)
+        }
+        outputs = {name: _rows(model_output[name].detach(), data) for name in names}
+        slopes = {name: _rows(gradients[name], data) for name in names}
+        for place, number in enumerate(data[NUMBER].values().tolist()):
+            self.rows[number] = SeenRow(
+                {OUTPUTS[name]: outputs[name][place] for name in names},
+                {OUTPUTS[name]: slopes[name][place] for name in names},
+            )
+        return self._loss(model_output=model_output, data=data, dp_group=dp_group)
+
+
+def _rows(whole: Tensor, data: TensorDict) -> list[Tensor]:
+    return [row.cpu().clone() for row in response_part(whole, data)]
