@@ -56,6 +56,14 @@ def test_a_sampled_placeholder_is_no_observation():
     assert not rule(KlScope.ALL).images(read_rows(data)).any()
 
 
+def test_a_row_of_which_all_is_rejected_has_no_observations():
+    data = batch(["soi", "soi"], [1, 1])
+    data[ROLLOUT_MASK] = data["response_mask"]
+    data["response_mask"] = nested([torch.tensor([0, 0, 0]), torch.tensor([1, 0, 0])])
+    for at in KlPlace:
+        assert rule(KlScope.ALL, at).observations(read_rows(data)).any(1).tolist() == [False, True]
+
+
 def test_a_rejected_token_is_no_observation():
     data = batch(["sios", "ss"], [1, 1])
     data[ROLLOUT_MASK] = data["response_mask"]

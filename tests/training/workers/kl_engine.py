@@ -18,6 +18,7 @@ from verl.workers.utils.losses import ppo_loss
 from docagent_rl.losses.config import KlPlace, KlScope, KlType, ObservationKl
 from docagent_rl.losses.model_parts import copied_head
 from docagent_rl.losses.positions import ObservationRule
+from docagent_rl.training.tensors import ROLLOUT_MASK
 from docagent_rl.training.workers.observation_kl import (
     EngineExactTerm,
     ObservationKlLoss,
@@ -48,14 +49,17 @@ def moved(module: torch.nn.Module) -> None:
         local.data += 0.05 * torch.sin(torch.tensor(float(index)))
 
 
-def by_hand(policy: PreTrainedModel, reference: PreTrainedModel, data: TensorDict) -> tuple[Tensor, Tensor]:
-    """The loss and the mean divergence, a row at a time, from dense logits."""
+def by_hand(
+    policy: PreTrainedModel, reference: PreTrainedModel, data: TensorDict, rejected: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """The loss and the mean divergence, a row at a time, from dense logits; all of a row may be rejected."""
     surrogate, divergences = torch.zeros(()), []
-    for ids, (prompt, kinds) in zip(data["input_ids"].unbind(), engines.ROWS, strict=True):
+    for row, (ids, (prompt, kinds)) in enumerate(zip(data["input_ids"].unbind(), engines.ROWS, strict=True)):
         own, ref = (model(input_ids=ids[None]).logits[0] / TEMPERATURE for model in (policy, reference))
         chosen = own[:-1].log_softmax(-1).gather(1, ids[1:, None])[:, 0]
         surrogate = surrogate - 0.01 * chosen[prompt - 1 :].sum() / len(engines.ROWS)
-        at = [prompt + i - 1 for i, kind in enumerate(kinds) if kind == "i" and "s" in kinds]
+        trained = "s" in kinds and row != rejected
+        at = [prompt + i - 1 for i, kind in enumerate(kinds) if kind == "i" and trained]
         p, q = (logits[at, : engines.TOKENIZER].log_softmax(-1) for logits in (own, ref.detach()))
         divergences.append((p.exp() * (p - q)).sum(-1))
     mean = torch.cat(divergences).mean()
@@ -82,11 +86,19 @@ class Run:
             ObservationKlLoss(engines.surrogate, config, RULE, aggregation="token-mean", exact=exact)
         )
 
-    def update(self, part: TensorDict) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """One step of the trainer: the reference's pass, then the update; gradients and metrics."""
+    def update(
+        self, part: TensorDict, rejected: int | None = None
+    ) -> tuple[dict[str, Tensor], dict[str, float]]:
+        """One step of the trainer: the reference's pass, then the update; gradients and metrics.
+
+        All tokens of a row may be rejected between the two.
+        """
         data = part.copy()
         data["ref_log_prob"] = nested(engines.outputs(self.reference, data, "log_probs"))
         kept = len(self.states)
+        data[ROLLOUT_MASK] = data["response_mask"]
+        masks = data["response_mask"].unbind()
+        data["response_mask"] = nested([mask * (row != rejected) for row, mask in enumerate(masks)])
         gradients, metrics = engines.update(self.policy, data, len(engines.ROWS))
         numbers = {"rows_kept": kept, "rows_left": len(self.states)}
         return gradients, numbers | {name: values[0] for name, values in metrics.items()}
@@ -101,14 +113,17 @@ def compare(folder: Path, tied: bool, packed: int | None) -> dict[str, Any]:
     _, before = run.update(part)
     moved(run.policy.engine.module)
     gradients, after = run.update(part)
+    # row 0 of all, which has images
+    rejected = 0 if torch.distributed.get_rank() == 0 else None
+    without_gradients, without = run.update(part, rejected)
 
     own = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="sdpa", dtype=torch.float32)
     ref = copy.deepcopy(own)
     moved(own)
     loss, mean = by_hand(own, ref, all_rows)
-    loss.backward()
-    expected = {name: parameter.grad for name, parameter in own.named_parameters()}
-    error = engines.apart(gradients, expected)
+    error = engines.apart(gradients, slopes(own, loss))
+    other, other_mean = by_hand(own, ref, all_rows, rejected=0)
+    other_error = engines.apart(without_gradients, slopes(own, other))
     head = "lm_head.weight" in gradients
     return {
         "before": before,
@@ -117,7 +132,18 @@ def compare(folder: Path, tied: bool, packed: int | None) -> dict[str, Any]:
         "kl": mean.item(),
         "error": error,
         "head": head,
+        "rejected": {
+            "kl": without["kl_observation"],
+            "expected": other_mean.item(),
+            "error": other_error,
+            "rows_left": without["rows_left"],
+        },
     }
+
+
+def slopes(model: PreTrainedModel, loss: Tensor) -> dict[str, Tensor]:
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    return dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
 
 
 def trajectories_by_hand(path: Path, data: TensorDict, rows: list[int]) -> tuple[float, dict[str, Any]]:

@@ -44,6 +44,15 @@ def test_value_and_gradients_equal_dense_ones(found):
 
 
 @pytest.mark.slow
+def test_a_row_that_was_rejected_since_the_references_pass_has_no_divergence(found):
+    rejected = found["rejected"]
+    assert rejected["kl"] == pytest.approx(rejected["expected"], rel=1e-4)
+    assert abs(rejected["kl"] - found["kl"]) > 0.01
+    assert rejected["error"] < 1e-5
+    assert rejected["rows_left"] == 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("mini_batch", ["8", "4", "8 packed"])
 def test_updates_by_trajectory_against_a_loop_over_tokens(report, mini_batch):
     found = report["trajectories"][mini_batch]
