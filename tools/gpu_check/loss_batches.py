@@ -141,7 +141,7 @@ def add_numbers(data: TensorDict, own: Sequence[Tensor], seed: int = 1) -> None:
         # rows that are left out have zeros (`DocAgentTrainerMixin._put_zeros`)
         columns["advantages"].append(noise(2.0) * sampled * trained.any())
         columns["rollout_is_weights"].append((0.5 + noise(0.5).abs()) * trained.any())
-        columns["values"].append(output + noise(0.6))
+        columns["values"].append(output + noise(1.0))
         columns["returns"].append(output + noise(1.0))
     for name, rows in columns.items():
         data[name] = nested(rows)

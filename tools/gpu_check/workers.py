@@ -51,7 +51,9 @@ class Settings:
     offload_optimizer: bool = False
 
 
-def make_worker(path: Path, settings: Settings, kind: str = POLICY) -> TrainingWorker:
+def make_worker(
+    path: Path, settings: Settings, kind: str = POLICY, worker: type[TrainingWorker] = TrainingWorker
+) -> TrainingWorker:
     """A worker of verl with the model of a folder, and a loss: `surrogate`, for critics `squared_error`."""
     number = "bf16" if settings.bf16 else "fp32"
     engine = FSDPEngineConfig(
@@ -84,7 +86,7 @@ def make_worker(path: Path, settings: Settings, kind: str = POLICY) -> TrainingW
         checkpoint_config=CheckpointConfig(),
     )
     torch.manual_seed(0)  # a critic's head is drawn
-    made = TrainingWorker(config=config)
+    made = worker(config=config)
     made.reset()
     made.set_loss_fn(surrogate if kind == POLICY else squared_error)
     return made
@@ -111,12 +113,17 @@ def _weighted(output: Tensor, data: TensorDict, term: Any) -> tuple[Tensor, dict
 
 def infer(made: TrainingWorker, data: TensorDict) -> Tensor:
     """Log-probs or values of all sampled tokens, one after the other, in float32 on the processor."""
+    rows = zip(response_outputs(made, data), data["response_mask"].unbind(), strict=True)
+    return torch.cat([row[mask.bool().cpu()] for row, mask in rows])
+
+
+def response_outputs(made: TrainingWorker, data: TensorDict) -> list[Tensor]:
+    """Log-probs or values of each row's response, in float32 on the processor."""
     data = data.copy()
     tu.assign_non_tensor(data, compute_loss=False)
     found = made.infer_batch(data)
     output = found["log_probs"] if "log_probs" in found.keys() else found["values"]  # noqa: SIM118
-    rows = zip(response_part(output, data), data["response_mask"].unbind(), strict=True)
-    return torch.cat([row.float().cpu()[mask.bool().cpu()] for row, mask in rows])
+    return [row.float().cpu() for row in response_part(output, data)]
 
 
 def update(made: TrainingWorker, data: TensorDict) -> tuple[float, float, dict[str, Tensor]]:

@@ -43,6 +43,37 @@ def _installed_anew(**changes: str) -> Iterator[None]:
         yield
 
 
+def kl_of_another_sign() -> Any:
+    from verl.workers.utils import losses
+
+    true = losses.kl_penalty
+    return patch.object(losses, "kl_penalty", lambda **given: -true(**given))
+
+
+def _aggregation(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """verl's aggregation of the surrogate and of the critic's loss, with other arguments."""
+    from verl.trainer.ppo import core_algos
+
+    true = core_algos.agg_loss
+    return patch.object(core_algos, "agg_loss", lambda **given: true(**given | change(given)))
+
+
+def mean_over_tokens_alone() -> Any:
+    return _aggregation(lambda given: {"loss_agg_mode": "token-mean"})
+
+
+def rejected_tokens_are_trained() -> Any:
+    return _aggregation(lambda given: {"loss_mask": torch.ones_like(given["loss_mask"])})
+
+
+def rows_that_are_not_trained_count() -> Any:
+    return patch("docagent_rl.training.workers.trained_tokens.trained_rows", len)
+
+
+def values_are_not_clipped() -> Any:
+    return patch("verl.utils.torch_functional.clip_by_value", lambda values, low, high: values)
+
+
 def no_attention_over_packed_rows() -> Any:
     return patch("verl.models.transformers.qwen2_vl.flash_attn_varlen_func", None)
 
@@ -155,6 +186,14 @@ FAULTS: dict[str, dict[Callable[[], Any], str]] = {
         backward_of_another_sign: "logits, gradient of states is 2",
         fused_backward_of_another_sign: "fused, gradient of states is 2",
     },
+    "loss": {
+        kl_of_another_sign: "policy, token-mean, all trained: loss is",
+        mean_over_tokens_alone: "policy, token-sum, all trained: loss is",
+        rejected_tokens_are_trained: "policy, seq-mean-token-mean, all trained: loss is",
+        rows_that_are_not_trained_count: "policy, seq-mean-token-sum, masked, empty, rejected: loss is",
+        values_are_not_clipped: "critic, token-mean, all trained: loss is",
+        k3_of_another_sign: "policy, token-mean, all trained: loss is",
+    },
     "attention": {
         rows_of_a_pack_see_each_other: "language, 128: output is 1",
         later_tokens_are_seen: "language, 128: output is 1",
@@ -177,7 +216,8 @@ FAULTS: dict[str, dict[Callable[[], Any], str]] = {
     "widths": {memory_is_full: "1 layers do not fit at 120 tokens"},
 }
 """By check, in the order they run; what is wrong, and words of the failure that name it."""
-BEFORE, AFTER = ("imports", "formulas", "attention", "divergences", "transfer"), ("resume", "widths")
+BEFORE = ("imports", "formulas", "loss", "attention", "divergences", "transfer")
+AFTER = ("resume", "widths")
 """Checks that run without a fault, before and after them; `models` needs a process without packed rows."""
 
 
