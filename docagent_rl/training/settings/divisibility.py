@@ -173,9 +173,9 @@ def _mini_batches(layout: Layout) -> Iterator[Problem]:
 def _empty_rows(layout: Layout) -> Iterator[Problem]:
     """`padding_utils` fills mini-batches with empty rows, which are no part of their mean over rows.
 
-    So a row of a mini-batch with empty ones weighs more than another (in verl's own trainer modes, which count
-    them, all of that mini-batch weigh less). verl asserts nothing here; where trajectories have several rows,
-    empty ones cannot be avoided.
+    So a row of a mini-batch with empty ones weighs more than another. (In verl's own trainer modes, which
+    count them, it weighs the same, and that step is smaller.) verl asserts nothing here; where trajectories
+    have several rows, empty ones cannot be avoided.
     """
     if layout.mean_over_rows and not layout.several_rows and layout.rows > layout.played:
         yield Problem(

@@ -4,7 +4,7 @@ verl computes advantages and then takes rejected tokens, or all tokens of a reje
 `response_mask` (`algorithm.rollout_correction.rollout_rs`). From there on that field says what is trained.
 What was sampled stays known: estimators see every turn and every reward, as verl's own do, and their result
 is cut to the tokens that are trained; records and metrics keep all sampled tokens; the observation KL takes a
-rejected token for what it is.
+rejected token for what it is, and leaves out a row of which all is rejected.
 """
 
 import math
