@@ -37,7 +37,7 @@ LOG_RATIO, DIVERGENCE = 20.0, 10.0
 
 @dataclass(frozen=True)
 class Objective:
-    """What is minimised.
+    """A loss to minimise, by its settings.
 
     Attributes:
         mode: one of `MODES`, or `TRAJECTORY`.

@@ -8,6 +8,7 @@ rollout correction rejects would shrink the update of the others.
 """
 
 import logging
+from typing import Any
 
 import torch
 from tensordict import TensorDict
@@ -46,8 +47,8 @@ class TrainedTokensWorker(TrainingWorker):
         tu.assign_non_tensor(data, **{GLOBAL_BATCH_SIZE: int(rows)})
         return super().train_batch(data)
 
-    def _without_update(self, data: TensorDict) -> TensorDict | None:
-        """Return the answer to a mini-batch of which nothing is trained.
+    def _without_update(self, data: TensorDict) -> Any:
+        """Return the answer to a mini-batch of which nothing is trained; None where verl's worker has none.
 
         A step of the optimizer with a gradient of zero would still move the weights, by momentum and weight
         decay. The learning rate goes on as ever: its schedule counts steps of the trainer.
