@@ -20,7 +20,7 @@ TRAINER_MODES = ("docagent_sync", "docagent_colocate_async", "docagent_separate_
 
 
 def register() -> None:
-    """Register the platform, the patches, the agent loop, the estimators and the trainer modes."""
+    """Register platform, patches, agent loop, checkpoint engine, estimators and trainer modes."""
     # in here, so that a module of ours that cannot be imported ends the process as well
     from docagent_rl.patches import ALL_PATCHES
     from docagent_rl.training import cpu_platform  # noqa: F401  registers on import
@@ -29,6 +29,7 @@ def register() -> None:
     install(ALL_PATCHES)
     on_import("verl.experimental.agent_loop.agent_loop", _register_agent_loop)
     on_import("verl.workers.rollout.replica", _register_replica)
+    on_import("verl.checkpoint_engine.base", _register_checkpoint_engine)
     on_import("verl.trainer.ppo.core_algos", _register_estimators)
     on_import("verl.trainer.ppo.v1", _register_trainer_modes)
 
@@ -45,6 +46,10 @@ def _register_replica(module: ModuleType) -> None:
         return PageReplica
 
     module.RolloutReplicaRegistry.register("vllm", load)
+
+
+def _register_checkpoint_engine(module: ModuleType) -> None:
+    from docagent_rl.training.serving import weights_by_ray  # noqa: F401  registers on import
 
 
 class Registry(dict[str, Any]):
