@@ -28,7 +28,8 @@ from docagent_rl.rewards.custom.function import load_reward_function
 from docagent_rl.rewards.judge import make_judge
 from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.plugin import TRAINER_MODES
-from docagent_rl.training.settings.keys import key_problems, run_value_problems
+from docagent_rl.training.settings.keys import key_problems, reference, run_value_problems
+from docagent_rl.training.settings.ledger import ledger
 from docagent_rl.training.trainer.estimators import alone_in_group, known_estimators, our_estimator
 
 logger = logging.getLogger(__name__)
@@ -38,7 +39,9 @@ ROLE_PROMPT_TOKENS = 768
 
 
 def check_keys(config: DictConfig) -> None:
-    """Refuse keys that nothing reads, interpolations that lead nowhere and values that no run can have."""
+    """Refuse unknown keys, interpolations that lead nowhere, values that no run can have, and changed keys of
+    verl's that nobody reads or that break a run.
+    """
     if OmegaConf.is_missing(config.docagent, "system"):
         raise UserError(
             f"docagent.system is not set: give {', '.join(SYSTEMS)}, or package.module:SYSTEM of your own"
@@ -49,7 +52,7 @@ def check_keys(config: DictConfig) -> None:
         OmegaConf.to_container(config.trainer, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise UserError(f"configuration: {error}") from error
-    refuse_for(run_value_problems(config))
+    refuse_for([*run_value_problems(config), *ledger().problems(config, reference())])
 
 
 def check_budget(run: PlannedRun) -> Iterator[str]:

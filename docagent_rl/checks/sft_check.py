@@ -21,11 +21,12 @@ from docagent_rl.training.settings.keys import (
     OptionalCount,
     PositiveAmount,
     Resume,
-    key_problems,
+    sft_key_problems,
     sft_reference,
     typed,
     value_problems,
 )
+from docagent_rl.training.settings.ledger import SFT_FILE, ledger
 from docagent_rl.training.settings.models import SFT_KEY, frozen_part_problems
 
 _Length = Annotated[Count, Field(ge=2)]
@@ -80,8 +81,8 @@ def check_sft_statically(config: DictConfig) -> SftSection:
     except OmegaConfBaseException as error:
         raise UserError(f"configuration: {error}") from error
     get_system(section.system)
-    keys = key_problems(config, sft_reference())
-    refuse_for([*keys, *value_problems(config, VALUES), *_problems(config)])
+    changed = ledger(SFT_FILE).problems(config, sft_reference())
+    refuse_for([*sft_key_problems(config), *value_problems(config, VALUES), *changed, *_problems(config)])
     return section
 
 

@@ -1,10 +1,8 @@
 """Refuses keys that nobody reads, and values of verl's own keys that no run can have."""
 
-import dataclasses
 import difflib
-import importlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +14,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from docagent_rl.config import plain
 from docagent_rl.training.plugin import TRAINER_MODES
+from docagent_rl.training.settings.ledger import MODES, SFT_FILE, ledger
 
 OPEN = ("ray_kwargs.ray_init", "docagent", "hydra", "model_engine")
 """Sections with rules of their own: `ray.init`, ours, Hydra's, and the name of the engine group."""
@@ -55,38 +54,35 @@ def _verl(name: str) -> dict[str, Any]:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-def key_problems(config: DictConfig, known: Mapping[str, Any] | None = None) -> Iterator[str]:
-    """Name each key that nothing would read, with the nearest known one.
+def key_problems(config: DictConfig) -> Iterator[str]:
+    """Name each key of a run that nobody knows, with the nearest known one.
 
-    `known` is the configuration to compare with, by default that of verl's trainer; what its dataclasses have
-    is known too.
+    Known are the keys of verl's configuration, and those of its dataclasses that its ledger names.
     """
-    return _walk(plain(config, resolve=False), reference() if known is None else known, "")
+    return _walk(plain(config, resolve=False), reference(), ledger().keys, "")
 
 
-def _walk(config: Mapping[str, Any], known: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    fields = _fields(known.get("_target_"))
+def sft_key_problems(config: DictConfig) -> Iterator[str]:
+    """Name each key of a supervised run that nobody knows, with the nearest known one."""
+    return _walk(plain(config, resolve=False), sft_reference(), ledger(SFT_FILE).keys, "")
+
+
+def _walk(
+    config: Mapping[str, Any], known: Mapping[str, Any], named: Collection[str], prefix: str
+) -> Iterator[str]:
     for key, value in config.items():
         path = f"{prefix}{key}"
         if path in OPEN:
             continue
-        if key not in known and key not in fields:
-            near = difflib.get_close_matches(str(key), [*known, *fields], n=1)
+        if key not in known and path not in named:
+            added = [each.removeprefix(prefix) for each in named if each.rpartition(".")[0] == prefix[:-1]]
+            near = difflib.get_close_matches(str(key), [*known, *added], n=1)
             hint = f"; did you mean {prefix}{near[0]}?" if near else ""
             yield f"{path}: unknown key{hint}"
         elif isinstance(value, Mapping) and isinstance(known.get(key), Mapping) and known[key]:
-            yield from _walk(value, known[key], f"{path}.")
+            yield from _walk(value, known[key], named, f"{path}.")
 
 
-def _fields(target: str | None) -> set[str]:
-    if not isinstance(target, str):
-        return set()
-    module, _, name = target.rpartition(".")
-    kind = getattr(importlib.import_module(module), name)
-    return {f.name for f in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
-
-
-VERL_MODES = ("sync", "colocate_async", "separate_async")
 LEAST_PROMPT = 16
 """Tokens: the frame of a chat alone, without any system prompt or question, takes about as many."""
 
@@ -218,7 +214,7 @@ def tracker_problems(config: DictConfig, *, installed: bool) -> Iterator[str]:
 def mode_problems(config: DictConfig) -> Iterator[str]:
     """Name a trainer mode that is not registered; modules of the user, loaded before, may register some."""
     trainers = sys.modules.get("verl.trainer.ppo.v1.trainer_base")
-    known = dict.fromkeys((*TRAINER_MODES, *VERL_MODES, *getattr(trainers, "TRAINER_REGISTRY", ())))
+    known = dict.fromkeys((*TRAINER_MODES, *MODES, *getattr(trainers, "TRAINER_REGISTRY", ())))
     mode = OmegaConf.select(config, "trainer.v1.trainer_mode")
     if mode not in known:
         yield f"trainer.v1.trainer_mode={mode} is not registered; known: {', '.join(known)}"

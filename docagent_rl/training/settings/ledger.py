@@ -1,0 +1,207 @@
+"""The ledger of verl's keys: what becomes of each in a run of this package (`verl_keys.yaml`).
+
+A key that nobody reads, or whose change breaks the run, is refused with its reason and what to set in its
+place. Most of them would otherwise be accepted without a word, and do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+from omegaconf import DictConfig, OmegaConf
+
+from docagent_rl.config import plain
+
+RL_FILE, SFT_FILE = "verl_keys.yaml", "verl_sft_keys.yaml"
+MODE = "trainer.v1.trainer_mode"
+OURS = "docagent_"
+"""Prefix of the names of this package's trainer modes; behind it stands the name of verl's."""
+MODES = ("sync", "colocate_async", "separate_async")
+_ABSENT = object()
+
+
+class Kind(StrEnum):
+    """What becomes of a key."""
+
+    READ = "read"
+    """verl or this package reads it."""
+    SET = "set"
+    """Recipes set it, and a run needs it so."""
+    REPLACED = "replaced"
+    """Another key is read in its place."""
+    WITHOUT_EFFECT = "without effect"
+    """Nobody reads it."""
+    REFUSED = "refused"
+    """It is read, and its change breaks the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The entry of a key."""
+
+    kind: Kind
+    why: str = ""
+    """A clause that goes on behind "because"."""
+    instead: str = ""
+    """What to set in its place."""
+    values: Sequence[Any] | None = None
+    """The values that it may have; `None`: any if it is read, verl's own if it is not."""
+    modes: Sequence[str] = ()
+    """Trainer modes outside of which nobody reads it; none: all."""
+    rule: bool = False
+    """`combinations` decides, because it depends on other keys."""
+    note: str = ""
+    """What to know of a key that is read."""
+
+    def problem(self, key: str, value: Any, mode: str) -> str | None:
+        """Return what is wrong with a value that is not verl's own, in a sentence; None if nothing is."""
+        given = f"{key}={'null' if value is None else value}"
+        if self.modes and mode in MODES and mode not in self.modes:
+            named = " or ".join(f"{OURS}{each}" for each in self.modes)
+            return f"{given}: is read under {MODE}={named} alone, and the mode is {OURS}{mode}: leave it out"
+        if self.rule:
+            return None
+        if self.values is not None:
+            if value in self.values:
+                return None
+            allowed = " or ".join(str(each) for each in self.values)
+            return f"{given}: has to be {allowed}, because {self.why}"
+        match self.kind:
+            case Kind.READ:
+                return None
+            case Kind.SET:
+                return f"{given}: has to stay as it is, because {self.why}"
+            case Kind.REPLACED:
+                return f"{given}: is not read, because {self.why}: set {self.instead}"
+            case Kind.WITHOUT_EFFECT:
+                return f"{given}: has no effect, because {self.why}: leave it out"
+        remedy = f"set {self.instead}" if self.instead else "leave it out"
+        return f"{given}: cannot be used, because {self.why}: {remedy}"
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All entries: of single keys, and of what stands below a section (`section.`)."""
+
+    keys: Mapping[str, Entry]
+    sections: Mapping[str, Entry]
+
+    def entry(self, key: str) -> Entry | None:
+        """Return the entry of a key: its own, that of the nearest section above it, or that of its name."""
+        if key in self.keys:
+            return self.keys[key]
+        section = key
+        while section:
+            section = section.rpartition(".")[0]
+            if f"{section}." in self.sections:
+                return self.sections[f"{section}."]
+        return self.keys.get(f"*.{key.rpartition('.')[2]}")
+
+    def problems(self, config: DictConfig, known: Mapping[str, Any]) -> Iterator[str]:
+        """Name each changed key that is not to be changed.
+
+        `known` is verl's configuration, whose values are the defaults, interpolations unresolved.
+        """
+        written = plain(config, resolve=False)
+        mode = str(OmegaConf.select(config, MODE)).removeprefix(OURS)
+        defaults = dict(leaves(known))
+        added = {key: _ABSENT for key in self.keys if key not in defaults and not key.startswith("*")}
+        for key, default in {**defaults, **added}.items():
+            entry = self.entry(key)
+            if entry is None or (entry.kind is Kind.READ and entry.values is None and not entry.modes):
+                continue
+            given = _find(written, key)
+            if given is _ABSENT or given == default:
+                continue
+            value = _resolved(OmegaConf.select(config, key))
+            if default is not _ABSENT and value == _in_place(config, written, key, default):
+                continue
+            if problem := entry.problem(key, value, mode):
+                yield problem
+
+
+@cache
+def ledger(file: str = RL_FILE) -> Ledger:
+    """Read a ledger of this package.
+
+    Raises:
+        ValueError: two entries are of one key, or one leaves out what its kind needs.
+    """
+    text = (files("docagent_rl.training.settings") / file).read_text(encoding="utf-8")
+    return parse(yaml.safe_load(text))
+
+
+def parse(groups: Sequence[Mapping[str, Any]]) -> Ledger:
+    """Read the groups of entries of a ledger's file.
+
+    Raises:
+        ValueError: two entries are of one key, or one leaves out what its kind needs.
+    """
+    keys: dict[str, Entry] = {}
+    sections: dict[str, Entry] = {}
+    for group in groups:
+        fields = dict(group)
+        named = fields.pop("section")
+        names = str(fields.pop("keys")).split()
+        entry = Entry(**{**fields, "kind": Kind(fields["kind"])})
+        for section in [named] if isinstance(named, str) else named:
+            for name in names:
+                key = f"{section}.{name}"
+                _check(key, entry)
+                place = sections if name.endswith("*") else keys
+                key = key.removesuffix("*")
+                if key in place:
+                    raise ValueError(f"two entries of {key}")
+                place[key] = entry
+    return Ledger(keys, sections)
+
+
+def _check(key: str, entry: Entry) -> None:
+    restricted = entry.kind is not Kind.READ or entry.values is not None
+    if restricted and not entry.why:
+        raise ValueError(f"{key}: no reason why")
+    if entry.kind is Kind.REPLACED and not entry.instead:
+        raise ValueError(f"{key}: nothing to set instead")
+    if entry.kind is Kind.READ and key.endswith("*"):
+        raise ValueError(f"{key}: keys that are read are named one by one")
+
+
+def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the keys of a nested mapping with their values; an empty mapping is a value."""
+    for name, value in config.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _find(written: Mapping[str, Any], key: str) -> Any:
+    """Return what stands under a key as it is written, or `_ABSENT`."""
+    found: Any = written
+    for name in key.split("."):
+        if not isinstance(found, Mapping) or name not in found:
+            return _ABSENT
+        found = found[name]
+    return found
+
+
+def _in_place(config: DictConfig, written: Mapping[str, Any], key: str, default: Any) -> Any:
+    """Return the value that a default, which may refer to other keys, has in a configuration."""
+    if not (isinstance(default, str) and "${" in default):
+        return default
+    above, _, name = key.rpartition(".")
+    section = OmegaConf.select(config, above)
+    own = {**_find(written, above), name: default}
+    copied = OmegaConf.create(own, parent=section._get_parent())
+    copied._set_key(section._key())
+    return _resolved(copied[name])
+
+
+def _resolved(value: Any) -> Any:
+    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
