@@ -1,11 +1,17 @@
 """Statistics over groups of trajectories, or over any cells numbered by integers."""
 
 from enum import StrEnum
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from docagent_rl.base.errors import UserError
+
+Tolerance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""A difference below which numbers are equal."""
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Std(StrEnum):

@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from docagent_rl.advantages.groups import (
+    Positive,
     Singleton,
     Std,
+    Tolerance,
     cell_count,
     cell_std,
     centre,
@@ -65,8 +67,8 @@ def grpo(
     std: Std = Std.UNBIASED,
     loo: bool = False,
     singleton: Singleton = Singleton.ZERO,
-    tol: float = 1e-6,
-    eps: float = 1e-6,
+    tol: Tolerance = 1e-6,
+    eps: Positive = 1e-6,
     row_weight: RowWeight = RowWeight.NONE,
 ) -> Advantages:
     """GRPO over trajectories: each counts once, however many rows it has, and gives its number to all tokens.
@@ -117,8 +119,8 @@ def turn_grpo(
     std: Std = Std.NONE,
     loo: bool = False,
     singleton: Singleton = Singleton.ZERO,
-    tol: float = 1e-6,
-    eps: float = 1e-6,
+    tol: Tolerance = 1e-6,
+    eps: Positive = 1e-6,
 ) -> Advantages:
     """GRPO with a reward a turn: every token of a turn gets the advantage of the turn.
 

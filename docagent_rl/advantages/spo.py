@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from docagent_rl.advantages.groups import (
+    Positive,
     Singleton,
     Std,
+    Tolerance,
     cell_std,
     check_singletons,
     equal_cells,
@@ -110,12 +112,12 @@ def spo(
     *,
     negatives: Negatives = Negatives.CLAMP,
     self_weight: SelfWeight = SelfWeight.INCLUDE,
-    temperature: float | None = None,
+    temperature: Positive | None = None,
     std: SpoStd = SpoStd.NONE,
     scope: Scope = Scope.GROUP,
     singleton: Singleton = Singleton.ZERO,
-    tol: float = 1e-6,
-    eps: float = 1e-6,
+    tol: Tolerance = 1e-6,
+    eps: Positive = 1e-6,
     row_weight: RowWeight = RowWeight.NONE,
 ) -> Advantages:
     """SPO over trajectories: `similarity_advantages` (which see) on every token of every row of a trajectory.
@@ -191,11 +193,11 @@ def spo_prefix(
     *,
     negatives: Negatives = Negatives.CLAMP,
     self_weight: SelfWeight = SelfWeight.INCLUDE,
-    temperature: float | None = None,
+    temperature: Positive | None = None,
     std: SpoStd = SpoStd.NONE,
     singleton: Singleton = Singleton.ZERO,
-    tol: float = 1e-6,
-    eps: float = 1e-6,
+    tol: Tolerance = 1e-6,
+    eps: Positive = 1e-6,
     row_weight: RowWeight = RowWeight.NONE,
 ) -> Advantages:
     """Return `A[i, k] = R[i] - sum_j w[i, j, k] R[j]` on the tokens of step k of trajectory i.

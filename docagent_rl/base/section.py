@@ -23,9 +23,9 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class Section(BaseModel):
-    """A part of the configuration: unknown keys are errors, values never change."""
+    """A part of the configuration: unknown keys are errors, numbers are finite, values never change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class VariantSection(Section):

@@ -25,9 +25,9 @@ class HitRule(StrEnum):
 class DocVStarReward(Section):
     """Weights of the reward `R = answer · R_a + evidence · R_e + format · R_f`; they sum to 1 at most."""
 
-    answer: float
-    evidence: float
-    format: float
+    answer: float = Field(ge=0, le=1)
+    evidence: float = Field(ge=0, le=1)
+    format: float = Field(ge=0, le=1)
     beta2: float = Field(gt=0, allow_inf_nan=False)
     """Weight of recall in the evidence term."""
     hits: HitRule = HitRule.VISITED

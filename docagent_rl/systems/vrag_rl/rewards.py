@@ -3,7 +3,7 @@
 import math
 from typing import Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from docagent_rl.base.section import Section
 from docagent_rl.rewards.formula import Formula, Gate
@@ -18,11 +18,11 @@ class VragReward(Section):
     `r_fmt * (0.7 * r_ans + 0.2 * r_ret + 0.1)`: the same sum behind a gate.
     """
 
-    alpha: float
+    alpha: float = Field(ge=0, le=1)
     """Retrieval."""
-    beta: float
+    beta: float = Field(ge=0, le=1)
     """Outcome."""
-    gamma: float
+    gamma: float = Field(ge=0, le=1)
     """Format."""
     gate: bool
     """Reward nothing unless the format term is 1, and ask the judge only then; validation asks."""

@@ -1,0 +1,1 @@
+"""Asynchronous training with trajectories of very different lengths: how old what is trained on is."""
