@@ -73,6 +73,26 @@ def rehearse(
     return None
 
 
+def needs_groups(
+    estimator: Estimator,
+    options: Mapping[str, Any],
+    *,
+    critic: bool = False,
+    discounts: Discounts | None = None,
+) -> bool:
+    """Return whether every advantage is 0 where each question has one trajectory.
+
+    Whatever goes wrong with the estimator is left to `rehearse`.
+    """
+    needs = estimator.needs | ({Need.VALUES} if critic else set())
+    inputs = made_up_inputs(needs, trajectories=1, discounts=discounts)
+    try:
+        advantages = estimator.compute(inputs, options).advantages
+    except Exception:  # of a function of the user's, which `rehearse` tells
+        return False
+    return not advantages[inputs.mask].any()
+
+
 def made_up_inputs(
     needs: frozenset[Need] | set[Need], *, trajectories: int = 2, discounts: Discounts | None = None
 ) -> AdvantageInputs:

@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from docagent_rl.advantages import Discounts, Need
 from docagent_rl.advantages.embedder import check_embedder
 from docagent_rl.advantages.registry import CLEARED, OPTIONS
-from docagent_rl.advantages.rehearsal import rehearse
+from docagent_rl.advantages.rehearsal import needs_groups, rehearse
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.check import ALWAYS, Check, PlannedRun, When, refuse_for
 from docagent_rl.config import Profile
@@ -30,9 +30,17 @@ from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.plugin import TRAINER_MODES
 from docagent_rl.training.settings.keys import key_problems, reference, run_value_problems
 from docagent_rl.training.settings.ledger import ledger
-from docagent_rl.training.trainer.estimators import alone_in_group, known_estimators, our_estimator
+from docagent_rl.training.trainer.estimators import (
+    alone_in_group,
+    compares,
+    known_estimators,
+    our_estimator,
+    unavailable,
+)
 
 logger = logging.getLogger(__name__)
+
+TRAJECTORIES = "actor_rollout_ref.rollout.n"
 
 ROLE_PROMPT_TOKENS = 768
 """Tokens of a role's prompt and the question beside the material."""
@@ -89,10 +97,7 @@ def check_estimator(run: PlannedRun) -> Iterator[str]:
         return
     estimator = our_estimator(name)
     if estimator is None:
-        if any(value is not None for value in settings.options.values()):
-            yield f"{OPTIONS}: {key} is an estimator of verl and does not read them; {CLEARED}"
-        if doubt := alone_in_group(name):
-            logger.warning(doubt)
+        yield from _verls_estimator_problems(run, name)
         return
     if not algorithm.get("norm_adv_by_std_in_grpo", True):
         yield (
@@ -108,15 +113,35 @@ def check_estimator(run: PlannedRun) -> Iterator[str]:
         return
     if estimator.embeds:
         check_embedder(settings.embedder, str(config.trainer.device))
+    discounts = Discounts(algorithm.gamma, algorithm.lam, settings.gamma_turn, settings.lam_turn)
+    trajectories, critic = config.actor_rollout_ref.rollout.n, bool(config.critic.enable)
     doubt = rehearse(
-        estimator,
-        settings.options,
-        trajectories=config.actor_rollout_ref.rollout.n,
-        critic=bool(config.critic.enable),
-        discounts=Discounts(algorithm.gamma, algorithm.lam, settings.gamma_turn, settings.lam_turn),
+        estimator, settings.options, trajectories=trajectories, critic=critic, discounts=discounts
     )
     if doubt is not None:
         logger.warning("%s; a run may go otherwise", doubt)
+    if trajectories == 1 and needs_groups(estimator, settings.options, critic=critic, discounts=discounts):
+        yield _alone(key, "every advantage would be 0")
+
+
+def _verls_estimator_problems(run: PlannedRun, name: str) -> Iterator[str]:
+    """Check an estimator of verl's own: options that it does not read, groups of one, missing inputs."""
+    key = f"algorithm.adv_estimator={name}"
+    if any(value is not None for value in run.section.advantage.options.values()):
+        yield f"{OPTIONS}: {key} is an estimator of verl and does not read them; {CLEARED}"
+    if reason := unavailable(name):
+        yield f"{key} cannot run: {reason}"
+    if compares(name) and run.config.actor_rollout_ref.rollout.n == 1:
+        yield _alone(key, "it would take plain rewards for advantages")
+    elif doubt := alone_in_group(name):
+        logger.warning(doubt)
+
+
+def _alone(key: str, outcome: str) -> str:
+    return (
+        f"{key} compares the trajectories of a question, and {TRAJECTORIES}=1 leaves it one, so that "
+        f"{outcome}: set {TRAJECTORIES}=2 or more"
+    )
 
 
 def check_policy_roles(run: PlannedRun) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,7 +20,8 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.losses.config import check_kl, check_loss
 from docagent_rl.training.loopback import keep_to_loopback
 from docagent_rl.training.nodes import ATTACHED_VARIABLE
-from docagent_rl.training.settings import arithmetic, keys, models
+from docagent_rl.training.settings import arithmetic, keys, models, trainer_modes
+from docagent_rl.training.settings.combinations import combination_problems
 from docagent_rl.watch.processes import RUN_VARIABLE, earlier_starts, end_leftovers, note_start
 
 logger = logging.getLogger(__name__)
@@ -38,6 +39,8 @@ MACHINE = When.TRAINING
 
 CHECKS = (
     Check("trainer mode", CONFIGURATION, lambda run: keys.mode_problems(run.config)),
+    Check("keys together", CONFIGURATION, lambda run: combination_problems(run.config)),
+    Check("servers of their own", CONFIGURATION, lambda run: trainer_modes.separate_problems(run.config)),
     Check("trackers", CONFIGURATION, lambda run: keys.tracker_problems(run.config, installed=False)),
     *configuration.SERVICE_CHECKS,
     Check("token budget", CONFIGURATION, configuration.check_budget),
@@ -50,8 +53,10 @@ CHECKS = (
     Check("batches and GPUs", CONFIGURATION, lambda run: arithmetic.size_problems(run.config)),
     Check("heads and GPUs", CONFIGURATION, lambda run: arithmetic.head_problems(run.config)),
     Check("verl's own checks", CONFIGURATION, lambda run: arithmetic.verls_problems(run.config)),
+    Check("verl's trainer", CONFIGURATION, lambda run: trainer_modes.trainer_problems(run.config)),
     Check("device", MACHINE, lambda run: machine.check_device(run.config)),
     Check("packages of trackers", MACHINE, lambda run: _tracker_packages(run.config)),
+    Check("way of weights", MACHINE, lambda run: _way_of_weights(run.config)),
     Check("cluster", MACHINE, lambda run: machine.check_cluster(run.config)),
     Check("shared memory", MACHINE, lambda run: machine.check_shared_memory(run.config)),
     Check("memory and disk", MACHINE, lambda run: budget_table.check_memory(run.config, run.section)),
@@ -71,6 +76,11 @@ CHECKS = (
 def _tracker_packages(config: DictConfig) -> Iterator[str]:
     """Look for packages of trackers, unless the trainer may be on another machine of a cluster."""
     return keys.tracker_problems(config, installed=machine.attachment(config) is None)
+
+
+def _way_of_weights(config: DictConfig) -> Iterable[str]:
+    """Look for what sends weights, unless the trainer may be on another machine of a cluster."""
+    return trainer_modes.backend_problems(config) if machine.attachment(config) is None else ()
 
 
 def _provide(part: str, run: PlannedRun) -> None:

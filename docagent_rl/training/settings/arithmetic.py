@@ -3,13 +3,13 @@
 import contextlib
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
-from verl.utils.config import validate_config
+from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 from docagent_rl.base.text import clean
 from docagent_rl.systems import get_system
@@ -63,10 +63,16 @@ def read_layout(config: DictConfig, nodes: int | None = None, per_node: int | No
         values=values,
         parts=parts,
         longest=min(context, OmegaConf.select(config, f"{ROLLOUT}.max_model_len") or context),
-        own_servers=str(OmegaConf.select(config, "trainer.v1.trainer_mode")).endswith("separate_async"),
+        own_servers=_apart(config),
         several_rows=system is not None and get_system(str(system)).several_rows,
         mean_over_rows=any(str(mode).startswith("seq-mean") for mode in modes),
     )
+
+
+def _apart(config: DictConfig) -> bool:
+    """Return whether no rollout server shares the trainer's GPUs."""
+    separate = str(OmegaConf.select(config, "trainer.v1.trainer_mode")).endswith("separate_async")
+    return separate and not OmegaConf.select(config, "actor_rollout_ref.hybrid_engine", default=True)
 
 
 def _trained(config: DictConfig) -> list[str]:
@@ -193,16 +199,31 @@ def _kernel_problems(config: DictConfig, text: Any) -> Iterator[str]:
 def verls_problems(config: DictConfig) -> Iterator[str]:
     """Let verl check what it would check right after the preflight, where a failure is a traceback.
 
-    A critic it is not asked about: it would load the model's files. What it prints and warns of is dropped:
-    it says it all again when it starts.
+    The critic's model is left out, whose files verl would load.
+    """
+    copied = config.copy()
+    critic = has_critic(config)
+    if critic:
+        copied.critic.model = None
+
+    def check() -> None:
+        validate_config(copied, need_reference_policy(copied), use_critic=critic)
+        omega_conf_to_dataclass(copied.actor_rollout_ref.rollout)  # as workers do
+
+    if said := refusal(check):
+        yield f"verl refuses this configuration: {said}"
+
+
+def refusal(check: Callable[[], object]) -> str | None:
+    """Return the reason why a check of verl's fails; None if it passes.
+
+    What it prints and warns of is dropped: verl says it all again when it starts.
     """
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            validate_config(config, need_reference_policy(config), use_critic=False)
+            check()
         except REFUSED as error:
             cause = error.__cause__ if isinstance(error, HydraException) and error.__cause__ else error
-            refusal = clean(str(cause)) or type(cause).__name__
-        else:
-            return
-    yield f"verl refuses this configuration: {refusal}"
+            return clean(str(cause)) or type(cause).__name__
+    return None

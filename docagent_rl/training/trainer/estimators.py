@@ -23,6 +23,14 @@ _RAW_ALONE = frozenset(
 """Estimators of verl that take the reward of a trajectory for its advantage where it is alone in its group.
 """
 
+_UNAVAILABLE = {
+    "gdpo": "the parts of a reward beside the row",
+    "optimal_token_baseline": "the sum of squared probabilities at each token",
+    "remax": "a greedy trajectory beside each group",
+    "tir_optimal_token_baseline": "the sum of squared probabilities at each token",
+}
+"""Estimators of verl, and what they read that its V1 trainers do not compute."""
+
 _computation: ContextVar[Computation | None] = ContextVar("docagent_computation", default=None)
 _bridges: set[Callable[..., tuple[Tensor, Tensor]]] = set()
 """Our estimators in verl's registry."""
@@ -76,6 +84,17 @@ def alone_in_group(name: str) -> str | None:
         f"algorithm.adv_estimator={name} is verl's: where masking leaves one trajectory of a group, it {done}"
         "; trajectory_grpo gives it 0 (with docagent.advantage.options.loo=true in the place of RLOO)"
     )
+
+
+def unavailable(name: str) -> str | None:
+    """Return why an estimator of verl would end the run at its first update, or None."""
+    missing = _UNAVAILABLE.get(name)
+    return None if missing is None else f"it reads {missing}, which verl's V1 trainers do not compute"
+
+
+def compares(name: str) -> bool:
+    """Return whether an estimator of verl compares the trajectories of a group."""
+    return name in _RAW_ALONE or name == "grpo_passk"
 
 
 @contextmanager

@@ -1,0 +1,167 @@
+"""Keys of verl that go together, or that another key leaves without effect (`rule` in the ledger)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from verl.utils.torch_dtypes import PrecisionType
+
+from docagent_rl.training.settings.models import model_config
+
+ROLLOUT, ACTOR, MODEL = (f"actor_rollout_ref.{part}" for part in ("rollout", "actor", "model"))
+ENGINES = (f"{ACTOR}.fsdp_config", "actor_rollout_ref.ref.fsdp_config", "critic.fsdp")
+CORRECTION = "algorithm.rollout_correction"
+QUANTISED = ("fp8", "torchao", "ascend")
+"""verl's ways to hold the rollout's weights in fewer bits."""
+DELTA_LAYERS = ("qwen3_5", "qwen3_5_moe")
+"""Model types some of whose layers pass a state from token to token."""
+ENTROPY = {
+    "entropy_from_logits_with_chunking": False,
+    "entropy_from_logits_chunk_size": 2048,
+    "entropy_checkpointing": False,
+}
+"""Keys of the computation of entropies, with verl's defaults."""
+
+
+def combination_problems(config: DictConfig) -> Iterator[str]:
+    """Name keys that contradict each other, or of which one leaves the other without effect."""
+    for section in ENGINES:
+        yield from precision_problems(config, section)
+    yield from _validation(config)
+    yield from _entropy(config)
+    yield from _correction(config)
+    yield from _groups(config)
+    yield from _quantised(config)
+    yield from _shared_rows(config)
+    yield from _starts(config)
+
+
+def precision_problems(config: DictConfig, section: str) -> Iterator[str]:
+    """Name a `dtype` of an engine's section in which it would not compute.
+
+    verl's FSDP engines read `mixed_precision` alone, and compute in bfloat16 without one.
+    """
+    engine = OmegaConf.select(config, section)
+    if engine is None or engine.dtype == "bfloat16":  # verl's default, which recipes repeat
+        return
+    chosen = OmegaConf.select(engine, "mixed_precision.param_dtype") or "bf16"
+    if PrecisionType.to_dtype(engine.dtype) != PrecisionType.to_dtype(chosen):
+        yield (
+            f"{section}.dtype={engine.dtype} has no effect: verl's FSDP engine computes in "
+            f"mixed_precision.param_dtype, here {chosen}: set +{section}.mixed_precision="
+            f"{{param_dtype: {engine.dtype}, reduce_dtype: fp32, buffer_dtype: fp32}}"
+        )
+
+
+def _validation(config: DictConfig) -> Iterator[str]:
+    """`trainer.ppo.v1.agent_loop_tq` hands servers the temperature, and nothing of `do_sample`."""
+    sampling = OmegaConf.select(config, f"{ROLLOUT}.val_kwargs")
+    key = f"{ROLLOUT}.val_kwargs"
+    if sampling.do_sample and sampling.temperature == 0:
+        yield f"{key}.do_sample=true has no effect at {key}.temperature=0: set a temperature above 0"
+    if not sampling.do_sample and sampling.temperature > 0:
+        yield (
+            f"{key}.do_sample=false has no effect: validation samples at {key}.temperature="
+            f"{sampling.temperature}: set the temperature to 0, or do_sample=true"
+        )
+
+
+def _entropy(config: DictConfig) -> Iterator[str]:
+    """`FSDPEngineWithLMHead.prepare_model_outputs`: fused kernels bring entropies with them."""
+    if not OmegaConf.select(config, f"{MODEL}.use_fused_kernels"):
+        return
+    for section in (ACTOR, f"{ACTOR}.fsdp_config"):
+        for name, default in ENTROPY.items():
+            value = OmegaConf.select(config, f"{section}.{name}")
+            if value != default:
+                yield (
+                    f"{section}.{name}={value} has no effect under {MODEL}.use_fused_kernels=true, which "
+                    "computes entropies in chunks itself: leave it out"
+                )
+
+
+def _correction(config: DictConfig) -> Iterator[str]:
+    """`trainer_base._compute_advantage` corrects nothing in bypass mode, and leaves the loss as it is."""
+    if not OmegaConf.select(config, f"{CORRECTION}.bypass_mode"):
+        return
+    for name in ("rollout_is", "rollout_rs"):
+        value = OmegaConf.select(config, f"{CORRECTION}.{name}")
+        if value is not None:
+            yield (
+                f"{CORRECTION}.{name}={value} has no effect under {CORRECTION}.bypass_mode=true: set "
+                "bypass_mode=false"
+            )
+    if not OmegaConf.select(config, f"{ROLLOUT}.calculate_log_probs"):
+        yield (
+            f"{CORRECTION}.bypass_mode=true reads the server's log-probs: set "
+            f"{ROLLOUT}.calculate_log_probs=true"
+        )
+
+
+def _groups(config: DictConfig) -> Iterator[str]:
+    """`training.trainer.replay_buffer.GroupFilter`."""
+    filters = OmegaConf.select(config, "algorithm.filter_groups.enable")
+    if filters and config.actor_rollout_ref.rollout.n == 1:
+        yield (
+            f"algorithm.filter_groups.enable=true has no effect with {ROLLOUT}.n=1: there is nothing to "
+            "compare in a group of one trajectory"
+        )
+
+
+def _quantised(config: DictConfig) -> Iterator[str]:
+    """`vllm_async_server._apply_quantization`."""
+    key = f"{ROLLOUT}.quantization"
+    chosen = OmegaConf.select(config, key)
+    if chosen is None:
+        return
+    if chosen not in QUANTISED:
+        yield f"{key}={chosen}: verl knows {', '.join(QUANTISED)}"
+    elif config.trainer.device == "cpu":
+        yield f"{key}={chosen}: weights of a quantised server cannot be updated on a CPU: leave it out"
+    elif chosen == "fp8" and not hasattr(model := _model(config, MODEL), "num_hidden_layers"):
+        yield (
+            f"{key}=fp8: verl looks for num_hidden_layers at the top of the model's configuration, where "
+            f"{model.model_type} has none, and the server would not start: leave it out"
+        )
+
+
+def _shared_rows(config: DictConfig) -> Iterator[str]:
+    """`models.transformers.qwen3_5` hands the state over by flash-linear-attention's communication."""
+    keys = [f"{section}.ulysses_sequence_parallel_size" for section in (ACTOR, *ENGINES)]
+    for key in keys:
+        model = _model(config, "critic.model" if key.startswith("critic") else MODEL)
+        size = OmegaConf.select(config, key) or 1
+        if size > 1 and getattr(model, "model_type", None) in DELTA_LAYERS:
+            yield (
+                f"{key}={size}: the delta layers of {model.model_type} hand their state from GPU to GPU by a "
+                "kernel of flash-linear-attention that is not run here, so that their rows cannot be shared: "
+                "set it to 1"
+            )
+
+
+def _starts(config: DictConfig) -> Iterator[str]:
+    """`trainer_base.fit` and `_load_checkpoint`."""
+    trainer = config.trainer
+    if trainer.val_only and not trainer.val_before_train:
+        yield "trainer.val_only=true has no effect with trainer.val_before_train=false: the run would train"
+    if trainer.resume_from_path is not None and trainer.resume_mode != "resume_path":
+        yield (
+            f"trainer.resume_from_path={trainer.resume_from_path} has no effect with "
+            f"trainer.resume_mode={trainer.resume_mode}: set trainer.resume_mode=resume_path"
+        )
+
+
+def _model(config: DictConfig, section: str) -> Any:
+    """Return the configuration of a model in a folder, or of a released one; of others a stand-in."""
+    try:
+        found = model_config(str(OmegaConf.select(config, f"{section}.path")))
+    except ValueError:  # of no model, which the check of its family says
+        found = None
+    return _Unknown() if found is None else found
+
+
+class _Unknown:
+    """A model that only the hub knows: nothing is said of it."""
+
+    model_type = None
+    num_hidden_layers = None

@@ -1,0 +1,97 @@
+"""What the trainer modes of verl demand of a configuration, said before Ray and models start."""
+
+import importlib
+import math
+from collections.abc import Iterator
+
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from docagent_rl.training.settings.arithmetic import refusal
+from docagent_rl.training.settings.divisibility import BATCH, SERVER
+from docagent_rl.training.settings.ledger import MODE, MODES, OURS
+
+ROLLOUT = "actor_rollout_ref.rollout"
+BACKEND = f"{ROLLOUT}.checkpoint_engine.backend"
+MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
+UPDATES = "trainer.v1.separate_async.parameter_sync_step"
+USERS_CODE = ("trainer.checkpoint_callback_class", "trainer.v1.sampler.custom_sampler.path")
+"""Classes of a user's own that verl's trainer makes objects of, which is left to the run."""
+
+
+def verls_mode(config: DictConfig) -> str:
+    """Return the name of verl's trainer mode that a run extends."""
+    return str(OmegaConf.select(config, MODE)).removeprefix(OURS)
+
+
+def separate_problems(config: DictConfig) -> Iterator[str]:
+    """Name all that verl's `separate_async` would stop at one after the other, with values to set.
+
+    Source: verl 0.9.1, `PPOTrainerSeparateAsync.__init__`, `LLMServerManager._initialize_llm_servers`.
+    """
+    if verls_mode(config) != "separate_async":
+        return
+    batch = int(OmegaConf.select(config, BATCH))
+    mini = int(OmegaConf.select(config, MINI))
+    updates = int(OmegaConf.select(config, UPDATES))
+    if batch != updates * mini:
+        fits = f"{MINI}={batch // updates}" if batch % updates == 0 else f"{BATCH}={updates * mini}"
+        yield (
+            f"{BATCH}={batch} has to be {UPDATES}={updates} times {MINI}={mini}, which is {updates * mini}: "
+            f"set {fits}"
+        )
+    yield from _server_problems(config)
+    if OmegaConf.select(config, BACKEND) == "naive":
+        yield (
+            f"{BACKEND}=naive cannot send weights to servers of their own: set nccl, which needs the "
+            "package cupy, or docagent_ray, which goes through host memory"
+        )
+
+
+def _server_problems(config: DictConfig) -> Iterator[str]:
+    nodes = int(OmegaConf.select(config, f"{ROLLOUT}.nnodes"))
+    per_node = int(OmegaConf.select(config, f"{ROLLOUT}.n_gpus_per_node"))
+    server = math.prod(int(OmegaConf.select(config, key) or 1) for key in SERVER)
+    if nodes < 1 or per_node < 1:
+        yield (
+            f"{ROLLOUT}.nnodes={nodes} and n_gpus_per_node={per_node}: rollout servers have GPUs of their "
+            f"own beside the trainer's: set {ROLLOUT}.nnodes=1 {ROLLOUT}.n_gpus_per_node={server}, or more"
+        )
+    elif nodes * per_node % server:
+        yield (
+            f"{ROLLOUT}.nnodes={nodes} and n_gpus_per_node={per_node}: {nodes * per_node} GPUs cannot be "
+            f"divided into servers of {server}: set {ROLLOUT}.n_gpus_per_node={server}"
+        )
+
+
+def backend_problems(config: DictConfig) -> Iterator[str]:
+    """Name a way of weights to servers of their own that this machine does not have."""
+    backend = OmegaConf.select(config, BACKEND)
+    if verls_mode(config) != "separate_async" or backend == "naive":
+        return
+    from verl.checkpoint_engine import CheckpointEngineRegistry
+
+    if module := OmegaConf.select(config, f"{ROLLOUT}.checkpoint_engine.custom_backend_module"):
+        importlib.import_module(module)
+    try:
+        CheckpointEngineRegistry.get(backend)
+    except ValueError as error:
+        yield f"{BACKEND}={backend} is not there: {error}"
+
+
+def trainer_problems(config: DictConfig) -> Iterator[str]:
+    """Let verl's trainer of the configured mode check what it would check once Ray runs.
+
+    It makes the trainer's object, which starts nothing. Trainers of a user's own are left to the run.
+    """
+    mode = verls_mode(config)
+    if mode not in MODES:
+        return
+    from verl.trainer.ppo.v1.trainer_base import get_trainer_cls
+
+    copied = config.copy()
+    with open_dict(copied):
+        copied.trainer.v1.trainer_mode = mode
+        for key in USERS_CODE:
+            OmegaConf.update(copied, key, None)
+    if said := refusal(lambda: get_trainer_cls(mode)(copied)):
+        yield f"verl's trainer refuses this configuration: {said}"
