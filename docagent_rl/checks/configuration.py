@@ -131,7 +131,7 @@ def _verls_estimator_problems(run: PlannedRun, name: str) -> Iterator[str]:
         yield f"{OPTIONS}: {key} is an estimator of verl and does not read them; {CLEARED}"
     if reason := unavailable(name):
         yield f"{key} cannot run: {reason}"
-    if compares(name) and run.config.actor_rollout_ref.rollout.n == 1:
+    elif compares(name) and run.config.actor_rollout_ref.rollout.n == 1:
         yield _alone(key, "it would take plain rewards for advantages")
     elif doubt := alone_in_group(name):
         logger.warning(doubt)

@@ -15,7 +15,7 @@ class DisplayRule(BaseModel):
     A side below 1 px or a side ratio above 200, before or after the clamp, raises a `DisplayError`.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     min_pixels: int = Field(256 * 28 * 28, ge=1)
     """Smaller images are enlarged to about this area."""

@@ -36,7 +36,7 @@ class ImageGrid(BaseModel):
     is compared with it.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     unit: int = Field(28, ge=1)
     """Side of a visual token in pixels: patch size times merge size."""

@@ -139,3 +139,55 @@ def test_an_index_on_a_gpu_needs_one_of_its_own(more, refused):
     run = PlannedRun.of(composed("vrag_rl_qwen2_5_vl_7b", overrides))
     found = " ".join(check_search_devices(run))
     assert ("retriever.device=cuda" in found) is refused
+
+
+ALONE = "actor_rollout_ref.rollout.n=1"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "estimator", "outcome"),
+    [
+        (VRAG, "trajectory_grpo", "every advantage would be 0"),
+        (VRAG, "turn_grpo", "every advantage would be 0"),
+        (MM_DOC, "spo", "every advantage would be 0"),
+        (VRAG, "grpo", "plain rewards for advantages"),
+        (VRAG, "rloo", "plain rewards for advantages"),
+    ],
+)
+def test_one_trajectory_of_a_question_is_no_group(recipe, estimator, outcome):
+    chosen = ["+profile=cpu", f"algorithm.adv_estimator={estimator}", "docagent.advantage.options=null"]
+    check_statically(composed(recipe, chosen))
+    with pytest.raises(UserError, match=rf"{estimator} compares .*{outcome}: set .*rollout\.n=2 or more"):
+        check_statically(composed(recipe, [*chosen, ALONE]))
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [ALDEN, "+profile=cpu", ALONE],
+        [VRAG, "+profile=cpu", ALONE, "+docagent.advantage.options.singleton=raw"],
+        [VRAG, "+profile=cpu", ALONE, "algorithm.adv_estimator=reinforce_plus_plus"],
+    ],
+)
+def test_one_trajectory_is_enough_where_none_are_compared(overrides):
+    recipe, *chosen = overrides
+    check_statically(composed(recipe, chosen))
+
+
+@pytest.mark.parametrize("name", ["gdpo", "optimal_token_baseline", "remax", "tir_optimal_token_baseline"])
+def test_estimators_that_verls_trainers_cannot_serve_are_refused(name):
+    chosen = ["+profile=cpu", f"algorithm.adv_estimator={name}", "docagent.advantage.options=null"]
+    with pytest.raises(UserError, match=f"{name} cannot run: it reads .*V1 trainers do not compute"):
+        check_statically(composed(VRAG, chosen))
+
+
+def test_a_changed_key_that_nobody_reads_is_refused_with_its_replacement():
+    for key in ("reward.reward_manager.name=dapo", "data.truncation=left"):
+        with pytest.raises(UserError, match=rf"{key}: is not read, because .*: set docagent\."):
+            check_statically(composed(VRAG, ["+profile=cpu", key]))
+
+
+def test_servers_of_their_own_are_told_all_that_is_missing():
+    chosen = ["+profile=cpu", "trainer.v1.trainer_mode=docagent_separate_async"]
+    with pytest.raises(UserError, match=r"(?s)parameter_sync_step=4.*rollout\.nnodes=0.*backend=naive"):
+        check_statically(composed(VRAG, chosen))

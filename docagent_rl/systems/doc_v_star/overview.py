@@ -175,7 +175,7 @@ class PageBox(BaseModel):
         DisplayError: a side is below 1 px, or the side ratio is above 200.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     long_side: int = Field(1024, ge=1)
     """Most pixels of the longer side; with `landscape` of the width."""
