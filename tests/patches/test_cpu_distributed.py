@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import verl.utils.distributed as upstream
+import verl.utils.fsdp_utils as weights
 import verl.workers.engine.fsdp.transformer_impl as engines
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -58,3 +59,22 @@ def test_an_offloaded_module_computes_which_upstream_still_pins(monkeypatch):
     with pytest.raises(RuntimeError, match=r"NVIDIA driver|accelerator|pin"):
         forward_with(found.__wrapped__)
     assert forward_with(found) == 3.0
+
+
+def test_kept_weights_stay_as_they_were_which_upstream_still_trains():
+    """`separate_async` keeps weights, trains, and goes back to them for the old log-probs."""
+    upstream.initialize_global_process_group_ray(timeout_second=30)
+    module = torch.nn.Linear(2, 1, bias=False)
+    torch.nn.init.ones_(module.weight)
+    fully_shard(module, mesh=init_device_mesh("cpu", (1,)))
+    save = weights.fsdp2_sharded_save_to_cpu
+    kept, _ = save.__wrapped__(module)
+    (aliased,) = (tensor for tensor, _ in kept.values())
+    kept, layout = save(module)
+    (copied,) = (tensor for tensor, _ in kept.values())
+    with torch.no_grad():
+        module.weight.fill_(3.0)
+    assert aliased.tolist() == [[3.0, 3.0]]
+    assert copied.tolist() == [[1.0, 1.0]]
+    weights.fsdp2_sharded_load_from_cpu(module, kept, layout)
+    assert module.weight.full_tensor().tolist() == [[1.0, 1.0]]
