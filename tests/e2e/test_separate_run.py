@@ -19,10 +19,9 @@ def run(runs):
 def test_every_trajectory_is_trained_once(run):
     for step in ALL:
         numbers, played = run.metrics(step), run.trajectories(step)
-        assert len(played) == len({(t.uid, t.number) for t in played}) == QUESTIONS * TRAJECTORIES
-        assert (
-            numbers["docagent/trajectories/asked"] == numbers["docagent/trajectories/trained"] == len(played)
-        )
+        count = QUESTIONS * TRAJECTORIES
+        assert len(played) == len({(t.uid, t.number) for t in played}) == count
+        assert numbers["docagent/trajectories/asked"] == numbers["docagent/trajectories/trained"] == count
         assert numbers["actor/grad_norm"] > 0
 
 

@@ -1,0 +1,127 @@
+"""`python -m tools.verl_keys [--check]`: writes the tables of verl's keys in docs/verl_switches.md.
+
+They are made of the ledgers (`docagent_rl/training/settings/verl_keys.yaml`, `verl_sft_keys.yaml`). What
+stands around them in the page is written by hand and stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from docagent_rl.training.settings.keys import reference, sft_reference
+from docagent_rl.training.settings.ledger import RL_FILE, SFT_FILE, Kind, leaves, ledger
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "verl_switches.md"
+BEGIN = "<!-- made by python -m tools.verl_keys -->"
+END = "<!-- end of what it makes -->"
+KINDS = {
+    Kind.READ: "read by verl or by this package",
+    Kind.SET: "set by the recipes, and needed so",
+    Kind.REPLACED: "another key is read in its place",
+    Kind.WITHOUT_EFFECT: "nobody reads it",
+    Kind.REFUSED: "it is read, and its change breaks the run",
+}
+TITLES = {RL_FILE: "Reinforcement learning", SFT_FILE: "Supervised fine-tuning"}
+REFERENCES = {RL_FILE: reference, SFT_FILE: sft_reference}
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def main(
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; status 1 if it is stale.")] = False,
+) -> None:
+    """Write the tables of the page, or say that they are not those of the ledgers."""
+    now = PAGE.read_text(encoding="utf-8")
+    wanted = with_tables(now)
+    if now == wanted:
+        return
+    if check:
+        typer.echo(f"{PAGE.name} is stale: run python -m tools.verl_keys", err=True)
+        raise typer.Exit(1)
+    PAGE.write_text(wanted, encoding="utf-8")
+
+
+def with_tables(page: str) -> str:
+    """Return a page with the tables between its two marks."""
+    above, _, rest = page.partition(BEGIN)
+    _, _, below = rest.partition(END)
+    return "\n".join([f"{above}{BEGIN}", "", *counts(), *tables(), f"{END}{below}"])
+
+
+def counts() -> Iterator[str]:
+    """Yield the lines of the table of numbers."""
+    yield "| kind | keys of reinforcement learning | of supervised fine-tuning | what it is |"
+    yield "|---|---|---|---|"
+    numbers = {file: Counter(_kinds(file)) for file in REFERENCES}
+    for kind, meaning in KINDS.items():
+        yield f"| {kind} | {numbers[RL_FILE][kind]} | {numbers[SFT_FILE][kind]} | {meaning} |"
+    totals = [sum(numbers[file].values()) for file in REFERENCES]
+    yield f"| | {totals[0]} | {totals[1]} | |"
+    yield ""
+
+
+def _kinds(file: str) -> Iterator[Kind]:
+    for key, _ in leaves(REFERENCES[file]()):
+        entry = ledger(file).entry(key)
+        if entry is not None:
+            yield entry.kind
+
+
+def tables() -> Iterator[str]:
+    """Yield the lines of the tables of keys."""
+    for file, title in TITLES.items():
+        groups = yaml.safe_load((files("docagent_rl.training.settings") / file).read_text(encoding="utf-8"))
+        yield f"### {title}: keys that are not to be changed"
+        yield ""
+        yield "| keys | kind | because |"
+        yield "|---|---|---|"
+        yield from (_restricted(group) for group in groups if group["kind"] != Kind.READ)
+        yield ""
+        yield f"<details><summary>{title}: keys that are read</summary>"
+        yield ""
+        yield "| keys | |"
+        yield "|---|---|"
+        yield from (_read(group) for group in groups if group["kind"] == Kind.READ)
+        yield ""
+        yield "</details>"
+        yield ""
+
+
+def _restricted(group: Mapping[str, Any]) -> str:
+    remedy = f"; set {group['instead']}" if "instead" in group else ""
+    values = f" ({_values(group['values'])})" if "values" in group else ""
+    return f"| {_names(group)} | {group['kind']}{values} | {group['why']}{remedy} |"
+
+
+def _read(group: Mapping[str, Any]) -> str:
+    said = []
+    if "values" in group:
+        said.append(f"{_values(group['values'])}: {group['why']}")
+    if "modes" in group:
+        said.append(f"in {_values([f'docagent_{mode}' for mode in group['modes']])} alone")
+    if "note" in group:
+        said.append(group["note"])
+    return f"| {_names(group)} | {'; '.join(said)} |"
+
+
+def _names(group: Mapping[str, Any]) -> str:
+    sections = [group["section"]] if isinstance(group["section"], str) else group["section"]
+    names = group["keys"].split()
+    many = names[0] if len(names) == 1 else "{" + ", ".join(names) + "}"
+    return "<br>".join(f"`{section}.{many}`" for section in sections)
+
+
+def _values(values: Sequence[Any]) -> str:
+    return " or ".join(f"`{str(value).lower() if isinstance(value, bool) else value}`" for value in values)
+
+
+if __name__ == "__main__":
+    app()
