@@ -21,7 +21,7 @@ from docagent_rl.losses.config import check_kl, check_loss
 from docagent_rl.training.loopback import keep_to_loopback
 from docagent_rl.training.nodes import ATTACHED_VARIABLE
 from docagent_rl.training.settings import arithmetic, keys, models, trainer_modes
-from docagent_rl.training.settings.combinations import combination_problems
+from docagent_rl.training.settings.combinations import combination_problems, strategy_problems
 from docagent_rl.watch.processes import RUN_VARIABLE, earlier_starts, end_leftovers, note_start
 
 logger = logging.getLogger(__name__)
@@ -53,6 +53,7 @@ CHECKS = (
     Check("batches and GPUs", CONFIGURATION, lambda run: arithmetic.size_problems(run.config)),
     Check("heads and GPUs", CONFIGURATION, lambda run: arithmetic.head_problems(run.config)),
     Check("verl's own checks", CONFIGURATION, lambda run: arithmetic.verls_problems(run.config)),
+    Check("engines", CONFIGURATION, lambda run: strategy_problems(run.config)),
     Check("verl's trainer", CONFIGURATION, lambda run: trainer_modes.trainer_problems(run.config)),
     Check("device", MACHINE, lambda run: machine.check_device(run.config)),
     Check("packages of trackers", MACHINE, lambda run: _tracker_packages(run.config)),

@@ -1,4 +1,4 @@
-"""What the trainer modes make of trajectories that take very different times, on the CPU profile.
+"""The trainer modes with trajectories that take very different times, on the CPU profile.
 
 PYTHONPATH=examples python -m staleness --workspace $W --out staleness
 """

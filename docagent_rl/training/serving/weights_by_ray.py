@@ -61,7 +61,10 @@ class RayCheckpointEngine(CheckpointEngine):
         receivers = {"mailbox": [mailbox] * rollout_world_size, "receiver": list(range(rollout_world_size))}
         return senders, receivers
 
-    def init_process_group(self, mailbox: ActorHandle, receiver: int) -> None:
+    # verl passes on what `build_topology` has made for this process
+    def init_process_group(  # ty: ignore[incompatible-method-override]
+        self, mailbox: ActorHandle, receiver: int
+    ) -> None:
         """Take the mailbox of this update."""
         self._mailbox = mailbox
         self._receiver = receiver
@@ -80,7 +83,8 @@ class RayCheckpointEngine(CheckpointEngine):
         if self._sends:
             await self._actor.put.remote(None)
 
-    async def receive_weights(
+    # verl's engines are asynchronous generators, which its base does not say
+    async def receive_weights(  # ty: ignore[incompatible-method-override]
         self, global_steps: int | None = None
     ) -> AsyncGenerator[tuple[str, Tensor], None]:
         """Yield the weights as they arrive."""

@@ -6,7 +6,8 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from verl.utils.torch_dtypes import PrecisionType
 
-from docagent_rl.training.settings.models import model_config
+from docagent_rl.training.settings.arithmetic import has_critic
+from docagent_rl.training.settings.models import STRATEGIES, model_config
 
 ROLLOUT, ACTOR, MODEL = (f"actor_rollout_ref.{part}" for part in ("rollout", "actor", "model"))
 ENGINES = (f"{ACTOR}.fsdp_config", "actor_rollout_ref.ref.fsdp_config", "critic.fsdp")
@@ -34,6 +35,18 @@ def combination_problems(config: DictConfig) -> Iterator[str]:
     yield from _quantised(config)
     yield from _shared_rows(config)
     yield from _starts(config)
+
+
+def strategy_problems(config: DictConfig) -> Iterator[str]:
+    """Name engines other than FSDP's; of a critic where there is one."""
+    sections = [ACTOR, "actor_rollout_ref.ref", *(["critic"] if has_critic(config) else [])]
+    for section in sections:
+        strategy = OmegaConf.select(config, f"{section}.strategy")
+        if strategy not in STRATEGIES:
+            yield (
+                f"{section}.strategy={strategy}: has to be {' or '.join(STRATEGIES)}: the workers and patches "
+                "of this package, and the sections of its recipes, are those of FSDP"
+            )
 
 
 def precision_problems(config: DictConfig, section: str) -> Iterator[str]:

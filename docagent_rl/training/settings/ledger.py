@@ -1,4 +1,4 @@
-"""The ledger of verl's keys: what becomes of each in a run of this package (`verl_keys.yaml`).
+"""The ledger of verl's keys: the treatment of each in a run of this package (`verl_keys.yaml`).
 
 A key that nobody reads, or whose change breaks the run, is refused with its reason and what to set in its
 place. Most of them would otherwise be accepted without a word, and do nothing.
@@ -27,7 +27,7 @@ _ABSENT = object()
 
 
 class Kind(StrEnum):
-    """What becomes of a key."""
+    """The treatment of a key."""
 
     READ = "read"
     """verl or this package reads it."""
@@ -149,7 +149,7 @@ def parse(groups: Sequence[Mapping[str, Any]]) -> Ledger:
         fields = dict(group)
         named = fields.pop("section")
         names = str(fields.pop("keys")).split()
-        entry = Entry(**{**fields, "kind": Kind(fields["kind"])})
+        entry = Entry(kind=Kind(fields.pop("kind")), **fields)
         for section in [named] if isinstance(named, str) else named:
             for name in names:
                 key = f"{section}.{name}"

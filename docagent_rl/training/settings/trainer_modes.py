@@ -1,4 +1,4 @@
-"""What the trainer modes of verl demand of a configuration, said before Ray and models start."""
+"""The demands of verl's trainer modes on a configuration, said before Ray and models start."""
 
 import importlib
 import math

@@ -2,7 +2,11 @@
 
 import pytest
 
-from docagent_rl.training.settings.combinations import combination_problems, precision_problems
+from docagent_rl.training.settings.combinations import (
+    combination_problems,
+    precision_problems,
+    strategy_problems,
+)
 
 VRAG, ALDEN, TEXT = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b", "mm_doc_r1_qwen3_4b"
 ROLLOUT, ACTOR, MODEL = (f"actor_rollout_ref.{part}" for part in ("rollout", "actor", "model"))
@@ -94,3 +98,17 @@ def test_the_precision_of_the_supervised_engine(recipe):
     half = recipe(name, "engine.dtype=float16", "engine.mixed_precision.param_dtype=fp16", cpu=False)
     assert list(precision_problems(half, "engine")) == []
     assert list(precision_problems(half, "critic.fsdp")) == []  # which it does not have
+
+
+def test_engines_are_those_of_fsdp(recipe):
+    (actor, ref) = strategy_problems(
+        recipe(VRAG, f"{ACTOR}.strategy=megatron", cpu=False)
+    )  # the reference follows
+    assert actor.startswith(f"{ACTOR}.strategy=megatron: has to be fsdp or fsdp2")
+    assert ref.startswith("actor_rollout_ref.ref.strategy=megatron")
+    critic = "critic.strategy=veomni"
+    assert list(strategy_problems(recipe(VRAG, critic, cpu=False))) == []  # there is none
+    (problem,) = strategy_problems(recipe(ALDEN, critic, cpu=False))
+    assert problem.startswith(critic)
+    for strategy in ("fsdp", "fsdp2"):
+        assert list(strategy_problems(recipe(ALDEN, f"{ACTOR}.strategy={strategy}", cpu=False))) == []

@@ -108,7 +108,6 @@ CHANGES = {
     "reward.reward_model.enable=true": ("cannot be used", "docagent.judge"),
     "actor_rollout_ref.rollout.name=sglang": ("has to be vllm", "vLLM's"),
     "actor_rollout_ref.rollout.agent.default_agent_loop=tool_agent": ("has to be docagent", "agent loop"),
-    "actor_rollout_ref.actor.strategy=megatron": ("has to be fsdp2 or fsdp", "FSDP"),
     "actor_rollout_ref.actor.use_torch_compile=false": ("is not read", "fsdp_config.use_torch_compile"),
     "actor_rollout_ref.actor.clip_ratio=0.3": ("is not read", "clip_ratio_low and clip_ratio_high"),
     "actor_rollout_ref.ref.fsdp_config.param_offload=true": ("has no effect", "host memory"),
