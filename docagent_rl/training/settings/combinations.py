@@ -44,8 +44,8 @@ def strategy_problems(config: DictConfig) -> Iterator[str]:
         strategy = OmegaConf.select(config, f"{section}.strategy")
         if strategy not in STRATEGIES:
             yield (
-                f"{section}.strategy={strategy}: has to be {' or '.join(STRATEGIES)}: the workers and patches "
-                "of this package, and the sections of its recipes, are those of FSDP"
+                f"{section}.strategy={strategy}: has to be {' or '.join(STRATEGIES)}: workers, patches and "
+                "recipes of this package are those of FSDP"
             )
 
 
