@@ -13,6 +13,7 @@ from docagent_rl.base.section import Section, validated
 from docagent_rl.checks.check import refuse_for
 from docagent_rl.config import Profile, plain
 from docagent_rl.systems import get_system
+from docagent_rl.training.settings.combinations import precision_problems
 from docagent_rl.training.settings.keys import (
     Amount,
     Count,
@@ -113,6 +114,7 @@ def _problems(config: DictConfig) -> Iterator[str]:
         )
     if config.docagent.freeze_vision_tower:
         yield from frozen_part_problems(SFT_KEY, config.engine.strategy, "model", config)
+    yield from precision_problems(config, "engine")
     contents = set(config.checkpoint.save_contents)
     if "hf_model" not in contents:
         yield "checkpoint.save_contents: without hf_model there is nothing that RL could start from"

@@ -69,6 +69,10 @@ def test_a_run_of_rl_starts_where_the_stage_before_it_ends(recipe):
         (["+actor_rollout_ref.model.path=x"], "actor_rollout_ref: unknown"),
         # all problems at once
         (["optim.lr=0", "trainer.total_epochs=0"], r"(?s)optim.lr=0.*trainer.total_epochs=0"),
+        (["engine.dtype=float32"], r"engine\.dtype=float32 has no effect.*\+engine\.mixed_precision="),
+        (["data.truncation=left"], r"data\.truncation=left: has no effect.*tokens already"),
+        (["trainer.seed=3"], r"trainer\.seed=3: has no effect.*a seed of its own"),
+        (["data.custom_cls.name=MultiTurnSFTDataset"], r"has to be LedgerSftDataset"),
     ],
 )
 def test_what_no_run_can_have_is_refused(overrides, message):
