@@ -65,7 +65,7 @@ def table(runs: dict[str, Measured]) -> str:
         "versions a trajectory, mean (most)",
         "nats apart",
     )
-    lines = [" | ".join(head), "|".join("---" for _ in head)]
+    lines = [" | ".join(head), " | ".join("---" for _ in head)]
     for name, run in runs.items():
         cells = (
             name,
