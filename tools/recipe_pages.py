@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from docagent_rl.base.section import VariantSection
 from docagent_rl.checks.budget import Place, total
 from docagent_rl.checks.budget_table import gib
+from docagent_rl.checks.cards import card_memory
 from docagent_rl.checks.provenance import Source, read_provenance
 from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe
 from docagent_rl.checks.recipe_list import recipe_names
@@ -87,7 +88,7 @@ def main() -> None:
 
 def memory_page() -> str:
     """Write a page on all recipes on one machine."""
-    found = {name: budget_of_recipe(name, (), Cluster(1, 8), 80) for name in recipe_names()}
+    found = {name: budget_of_recipe(name, (), Cluster(1, 8), card_memory("80GB")) for name in recipe_names()}
     places = [place for place in Place if any(total(lines, place) for lines in found.values())]
     rows = [f"| recipe | {' | '.join(places)} |\n|---|{'---:|' * len(places)}"]
     for name, lines in found.items():

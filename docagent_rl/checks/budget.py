@@ -2,18 +2,28 @@
 
 Pure: sizes in, bytes out. Weights, gradients, optimizer states, gathered parameters, the server's weights and
 its cache follow from numbers of parameters and are exact; an `estimate` counts what is known to be large
-(states that autograd keeps, temporary copies, processes) by the formula that its function gives.
+(states that autograd keeps, temporary copies, processes) by the formula that its function gives, those of the
+passes in `passes.py`.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from docagent_rl.checks.passes import (
+    BFLOAT16,
+    FLOAT32,
+    Model,
+    features,
+    frozen_vision,
+    kept_states,
+    kept_vision,
+    logits,
+    packed_images,
+    patches,
+)
+
 GIB = 2**30
-FLOAT32, BFLOAT16 = 4, 2
-"""Bytes of a number."""
-FUSED_TOKENS = 512
-"""Positions whose logits verl's fused kernels hold at a time (`FusedLinearForPPO.chunk_size`)."""
 CONTEXT = 2 * GIB
 """Estimate: CUDA contexts, NCCL and cuBLAS of trainer and server on a GPU."""
 SERVER_WORKSPACE = 3 * GIB
@@ -24,39 +34,6 @@ AGENT_PROCESS = 2 * GIB
 """Estimate: an agent loop worker without its cache of images."""
 SERVER_IMAGES = 4 * GIB
 """vLLM's cache of preprocessed images (`mm_processor_cache_gb`), of each server."""
-CHANNELS, FRAMES = 3, 2
-"""An image's channels, and its frames: the encoder takes two of a video at a time, and both are the page."""
-PATCHES_OF_A_TOKEN = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """The sizes of a language model: parameters, and widths."""
-
-    parameters: int
-    vision: int
-    """Parameters of the vision tower."""
-    head: int
-    """Parameters of the output head, 0 where it shares the embeddings'."""
-    embeddings: int
-    """Parameters of the input embeddings."""
-    layers: int
-    hidden: int
-    inner: int
-    """Width within the MLP."""
-    kv: int
-    """Width of keys, and of values."""
-    vocabulary: int
-    linear_layers: int = 0
-    """Layers of linear attention, which keep a state of fixed size in place of keys and values."""
-    vision_layers: int = 0
-    vision_hidden: int = 0
-    vision_inner: int = 0
-
-    @property
-    def layer(self) -> int:
-        """Parameters of one layer of the language model."""
-        return (self.parameters - self.vision - self.head - self.embeddings) // self.layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +140,7 @@ class Run:
     rows: int
     """Rows of a step."""
     image_tokens: int
-    """Visual tokens of a row at most."""
+    """Visual tokens of a row at most; a micro-batch may hold several rows."""
     image_unit: int
     """Pixels of a visual token's side."""
     agents: int
@@ -207,51 +184,6 @@ def total(lines: Sequence[Line], place: Place, *, exact: bool = False) -> int:
     return sum(line.size for line in lines if line.place is place and not (exact and line.estimate))
 
 
-def kept_states(model: Model, tokens: int, *, checkpointing: bool) -> int:
-    """Estimate what autograd keeps of a language model's pass over packed tokens, bytes.
-
-    With checkpointing the input of each layer, bfloat16, and all states of one layer; otherwise all states
-    of all layers. A layer's states, per token: about eight of width d, two of keys and values and four of the
-    MLP's width in bfloat16, and two of width d in float32, for the norms.
-    """
-    d = model.hidden
-    one = tokens * (BFLOAT16 * (8 * d + 2 * model.kv + 4 * model.inner) + 2 * FLOAT32 * d)
-    return tokens * BFLOAT16 * d * model.layers + one if checkpointing else one * model.layers
-
-
-def kept_vision(model: Model, tokens: int, *, checkpointing: bool) -> int:
-    """Estimate the same of a vision tower's pass over the patches of `tokens` visual tokens."""
-    patches, d, layers = tokens * PATCHES_OF_A_TOKEN, model.vision_hidden, model.vision_layers
-    one = patches * (BFLOAT16 * (11 * d + 4 * model.vision_inner) + 2 * FLOAT32 * d)
-    return patches * BFLOAT16 * d * layers + one if checkpointing else one * layers
-
-
-def logits(model: Model, tokens: int, *, fused: bool) -> int:
-    """Estimate logits and what is made of them, with the head's gradient, bytes.
-
-    A logit is held in bfloat16 and five times in float32 where verl fuses the kernels (probabilities, one-hot
-    labels, gradients), for 512 positions at a time; else in bfloat16 with its gradient and twice in float32,
-    for all positions.
-    """
-    head = BFLOAT16 * model.vocabulary * model.hidden
-    if fused:
-        return min(tokens, FUSED_TOKENS) * model.vocabulary * (BFLOAT16 + 5 * FLOAT32) + head
-    return tokens * model.vocabulary * (2 * BFLOAT16 + 2 * FLOAT32) + head
-
-
-def patches(image_tokens: int, unit: int) -> int:
-    """Return the bytes of a row's images as they travel: a byte a value of one frame.
-
-    A token is a square of `unit` pixels.
-    """
-    return image_tokens * CHANNELS * unit**2
-
-
-def features(image_tokens: int, unit: int) -> int:
-    """Return the bytes that a pass makes of them, float32, both frames."""
-    return patches(image_tokens, unit) * FRAMES * FLOAT32
-
-
 def _update(run: Run, gpu_memory: int) -> Iterator[Line]:
     """List the parts while the largest of the models trains; the others' shards stay."""
     place, work = Place.UPDATE, {part.name: list(_work(part, run)) for part in run.trained}
@@ -276,11 +208,12 @@ def _work(part: Trained, run: Run) -> Iterator[Line]:
     yield Line(place, f"{name}: gathered layers", gathered)
     states = kept_states(model, tokens, checkpointing=part.checkpointing)
     yield Line(place, f"{name}: states of {tokens:,} tokens", states, estimate=True)
-    images = min(run.image_tokens, tokens)
+    images = packed_images(run.image_tokens, tokens)
     if images:
-        vision = kept_vision(model, images, checkpointing=part.checkpointing)
         if part.frozen_vision:
-            vision //= max(model.vision_layers, 1)  # one layer at a time
+            vision = frozen_vision(model, images, states)
+        else:
+            vision = kept_vision(model, images, checkpointing=part.checkpointing)
         what = f"{name}: states of {images:,} visual tokens"
         yield Line(place, what, vision + features(images, run.image_unit), estimate=True)
     if not part.unused_head:

@@ -10,22 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.checks.budget import (
-    BFLOAT16,
-    FLOAT32,
-    GIB,
-    Line,
-    Model,
-    Place,
-    Run,
-    Server,
-    Trained,
-    budget,
-    total,
-)
+from docagent_rl.checks.budget import GIB, Line, Place, Run, Server, Trained, budget, total
+from docagent_rl.checks.cards import FREE, card_memory, seen
 from docagent_rl.checks.gpu import gpu_memory
+from docagent_rl.checks.passes import BFLOAT16, FLOAT32, Model, Tower
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.models import get_family
+from docagent_rl.models import Family, families, get_family
+from docagent_rl.models.layers import plain_layer
 from docagent_rl.rollout.images import CAPACITY
 from docagent_rl.systems import get_system
 from docagent_rl.training.settings.models import (
@@ -45,6 +36,7 @@ logger = logging.getLogger(__name__)
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 HALF = ("bf16", "bfloat16")
 """Names that verl takes for the type."""
+ON_GPU = (Place.UPDATE, Place.SYNC, Place.ROLLOUT)
 ADVICE = {
     Place.UPDATE: "take more GPUs, a smaller model, or +lora=language (docs/lora.md)",
     Place.SYNC: "take more GPUs or a smaller model, or set model_dtype=bfloat16 in the actor's fsdp_config",
@@ -66,22 +58,37 @@ def sizes_of(model: nn.Module) -> Model:
     config, vision = built.config.get_text_config(), getattr(built.config, "vision_config", None)
     named = [(name, p.numel()) for name, p in model.named_parameters()]
     embeddings, head = built.get_input_embeddings().weight, built.get_output_embeddings().weight
-    wide = _size(vision, "embed_dim", "hidden_size")  # Qwen2-VL's hidden size is what its tower puts out
+    family = _family_of(built.config)
+    layer = family.layer if family else plain_layer
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return Model(
         parameters=sum(number for _, number in named),
         vision=sum(number for name, number in named if "visual." in name or "vision" in name),
         head=0 if embeddings is head else head.numel(),
         embeddings=embeddings.numel(),
-        layers=config.num_hidden_layers,
         hidden=config.hidden_size,
-        inner=_size(config, "intermediate_size", "moe_intermediate_size") or 4 * config.hidden_size,
         kv=_size(config, "num_key_value_heads", "num_attention_heads") * head_dim,
         vocabulary=config.vocab_size,
+        states=tuple(layer(config, number) for number in range(config.num_hidden_layers)),
         linear_layers=sum(kind == "linear_attention" for kind in getattr(config, "layer_types", None) or ()),
-        vision_layers=_size(vision, "depth", "num_hidden_layers", "num_layers"),
-        vision_hidden=wide,
-        vision_inner=_size(vision, "intermediate_size") or int(getattr(vision, "mlp_ratio", 4) * wide),
+        tower=_tower_of(family, vision),
+    )
+
+
+def _family_of(config: Any) -> Family | None:
+    return next((family for family in families() if config.model_type in family.model_types), None)
+
+
+def _tower_of(family: Family | None, vision: Any) -> Tower | None:
+    if family is None or family.vision is None or vision is None:
+        return None
+    return Tower(
+        layers=_size(vision, "depth", "num_hidden_layers"),
+        hidden=vision.hidden_size,
+        block=family.vision.block(vision),
+        outside=family.vision.outside(vision),
+        patches=family.vision.patches,
+        outputs=1 + len(getattr(vision, "deepstack_visual_indexes", None) or ()),
     )
 
 
@@ -187,12 +194,13 @@ def check_memory(config: DictConfig, parsed: DocAgentConfig) -> Iterator[str]:
         logger.warning("no budget of memory: it is known for models in folders, under FSDP")
         return
     limits = _limits(config)
-    lines = budget(run, limits.get(Place.UPDATE, 80 * GIB))
+    lines = budget(run, limits.get(Place.UPDATE, seen(card_memory("80GB"))))
     logger.info("what the run takes:\n%s", markdown(lines))
     yield from impossible(lines, limits)
     for place, limit in limits.items():
-        if (needed := total(lines, place)) > limit:
-            logger.warning("%s may be short: %s of %s GiB", place, gib(needed), gib(limit))
+        room = int(limit * (1 - FREE)) if place in ON_GPU else limit
+        if (needed := total(lines, place)) > room:
+            logger.warning("%s may be short: %s of %s GiB", place, gib(needed), gib(room))
 
 
 def _limits(config: DictConfig) -> dict[Place, int]:
@@ -201,7 +209,7 @@ def _limits(config: DictConfig) -> dict[Place, int]:
 
     found: dict[Place, int] = {}
     if (memory := gpu_memory()) is not None:
-        found |= dict.fromkeys((Place.UPDATE, Place.SYNC, Place.ROLLOUT), memory)
+        found |= dict.fromkeys(ON_GPU, seen(memory))
         found[Place.HOST] = psutil.virtual_memory().total
     if config.trainer.save_freq > 0:
         folder = Path(config.trainer.default_local_dir).absolute()

@@ -8,8 +8,10 @@ from itertools import product
 
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.checks.budget import BFLOAT16, FLOAT32, GIB, Line, Place, budget, total
-from docagent_rl.checks.budget_table import gib, read_run
+from docagent_rl.checks.budget import GIB, Line, Place, budget, total
+from docagent_rl.checks.budget_table import ON_GPU, gib, read_run
+from docagent_rl.checks.cards import seen, usable
+from docagent_rl.checks.passes import BFLOAT16, FLOAT32
 from docagent_rl.checks.recipe_check import Cluster, Finding, composed, judged
 from docagent_rl.checks.recipe_list import recipe_names
 from docagent_rl.config import DocAgentConfig, plain
@@ -18,13 +20,12 @@ from docagent_rl.training.settings.arithmetic import read_layout
 from docagent_rl.training.settings.divisibility import NODES, PER_NODE, remedy
 from docagent_rl.training.settings.models import known_model
 
-ON_GPU = (Place.UPDATE, Place.SYNC, Place.ROLLOUT)
 POLICY_OFFLOADED, CRITIC_OFFLOADED = (
     tuple(f"{section}.{state}_offload=true" for state in ("param", "optimizer"))
     for section in ("actor_rollout_ref.actor.fsdp_config", "critic.fsdp")
 )
-OVERLAYS = {80: "gpu_80", 48: "gpu_48", 24: "gpu_24"}
-"""Overlays of LoRA (`+lora=`) by the GiB of the GPU that each is for."""
+OVERLAYS = {79 * GIB: "gpu_80", 44 * GIB: "gpu_48", 0: "gpu_24"}
+"""Overlays of LoRA (`+lora=`) by the least memory of the GPUs that each is for, as drivers report it."""
 RESPONSE, CONTEXT = "data.max_response_length", "actor_rollout_ref.rollout.max_model_len"
 SHARES = (Fraction(1), Fraction(3, 4), Fraction(1, 2))
 """Shares of a recipe's response that are tried."""
@@ -36,12 +37,11 @@ class Training(StrEnum):
     WHOLE = "all weights"
     ADAPTER = "LoRA"
 
-    def choices(self, gpu_memory: float) -> tuple[tuple[str, ...], ...]:
-        """Return overrides to try on GPUs of so many GiB, the fastest first."""
+    def choices(self, gpu_memory: int) -> tuple[tuple[str, ...], ...]:
+        """Return overrides to try on GPUs of so many bytes, the fastest first."""
         if self is Training.WHOLE:
             return ((), POLICY_OFFLOADED)
-        fitting = [name for size, name in OVERLAYS.items() if size <= gpu_memory]
-        return tuple((f"+lora={name}",) for name in fitting or ["gpu_24"])
+        return tuple((f"+lora={name}",) for size, name in OVERLAYS.items() if size <= gpu_memory)
 
     @property
     def least(self) -> int:
@@ -85,26 +85,28 @@ def candidates(system: str) -> list[Candidate]:
 
 
 def largest_fit(
-    recipes: Sequence[Candidate], training: Training, cluster: Cluster, gpu_memory: float
+    recipes: Sequence[Candidate], training: Training, cluster: Cluster, gpu_memory: int
 ) -> Fit | None:
     """Return the first run of recipes, in their order, that GPUs hold, estimates included.
+
+    `gpu_memory` are the bytes that a GPU's driver reports; 5 % of what programs see of them stay free.
 
     Where a critic does not fit beside the policy, the smallest model of the family is tried as critic; where
     nothing fits at the recipes' lengths, shorter contexts are.
     """
-    memory = int(gpu_memory * GIB)
-    room = (cluster.nodes or 1) * (cluster.gpus_per_node or 1) * memory
+    room = (cluster.nodes or 1) * (cluster.gpus_per_node or 1) * usable(gpu_memory)
     possible = [each for each in recipes if each.parameters * training.least <= room]
     for share, each in product(SHARES, possible):
         for choice, critic in product(training.choices(gpu_memory), each.critics):
-            if (found := _fit(each.recipe, (*choice, *critic), share, cluster, memory)) is not None:
+            if (found := _fit(each.recipe, (*choice, *critic), share, cluster, gpu_memory)) is not None:
                 return found
     return None
 
 
-def fit_page(cluster: Cluster, gpu_memory: float, systems: Iterable[str]) -> str:
-    """Write the largest runs of systems for GPUs of `gpu_memory` GiB, as Markdown."""
-    gpus = f"{cluster.nodes or 1} x {cluster.gpus_per_node or 1} GPUs of {gpu_memory:g} GiB"
+def fit_page(cluster: Cluster, gpu_memory: int, systems: Iterable[str]) -> str:
+    """Write the largest runs of systems for GPUs of `gpu_memory` bytes, as Markdown."""
+    gpus = f"{cluster.nodes or 1} x {cluster.gpus_per_node or 1} GPUs of {gib(gpu_memory)} GiB"
+    gpus += f", of which {gib(usable(gpu_memory))} may be filled"
     head = f"| system | trains | {' | '.join(f'{place}, GiB' for place in Place)} |"
     rows = [f"# The largest runs on {gpus}\n", head, "|---|---|" + "---:|" * len(Place)]
     commands = []
@@ -152,8 +154,11 @@ def _fit(
     run = read_run(config, DocAgentConfig.parse(plain(config.docagent)))
     if run is None:
         return None
-    lines = budget(run, memory)
-    if any(total(lines, place) > memory for place in ON_GPU) or judged(Finding(recipe), config).problem:
+    lines = budget(run, seen(memory))
+    if (
+        any(total(lines, place) > usable(memory) for place in ON_GPU)
+        or judged(Finding(recipe), config).problem
+    ):
         return None
     return Fit(recipe, (*overrides, *(f"{key}={value}" for key, value in changed.items())), lines)
 

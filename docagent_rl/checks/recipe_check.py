@@ -16,8 +16,9 @@ from yaml import YAMLError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import composing_for
-from docagent_rl.checks.budget import GIB, Line, budget
+from docagent_rl.checks.budget import Line, budget
 from docagent_rl.checks.budget_table import read_run
+from docagent_rl.checks.cards import seen
 from docagent_rl.checks.recipe_list import (
     ABLATIONS,
     ROOT,
@@ -137,8 +138,10 @@ def judged(finding: Finding, config: DictConfig, kind: Kind = Kind.RL) -> Findin
     return finding
 
 
-def budget_of_recipe(name: str, overrides: Sequence[str], cluster: Cluster, gpu_memory: float) -> list[Line]:
-    """List the budget of one recipe on GPUs of `gpu_memory` GiB, with overrides as on the command line.
+def budget_of_recipe(name: str, overrides: Sequence[str], cluster: Cluster, gpu_memory: int) -> list[Line]:
+    """List the budget of one recipe, with overrides as on the command line.
+
+    `gpu_memory` are the bytes that a GPU's driver reports.
 
     Raises:
         UserError: Hydra cannot compose it, or its model is not known here.
@@ -150,7 +153,7 @@ def budget_of_recipe(name: str, overrides: Sequence[str], cluster: Cluster, gpu_
         raise UserError(
             f"recipe {name}: {config.actor_rollout_ref.model.path} is neither a folder nor a model known here"
         )
-    return budget(run, int(gpu_memory * GIB))
+    return budget(run, seen(gpu_memory))
 
 
 def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT) -> DictConfig:

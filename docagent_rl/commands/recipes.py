@@ -14,6 +14,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import prompt_file, prompt_names
 from docagent_rl.base.text import shown
 from docagent_rl.checks.budget_table import markdown
+from docagent_rl.checks.cards import card_memory
 from docagent_rl.checks.provenance import Source, read_provenance
 from docagent_rl.checks.recipe_check import (
     Cluster,
@@ -51,6 +52,13 @@ prompts_app = typer.Typer(
 
 Names = Annotated[list[str] | None, typer.Argument(help="Recipes; by default all.", metavar="[NAME]...")]
 Nodes = Annotated[int | None, typer.Option("--nnodes", min=1, help="Number of nodes.")]
+GpuMemory = Annotated[
+    str,
+    typer.Option(
+        help="Memory of one GPU: a card (h100, a100-80, h200, l40s, a6000, rtx4090, ...), a size that cards are "
+        "sold as (24GB, 40GB, 48GB, 80GB, 141GB), or the GiB that nvidia-smi reports."
+    ),
+]
 Gpus = Annotated[int | None, typer.Option("--gpus-per-node", min=1, help="Number of GPUs per node.")]
 
 
@@ -157,16 +165,16 @@ def budget_command(
     overrides: list[str] | None = argument(None, "Overrides, as on the launch command."),
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
-    gpu_memory: float = option(80, "Memory of one GPU, in GiB.", min=1),
+    gpu_memory: GpuMemory = "80GB",
 ) -> None:
     """Print what a run takes of GPU memory, host memory and disk, by part, as Markdown. No GPU is needed.
 
     `recipes fit` recommends a recipe for a GPU size.
 
-    Example: docagent-rl recipes budget alden_qwen2_5_vl_7b trainer.nnodes=1 --gpu-memory 80
+    Example: docagent-rl recipes budget alden_qwen2_5_vl_7b trainer.nnodes=1 --gpu-memory h100
     """
     require_recipes([recipe], kind=Kind.RL)
-    lines = budget_of_recipe(recipe, overrides or [], Cluster(nnodes, gpus_per_node), gpu_memory)
+    lines = budget_of_recipe(recipe, overrides or [], Cluster(nnodes, gpus_per_node), card_memory(gpu_memory))
     typer.echo(markdown(lines), nl=False)
 
 
@@ -174,18 +182,20 @@ def budget_command(
 def fit_command(
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
-    gpu_memory: float = option(80, "Memory of one GPU, in GiB.", min=1),
+    gpu_memory: GpuMemory = "80GB",
 ) -> None:
     """Print each system's largest run that fits on GPUs of a size, with all weights and with LoRA.
 
-    The numbers are those of `recipes budget`, estimates included. No GPU is needed. By default one GPU.
+    The numbers are those of `recipes budget`, estimates included; 5 % of what programs see of the GPU stays
+    free. No GPU is needed. By default one GPU.
 
-    Example: docagent-rl recipes fit --gpus-per-node 1 --gpu-memory 24
+    Example: docagent-rl recipes fit --gpus-per-node 1 --gpu-memory rtx4090
     """
     from docagent_rl.checks.fit import fit_page  # imports verl, which takes seconds
 
+    memory = card_memory(gpu_memory)
     systems = track(sorted(SYSTEMS), console=Console(stderr=True), transient=True)
-    typer.echo(fit_page(Cluster(nnodes, gpus_per_node), gpu_memory, systems), nl=False)
+    typer.echo(fit_page(Cluster(nnodes, gpus_per_node), memory, systems), nl=False)
 
 
 def _verdict(findings: Sequence[Finding]) -> Text:

@@ -1,12 +1,13 @@
 """A model family: everything that differs between models which a run may train."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.grid import GridRule, ImageGrid
+from docagent_rl.models.layers import Layer
 
 KEY = "docagent.model_family"
 
@@ -17,12 +18,15 @@ class Vision:
 
     `grid` is of visual tokens, with the limits of the released checkpoints; `small` that of the family's tiny
     model, where it is another. A patch has a side of `patch` pixels, and `merge` of a side become one token.
-    `frame`: in which its pre-training writes boxes.
+    `frame`: in which its pre-training writes boxes. From the tower's configuration `block` gives the memory
+    of one layer, and `outside` the bytes that are kept of a patch before and behind the layers.
     """
 
     grid: ImageGrid
     patch: int
     frame: Frame
+    block: Callable[[Any], Layer]
+    outside: Callable[[Any], int]
     merge: int = 2
     small: ImageGrid | None = None
 
@@ -30,6 +34,11 @@ class Vision:
     def whole(self) -> bool:
         """True where images travel as they are shown (`rollout.images`)."""
         return not self.grid.patches
+
+    @property
+    def patches(self) -> int:
+        """Patches of a visual token."""
+        return self.merge**2
 
     def grid_of(self, *, tiny: bool) -> ImageGrid:
         """Return the grid of released checkpoints, or that of the tiny model."""
@@ -56,6 +65,7 @@ class Family:
         name: `docagent.model_family`.
         title: as people write it.
         model_types: `model_type` of its configurations in transformers.
+        layer: the memory of a layer of the language model, from the configuration of its text and its number.
         vision: its images; `None`: a model of text.
         released: by name on the hub, what in `config.json` differs from the defaults of transformers.
     """
@@ -63,6 +73,7 @@ class Family:
     name: str
     title: str
     model_types: tuple[str, ...]
+    layer: Callable[[Any, int], Layer]
     vision: Vision | None = None
     released: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 

@@ -4,17 +4,91 @@ Their processor makes every image as large as 280 tokens allow. Boxes are thousa
 pre-training with y first; prompts ask for x first.
 """
 
+from typing import Any
+
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.documents.grid import GridRule, ImageGrid
 from docagent_rl.models.family import Family, Vision
+from docagent_rl.models.layers import (
+    BFLOAT16,
+    FLOAT32,
+    Attention,
+    Layer,
+    float_norm,
+    gated_mlp,
+    mlp_working,
+)
+
+
+def _norm(width: int, heads: int = 1) -> int:
+    """Return what a norm of Gemma 4 keeps: that of Gemma 3, and the mean beside its root."""
+    return float_norm(width, heads) + FLOAT32 * heads
+
+
+def _layer(config: Any, number: int) -> Layer:
+    """Return a layer: five norms, and a projection of the embedding that each token has for the layer.
+
+    The last layers take keys and values of earlier ones, and their MLP may be twice as wide.
+    """
+    attention, inner, own = _attention(config, number), config.intermediate_size, True
+    shared = getattr(config, "num_kv_shared_layers", 0) or 0
+    if number >= config.num_hidden_layers - shared:
+        own = False
+        inner *= 2 if config.use_double_wide_mlp else 1
+    hidden, extra = config.hidden_size, config.hidden_size_per_layer_input or 0
+    norms = (5 if extra else 4) * _norm(hidden)
+    norms += _norm(attention.query, attention.heads)
+    if own:
+        norms += _norm(attention.keys, attention.key_heads) + _values_norm(attention)
+    projected = BFLOAT16 * hidden + 4 * BFLOAT16 * extra if extra else 0
+    kept = norms + attention.kept + gated_mlp(hidden, inner) + projected
+    working = (
+        max(mlp_working(hidden, inner) - float_norm(hidden), 5 * FLOAT32 * hidden) + 8 * BFLOAT16 * extra
+    )
+    return Layer(kept, working)
+
+
+def _attention(config: Any, number: int) -> Attention:
+    """Return the widths of a layer, whose heads are wider where its window does not slide."""
+    own = Attention.of(config)
+    if config.layer_types[number] == "sliding_attention":
+        return own
+    key_heads = own.key_heads
+    if config.attention_k_eq_v and config.num_global_key_value_heads:
+        key_heads = config.num_global_key_value_heads
+    return Attention(own.hidden, own.heads, key_heads, config.global_head_dim or own.head)
+
+
+def _values_norm(attention: Attention) -> int:
+    """Return what the norm of values keeps, which has no scale."""
+    return FLOAT32 * attention.keys + 2 * FLOAT32 * attention.key_heads
+
+
+def _block(config: Any) -> Layer:
+    """Return a layer of the tower: norms of queries, keys and values as well."""
+    attention, width, inner = Attention.of(config), config.hidden_size, config.intermediate_size
+    norms = 4 * _norm(width) + _values_norm(attention)
+    norms += _norm(attention.query, attention.heads) + _norm(attention.keys, attention.key_heads)
+    kept = norms + attention.kept + gated_mlp(width, inner)
+    working = max(mlp_working(width, inner) - float_norm(width), 5 * FLOAT32 * width)
+    return Layer(kept, working + 2 * BFLOAT16 * attention.head)
+
+
+def _outside(config: Any) -> int:
+    """Return what is kept of a patch outside the layers: pixels, their projection, the norm of the pooled."""
+    return 3 * BFLOAT16 * config.patch_size**2 + float_norm(config.hidden_size)
+
 
 FAMILY = Family(
     name="gemma4",
     title="Gemma 4",
     model_types=("gemma4",),
+    layer=_layer,
     vision=Vision(
         grid=ImageGrid(unit=48, min_pixels=1, max_pixels=280 * 48**2, rule=GridRule.FILLS),
         patch=16,
+        block=_block,
+        outside=_outside,
         merge=3,
         frame=Frame.NORM1000,
         small=ImageGrid(unit=48, min_pixels=1, max_pixels=70 * 48**2, rule=GridRule.FILLS),

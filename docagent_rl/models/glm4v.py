@@ -2,17 +2,59 @@
 thousandths of each side.
 """
 
+from typing import Any
+
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.documents.grid import GridRule, ImageGrid
 from docagent_rl.models.family import Family, Vision
+from docagent_rl.models.layers import (
+    BFLOAT16,
+    Attention,
+    Layer,
+    gated_mlp,
+    mlp_working,
+    rms_norm,
+)
+from docagent_rl.models.towers import fused_attention, patch_pixels
+
+
+def _layer(config: Any, number: int) -> Layer:
+    """Return a layer with norms before and behind both halves, whose gate and value are one linear layer."""
+    attention, hidden, inner = Attention.of(config), config.hidden_size, config.intermediate_size
+    kept = 4 * rms_norm(hidden) + attention.kept + BFLOAT16 * attention.query + gated_mlp(hidden, inner)
+    return Layer(kept, BFLOAT16 * (hidden + 3 * inner + 2 * attention.head))
+
+
+def _block(config: Any) -> Layer:
+    """Return a layer of the tower, whose MLP is as wide as the tower's output."""
+    width, inner = config.hidden_size, config.out_hidden_size
+    attention = fused_attention(width, config.num_heads)
+    kept = 2 * rms_norm(width) + attention.kept + gated_mlp(width, inner)
+    return Layer(kept, mlp_working(width, inner) + attention.working)
+
+
+def _outside(config: Any) -> int:
+    """Return what is kept of a patch before and behind the layers.
+
+    Two norms; of each token the convolution that merges patches, a linear layer with a norm, an activation,
+    and an MLP with a gate.
+    """
+    width, out = config.hidden_size, config.out_hidden_size
+    merger = BFLOAT16 * out + 6 * BFLOAT16 * out + gated_mlp(out, config.intermediate_size)
+    norms = 2 * rms_norm(width) + BFLOAT16 * width
+    return norms + merger // config.spatial_merge_size**2 + patch_pixels(config)
+
 
 FAMILY = Family(
     name="glm4v",
     title="GLM-4.1V",
     model_types=("glm4v",),
+    layer=_layer,
     vision=Vision(
         grid=ImageGrid(unit=28, min_pixels=112 * 112, max_pixels=9_633_792, rule=GridRule.GLM4V),
         patch=14,
+        block=_block,
+        outside=_outside,
         frame=Frame.NORM1000,
     ),
 )

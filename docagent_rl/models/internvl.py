@@ -3,17 +3,53 @@
 Their processor writes the marks around an image, and its tiles are no patches of bytes: images travel whole.
 """
 
+from typing import Any
+
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.documents.grid import GridRule, ImageGrid
 from docagent_rl.models.family import Family, Vision
+from docagent_rl.models.layers import (
+    BFLOAT16,
+    FLOAT32,
+    Layer,
+    layer_norm,
+    mlp_working,
+    plain_layer,
+    plain_mlp,
+    qwen3_layer,
+)
+
+
+def _layer(config: Any, number: int) -> Layer:
+    """Return a layer of Qwen2.5 (InternVL3) or of Qwen3 (3.5)."""
+    return (qwen3_layer if config.model_type.startswith("qwen3") else plain_layer)(config, number)
+
+
+def _block(config: Any) -> Layer:
+    """Return a layer of the tower, which scales what both halves add."""
+    width, inner = config.hidden_size, config.intermediate_size
+    attention = 7 * BFLOAT16 * width + FLOAT32 * config.num_attention_heads
+    kept = 2 * layer_norm(width) + attention + plain_mlp(width, inner) + 2 * BFLOAT16 * width
+    return Layer(kept, mlp_working(width, inner, gated=False))
+
+
+def _outside(config: Any) -> int:
+    """Return what is kept of a patch before and behind the layers: the norm of the projector, and pixels."""
+    width = config.hidden_size
+    pixels = BFLOAT16 * config.num_channels * config.patch_size[0] * config.patch_size[1]
+    return layer_norm(width) + 5 * BFLOAT16 * width + pixels
+
 
 FAMILY = Family(
     name="internvl",
     title="InternVL",
     model_types=("internvl",),
+    layer=_layer,
     vision=Vision(
         grid=ImageGrid(rule=GridRule.TILES),
         patch=14,
+        block=_block,
+        outside=_outside,
         frame=Frame.NORM1000,
         small=ImageGrid(rule=GridRule.TILES, max_tiles=1),
     ),

@@ -5,6 +5,15 @@ from typing import Any
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.models.family import Family, Vision
+from docagent_rl.models.layers import (
+    BFLOAT16,
+    Layer,
+    gated_mlp,
+    mlp_working,
+    plain_layer,
+    rms_norm,
+)
+from docagent_rl.models.towers import fused_attention, patch_pixels
 
 
 def _config(hidden: int, inner: int, layers: int, heads: int, kv: int, **more: Any) -> dict[str, Any]:
@@ -21,13 +30,37 @@ def _config(hidden: int, inner: int, layers: int, heads: int, kv: int, **more: A
     return {"model_type": "qwen2_5_vl", "text_config": text | more, "vision_config": vision}
 
 
+def _layer(config: Any, number: int) -> Layer:
+    """Return a layer of Qwen2.5, which chooses the angles of three axes for itself."""
+    layer = plain_layer(config, number)
+    head = config.hidden_size // config.num_attention_heads
+    return Layer(layer.kept, layer.working + 3 * 2 * BFLOAT16 * head)
+
+
+def _block(config: Any) -> Layer:
+    """Return a layer of the tower, whether it looks through windows or not."""
+    width, inner = config.hidden_size, config.intermediate_size
+    attention = fused_attention(width, config.num_heads)
+    kept = 2 * rms_norm(width) + attention.kept + gated_mlp(width, inner)
+    return Layer(kept, mlp_working(width, inner) + attention.working)
+
+
+def _outside(config: Any) -> int:
+    """Return what is kept of a patch: by the norm, linear layers and activation of the merger; pixels."""
+    width = config.hidden_size
+    return rms_norm(width) + 3 * BFLOAT16 * width + patch_pixels(config)
+
+
 FAMILY = Family(
     name="qwen2_5_vl",
     title="Qwen2.5-VL",
     model_types=("qwen2_5_vl",),
+    layer=_layer,
     vision=Vision(
         grid=ImageGrid(unit=28, min_pixels=56 * 56, max_pixels=12_845_056),
         patch=14,
+        block=_block,
+        outside=_outside,
         frame=Frame.ENCODER,
     ),
     released={

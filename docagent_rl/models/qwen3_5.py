@@ -1,6 +1,19 @@
 """Qwen3.5, dense and with experts: sees as Qwen3-VL does; three of four layers are gated delta nets."""
 
+from typing import Any
+
 from docagent_rl.models.family import Family
+from docagent_rl.models.layers import (
+    BFLOAT16,
+    FLOAT32,
+    Attention,
+    Layer,
+    delta_net,
+    experts,
+    float_norm,
+    gated_mlp,
+    mlp_working,
+)
 from docagent_rl.models.qwen3_vl import SMALL, VISION
 
 _4B = {
@@ -12,11 +25,51 @@ _4B = {
 _9B = {"model_type": "qwen3_5", "vision_config": {"out_hidden_size": 4096}, "tie_word_embeddings": False}
 """Its language model has the defaults of transformers."""
 
+
+def _mixer(config: Any, number: int) -> int:
+    """Return what a delta net keeps, or attention with a gate: the gate, and the output twice more."""
+    if config.layer_types[number] == "linear_attention":
+        return delta_net(
+            config.hidden_size,
+            config.linear_num_key_heads,
+            config.linear_num_value_heads,
+            config.linear_key_head_dim,
+            config.linear_value_head_dim,
+        )
+    attention = Attention.of(config)
+    rotated = config.rope_parameters.get("partial_rotary_factor", 0.25)
+    angles = 2 * BFLOAT16 * (attention.head - int(attention.head * rotated))
+    norms = float_norm(attention.query, attention.heads) + float_norm(attention.keys, attention.key_heads)
+    return attention.kept - angles + 3 * BFLOAT16 * attention.query + norms
+
+
+def _layer(config: Any, number: int) -> Layer:
+    hidden, inner = config.hidden_size, config.intermediate_size
+    kept = 2 * float_norm(hidden) + _mixer(config, number) + gated_mlp(hidden, inner)
+    return Layer(kept, mlp_working(hidden, inner))
+
+
+def _layer_of_experts(config: Any, number: int) -> Layer:
+    """Return a layer with experts, and one more that all tokens go to, whose output has a gate."""
+    hidden, shared = config.hidden_size, config.shared_expert_intermediate_size
+    mlp = experts(hidden, config.moe_intermediate_size, config.num_experts, config.num_experts_per_tok)
+    shared_kept = gated_mlp(hidden, shared) + FLOAT32
+    kept = 2 * float_norm(hidden) + _mixer(config, number) + mlp.kept + shared_kept
+    return Layer(kept, mlp.working)
+
+
 DENSE = Family(
     name="qwen3_5",
     title="Qwen3.5",
     model_types=("qwen3_5",),
+    layer=_layer,
     vision=VISION,
     released={"Qwen/Qwen3.5-4B": _4B, "Qwen/Qwen3.5-9B": _9B},
 )
-MOE = Family(name="qwen3_5_moe", title="Qwen3.5-MoE", model_types=("qwen3_5_moe",), vision=VISION)
+MOE = Family(
+    name="qwen3_5_moe",
+    title="Qwen3.5-MoE",
+    model_types=("qwen3_5_moe",),
+    layer=_layer_of_experts,
+    vision=VISION,
+)

@@ -5,11 +5,50 @@ from typing import Any
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.models.family import Family, Vision
+from docagent_rl.models.layers import (
+    BFLOAT16,
+    Attention,
+    Layer,
+    attending_with_head_norms,
+    experts,
+    layer_norm,
+    mlp_working,
+    plain_mlp,
+    qwen3_layer,
+    rms_norm,
+)
+from docagent_rl.models.towers import fused_attention, patch_pixels
+
+
+def _block(config: Any) -> Layer:
+    width, inner = config.hidden_size, config.intermediate_size
+    attention = fused_attention(width, config.num_heads)
+    kept = 2 * layer_norm(width) + attention.kept + plain_mlp(width, inner)
+    return Layer(kept, mlp_working(width, inner, gated=False) + attention.working)
+
+
+def _outside(config: Any) -> int:
+    """Return what mergers keep of a patch, the last and those of inner layers, and the pixels."""
+    mergers = 1 + len(getattr(config, "deepstack_visual_indexes", None) or ())
+    return mergers * (layer_norm(config.hidden_size) + 3 * BFLOAT16 * config.hidden_size) + patch_pixels(
+        config
+    )
+
+
+def _layer_of_experts(config: Any, number: int) -> Layer:
+    mlp = experts(
+        config.hidden_size, config.moe_intermediate_size, config.num_experts, config.num_experts_per_tok
+    )
+    kept = attending_with_head_norms(Attention.of(config)) + rms_norm(config.hidden_size)
+    return Layer(kept + mlp.kept, mlp.working)
+
 
 VISION = Vision(
     grid=ImageGrid(unit=32, min_pixels=256 * 256, max_pixels=4096 * 4096),
     patch=16,
     frame=Frame.NORM1000,
+    block=_block,
+    outside=_outside,
 )
 SMALL = {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096}
 """The tower beside 2B and 4B, and of Qwen3.5-4B; larger models have that of the defaults."""
@@ -40,6 +79,7 @@ DENSE = Family(
     name="qwen3_vl",
     title="Qwen3-VL",
     model_types=("qwen3_vl",),
+    layer=qwen3_layer,
     vision=VISION,
     released={
         "Qwen/Qwen3-VL-2B-Instruct": _config(2048, 6144, 28, 16, _DEEP, tied=True),
@@ -72,6 +112,7 @@ MOE = Family(
     name="qwen3_vl_moe",
     title="Qwen3-VL-MoE",
     model_types=("qwen3_vl_moe",),
+    layer=_layer_of_experts,
     vision=VISION,
     released={"Qwen/Qwen3-VL-30B-A3B-Instruct": _30B},
 )

@@ -3,6 +3,16 @@
 from typing import Any
 
 from docagent_rl.models.family import Family
+from docagent_rl.models.layers import (
+    FLOAT32,
+    Attention,
+    Layer,
+    float_norm,
+    gated_mlp,
+    mlp_working,
+    plain_layer,
+    qwen3_layer,
+)
 
 
 def _config(hidden: int, inner: int, *, tied: bool) -> dict[str, Any]:
@@ -20,11 +30,21 @@ def _config(hidden: int, inner: int, *, tied: bool) -> dict[str, Any]:
     }
 
 
+def _gemma3_layer(config: Any, number: int) -> Layer:
+    """Return a layer of Gemma 3, whether its window slides or not: norms before and behind both halves."""
+    attention, hidden, inner = Attention.of(config), config.hidden_size, config.intermediate_size
+    norms = 4 * float_norm(hidden)
+    norms += float_norm(attention.query, attention.heads) + float_norm(attention.keys, attention.key_heads)
+    working = max(mlp_working(hidden, inner) - float_norm(hidden), 5 * FLOAT32 * hidden)
+    return Layer(norms + attention.kept + gated_mlp(hidden, inner), working)
+
+
 # arXiv 2505.09388
 QWEN3 = Family(
     name="qwen3",
     title="Qwen3",
     model_types=("qwen3",),
+    layer=qwen3_layer,
     released={
         "Qwen/Qwen3-8B": _config(4096, 12288, tied=False),
         "Qwen/Qwen3-4B": _config(2560, 9728, tied=True),
@@ -32,6 +52,6 @@ QWEN3 = Family(
 )
 
 # versions 2 and 3, arXiv 2407.21783
-LLAMA = Family(name="llama", title="Llama", model_types=("llama",))
+LLAMA = Family(name="llama", title="Llama", model_types=("llama",), layer=plain_layer)
 # arXiv 2503.19786: the checkpoint of 1B, or the language model of a larger one
-GEMMA3 = Family(name="gemma3", title="Gemma 3", model_types=("gemma3_text",))
+GEMMA3 = Family(name="gemma3", title="Gemma 3", model_types=("gemma3_text",), layer=_gemma3_layer)

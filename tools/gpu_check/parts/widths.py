@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from verl.workers.engine_workers import TrainingWorker
 
-from docagent_rl.checks.budget import Model, features, kept_states, kept_vision, logits
+from docagent_rl.checks.passes import Model, features, kept_states, kept_vision, logits
 from tools.gpu_check.batches import Row, make_batch
 from tools.gpu_check.check import Machine, Result, expect, passed
 from tools.gpu_check.meter import Cost, Meter

@@ -1,0 +1,1 @@
+"""Count what layers keep for the backward pass, without memory behind their tensors."""

@@ -1,0 +1,26 @@
+"""`python -m tools.layer_memory`: what layers keep, by the formulas of the budget and by autograd's hooks."""
+
+import sys
+
+from tools.layer_memory.layers import configurations, count
+
+_HEAD = "| model | layer | kept | formula | at most | formula |\n|---|---|---:|---:|---:|---:|"
+
+
+def main() -> None:
+    """Print a table, in bytes for each token or patch; arguments are parts of models' names."""
+    print(_HEAD)
+    for family, name, config in configurations():
+        if sys.argv[1:] and not any(part in name for part in sys.argv[1:]):
+            continue
+        for each in count(family, name, config):
+            formula, memory = each.formula, each.memory
+            numbers = (memory.kept, formula.kept, memory.peak, formula.kept + formula.working)
+            print(
+                f"| {each.model} | {each.what} | {' | '.join(f'{number:,}' for number in numbers)} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

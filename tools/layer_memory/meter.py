@@ -1,0 +1,182 @@
+"""Bytes that a call keeps for its backward pass, and the most that it holds at a time.
+
+Tensors are torch's fake ones: they have shapes and types, and no memory. So layers are counted at their released
+width, on any machine. Fake tensors of a GPU cannot go backward without one; those of a processor can, and
+`CudaCasts` has them cast as autocast casts on a GPU (`tests/tools/layer_memory` compares the two).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+
+from docagent_rl.training import attention
+
+FLOAT32_ON_CUDA = frozenset(
+    [
+        "cdist",
+        "cumsum",
+        "exp",
+        "group_norm",
+        "layer_norm",
+        "log",
+        "log_softmax",
+        "norm",
+        "pow",
+        "prod",
+        "reciprocal",
+        "rsqrt",
+        "softmax",
+        "softplus",
+        "sum",
+    ]
+)
+"""Functions that autocast computes in float32 on a GPU, and not on a processor (torch's `autocast_mode.h`)."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of one call, parameters and their gradients left out."""
+
+    kept: int
+    """Saved by autograd when the forward pass is over, each storage once."""
+    peak: int
+    """The most that lives at a time in forward and backward pass, the call's inputs left out."""
+
+
+class CudaCasts(TorchFunctionMode):
+    """Under autocast, compute in float32 what autocast computes so on a GPU."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """See the class."""
+        kwargs = kwargs or {}
+        if func is Tensor.item:
+            return 1  # the length of the longest row, for which `_Kernel` does not ask; fake tensors have no values
+        name = getattr(func, "__name__", "").strip("_")
+        if name in FLOAT32_ON_CUDA and torch.is_autocast_enabled("cpu"):
+            args, kwargs = tree_map_only(Tensor, _single, (args, kwargs))
+        return func(*args, **kwargs)
+
+
+def _single(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.dtype is torch.bfloat16 else tensor
+
+
+class LiveBytes(TorchDispatchMode):
+    """Follow the bytes of all storages that operations make, and their largest sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.peak = 0
+        self._alive: dict[int, weakref.ref] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """See the class."""
+        made = func(*args, **(kwargs or {}))
+        tree_map_only(Tensor, self._follow, made)
+        return made
+
+    def _follow(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()
+        key, size = storage._cdata, storage.nbytes()
+        if key in self._alive:
+            return
+
+        def gone(_: object) -> None:
+            self.now -= size
+            del self._alive[key]
+
+        self._alive[key] = weakref.ref(storage, gone)
+        self.now += size
+        self.peak = max(self.peak, self.now)
+
+
+class _Kernel(torch.autograd.Function):
+    """Attention as a flash kernel saves it: queries, keys, values, output, sums of exponentials."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Take (tokens, heads, width) each; return the shape of `query`."""
+        out = torch.empty_like(query)
+        sums = torch.empty(query.shape[1], query.shape[0], dtype=torch.float32, device=query.device)
+        ctx.save_for_backward(query, key, value, out, sums)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        """Make gradients, those of queries in float32 first, as the kernel does."""
+        query, key, value = ctx.saved_tensors[:3]
+        summed = torch.empty(query.shape, dtype=torch.float32, device=query.device)
+        return summed.to(query.dtype), torch.empty_like(key), torch.empty_like(value)
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, *others: Any, **options: Any) -> Tensor:
+    return _Kernel.apply(query, key, value)
+
+
+@contextmanager
+def as_on_a_gpu() -> Iterator[None]:
+    """Compute as verl does on a GPU: autocast to bfloat16, attention by a flash kernel."""
+    with (
+        patch.object(attention, "plain_varlen_attn", _attend),
+        CudaCasts(),
+        torch.autocast("cpu", torch.bfloat16),
+    ):
+        yield
+
+
+def kept_by(module: nn.Module, call: Callable[[], Any]) -> int:
+    """Return the bytes that autograd saves of a call, those of the module's own tensors left out."""
+    own = {each.untyped_storage()._cdata for each in (*module.parameters(), *module.buffers())}
+    saved: dict[int, Any] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in own:
+            saved[storage._cdata] = storage  # held, so that its key is not given again
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        output = call()
+    del output
+    return sum(storage.nbytes() for storage in saved.values())
+
+
+def measure(module: nn.Module, call: Callable[[], Any]) -> Memory:
+    """Measure a call of a module, and its backward pass; gradients of parameters go as soon as they are there."""
+    hooks = [
+        each.register_post_accumulate_grad_hook(_drop) for each in module.parameters() if each.requires_grad
+    ]
+    try:
+        with as_on_a_gpu():
+            kept = kept_by(module, call)
+        with LiveBytes() as live:
+            with as_on_a_gpu():
+                output = call()
+            output = output[0] if isinstance(output, tuple) else output
+            output.backward(torch.empty_like(output))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return Memory(kept, live.peak)
+
+
+def _drop(parameter: Tensor) -> None:
+    parameter.grad = None
+
+
+def per_token(module: nn.Module, call_of: Callable[[int], Callable[[], Any]], tokens: int) -> Memory:
+    """Return the bytes that one more token takes, from measurements with `tokens` and twice as many."""
+    few, many = (measure(module, call_of(number)) for number in (tokens, 2 * tokens))
+    kept = -(-(many.kept - few.kept) // tokens)
+    return Memory(kept, -(-(many.peak - few.peak) // tokens))
