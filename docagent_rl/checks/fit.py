@@ -155,10 +155,9 @@ def _fit(
     if run is None:
         return None
     lines = budget(run, seen(memory))
-    if (
-        any(total(lines, place) > usable(memory) for place in ON_GPU)
-        or judged(Finding(recipe), config).problem
-    ):
+    if any(total(lines, place) > usable(memory) for place in ON_GPU):
+        return None
+    if judged(Finding(recipe), config).problem:
         return None
     return Fit(recipe, (*overrides, *(f"{key}={value}" for key, value in changed.items())), lines)
 

@@ -16,10 +16,8 @@ def main() -> None:
         for each in count(family, name, config):
             formula, memory = each.formula, each.memory
             numbers = (memory.kept, formula.kept, memory.peak, formula.kept + formula.working)
-            print(
-                f"| {each.model} | {each.what} | {' | '.join(f'{number:,}' for number in numbers)} |",
-                flush=True,
-            )
+            cells = " | ".join(f"{number:,}" for number in numbers)
+            print(f"| {each.model} | {each.what} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":

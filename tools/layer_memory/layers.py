@@ -20,7 +20,7 @@ from tools.layer_memory.meter import Memory, per_token
 
 HALF = torch.bfloat16
 MANY, CHUNKED = 65_536, 4_096
-"""Tokens at which a layer is counted: so many that gradients of weights do not matter; where it loops, fewer."""
+"""Tokens at which a layer is counted: enough for gradients of weights not to matter; fewer where it loops."""
 # widths of published models whose sizes are not listed in docagent_rl/models
 OTHERS: dict[str, Callable[[], Any]] = {
     "llama": lambda: transformers.LlamaConfig(

@@ -1,8 +1,8 @@
 """Bytes that a call keeps for its backward pass, and the most that it holds at a time.
 
-Tensors are torch's fake ones: they have shapes and types, and no memory. So layers are counted at their released
-width, on any machine. Fake tensors of a GPU cannot go backward without one; those of a processor can, and
-`CudaCasts` has them cast as autocast casts on a GPU (`tests/tools/layer_memory` compares the two).
+Tensors are torch's fake ones: they have shapes and types, and no memory. So layers are counted at their
+released width, on any machine. Fake tensors of a GPU cannot go backward without one; those of a processor can,
+and `CudaCasts` has them cast as autocast casts on a GPU (`tests/models/test_layers.py` compares the two).
 """
 
 from __future__ import annotations
@@ -22,26 +22,9 @@ from torch.utils._pytree import tree_map_only
 
 from docagent_rl.training import attention
 
-FLOAT32_ON_CUDA = frozenset(
-    [
-        "cdist",
-        "cumsum",
-        "exp",
-        "group_norm",
-        "layer_norm",
-        "log",
-        "log_softmax",
-        "norm",
-        "pow",
-        "prod",
-        "reciprocal",
-        "rsqrt",
-        "softmax",
-        "softplus",
-        "sum",
-    ]
-)
-"""Functions that autocast computes in float32 on a GPU, and not on a processor (torch's `autocast_mode.h`)."""
+_FLOAT32_ON_CUDA = "cdist cumsum exp group_norm layer_norm log log_softmax norm pow prod reciprocal rsqrt softmax softplus sum"
+FLOAT32_ON_CUDA = frozenset(_FLOAT32_ON_CUDA.split(" "))
+"""Functions that autocast computes in float32 on a GPU, and not on a processor (torch, `autocast_mode.h`)."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +44,7 @@ class CudaCasts(TorchFunctionMode):
         """See the class."""
         kwargs = kwargs or {}
         if func is Tensor.item:
-            return 1  # the length of the longest row, for which `_Kernel` does not ask; fake tensors have no values
+            return 1  # a fake tensor has no value; this is a row's length, for which `_Kernel` does not ask
         name = getattr(func, "__name__", "").strip("_")
         if name in FLOAT32_ON_CUDA and torch.is_autocast_enabled("cpu"):
             args, kwargs = tree_map_only(Tensor, _single, (args, kwargs))
@@ -153,10 +136,9 @@ def kept_by(module: nn.Module, call: Callable[[], Any]) -> int:
 
 
 def measure(module: nn.Module, call: Callable[[], Any]) -> Memory:
-    """Measure a call of a module, and its backward pass; gradients of parameters go as soon as they are there."""
-    hooks = [
-        each.register_post_accumulate_grad_hook(_drop) for each in module.parameters() if each.requires_grad
-    ]
+    """Measure a call of a module and its backward pass; gradients of parameters go at once."""
+    learned = [each for each in module.parameters() if each.requires_grad]
+    hooks = [each.register_post_accumulate_grad_hook(_drop) for each in learned]
     try:
         with as_on_a_gpu():
             kept = kept_by(module, call)
