@@ -55,8 +55,8 @@ Nodes = Annotated[int | None, typer.Option("--nnodes", min=1, help="Number of no
 GpuMemory = Annotated[
     str,
     typer.Option(
-        help="Memory of one GPU: a card (h100, a100-80, h200, l40s, a6000, rtx4090, ...), a size as printed on "
-        "boxes (24GB, 40GB, 48GB, 80GB, 141GB), or the GiB that nvidia-smi reports."
+        help="Memory of one GPU: a card (h100, a100-80, h200, l40s, a6000, rtx4090, ...), a size as printed "
+        "on boxes (24GB, 40GB, 48GB, 80GB, 141GB), or the GiB that nvidia-smi reports."
     ),
 ]
 Gpus = Annotated[int | None, typer.Option("--gpus-per-node", min=1, help="Number of GPUs per node.")]

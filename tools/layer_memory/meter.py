@@ -1,8 +1,8 @@
 """Bytes that a call keeps for its backward pass, and the most that it holds at a time.
 
 Tensors are torch's fake ones: they have shapes and types, and no memory. So layers are counted at their
-released width, on any machine. Fake tensors of a GPU cannot go backward without one; those of a processor can,
-and `CudaCasts` has them cast as autocast casts on a GPU (`tests/models/test_layers.py` compares the two).
+released width, on any machine. Fake tensors of a GPU cannot go backward without one; those of a processor
+can, and `CudaCasts` casts them as autocast does on a GPU; `tests/models/test_layers.py` compares the two.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from torch.utils._pytree import tree_map_only
 
 from docagent_rl.training import attention
 
-_FLOAT32_ON_CUDA = "cdist cumsum exp group_norm layer_norm log log_softmax norm pow prod reciprocal rsqrt softmax softplus sum"
-FLOAT32_ON_CUDA = frozenset(_FLOAT32_ON_CUDA.split(" "))
+_REDUCTIONS = "cdist cumsum group_norm layer_norm log_softmax norm prod softmax sum"
+_POWERS = "exp log pow reciprocal rsqrt softplus"
+FLOAT32_ON_CUDA = frozenset([*_REDUCTIONS.split(" "), *_POWERS.split(" ")])
 """Functions that autocast computes in float32 on a GPU, and not on a processor (torch, `autocast_mode.h`)."""
 
 

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from docagent_rl.lab.tiny.model import build_model
 from docagent_rl.lab.tiny.shapes import tiny_config
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
+from docagent_rl.models.layers import Layer
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from tests.tools.gpu_check.faults import AFTER, BEFORE, FAULTS, MACHINE
 from tools.gpu_check.check import CheckError, Outcome
@@ -121,10 +123,14 @@ def test_a_run_without_numbers_is_refused(tmp_path, numbers, metrics, words):
         judged("a run", run, BOUNDS["cpu"])
 
 
-def test_a_budget_that_leaves_out_states_of_layers_is_refused(monkeypatch):
+def test_a_budget_that_leaves_out_the_states_of_a_tower_or_of_layers_is_refused(monkeypatch):
     model = widths.seven_billion()
     for tokens, gib in ONE_H200.items():
         widths.check_estimate(tokens, Cost(0, 1, 1024 * gib), widths.estimated_mib(model, tokens))
+    small = replace(model, tower=replace(model.tower, block=Layer(0, 0)))
+    with pytest.raises(CheckError, match=r"45056 tokens take 20.0 GiB in the tower; the budget says 12.6"):
+        widths.check_estimate(45_056, Cost(0, 1, 1024 * 20.0), widths.estimated_mib(small, 45_056))
+    before, _ = widths.estimated_mib(model, 45_056)
     monkeypatch.setattr(widths, "kept_states", lambda *sizes, **ways: 0)
-    with pytest.raises(CheckError, match=r"45056 tokens take 20.0 GiB; the budget says 17.9"):
-        widths.check_estimate(45_056, Cost(0, 1, 1024 * 20.0), widths.estimated_mib(model, 45_056))
+    with pytest.raises(CheckError, match=r"GiB before the tower; the budget says"):
+        widths.check_estimate(45_056, Cost(0.9 * before, 1, 0), widths.estimated_mib(model, 45_056))

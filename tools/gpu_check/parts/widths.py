@@ -3,7 +3,7 @@
 Forward and backward pass of one row in verl's FSDP2 engine, with the settings of recipes and no step of the
 optimizer. Memory is the peak less weights; gradients go as soon as they are there, since a run shards both.
 The vision tower's backward pass comes last and does not grow with the layers of the language model: its peak
-is taken apart, and the larger of the two counts; on a GPU it may not exceed what the budget of a run says.
+is taken apart, and the larger of the two counts; on a GPU neither may exceed what the budget of a run says.
 Three fifths of a row are pages of 1,280 visual tokens.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from verl.workers.engine_workers import TrainingWorker
 
-from docagent_rl.checks.passes import Model, features, kept_states, kept_vision, logits
+from docagent_rl.checks.passes import BFLOAT16, Model, features, kept_states, kept_vision, logits
 from tools.gpu_check.batches import Row, make_batch
 from tools.gpu_check.check import Machine, Result, expect, passed
 from tools.gpu_check.meter import Cost, Meter
@@ -106,23 +106,34 @@ def seven_billion() -> Model:
     return sizes_of(model)
 
 
-def estimated_mib(model: Model, tokens: int) -> float:
-    """The budget's estimate of a row's pass: states of all layers and of the tower, features, logits."""
+def estimated_mib(model: Model, tokens: int) -> tuple[float, float]:
+    """The budget's estimates of a row's pass: before, and while, the gradient is in the vision tower.
+
+    Before: states of all layers, logits, and what waits in the tower; then the tower alone. Both with features,
+    and with embeddings and head, which the engine gathers.
+    """
     row = _row(tokens, PAGE)
     visual = row.images * row.image_tokens
+    always = features(visual, UNIT) + BFLOAT16 * (model.embeddings + model.head)
+    tower = kept_vision(model, visual, checkpointing=True)
+    waiting = tower
+    if model.tower is not None:
+        busiest = model.tower.block.kept + model.tower.block.working
+        waiting -= visual * model.tower.patches * busiest
     states = kept_states(model, row.tokens, checkpointing=True) + logits(model, row.tokens, fused=True)
-    return (states + kept_vision(model, visual, checkpointing=True) + features(visual, UNIT)) / 2**20
+    return (states + waiting + always) / 2**20, (tower + always) / 2**20
 
 
-def check_estimate(tokens: int, cost: Cost, estimate_mib: float) -> None:
-    """Refuse a budget that says less than a row takes.
+def check_estimate(tokens: int, cost: Cost, estimates_mib: tuple[float, float]) -> None:
+    """Refuse a budget that says less than a row takes, of the language model or of the tower.
 
     Raises:
         CheckError: it does.
     """
-    peak = max(cost.peak_mib, cost.later_mib)
-    text = f"{tokens} tokens take {peak / 1024:.1f} GiB; the budget says {estimate_mib / 1024:.1f}"
-    expect(peak <= estimate_mib, text)
+    peaks = {"before the tower": cost.peak_mib, "in the tower": cost.later_mib}
+    for (where, peak), estimate in zip(peaks.items(), estimates_mib, strict=True):
+        text = f"{tokens} tokens take {peak / 1024:.1f} GiB {where}; the budget says {estimate / 1024:.1f}"
+        expect(peak <= estimate, text)
 
 
 def recipe_rows() -> dict[str, int]:

@@ -1,0 +1,131 @@
+"""Formulas of what layers keep, against autograd's own count of transformers' layers."""
+
+from unittest.mock import patch
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers import AutoConfig
+
+from docagent_rl.models import get_family
+from docagent_rl.models.layers import Attention, delta_net, gated_mlp, plain_layer, rms_norm
+from docagent_rl.training.settings.models import model_config
+from tools.layer_memory import layers as counted_layers
+from tools.layer_memory import meter
+from tools.layer_memory.layers import build, configurations, count, shortened, text_call
+from tools.layer_memory.meter import LiveBytes, kept_by
+
+CLOSE = 1.001
+"""Of what is kept, a formula may say this much more."""
+CLOSE_AT_MOST = 1.06
+"""Of the most that lives at a time."""
+FAST = {"Qwen/Qwen3-4B", "Qwen/Qwen2.5-VL-3B-Instruct", "Qwen/Qwen3-VL-2B-Instruct"}
+OTHER_WIDTHS = {
+    "qwen3": {"hidden_size": 1024, "intermediate_size": 5120, "num_attention_heads": 24, "head_dim": 64},
+    "llama": {"hidden_size": 2048, "intermediate_size": 4096, "num_key_value_heads": 32},
+    "qwen3_5": {"linear_num_value_heads": 48, "linear_key_head_dim": 64, "linear_value_head_dim": 256},
+}
+
+
+def check(found):
+    for each in found:
+        assert each.memory.kept <= each.formula.kept <= CLOSE * each.memory.kept, each
+        most = each.formula.kept + each.formula.working
+        assert each.memory.peak <= most, each
+        # delta nets are counted with few tokens: there gradients of all experts' weights hide what tokens take
+        if (each.model, each.what) != ("qwen3_5_moe", "linear_attention"):
+            assert most <= CLOSE_AT_MOST * each.memory.peak, each
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "config"),
+    [
+        pytest.param(*each, id=each[1], marks=[] if each[1] in FAST else [pytest.mark.slow])
+        for each in configurations()
+    ],
+)
+def test_every_family_keeps_what_its_formula_says(family, name, config):
+    found = list(count(family, name, config))
+    assert {each.what for each in found} >= ({"tower"} if family.vision else {"full_attention"})
+    check(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHER_WIDTHS)
+def test_other_widths_too(name):
+    family = get_family(name)
+    released = next(iter(family.released), None)
+    config = model_config(released) if released else AutoConfig.for_model(name)
+    for key, value in OTHER_WIDTHS[name].items():
+        setattr(config.get_text_config(), key, value)
+    check(count(family, name, config))
+
+
+def test_parts_by_hand():
+    # input 2 x 8; queries and output 4 x 12, keys and values 4 x 6, sums 4 x 4, cosines and sines 4 x 3
+    attention = Attention(hidden=8, heads=4, key_heads=2, head=3)
+    assert attention.kept == 16 + 48 + 24 + 16 + 12
+    assert (rms_norm(8), rms_norm(12, heads=4)) == (6 * 8 + 4, 6 * 12 + 16)
+    assert gated_mlp(8, 20) == 16 + 8 * 20
+
+
+def test_the_delta_net_of_the_released_models():
+    # counted by hooks on transformers' module alone, d = 2048: 548,674 without its input
+    found = delta_net(2048, key_heads=16, heads=32, key=128, value=128)
+    assert 548_674 + 2 * 2048 <= found <= 1.0001 * (548_674 + 2 * 2048)
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-4B", "Qwen/Qwen3-VL-2B-Instruct"])
+def test_casts_are_those_of_autocast_on_a_gpu(name):
+    """Count the forward pass with fake tensors of a GPU, whose own autocast casts them."""
+    config = shortened(model_config(name))
+    family = get_family(config.model_type)
+    text = config.get_text_config()
+    with FakeTensorMode(), torch.device("cuda"):
+        layer = build(config).model
+        layer = getattr(layer, "language_model", layer).layers[0]
+        call = text_call(layer, text, 0)(1024)
+        torch.set_autocast_enabled("cuda", True)
+        try:
+            torch.set_autocast_dtype("cuda", torch.bfloat16)
+            kernel = "docagent_rl.patches.flash_attention_by_torch.flash_attn_varlen_func"
+            with patch(kernel, meter._attend), patch("docagent_rl.training.attention._validate"):
+                kept = kept_by(layer, call)
+        finally:
+            torch.set_autocast_enabled("cuda", False)
+    assert kept / 1024 == pytest.approx(family.layer(text, 0).kept, rel=0.001)
+
+
+def test_storages_are_counted_while_they_live():
+    with FakeTensorMode(), LiveBytes() as live:
+        first = torch.empty(100, dtype=torch.float32)
+        view = first[:10]
+        assert (live.now, live.peak) == (400, 400)
+        del first
+        assert live.now == 400  # the view holds it
+        second = torch.empty(50, dtype=torch.bfloat16)
+        del view
+        assert (live.now, live.peak) == (100, 500)
+        del second
+    assert live.now == 0
+
+
+def test_what_layers_share_is_saved_once_and_parameters_never():
+    layer = torch.nn.Linear(4, 4, bias=False)
+    states = torch.randn(3, 4, requires_grad=True)
+    assert kept_by(layer, lambda: layer(states) + layer(states)) == 3 * 4 * 4
+
+
+def test_tokens_at_which_layers_are_counted_do_not_matter(monkeypatch):
+    found = []
+    for tokens in (2_048, 8_192):
+        monkeypatch.setattr(counted_layers, "MANY", tokens)
+        config = model_config("Qwen/Qwen3-4B")
+        found.append(next(iter(count(get_family("qwen3"), "x", config))).memory.kept)
+    assert found[0] == found[1] == plain_kept()
+
+
+def plain_kept() -> int:
+    config = model_config("Qwen/Qwen3-4B")
+    norms = rms_norm(32 * 128, 32) + rms_norm(8 * 128, 8)
+    return plain_layer(config, 0).kept + norms
