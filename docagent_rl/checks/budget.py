@@ -213,7 +213,7 @@ def _work(part: Trained, run: Run) -> Iterator[Line]:
         if part.frozen_vision:
             vision = frozen_vision(model, images, states)
         else:
-            vision = kept_vision(model, images, checkpointing=part.checkpointing)
+            vision = kept_vision(model, images, states, checkpointing=part.checkpointing)
         what = f"{name}: states of {images:,} visual tokens"
         yield Line(place, what, vision + features(images, run.image_unit), estimate=True)
     if not part.unused_head:

@@ -81,16 +81,35 @@ def kept_states(model: Model, tokens: int, *, checkpointing: bool) -> int:
     return tokens * (last + kept + max(layer.working for layer in model.states))
 
 
-def kept_vision(model: Model, tokens: int, *, checkpointing: bool) -> int:
-    """Return the same of a trained vision tower's passes over the patches of `tokens` visual tokens."""
+def waiting_vision(model: Model, tokens: int, *, checkpointing: bool) -> int:
+    """Return what a trained vision tower keeps of `tokens` visual tokens while the language model works.
+
+    With checkpointing the input of each layer; otherwise all that layers keep.
+    """
     tower = model.tower
     if tower is None:
         return 0
-    patches, block = tokens * tower.patches, tower.block
-    if checkpointing:
-        inputs = BFLOAT16 * tower.hidden * tower.layers
-        return patches * (tower.outside + inputs + block.kept + block.working)
-    return patches * (tower.outside + block.kept * tower.layers + block.working)
+    layer = BFLOAT16 * tower.hidden if checkpointing else tower.block.kept
+    return tokens * tower.patches * (tower.outside + layer * tower.layers)
+
+
+def busy_vision(model: Model, tokens: int, *, checkpointing: bool) -> int:
+    """Return what one layer of a trained tower takes on top, in its own backward pass."""
+    tower = model.tower
+    if tower is None:
+        return 0
+    again = tower.block.kept if checkpointing else 0
+    return tokens * tower.patches * (again + tower.block.working)
+
+
+def kept_vision(model: Model, tokens: int, states: int, *, checkpointing: bool) -> int:
+    """Return the bytes that a trained tower adds to the `states` of the language model.
+
+    Its backward pass begins when the language model's is over and those are freed: what its busiest layer
+    takes counts where it is larger than them.
+    """
+    busy = busy_vision(model, tokens, checkpointing=checkpointing)
+    return waiting_vision(model, tokens, checkpointing=checkpointing) + max(busy - states, 0)
 
 
 def frozen_vision(model: Model, tokens: int, states: int) -> int:

@@ -32,7 +32,7 @@ def check(found):
         assert each.memory.kept <= each.formula.kept <= CLOSE * each.memory.kept, each
         most = each.formula.kept + each.formula.working
         assert each.memory.peak <= most, each
-        # delta nets are counted with few tokens: there gradients of all experts' weights hide what tokens take
+        # counted with few tokens, so that gradients of all experts' weights hide what tokens take
         if (each.model, each.what) != ("qwen3_5_moe", "linear_attention"):
             assert most <= CLOSE_AT_MOST * each.memory.peak, each
 

@@ -19,7 +19,15 @@ from typing import Any
 import torch
 from verl.workers.engine_workers import TrainingWorker
 
-from docagent_rl.checks.passes import BFLOAT16, Model, features, kept_states, kept_vision, logits
+from docagent_rl.checks.passes import (
+    BFLOAT16,
+    Model,
+    busy_vision,
+    features,
+    kept_states,
+    logits,
+    waiting_vision,
+)
 from tools.gpu_check.batches import Row, make_batch
 from tools.gpu_check.check import Machine, Result, expect, passed
 from tools.gpu_check.meter import Cost, Meter
@@ -109,19 +117,16 @@ def seven_billion() -> Model:
 def estimated_mib(model: Model, tokens: int) -> tuple[float, float]:
     """The budget's estimates of a row's pass: before, and while, the gradient is in the vision tower.
 
-    Before: states of all layers, logits, and what waits in the tower; then the tower alone. Both with features,
-    and with embeddings and head, which the engine gathers.
+    Before: states of all layers, logits, and what waits in the tower; then the tower alone. Both with
+    features, and with embeddings and head, which the engine gathers.
     """
     row = _row(tokens, PAGE)
     visual = row.images * row.image_tokens
     always = features(visual, UNIT) + BFLOAT16 * (model.embeddings + model.head)
-    tower = kept_vision(model, visual, checkpointing=True)
-    waiting = tower
-    if model.tower is not None:
-        busiest = model.tower.block.kept + model.tower.block.working
-        waiting -= visual * model.tower.patches * busiest
+    waiting = waiting_vision(model, visual, checkpointing=True)
     states = kept_states(model, row.tokens, checkpointing=True) + logits(model, row.tokens, fused=True)
-    return (states + waiting + always) / 2**20, (tower + always) / 2**20
+    busy = busy_vision(model, visual, checkpointing=True)
+    return (always + waiting + states) / 2**20, (always + waiting + busy) / 2**20
 
 
 def check_estimate(tokens: int, cost: Cost, estimates_mib: tuple[float, float]) -> None:
