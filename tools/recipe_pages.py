@@ -14,76 +14,14 @@ from typing import Any
 from pydantic import BaseModel
 
 from docagent_rl.base.section import VariantSection
-from docagent_rl.checks.budget import Place, total
-from docagent_rl.checks.budget_table import gib, sizes_of
-from docagent_rl.checks.cards import CARDS, MIB, SOLD_AS, card_memory, usable
 from docagent_rl.checks.provenance import Source, read_provenance
-from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe
 from docagent_rl.checks.recipe_list import recipe_names
-from docagent_rl.models.layers import Layer
 from docagent_rl.systems import SYSTEMS, get_system
-from docagent_rl.training.settings.models import known_model
+from tools.memory_page import memory_page
 from tools.recipe_provenance import flat
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 VARIANTS = ("paper", "released")
-_MEMORY = """\
-# Memory
-
-What each recipe takes, in GiB, on 1 node of 8 H100 of 80 GB, with the checkpoints that are kept.
-Written by `python -m tools.recipe_pages`;
-`docagent-rl recipes budget RECIPE [overrides]` prints the parts of one recipe, with any overrides. A run on
-GPUs prints the same before it starts, and is refused where it cannot fit.
-
-{recipes}
-
-`doc_v_star_qwen3_5_9b` and `unidoc_rl_qwen3_5_9b` may be filled beyond {room} GiB of an H100, and those of
-Qwen3-VL-30B-A3B are: the first two fit on 8 H200, the others on two nodes of 8 H200.
-
-Weights, gradients, optimizer states, gathered layers, the server's weights and its cache are counted. States
-of layers, logits, processes and features are estimates, for a full micro-batch. In the rollout the server fills
-its share of the GPU (`gpu_memory_utilization`). Host memory does not include retrievers: each process that
-searches takes about 1 GiB, and its model and its index besides ([models](retrieval/models.md)).
-
-## Cards
-
-A card has less memory than is printed on its box. `--gpu-memory` of `recipes budget` and `recipes fit` takes
-a card's name, a size as printed on boxes (then the smallest card sold as such counts), or a number of GiB as
-`nvidia-smi` reports them. Of that, .9 GiB count as the driver's own (what torch reports of such cards is .5 to
-.85 GiB less than `nvidia-smi` says), and 5 % of the rest stay free. 2 GiB of each budget are the contexts of
-trainer and server.
-
-{cards}
-
-## States of layers
-
-Each family has formulas of the bytes that a layer keeps for its backward pass, by kind of layer and from its
-widths (`docagent_rl/models`). `python -m tools.layer_memory` counts the same by hooks on the tensors that
-autograd saves, with transformers' own layers at released widths, in bfloat16 under autocast; and the most
-that lives at a time in forward and backward pass. The tests hold every formula to both: what is kept to a tenth
-of a percent, the peak to 6 %, and never below. The tensors are without memory, and no GPU is needed. Attention
-is a stand-in that saves what a flash kernel saves: queries, keys, values, output, sums of exponentials.
-
-{layers}
-
-With gradient checkpointing a pass holds the input of every layer and the peak of one; without, what all layers
-keep. Qwen3.5's delta nets are counted as torch computes them. Kernels of flash-linear-attention were not
-counted; they compute the chunks again in the backward pass and keep less. Adapters change little: frozen
-layers keep less of their norms, and each adapter keeps 64 bytes of a token (rank 32) in place of it.
-
-A micro-batch holds several rows, and so the images of several: at least those of one whole row, or three
-fifths of its tokens, which is a choice: rows that show all their images between short turns. A trained vision
-tower waits with the inputs of its layers and the states of its merger; its backward pass begins when the
-language model's is over, so that the larger of the two counts. A frozen tower is done before the language
-model begins, and leaves its output.
-
-One H200 has measured a trained tower ([cluster.md](cluster.md)): 20.0 GiB for 27,000 visual tokens of a 7B
-model, where these formulas say 20.8, with the embeddings and the head that the engine gathers; for 5,000
-visual tokens 2.3 GiB, where they say 5.6.
-"""
-_SHOWN = ("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3.5-9B", "Qwen/Qwen3-8B")
-_SHOWN += ("Qwen/Qwen3-VL-30B-A3B-Instruct",)
-"""Models whose layers the page lists."""
 _VARIANTS = """\
 # Variants
 
@@ -126,48 +64,6 @@ def main() -> None:
     """Write both pages."""
     for name, page in (("memory", memory_page()), ("variants", variant_page())):
         (DOCS / f"{name}.md").write_text(page, encoding="utf-8")
-
-
-def memory_page() -> str:
-    """Write a page on all recipes on one machine."""
-    found = {name: budget_of_recipe(name, (), Cluster(1, 8), card_memory("80GB")) for name in recipe_names()}
-    places = [place for place in Place if any(total(lines, place) for lines in found.values())]
-    rows = [f"| recipe | {' | '.join(places)} |\n|---|{'---:|' * len(places)}"]
-    for name, lines in found.items():
-        rows.append(f"| `{name}` | {' | '.join(gib(total(lines, place)) for place in places)} |")
-    room = gib(usable(card_memory("80GB")))
-    return _MEMORY.format(recipes="\n".join(rows), room=room, cards=_cards(), layers=_layers())
-
-
-def _cards() -> str:
-    """Return a table of the cards that are known by name."""
-    boxes = {name: size.replace("gb", " GB") for size, name in SOLD_AS.items()}
-    rows = ["| card | nvidia-smi, MiB | a run may fill, GiB | counts for |\n|---|---:|---:|---|"]
-    for name, size in CARDS.items():
-        rows.append(f"| `{name}` | {size:,} | {gib(usable(size * MIB))} | {boxes.get(name, '')} |")
-    return "\n".join(rows)
-
-
-def _layers() -> str:
-    """Return a table of what layers of the largest listed models take."""
-    rows = ["| kB a token of a layer, a patch of a tower | kept | at most |\n|---|---:|---:|"]
-    for name in _SHOWN:
-        model = known_model(name)
-        assert model is not None
-        sizes = sizes_of(model)
-        title = name.rpartition("/")[2]
-        for layer in dict.fromkeys(sizes.states):
-            kind = "delta net" if layer.kept == max(each.kept for each in sizes.states) else "attention"
-            kind = f", {kind}" if sizes.linear_layers else ""
-            rows.append(_layer_row(f"{title}{kind}", layer))
-        if sizes.tower is not None:
-            rows.append(_layer_row(f"{title}, tower", sizes.tower.block))
-    return "\n".join(rows)
-
-
-def _layer_row(title: str, layer: Layer) -> str:
-    most = layer.kept + layer.working
-    return f"| {title} | {layer.kept / 1000:,.0f} | {most / 1000:,.0f} |"
 
 
 def variant_page() -> str:

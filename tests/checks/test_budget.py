@@ -43,7 +43,7 @@ from docagent_rl.checks.recipe_list import ROOT, recipe_names
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.models.layers import Layer
 from docagent_rl.training.settings.models import known_model, on_meta
-from tools.recipe_pages import memory_page
+from tools.memory_page import memory_page
 
 # 1,000 in the vision tower, 500 each in embeddings and head, 4 layers of 2,000, of which one keeps more
 TOWER_SIZES = Tower(layers=3, hidden=8, block=Layer(300, 68), outside=7, patches=4)

@@ -4,8 +4,10 @@ from unittest.mock import patch
 
 import pytest
 import torch
+from peft import LoraConfig, inject_adapter_in_model
+from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from transformers import AutoConfig
+from transformers import AutoConfig, Qwen3Config
 
 from docagent_rl.models import get_family
 from docagent_rl.models.layers import Attention, delta_net, gated_mlp, plain_layer, rms_norm
@@ -13,7 +15,7 @@ from docagent_rl.training.settings.models import model_config
 from tools.layer_memory import layers as counted_layers
 from tools.layer_memory import meter
 from tools.layer_memory.layers import build, configurations, count, shortened, text_call
-from tools.layer_memory.meter import LiveBytes, kept_by
+from tools.layer_memory.meter import LiveBytes, kept_by, per_token
 
 CLOSE = 1.001
 """Of what is kept, a formula may say this much more."""
@@ -129,3 +131,20 @@ def plain_kept() -> int:
     config = model_config("Qwen/Qwen3-4B")
     norms = rms_norm(32 * 128, 32) + rms_norm(8 * 128, 8)
     return plain_layer(config, 0).kept + norms
+
+
+def test_adapters_keep_less_than_trained_weights():
+    """Count with tensors that have memory, where the formula is the same, and then with adapters."""
+    sizes = {"hidden_size": 256, "intermediate_size": 768, "num_attention_heads": 8, "num_key_value_heads": 2}
+    config = Qwen3Config(**sizes, head_dim=32, num_hidden_layers=1, vocab_size=64)
+    layer = build(config).model.layers[0]
+    formula = get_family("qwen3").layer(config, 0)
+    whole = per_token(layer, text_call(layer, config, 0), 2048)
+    assert (whole.kept, whole.peak) == (formula.kept, formula.kept + formula.working)
+    layer.requires_grad_(False)
+    linear = [name.rpartition(".")[2] for name, each in layer.named_modules() if isinstance(each, nn.Linear)]
+    inject_adapter_in_model(LoraConfig(r=8, target_modules=linear), layer)
+    layer.to(torch.bfloat16)  # as FSDP2 gathers adapters for the passes
+    adapted = per_token(layer, text_call(layer, config, 0), 2048)
+    assert 0.8 * formula.kept < adapted.kept < formula.kept
+    assert adapted.peak < formula.kept + formula.working

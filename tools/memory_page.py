@@ -1,0 +1,120 @@
+"""The text and the tables of docs/memory.md, which `python -m tools.recipe_pages` writes."""
+
+from docagent_rl.checks.budget import Place, total
+from docagent_rl.checks.budget_table import gib, sizes_of
+from docagent_rl.checks.cards import CARDS, MIB, SOLD_AS, card_memory, usable
+from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe
+from docagent_rl.checks.recipe_list import recipe_names
+from docagent_rl.models.layers import Layer
+from docagent_rl.training.settings.models import known_model
+
+SHOWN = (
+    "Qwen/Qwen2.5-VL-7B-Instruct",
+    "Qwen/Qwen3-VL-8B-Instruct",
+    "Qwen/Qwen3-VL-30B-A3B-Instruct",
+    "Qwen/Qwen3.5-9B",
+    "Qwen/Qwen3-8B",
+)
+"""Models whose layers the page lists."""
+_PAGE = """\
+# Memory
+
+What each recipe takes, in GiB, on 1 node of 8 H100 of 80 GB, with the checkpoints that are kept.
+Written by `python -m tools.recipe_pages`;
+`docagent-rl recipes budget RECIPE [overrides]` prints the parts of one recipe, with any overrides. A run on
+GPUs prints the same before it starts, and is refused where it cannot fit.
+
+{recipes}
+
+More than the {room} GiB that a run may fill of an H100: `doc_v_star_qwen3_5_9b` and `unidoc_rl_qwen3_5_9b`,
+which fit on 8 H200, and the recipes of Qwen3-VL-30B-A3B, which fit on two nodes of 8 H200.
+
+Weights, gradients, optimizer states, gathered layers, the server's weights and its cache are counted.
+States of layers, logits, processes and features are estimates, for a full micro-batch. In the rollout the
+server fills its share of the GPU (`gpu_memory_utilization`). Host memory does not include retrievers: each
+process that searches takes about 1 GiB, and its model and its index besides
+([models](retrieval/models.md)).
+
+## Cards
+
+A card has less memory than is printed on its box. `--gpu-memory` of `recipes budget` and `recipes fit`
+takes a card's name, a size as printed on boxes (then the smallest card sold as such counts), or a number of
+GiB as `nvidia-smi` reports them. Of that, .9 GiB count as the driver's own (torch reports .5 to .85 GiB
+less of such cards than `nvidia-smi` does), and 5 % of the rest stay free. 2 GiB of each budget are the
+contexts of trainer and server.
+
+{cards}
+
+## States of layers
+
+Each family has formulas of the bytes that a layer keeps for its backward pass, by kind of layer and from
+its widths (`docagent_rl/models`). `python -m tools.layer_memory` counts the same by hooks on the tensors
+that autograd saves, with transformers' own layers at released widths, in bfloat16 under autocast; and the
+most that lives at a time in forward and backward pass. The tests hold every formula to both: what is kept
+to a tenth of a percent, the peak to 6 %, and never below. The tensors are without memory, and no GPU is
+needed. Attention is a stand-in that saves what a flash kernel saves: queries, keys, values, output, sums of
+exponentials.
+
+{layers}
+
+With gradient checkpointing a pass holds the input of every layer and the peak of one; without, what all
+layers keep. Qwen3.5's delta nets are counted as torch computes them. The kernels of flash-linear-attention
+were not counted: by their design they compute the chunks again in the backward pass, and keep less. Under
+LoRA the same numbers are used, and are larger than what was counted: a layer of Qwen3 of width 1,024 with
+adapters of rank 32 keeps 48 kB a token, and 54 kB with all its weights trained.
+
+A micro-batch holds several rows, and so the images of several: those of one whole row at least, or three
+fifths of its tokens, which is a choice: rows that show all their images between short turns. A trained
+vision tower waits with the inputs of its layers and the states of its merger; its backward pass begins when
+the language model's is over, so that the larger of the two counts. A frozen tower is done before the
+language model begins, and leaves its output.
+
+One H200 has measured a trained tower ([cluster.md](cluster.md)): 20.0 GiB for 27,000 visual tokens of a 7B
+model, where these formulas say 20.8, with the embeddings and the head that the engine gathers; for 5,000
+visual tokens 2.3 GiB, where they say 5.6. No language model's states have been measured on a GPU.
+"""
+
+
+def memory_page() -> str:
+    """Write a page on all recipes on one machine."""
+    memory = card_memory("80GB")
+    found = {name: budget_of_recipe(name, (), Cluster(1, 8), memory) for name in recipe_names()}
+    places = [place for place in Place if any(total(lines, place) for lines in found.values())]
+    rows = [f"| recipe | {' | '.join(places)} |\n|---|{'---:|' * len(places)}"]
+    for name, lines in found.items():
+        rows.append(f"| `{name}` | {' | '.join(gib(total(lines, place)) for place in places)} |")
+    recipes = "\n".join(rows)
+    return _PAGE.format(recipes=recipes, room=gib(usable(memory)), cards=_cards(), layers=_layers())
+
+
+def _cards() -> str:
+    """Return a table of the cards that are known by name."""
+    boxes = {name: size.replace("gb", " GB") for size, name in SOLD_AS.items()}
+    rows = ["| card | nvidia-smi, MiB | a run may fill, GiB | counts for |\n|---|---:|---:|---|"]
+    for name, size in CARDS.items():
+        rows.append(f"| `{name}` | {size:,} | {gib(usable(size * MIB))} | {boxes.get(name, '')} |")
+    return "\n".join(rows)
+
+
+def _layers() -> str:
+    """Return a table of what layers of some listed models take."""
+    rows = ["| kB a token of a layer, a patch of a tower | kept | at most |\n|---|---:|---:|"]
+    for name in SHOWN:
+        model = known_model(name)
+        assert model is not None
+        sizes = sizes_of(model)
+        title = name.rpartition("/")[2]
+        most = max(layer.kept for layer in sizes.states)
+        for layer in dict.fromkeys(sizes.states):
+            kind = ""
+            if sizes.linear_layers:
+                kind = ", delta net" if layer.kept == most else ", attention"
+            rows.append(_layer_row(title + kind, layer))
+        if sizes.tower is not None:
+            rows.append(_layer_row(f"{title}, tower", sizes.tower.block))
+    return "\n".join(rows)
+
+
+def _layer_row(title: str, layer: Layer) -> str:
+    most = layer.kept + layer.working
+    return f"| {title} | {layer.kept / 1000:,.0f} | {most / 1000:,.0f} |"
