@@ -122,6 +122,12 @@ def delta_net(hidden: int, key_heads: int, heads: int, key: int, value: int) -> 
     return BFLOAT16 * hidden + mixed + repeated + states + DELTA_HEAD * heads
 
 
+def delta_working(hidden: int, heads: int, key: int, value: int) -> int:
+    """Return what the backward pass of a delta net adds: three copies of its values, or more of wider keys."""
+    widest = 14 * key if key > value else 12 * value
+    return heads * widest + 3 * BFLOAT16 * hidden
+
+
 def attending(attention: Attention) -> int:
     """Return what norm and attention of Llama and Qwen2.5 keep."""
     return rms_norm(attention.hidden) + attention.kept

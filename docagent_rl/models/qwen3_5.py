@@ -9,6 +9,7 @@ from docagent_rl.models.layers import (
     Attention,
     Layer,
     delta_net,
+    delta_working,
     experts,
     float_norm,
     gated_mlp,
@@ -45,8 +46,18 @@ def _mixer(config: Any, number: int) -> int:
 
 def _layer(config: Any, number: int) -> Layer:
     hidden, inner = config.hidden_size, config.intermediate_size
-    kept = 2 * float_norm(hidden) + _mixer(config, number) + gated_mlp(hidden, inner)
-    return Layer(kept, mlp_working(hidden, inner))
+    mlp = gated_mlp(hidden, inner)
+    kept = 2 * float_norm(hidden) + _mixer(config, number) + mlp
+    working = mlp_working(hidden, inner)
+    if config.layer_types[number] == "linear_attention":
+        freed = mlp + float_norm(hidden)  # by then
+        working = max(working, _delta_working(config) - freed)
+    return Layer(kept, working)
+
+
+def _delta_working(config: Any) -> int:
+    heads, key = config.linear_num_value_heads, config.linear_key_head_dim
+    return delta_working(config.hidden_size, heads, key, config.linear_value_head_dim)
 
 
 def _layer_of_experts(config: Any, number: int) -> Layer:

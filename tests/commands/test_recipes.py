@@ -45,6 +45,15 @@ def test_overrides_are_checked_with_the_recipe():
         recipes("check", "trainer.save_freq=2")
 
 
+def test_budgets_are_of_a_card_by_name_or_size():
+    card, size = (recipes("budget", RECIPE, "--gpu-memory", each) for each in ("h100", "80GB"))
+    assert "| **GPU, update** |" in card
+    assert card == size != recipes("budget", RECIPE, "--gpu-memory", "48")
+    for command in (["budget", RECIPE], ["fit"]):
+        with pytest.raises(UserError, match=r"--gpu-memory h1000: .*h100"):
+            recipes(*command, "--gpu-memory", "h1000")
+
+
 def test_a_recipe_that_is_none_is_named():
     for command in (["check"], ["show"], ["ablations"]):
         with pytest.raises(UserError, match="mine"):
