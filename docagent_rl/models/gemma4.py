@@ -19,6 +19,11 @@ from docagent_rl.models.layers import (
     mlp_working,
 )
 
+MOST_TOKENS = 280
+"""Visual tokens of an image at most."""
+MERGE = 3
+"""Patches of a side that become one token."""
+
 
 def _norm(width: int, heads: int = 1) -> int:
     """Return what a norm of Gemma 4 keeps: that of Gemma 3, and the mean beside its root."""
@@ -75,8 +80,15 @@ def _block(config: Any) -> Layer:
 
 
 def _outside(config: Any) -> int:
-    """Return what is kept of a patch outside the layers: pixels, their projection, the norm of the pooled."""
-    return 3 * BFLOAT16 * config.patch_size**2 + float_norm(config.hidden_size)
+    """Return what is kept of a patch outside the layers.
+
+    Pixels; both coordinates as vectors with a single 1, which choose an embedding of the place; the weight of
+    the patch in each token of its image; and its part of the norm and the projection of a token.
+    """
+    pixels = 3 * BFLOAT16 * config.patch_size**2
+    places = 2 * BFLOAT16 * config.position_embedding_size
+    token = (FLOAT32 + BFLOAT16) * config.hidden_size + 2 * FLOAT32
+    return pixels + places + BFLOAT16 * MOST_TOKENS + token // MERGE**2 + 2 * FLOAT32
 
 
 FAMILY = Family(
@@ -85,11 +97,11 @@ FAMILY = Family(
     model_types=("gemma4",),
     layer=_layer,
     vision=Vision(
-        grid=ImageGrid(unit=48, min_pixels=1, max_pixels=280 * 48**2, rule=GridRule.FILLS),
+        grid=ImageGrid(unit=48, min_pixels=1, max_pixels=MOST_TOKENS * 48**2, rule=GridRule.FILLS),
         patch=16,
         block=_block,
         outside=_outside,
-        merge=3,
+        merge=MERGE,
         frame=Frame.NORM1000,
         small=ImageGrid(unit=48, min_pixels=1, max_pixels=70 * 48**2, rule=GridRule.FILLS),
     ),

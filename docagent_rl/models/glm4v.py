@@ -12,6 +12,7 @@ from docagent_rl.models.layers import (
     Attention,
     Layer,
     gated_mlp,
+    layer_norm,
     mlp_working,
     rms_norm,
 )
@@ -40,7 +41,7 @@ def _outside(config: Any) -> int:
     and an MLP with a gate.
     """
     width, out = config.hidden_size, config.out_hidden_size
-    merger = BFLOAT16 * out + 6 * BFLOAT16 * out + gated_mlp(out, config.intermediate_size)
+    merger = layer_norm(out) + 5 * BFLOAT16 * out + gated_mlp(out, config.intermediate_size)
     norms = 2 * rms_norm(width) + BFLOAT16 * width
     return norms + merger // config.spatial_merge_size**2 + patch_pixels(config)
 

@@ -37,7 +37,7 @@ def _outside(config: Any) -> int:
     """Return what is kept of a patch before and behind the layers: the norm of the projector, and pixels."""
     width = config.hidden_size
     pixels = BFLOAT16 * config.num_channels * config.patch_size[0] * config.patch_size[1]
-    return layer_norm(width) + 5 * BFLOAT16 * width + pixels
+    return layer_norm(width) + 4 * BFLOAT16 * width + pixels
 
 
 FAMILY = Family(

@@ -123,7 +123,7 @@ def delta_net(hidden: int, key_heads: int, heads: int, key: int, value: int) -> 
 
 
 def delta_working(hidden: int, heads: int, key: int, value: int) -> int:
-    """Return what the backward pass of a delta net adds: three copies of its values, or more of wider keys."""
+    """Return what the backward pass of a delta net adds: copies of its values, or of keys that are wider."""
     widest = 14 * key if key > value else 12 * value
     return heads * widest + 3 * BFLOAT16 * hidden
 

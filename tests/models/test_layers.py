@@ -8,14 +8,19 @@ from peft import LoraConfig, inject_adapter_in_model
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import AutoConfig, Qwen3Config
+from transformers.models.gemma4.modeling_gemma4 import (
+    Gemma4MultimodalEmbedder,
+    Gemma4VisionPatchEmbedder,
+    Gemma4VisionPooler,
+)
 
 from docagent_rl.models import get_family
 from docagent_rl.models.layers import Attention, delta_net, gated_mlp, plain_layer, rms_norm
 from docagent_rl.training.settings.models import model_config
 from tools.layer_memory import layers as counted_layers
 from tools.layer_memory import meter
-from tools.layer_memory.layers import build, configurations, count, shortened, text_call
-from tools.layer_memory.meter import LiveBytes, kept_by, per_token
+from tools.layer_memory.layers import OTHERS, build, configurations, count, shortened, text_call
+from tools.layer_memory.meter import LiveBytes, as_on_a_gpu, kept_by, per_token
 
 CLOSE = 1.001
 """Of what is kept, a formula may say this much more."""
@@ -61,6 +66,68 @@ def test_other_widths_too(name):
     for key, value in OTHER_WIDTHS[name].items():
         setattr(config.get_text_config(), key, value)
     check(count(family, name, config))
+
+
+def outside_calls(model, vision, patches):
+    """Yield modules of a tower before and behind its layers, with a call of each for so many patches."""
+    tower = getattr(model, "visual", None) or model.vision_tower
+    states = torch.randn(patches, vision.hidden_size, dtype=torch.bfloat16, requires_grad=True)
+    if vision.model_type == "internvl_vision":
+        tokens = states.view(1, patches // 4, -1)
+        yield model.multi_modal_projector, lambda: model.multi_modal_projector(tokens)
+        pixels = torch.randn(patches // 1024, 3, *vision.image_size)
+        yield tower.embeddings, lambda: tower.embeddings(pixels)
+        return
+    pixels = torch.randn(patches, vision.in_channels * vision.temporal_patch_size * vision.patch_size**2)
+    yield tower.patch_embed, lambda: tower.patch_embed(pixels)
+    if vision.model_type == "glm4v_vision":
+        tokens = torch.randn(patches // 4, vision.out_hidden_size, dtype=torch.bfloat16, requires_grad=True)
+        squares = states.view(-1, 2, 2, vision.hidden_size).permute(0, 3, 1, 2)
+        yield tower.post_conv_layernorm, lambda: tower.post_conv_layernorm(states)
+        yield tower.post_layernorm, lambda: tower.post_layernorm(states)
+        yield tower.downsample, lambda: tower.downsample(squares)
+        yield tower.merger, lambda: tower.merger(tokens)
+        return
+    for merger in (tower.merger, *getattr(tower, "deepstack_merger_list", ())):
+        yield merger, lambda merger=merger: merger(states)
+
+
+@pytest.mark.parametrize("name", ["qwen2_5_vl", "qwen3_vl", "qwen3_5", "glm4v", "internvl"])
+def test_mergers_and_first_layers_keep_what_is_counted_outside_the_layers(name):
+    family, config = next((each, config) for each, _, config in configurations() if each.name == name)
+    config = shortened(config)
+    patches = 16_384
+    with FakeTensorMode():
+        model = build(config).model
+        found = 0
+        for module, call in outside_calls(model, config.vision_config, patches):
+            with as_on_a_gpu():
+                found += kept_by(module, call)
+    formula = family.vision.outside(config.vision_config)
+    assert found // patches <= formula <= 1.2 * found / patches  # InternVL's depends on the text's width too
+
+
+def test_the_places_and_the_pool_of_gemma_4_are_counted():
+    config = OTHERS["gemma4"]()
+    vision = config.vision_config
+    vision.position_embedding_size = 2_000  # of 10,240, since this test has memory behind its tensors
+    config.text_config.vocab_size = config.text_config.vocab_size_per_layer_input = 64
+    config.text_config.hidden_size_per_layer_input = 8
+    places = torch.cartesian_prod(torch.arange(60), torch.arange(42))[None]
+    patches = places.shape[1]
+    none = torch.zeros(1, patches, dtype=torch.bool)
+    embedder = Gemma4VisionPatchEmbedder(vision).to(torch.bfloat16)
+    pooler = Gemma4VisionPooler(vision)
+    projector = Gemma4MultimodalEmbedder(vision, config.text_config).to(torch.bfloat16)
+    pixels = torch.randn(1, patches, 3 * vision.patch_size**2)
+    states = torch.randn(1, patches, vision.hidden_size, dtype=torch.bfloat16, requires_grad=True)
+    tokens = torch.randn(1, 280, vision.hidden_size, dtype=torch.bfloat16, requires_grad=True)
+    with as_on_a_gpu():
+        found = kept_by(embedder, lambda: embedder(pixels, places, none))
+        found += kept_by(pooler, lambda: pooler(states, places, none, 280))
+        found += kept_by(projector, lambda: projector(tokens))
+    formula = patches * get_family("gemma4").vision.outside(vision)
+    assert found <= formula <= 1.1 * found
 
 
 def test_parts_by_hand():
