@@ -17,7 +17,7 @@ from typing import Any
 
 from torch import Tensor
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 NAME = "compute_policy_loss_geo_mean"
 
@@ -63,4 +63,5 @@ PATCH = Patch(
     reason="loss_mode=geo_mean counts rows that are not trained, and grows with the number of micro-batches",
     target_module="verl.trainer.ppo.core_algos",
     apply=_apply,
+    processes=TRAINING,
 )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 def _apply(module: ModuleType) -> None:
@@ -41,4 +41,5 @@ PATCH = Patch(
     reason="weights that are kept while others are trained would be those that are trained",
     target_module="verl.utils.fsdp_utils",
     apply=_apply,
+    processes=TRAINING,
 )

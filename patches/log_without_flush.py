@@ -14,7 +14,7 @@ from collections.abc import MutableMapping
 from types import ModuleType
 from typing import Any, cast
 
-from docagent_rl.training.patching import Patch
+from docagent_rl.training.patching import TRAINING, Patch
 
 
 class WithoutFlush(logging.LoggerAdapter):
@@ -37,4 +37,5 @@ PATCH = Patch(
     reason="separate_async with hybrid_engine=false ends with a TypeError in a line of its log",
     target_module="verl.trainer.ppo.v1.trainer_separate_async",
     apply=_apply,
+    processes=TRAINING,
 )
