@@ -126,6 +126,10 @@ class TurnLedger:
         """Return the number of sampled tokens in all turns."""
         return sum(len(turn.token_ids) for turn in self._turns)
 
+    def fits(self, tokens: int, *, reserve: int = 1) -> bool:
+        """Return whether an observation of so many tokens leaves `reserve` tokens for the next turn."""
+        return tokens + reserve <= self.room
+
     def add_turn(self, token_ids: Sequence[int], log_probs: Sequence[float] = ()) -> None:
         """Append what the policy sampled.
 
@@ -165,7 +169,7 @@ class TurnLedger:
         if last.observation_ids:
             raise ValueError("the last turn has its observation already")
         self._check_placeholders(token_ids, images, "observation")
-        if len(token_ids) + reserve > self.room:
+        if not self.fits(len(token_ids), reserve=reserve):
             return False
         last.observation_ids = list(token_ids)
         last.images = tuple(images)

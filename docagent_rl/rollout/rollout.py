@@ -160,10 +160,11 @@ class Rollout:
             ids = await asyncio.to_thread(
                 self.codec.observation_ids, observation, places, closed=closed, shown=len(self._ledger.images)
             )
-            fits = len(ids) + self.limits.min_turn <= self._ledger.room
+            # asked before anything is drawn: an image of an observation that is dropped is not made
+            fits = self._ledger.fits(len(ids), reserve=self.limits.min_turn)
             if fits:
                 images = await self._encode(observation)
-                fits = self._ledger.add_observation(ids, images, reserve=self.limits.min_turn)
+                self._ledger.add_observation(ids, images, reserve=self.limits.min_turn)
             added = len(ids)
         played.seconds["encode"] = time.perf_counter() - began
         played.observation_tokens = added if fits else 0

@@ -1,5 +1,16 @@
 """Trajectories of VRAG-RL on a small world, with a rollout server that says given lines."""
 
+from docagent_rl.envs.base import (
+    DocEnv,
+    EndReason,
+    Message,
+    Observation,
+    RewardTerms,
+    Role,
+    StepResult,
+    TextPart,
+    TokenTerm,
+)
 from docagent_rl.envs.images import render
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.rewards.judge import JudgeConfig, make_judge
@@ -46,6 +57,50 @@ class Stage:
         trajectory = Trajectory("u", 0, 1, "train", self.sample.to_dict(), "vrag_rl")
         generate = Script(self.codec, lines)
         return Rollout(env, self.codec, self.encoder, generate, limits, trajectory)
+
+
+NOTHING = RewardTerms()
+
+
+class Rewarding(DocEnv):
+    """Rewards each turn with what a list says, and shows a new context or goes on as it says.
+
+    Args:
+        plan: of each turn, whether a new context follows, its reward, the value of a term on its first
+            `word` (or its first characters) and the weight of that term.
+        concluding: terms of a trajectory that the rollout ends.
+        shown: what the policy sees after a turn.
+        prompt: what it sees first.
+    """
+
+    def __init__(self, plan, concluding=NOTHING, shown="go on", prompt="begin"):
+        self.plan = list(plan)
+        self.concluding = concluding
+        self.shown = shown
+        self.prompt = prompt
+        self.rewards, self.seen, self.reasons = [], [], []
+
+    def show_prompt(self, state):
+        return Observation.user(TextPart(self.prompt))
+
+    async def step(self, turn):
+        fresh, reward, value, weight = self.plan[len(self.rewards)]
+        start = max(0, turn.text.find("word"))
+        tokens = (TokenTerm("penalty", (start, start + 3), value, weight),) if value else ()
+        self.rewards.append(reward + weight * value)
+        self.seen.append(turn.text)
+        terms = RewardTerms({"bonus": reward / 2, "penalty": value}, reward, tokens)
+        if len(self.rewards) == len(self.plan):
+            return StepResult(None, end=EndReason.FINISHED, terms=terms)
+        message = Message(Role.USER, (TextPart(self.shown),))
+        return StepResult(Observation((message,), fresh=fresh), terms=terms)
+
+    async def conclude(self, reason):
+        self.reasons.append(reason)
+        return self.concluding
+
+    def metrics(self):
+        return {}
 
 
 def search(text):

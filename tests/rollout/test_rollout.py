@@ -8,23 +8,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.envs.base import (
-    DocEnv,
-    EndReason,
-    Message,
-    Observation,
-    RewardTerms,
-    Role,
-    StepResult,
-    TextPart,
-    TokenTerm,
-)
+from docagent_rl.envs.base import Observation, TextPart
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.ledger import NO_TURN
 from docagent_rl.rollout.rollout import Limits, token_range
 from docagent_rl.rollout.trajectory import Status
 from docagent_rl.training.trainer.inputs import TermRewards
-from tests.rollout.stage import search
+from tests.rollout.stage import Rewarding, search
 
 
 async def test_a_trajectory_from_search_to_answer(stage):
@@ -120,39 +110,6 @@ async def test_a_prompt_that_is_too_long_names_the_question(stage):
     rollout = stage.rollout(["x"], limits=Limits(prompt=5, response=100, turn=10))
     with pytest.raises(UserError, match=stage.sample.question_id):
         await rollout.play(stage.sample)
-
-
-class Rewarding(DocEnv):
-    """Rewards each turn with what a list says, and shows a new context or goes on as it says.
-
-    Args:
-        plan: of each turn, whether a new context follows, its reward, the value of a term on its first
-            `word` (or its first characters) and the weight of that term.
-    """
-
-    def __init__(self, plan):
-        self.plan, self.rewards, self.seen = list(plan), [], []
-
-    def show_prompt(self, state):
-        return Observation.user(TextPart("begin"))
-
-    async def step(self, turn):
-        fresh, reward, value, weight = self.plan[len(self.rewards)]
-        start = max(0, turn.text.find("word"))
-        tokens = (TokenTerm("penalty", (start, start + 3), value, weight),) if value else ()
-        self.rewards.append(reward + weight * value)
-        self.seen.append(turn.text)
-        terms = RewardTerms({"bonus": reward / 2, "penalty": value}, reward, tokens)
-        if len(self.rewards) == len(self.plan):
-            return StepResult(None, end=EndReason.FINISHED, terms=terms)
-        message = Message(Role.USER, (TextPart("go on"),))
-        return StepResult(Observation((message,), fresh=fresh), terms=terms)
-
-    async def conclude(self, reason):
-        return RewardTerms()
-
-    def metrics(self):
-        return {}
 
 
 async def test_fresh_contexts_become_rows_of_their_own(stage):
