@@ -3,6 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from docagent_rl.samples.sample import Sample, Split
+from tests.corpus import store  # noqa: F401  a fixture
 
 
 @pytest.fixture

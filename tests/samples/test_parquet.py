@@ -7,8 +7,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.samples.parquet import read_parquet, write_parquet
-from docagent_rl.samples.sample import Sample, Split
+from docagent_rl.samples.parquet import (
+    SCHEMA,
+    parquet_bytes,
+    read_parquet,
+    read_samples,
+    read_table,
+    write_parquet,
+)
+from docagent_rl.samples.sample import Sample, Split, write_jsonl
 from docagent_rl.samples.validation import validate_file
 
 Make = Callable[..., Sample]
@@ -98,3 +105,53 @@ def test_a_flipped_bit_is_never_another_sample(samples, tmp_path):
         except UserError:
             continue
         assert found == samples, place
+
+
+def test_files_have_one_schema_and_one_form_whatever_is_in_them(make_sample, tmp_path):
+    hidden = make_sample(answers=(), answerable=None)
+    path = write_parquet([hidden], tmp_path / "train.parquet")
+    table = pq.read_table(path)
+    assert table.schema.equals(SCHEMA)
+    assert table.to_pylist() == [
+        {
+            "prompt": [{"role": "user", "content": "How many?"}],
+            "data_source": "synthetic",
+            "agent_name": "docagent",
+            "reward_model": {"style": "rule", "ground_truth": []},
+            "extra_info": {"index": 0, "split": "train", "question_id": "q1"},
+            "sample": hidden.to_json(),
+        }
+    ]
+    group = pq.read_metadata(path).row_group(0)
+    assert {group.column(number).compression for number in range(group.num_columns)} == {"ZSTD"}
+    assert path.read_bytes() == parquet_bytes([hidden])
+
+
+def test_rows_are_numbered_in_their_order(samples, tmp_path):
+    table = pq.read_table(write_parquet(samples, tmp_path / "train.parquet"))
+    assert [row["index"] for row in table.column("extra_info").to_pylist()] == [0, 1, 2]
+
+
+def test_one_column_may_be_read_alone(samples, tmp_path):
+    path = write_parquet(samples, tmp_path / "train.parquet")
+    assert read_table(path, ["sample"]).column_names == ["sample"]
+
+
+def test_texts_and_names_of_columns_are_unicode(samples, tmp_path):
+    path = write_parquet(samples, tmp_path / "train.parquet")
+    damaged = pa.array([b"a", b"\xff\xfe", b"c"], pa.binary()).view(pa.string())
+    change(path, "data_source", damaged)
+    with pytest.raises(UserError, match=r"train\.parquet: not a Parquet file"):
+        read_parquet(path)
+    write_parquet(samples, path)
+    path.write_bytes(path.read_bytes().replace(b"agent_name", b"agent\xff\xfeame"))
+    with pytest.raises(UserError, match=r"train\.parquet: not a Parquet file"):
+        read_parquet(path)
+
+
+def test_a_file_is_read_by_its_suffix(samples, tmp_path):
+    path = write_parquet(samples, tmp_path / "train.parquet")
+    lines = write_jsonl(samples, tmp_path / "train.jsonl")
+    assert read_samples(path) == read_samples(lines) == samples
+    with pytest.raises(UserError, match=r"none\.parquet: no such file"):
+        read_samples(tmp_path / "none.parquet")

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import re
 from contextlib import suppress
@@ -74,6 +75,10 @@ def test_ids_follow_document_and_question_alone():
         ({"question": 3}, "'question'"),
         ({"evidence_pages": ["iv"]}, "'iv'"),
         ({"evidence_pages": [True]}, "True"),
+        ({"evidence_pages": [3, "iv"]}, "'iv'"),
+        ({"doc_id": 7}, "found int 7"),
+        ({"doc_id": "a\nb"}, "field 'doc_id'"),
+        ({"question_id": "a\nb"}, "field 'question_id'"),
         ({"page": [3]}, "'page'"),
         ({"split": "dev"}, "'split'"),
     ],
@@ -139,3 +144,27 @@ def test_any_object_is_a_sample_or_has_problems(row):
         sample_problems(sample)
     with suppress(UserError):
         assert Sample.from_dict({**Sample.to_dict(parsed()), **row}).question.encode()
+
+
+def test_ids_stay_from_release_to_release():
+    """Samples of different days are compared by their ids."""
+    row = {"doc_id": "bericht.pdf", "question": "Wie  groß ist die Fläche?", "answers": "1"}
+    content = '["bericht", "Wie groß ist die Fläche?"]'
+    expected = "q-" + hashlib.sha256(content.encode()).hexdigest()[:16]
+    assert parse_question(row)[0].question_id == expected
+
+
+def test_questions_are_numbered_by_their_lines_without_blank_ones(tmp_path):
+    path = tmp_path / "questions.jsonl"
+    rows = [json.dumps({**ROW, "question": text}) for text in ("Who?", "Where?")]
+    path.write_text("\n".join([rows[0], "", "{", rows[1]]))
+    found = [(place, sample.extra["row"]) for place, sample in scan_questions(path).samples]
+    assert found == [(f"{path}:1", 0), (f"{path}:4", 2)]
+
+
+def test_an_error_lists_so_many_problems(tmp_path):
+    path = tmp_path / "questions.jsonl"
+    path.write_text("{\n" * 60)
+    with pytest.raises(UserError) as caught:
+        read_questions(path)
+    assert len(str(caught.value).splitlines()) == 50

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import one_line
-from docagent_rl.samples.sample import Sample, Split, parse_page_id
+from docagent_rl.samples.sample import Sample, Split, as_whole, is_digits, parse_page_id
 from docagent_rl.samples.validation import check_sample, validate_sample
 
 
@@ -146,3 +146,62 @@ def test_values_without_a_json_form_are_refused(make_sample):
     for value in ({1, 2}, float("nan")):
         with pytest.raises(UserError, match="'q1'"):
             make_sample(extra={"odd": value}).to_json()
+
+
+def test_digits_are_nine_at_most():
+    assert is_digits("123456789")
+    assert not is_digits("1234567890")
+    assert not any(map(is_digits, ("", "1 ", "-1", "²", "1.0", 7, None)))
+    assert [as_whole(each) for each in (" 7 ", 7.0, 7.5, "x", "1234567890")] == [7, 7, 7.5, "x", "1234567890"]
+
+
+def test_a_wrong_value_is_shown_by_its_beginning(make_sample):
+    value = ["x" * 500]
+    with pytest.raises(UserError) as caught:
+        Sample.from_dict({**make_sample().to_dict(), "question": value})
+    assert str(caught.value).endswith(f"found list {repr(value)[:80]}")
+    name = "y" * 500
+    with pytest.raises(UserError) as caught:
+        Sample.from_dict({**make_sample().to_dict(), name: 1})
+    assert str(caught.value).startswith(f"field '{name[:80]}': ")
+
+
+@pytest.mark.parametrize("field", ["question_id", "dataset", "doc_id"])
+def test_ids_are_one_line(make_sample, field):
+    with pytest.raises(UserError, match=f"field '{field}': "):
+        make_sample(**{field: "a\nb"})
+    with pytest.raises(UserError, match=f"field '{field}': "):
+        Sample.from_dict({**make_sample().to_dict(), field: "a\nb"})
+
+
+def test_fields_with_a_default_have_to_be_there_too(make_sample):
+    data = make_sample().to_dict()
+    del data["extra"]
+    del data["answer_format"]
+    with pytest.raises(UserError, match=r"^field 'answer_format' is missing$"):
+        Sample.from_dict(data)
+
+
+def test_pages_of_evidence_are_a_list(make_sample):
+    with pytest.raises(UserError, match="must be a list of 'doc#page' strings"):
+        _ = make_sample(extra={"page_ids": "a#1"}).gold_pages
+    assert make_sample(extra={"page_ids": ("a#1", "a#10")}).gold_pages == {("a", 1), ("a", 10)}
+    assert parse_page_id("a#999999999") == ("a", 999_999_999)
+    with pytest.raises(UserError, match=r"'extra\.page_ids': "):
+        parse_page_id("a\nb#1")
+
+
+@pytest.mark.parametrize("native", [None, "", 7, ["abc"]])
+def test_a_document_without_a_native_id_has_its_own_key(make_sample, native):
+    sample = make_sample(doc_id="abc-0f", extra={"native_doc_id": native})
+    assert sample.document_key == "abc-0f"
+    assert sample.document_keys == {"abc-0f"}
+
+
+def test_windows_of_a_document_have_its_key(make_sample):
+    """A window's own id is no key: parts and leaks would take two windows for two documents."""
+    window = make_sample(doc_id="abc-0f", extra={"native_doc_id": "abc"})
+    assert (window.document_key, window.document_keys) == ("abc", {"abc"})
+    pages = ["abc-0f#2", "other#1", "abc#3"]
+    cites = make_sample(doc_id="abc-0f", extra={"native_doc_id": "abc", "page_ids": pages})
+    assert cites.document_keys == {"abc", "other"}

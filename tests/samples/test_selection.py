@@ -147,3 +147,32 @@ def test_windows_of_a_document_stay_together(unit):
         train, val = split_samples([window, plain, question(0, "What?")], 0.5, seed=seed, unit=unit)
         assert len({sample.document_key for sample in (*train, *val)}) == 2
         assert not {sample.document_key for sample in train} & {sample.document_key for sample in val}
+
+
+def test_what_is_set_aside_is_the_split_val():
+    train, val = split_samples([question(number, "a") for number in range(4)], 0.5)
+    assert {sample.split for sample in train} == {Split.TRAIN}
+    assert [sample.split for sample in val] == [Split.VAL, Split.VAL]
+
+
+def test_a_part_may_be_all_that_is_left(samples):
+    """Whole documents of four questions: a part of nine takes eight, and the rest may be empty."""
+    parts, left = Selection(parts={"rl": 20}).part(samples)
+    assert (len(parts["rl"]), left) == (20, [])
+    parts, left = Selection(parts={"rl": 9}, unit=SplitUnit.DOCUMENT).part(samples)
+    assert (len(parts["rl"]), len(left)) == (8, 12)
+    with pytest.raises(UserError, match="only 0 questions are left"):
+        Selection(parts={"rl": 20, "sft": 1}).part(samples)
+
+
+def test_the_choice_without_a_seed_is_that_of_seed_0(samples):
+    assert Selection(sample=7).part(samples) == Selection(sample=7, seed=0).part(samples)
+    assert split_samples(samples, 0.3) == split_samples(samples, 0.3, seed=0)
+
+
+def test_windows_are_excluded_with_their_document(make_sample):
+    window = make_sample(doc_id="abc-0f", extra={"native_doc_id": "abc"})
+    other = make_sample(question="Who?", doc_id="abc-9d", extra={"native_doc_id": "abc"})
+    assert Selection(unit=SplitUnit.DOCUMENT).exclude([window], [other]) == [True]
+    assert Selection().exclude([window], [other]) == [False]
+    assert Selection().exclude([window], [dataclasses.replace(other, question="how many")]) == [True]

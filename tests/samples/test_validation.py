@@ -4,7 +4,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.sample import Sample, Split, gold_boxes, magnified_boxes, write_jsonl
-from docagent_rl.samples.validation import sample_notes, sample_problems, validate_file
+from docagent_rl.samples.validation import sample_notes, sample_problems, validate_file, validate_sample
 
 
 class Store(dict):
@@ -118,3 +118,35 @@ def test_what_is_wrong_with_boxes_is_found_once_by_field_and_page(two_documents,
 def test_an_error_of_boxes_names_the_question(two_documents):
     with pytest.raises(UserError, match=r"'q1'.*'extra\.other_boxes\.a#b#1"):
         gold_boxes(two_documents(other_boxes={"a#b#1": None}))
+
+
+def test_a_file_is_held_against_the_store(make_sample, tmp_path):
+    path = write_jsonl([make_sample()], tmp_path / "samples.jsonl")
+    (problem,) = validate_file(path, store=Store({"report.v2": 8})).problems
+    assert "'extra.num_pages' is 9, but the document has 8 pages" in problem
+
+
+def test_a_length_that_is_no_number_is_no_length(make_sample):
+    """The store's counts before the sample's own."""
+    assert validate_sample(make_sample(extra={"num_pages": "4"})) == []
+    assert validate_sample(make_sample(extra={"num_pages": 4}), num_pages=9) == []
+    (problem,) = validate_sample(make_sample(extra={"num_pages": 9}), num_pages=4)
+    assert "there is no page 5 of a document of 4 pages" in problem
+
+
+@pytest.mark.parametrize(
+    ("box", "good"),
+    [
+        ((0.0, 0.0, 1.0, 1.0), True),
+        ((0.5, 0.5, 0.5, 0.6), False),
+        ((0.5, 0.5, 0.6, 0.5), False),
+        ((0.5, 0.5, 0.6, 0.4), False),
+        ((0.5, 0.5, 0.6, 1.1), False),
+        ((0.5, 0.5, 1.1, 0.6), False),
+        ((-0.1, 0.5, 0.6, 0.6), False),
+        ((0.5, -0.1, 0.6, 0.6), False),
+    ],
+)
+def test_boxes_have_an_area_within_their_page(make_sample, box, good):
+    found = validate_sample(make_sample(evidence_boxes={5: (box,)}))
+    assert len(found) == (0 if good else 1)

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.samples.importers.finishing import OUTSIDE
 from docagent_rl.samples.sample import Split
@@ -140,3 +142,41 @@ def test_unidoc_rows_that_are_none(files, run):
     assert (sample.split, sample.evidence_boxes) == (Split.VAL, {})
     assert set(sample.extra["parse_error"]) == {"bboxes", "crop_required"}
     assert rows_of(report.skipped) == {"reference_page": [1, 2], "question": [3]}
+
+
+def test_only_mmlongbench_s_word_and_kind_together_mean_no_answer(files, run):
+    kinds = {"a": ("Not answerable", "Str"), "b": ("41", "None"), "c": ("Not answerable", "None")}
+    rows = [
+        row(uid=name, reference_answer=answer, meta={"answer_format": kind})
+        for name, (answer, kind) in kinds.items()
+    ]
+    files.json("rag_dataset.json", {"examples": rows})
+    samples, _ = run("vrag_rl")
+    assert [sample.answerable for sample in samples] == [True, True, False]
+    assert [sample.answers for sample in samples] == [("Not answerable",), ("41",), ()]
+
+
+def test_a_list_of_rows_needs_no_object_around_it(files, run):
+    files.json("vidoseek.json", [row()])
+    (sample,), report = run("vidoseek")
+    assert (sample.doc_id, list(report.files)) == ("a_b_02", ["vidoseek.json"])
+
+
+@pytest.mark.parametrize("odd", [[1, 2, 3], [1, 2, 3, "4"], [True, 2, 3, 4], {"x": 1}, "1234", None])
+def test_a_box_that_is_none_is_noted(files, run, odd):
+    boxes = {"deck_a_3": [odd, [100, 200, 500, 1000]], "deck": [[1, 2, 3, 4]]}
+    files.parquet("train.parquet", [unidoc(bboxes=json.dumps(boxes))])
+    (sample,), report = run("unidoc_rl")
+    assert sample.evidence_boxes == {3: ((0.1, 0.2, 0.5, 1.0),)}
+    assert dict(report.notes) == {
+        "a box is no box": ["train.parquet:0"],
+        "boxes of a page without a name": ["train.parquet:0"],
+    }
+
+
+def test_pages_are_named_by_short_digits(files, run):
+    names = ("deck_1234567890", "deck_²", "deck_-1", "deck_", "deck", "_3")
+    files.parquet("train.parquet", [unidoc(), *[unidoc(reference_page=[name]) for name in names]])
+    (sample,), report = run("unidoc_rl")
+    assert sample.question_id == "train#000000"
+    assert rows_of(report.skipped) == {"reference_page": [1, 2, 3, 4, 5, 6]}

@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.samples.importers.finishing import CLAMPED, LENGTH, OUTSIDE, WINDOW
 from docagent_rl.samples.importers.native import NO_ANSWER
@@ -278,3 +279,69 @@ def test_the_hub_s_files_and_one_of_them(files, run):
     assert (second.dataset, second.question_id) == ("uda_feta", "7")
     files.root = files.root / "feta" / "test-00000-of-00001.parquet"
     assert run("uda")[0] == [second]
+
+
+def test_rows_of_several_files_are_numbered_through(files, run):
+    files.pdf("documents/annual_report.v2.pdf", 4)
+    for part in range(2):
+        files.parquet(f"data/test-0000{part}.parquet", [mm_row(), mm_row()])
+    samples, _ = run("mmlongbench_doc")
+    assert [sample.question_id[-5:] for sample in samples] == ["#0000", "#0001", "#0002", "#0003"]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/home/authors/pdfs/scan.pdf", "scan"),
+        ("C:\\pdfs\\scan.PDF", "scan"),
+        ("/home/authors/scan.png", "4026369"),
+        (None, "4026369"),
+    ],
+)
+def test_the_pdf_is_named_by_the_authors_path(files, run, path, name):
+    files.pdf(f"pdf_files/{name}.pdf", 6)
+    files.jsonl(URL_FILE, [url_row(pdf_path=path)])
+    (sample,), report = run("longdocurl")
+    assert (sample.doc_id, report.documents["found"]) == ("4026369", 1)
+    assert list(report.files) == [URL_FILE]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"page": "1"}, {"page": True}, {"left": "5"}, {"width": None}, {"height": float("nan")}, {"top": True}],
+)
+def test_a_box_that_is_none_costs_itself_alone(files, run, odd):
+    files.pdf("PDF/train/0017b64b.pdf", 3)
+    write_dude(files, [dude_row(answers_page_bounding_boxes=[[{**box(1), **odd}, box(2)], "no box"])])
+    (sample,), report = run("dude")
+    assert (sample.evidence_pages, list(sample.evidence_boxes)) == ((3,), [3])
+    assert numbers(report.notes) == [[0]]
+    assert list(report.notes) == ["a box is no box"]
+
+
+def test_papers_with_one_answer_or_several(files, run):
+    files.text("dataset/qa/feta_qa.csv", FETA + "a|1|Who?|Ken|u\na|2|Who?| |u\na|3|Where?|Rome|u\n")
+    files.text("dataset/qa/paper_text_qa.csv", PAPER + "b|1|Why?|so| | \n")
+    samples, report = run("uda")
+    assert [(sample.dataset, sample.extra["row"]) for sample in samples] == [
+        ("uda_paper_text", 0), ("uda_feta", 0), ("uda_feta", 2),
+    ]  # fmt: skip
+    assert [sample.extra["gold"] for sample in samples] == [["so", " ", " "], "Ken", "Rome"]
+    assert dict(report.skipped) == {NO_ANSWER: ["feta_qa.csv:1"]}
+    assert list(report.files) == ["dataset/qa/feta_qa.csv", "dataset/qa/paper_text_qa.csv"]
+
+
+def test_breaks_of_lines_within_quotes_stay_as_they_are(files, run):
+    path = files.text("dataset/qa/feta_qa.csv", "")
+    path.write_bytes(FETA.encode() + b'a|1|"Who\r\nis it?"|"Ken ""K."" Roe"|u\r\n')
+    (sample,), _ = run("uda")
+    assert (sample.question, sample.answers) == ("Who\r\nis it?", ('Ken "K." Roe',))
+
+
+def test_uda_without_its_files_names_them(files, run):
+    files.root.mkdir()
+    with pytest.raises(UserError, match=r"looked for dataset/qa/paper_tab_qa\.csv, .*feta_qa\.csv"):
+        run("uda")
+    files.text("dataset/qa/feta_qa.csv", "a|b\n1|2\n")
+    with pytest.raises(UserError, match=r"feta_qa\.csv: its first line is no header of UDA"):
+        run("uda")

@@ -4,8 +4,10 @@ import hashlib
 import io
 import json
 
+import pytest
 from PIL import Image
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.samples.importers.finishing import LENGTH, OUTSIDE
 from docagent_rl.samples.sample import Split
@@ -248,3 +250,72 @@ def test_without_a_store_lengths_come_from_the_corpus(files, run):
     (sample,), report = run("alden")
     assert (sample.evidence_pages, sample.extra["num_pages"], sample.split) == ((1,), 5, Split.VAL)
     assert rows_of(report.notes) == {OUTSIDE: [0], LENGTH: [0]}
+
+
+def test_one_odd_page_name_spoils_the_list(files, run):
+    files.images("images/b_p{}.jpg", (80, 81))
+    good = mp_row(questionId=2, doc_id="b", page_ids=["b_p80", "b_p81"])
+    write_mp(files, "val", [mp_row(page_ids=["b_p80", "../b_p81"]), good])
+    (sample,), report = run("mp_docvqa")
+    assert (sample.question_id, list(report.files)) == ("2", ["val.json"])
+    assert rows_of(report.skipped) == {"page_ids": [0]}
+
+
+def test_decks_follow_one_another_in_a_file(files, run, tmp_path):
+    """Of a deck that several questions are about, the first row's slides are taken."""
+    first, second = {"deck_name": "a"}, {"deck_name": "b"}
+    rows = [deck_row(2, **first), deck_row(2, qa_id=2, **first), deck_row(1, qa_id=3, **second)]
+    files.parquet("data/train-0.parquet", [{**row, "evidence_pages": [1]} for row in rows])
+    samples, _ = run("slidevqa", store=True)
+    assert [(sample.doc_id, sample.extra["num_pages"]) for sample in samples] == [
+        ("a", 2),
+        ("a", 2),
+        ("b", 1),
+    ]
+    assert DocumentStore(tmp_path / "store").doc_ids() == ["a", "b"]
+
+
+ODD_RANGES = {"../up": [0, 2], "one": [1], "text": "0-2", "empty": [2, 2], "back": [3, 1], "minus": [-1, 2]}
+
+
+def test_ranges_that_are_none_are_no_documents(files, run):
+    corpus(files, {"scan": ORDER["scan"], "last": ["1", "0"]})
+    path = files.root / "dude" / "id2idx.json"
+    files.json("dude/id2idx.json", {**ODD_RANGES, **json.loads(path.read_text())})
+    names = [*ODD_RANGES, "last", "scan"]
+    rows = [alden_row(doc_id=name, answer_page_idx=["1"], doc_length=None) for name in names]
+    files.parquet("dude/train.parquet", rows)
+    samples, report = run("alden")
+    lengths = {sample.doc_id: sample.extra["num_pages"] for sample in samples}
+    assert lengths == {**dict.fromkeys([*ODD_RANGES][1:]), "last": 2, "scan": 5}
+    assert report.missing == sorted([*ODD_RANGES][1:])
+    assert list(report.files) == ["dude/id2idx.json", "dude/images.parquet", "dude/train.parquet"]
+
+
+def test_a_range_beyond_the_pages_and_a_row_without_a_picture_cost_their_document(files, run):
+    corpus(files, {"scan": ORDER["scan"]})
+    rows = [
+        {"id": "0", "image": picture("p")},
+        {"id": "1", "image": None},
+        {"id": "no", "image": picture("p")},
+    ]
+    files.parquet("odd/images.parquet", rows)
+    files.json("odd/id2idx.json", {"blank": [0, 2], "unnamed": [2, 3], "beyond": [0, 9]})
+    names = ("blank", "unnamed", "beyond", "scan")
+    files.parquet("dude/train.parquet", [alden_row(doc_id=name) for name in names])
+    (sample,), report = run("alden", store=True)
+    assert (sample.doc_id, sorted(report.failed)) == ("scan", ["beyond", "blank", "unnamed"])
+    assert report.failed["blank"] == report.failed["unnamed"] == "a row of it is no page"
+    assert report.failed["beyond"] == "there are no rows 0 to 9 in images.parquet"
+
+
+@pytest.mark.parametrize("ranges", [None, [1, 2]])
+def test_a_corpus_without_ranges_is_an_error(files, run, ranges):
+    corpus(files, {"scan": ORDER["scan"]})
+    files.parquet("dude/train.parquet", [alden_row()])
+    if ranges is None:
+        (files.root / "dude" / "id2idx.json").unlink()
+    else:
+        files.json("dude/id2idx.json", ranges)
+    with pytest.raises(UserError, match=r"id2idx\.json: missing, or no object of row ranges"):
+        run("alden")
