@@ -27,14 +27,21 @@ from tools.mutants.trial import OPTIONS, Outcome, finish, load, start
 from tools.mutants.workshop import Workshop
 
 PARTS = {
-    "ledger": ("docagent_rl/rollout/ledger.py",),
+    "rollout": ("docagent_rl/rollout",),
+    "samples": ("docagent_rl/samples",),
+    "envs": ("docagent_rl/envs",),
     "advantages": ("docagent_rl/advantages",),
     "losses": ("docagent_rl/losses",),
     "rewards": ("docagent_rl/rewards",),
     "coordinates": ("docagent_rl/actions/coordinates.py",),
 }
-ELSEWHERE = {"advantages": ("tests/examples/bias_card/test_card.py",)}
-"""Tests of a part outside of the mirrored folder: the lines of the bias card."""
+ELSEWHERE = {
+    "advantages": ("tests/examples/bias_card/test_card.py",),
+    "samples": ("tests/commands/test_data.py", "tests/commands/test_data_import.py"),
+    "envs": ("tests/systems",),
+}
+"""Tests of a part outside of the mirrored folder: the lines of the bias card, the commands of samples, and
+the systems, which play in environments."""
 GOAL = 0.95
 PATIENCE_S = 60
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
@@ -170,7 +177,7 @@ def _tell(outcomes: dict[str, Outcome], trial: Trial, outcome: Outcome) -> None:
     outcomes[trial.key] = outcome
     if outcome not in (Outcome.KILLED, Outcome.TIMED_OUT):
         text = f"{outcome}: {trial.path}:{trial.mutant.line}: {trial.mutant.name}"
-        console.print(text, markup=False, soft_wrap=True)
+        console.print(text, markup=False, emoji=False, soft_wrap=True)
         console.file.flush()
 
 

@@ -69,7 +69,8 @@ class Mutant:
 def mutants(source: str) -> list[Mutant]:
     """Make every mutant of a module, in the order of its lines.
 
-    Left alone are docstrings, texts, messages of errors and of logs, annotations and decorators.
+    Left alone are docstrings, texts, messages of errors and of logs, annotations, decorators, and imports for
+    types alone.
     """
     found, seen = [], Counter[str]()
     for place in count():
@@ -137,6 +138,8 @@ def _is_kept(node: ast.AST) -> bool:
             return True
         case ast.keyword(arg=name):
             return name in UNSEEN
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return True
     return False
 
 
@@ -179,6 +182,8 @@ def _replacements(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Constant(value + 1)
         case ast.Constant(value=float() as value):
             yield ast.Constant(value * 2 if value else 1.0)
+        case ast.Call(func=ast.Name(id="reversed"), args=[forwards]):
+            yield forwards
         case ast.Call(func=ast.Name(id=name)) if name in NAMES:
             yield _with(node, func=ast.Name(NAMES[name], ast.Load()))
         case ast.Attribute(attr=name) if name in NAMES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import importlib
 import inspect
 import os
 import pickle
@@ -44,6 +45,9 @@ class Workshop:
         Raises:
             UsageError: the tests fail without a mutant.
         """
+        for path in self._paths:
+            # while imports are watched: what a test imports first would count as run by that test alone
+            importlib.import_module(_module_of(path))
         self.reach.pause()
         if session.testsfailed:
             raise pytest.UsageError("some tests cannot be collected")
@@ -102,6 +106,12 @@ class Workshop:
             return _run(items[0].session, items)
 
         return fork(run)
+
+
+def _module_of(path: Path) -> str:
+    """Return the name under which a file of this repository is imported."""
+    parts = path.relative_to(Path.cwd()).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def _functions(names: set[str]) -> dict[str, list[FunctionType]]:

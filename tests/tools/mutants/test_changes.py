@@ -21,6 +21,8 @@ from tools.mutants.changes import mutants
             ],
         ),
         ("'A text.'\nname = 'other'", []),
+        ("last = next(reversed(rows))", ["module: reversed(rows) -> rows"]),
+        ("if TYPE_CHECKING:\n    from a import b", []),
     ],
 )
 def test_each_change_is_made_alone_and_named(source, names):
