@@ -5,7 +5,17 @@ from hypothesis import strategies as st
 from PIL import Image
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor
 
-from docagent_rl.rollout.patches import FORMAT, GRIDS, PATCHES, PatchFormat, features, pack, picture, unpack
+from docagent_rl.rollout.patches import (
+    FORMAT,
+    GRIDS,
+    PATCHES,
+    PatchFormat,
+    features,
+    pack,
+    picture,
+    unpack,
+    unpack_each,
+)
 
 QWEN2_5 = Qwen2VLImageProcessor()
 QWEN3 = Qwen2VLImageProcessor(patch_size=16, image_mean=[0.5] * 3, image_std=[0.5] * 3)
@@ -64,3 +74,37 @@ class Other(Qwen2VLImageProcessor):
 @pytest.mark.parametrize("processor", [Other(), object()], ids=["other numbers", "no such processor"])
 def test_a_processor_of_another_kind_has_no_format(processor):
     assert PatchFormat.of(processor) is None
+
+
+def test_several_images_become_the_features_of_all():
+    """Each is read where it lies; one has more patches than are made at a time."""
+    layout = PatchFormat.of(QWEN2_5)
+    pictures = [noise(196, 112), noise(448, 420), noise(140, 140)]
+    packed = [pack(QWEN2_5, each, layout)[0] for each in pictures]
+    assert [len(patches) for patches in packed] == [112, 960, 100]
+    whole = QWEN2_5(images=pictures, return_tensors="pt")["pixel_values"]
+    assert torch.equal(unpack_each(packed, layout, device="cpu"), whole)
+    half = unpack_each(packed, layout, dtype=torch.float16, device="cpu")
+    assert torch.equal(half, whole.to(torch.float16))
+
+
+def test_a_format_travels_as_numbers():
+    layout = PatchFormat.of(QWEN3)
+    assert (layout.side, layout.frames, layout.merge, layout.channels) == (16, 2, 2, 3)
+    assert (layout.mean, layout.std) == ((127.5,) * 3, (127.5,) * 3)
+    assert layout.field().tolist() == [[16.0, 2.0, 2.0, *[127.5] * 6]]
+    assert layout.patch_bytes == 3 * 16 * 16
+    read = PatchFormat.read(layout.field())
+    assert read == layout
+    assert type(read.side) is int
+
+
+def test_an_odd_picture_is_put_together_in_its_own_shape():
+    layout = PatchFormat.of(QWEN3)
+    for width, height in ((96, 64), (64, 96), (256, 64)):
+        made = picture(*pack(QWEN3, noise(width, height), layout), layout)
+        whole = QWEN3(
+            images=[noise(width, height)], return_tensors="pt", do_rescale=False, do_normalize=False
+        )
+        grid = whole[GRIDS][0].tolist()
+        assert made.size == (grid[2] * 16, grid[1] * 16)

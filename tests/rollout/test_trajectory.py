@@ -1,11 +1,13 @@
 import json
 import math
+import re
 from copy import deepcopy
 
 import numpy as np
 import pytest
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.config import TextConfig
 from docagent_rl.envs.outcome import Outcome
 from docagent_rl.rollout.digest import TrajectoryDigest, TurnDigest
 from docagent_rl.rollout.trajectory import (
@@ -14,6 +16,7 @@ from docagent_rl.rollout.trajectory import (
     TrajectoryTurn,
     filled_line,
     line_of,
+    read_trajectories,
     whole_line,
 )
 
@@ -92,3 +95,97 @@ def test_an_outcome_that_contradicts_itself_is_no_trajectory() -> None:
         Trajectory.from_json(line.replace('"right"', '"wrong"'))
     with pytest.raises(UserError, match="outcome"):
         Trajectory.from_json(line.replace('{"state": "right", "score": 1.0}', "1.0"))
+
+
+def test_a_digest_has_the_texts_that_trajectories_are_compared_by() -> None:
+    texts = (" first ", "", "answer\n")
+    infos = ({"text": "written"}, {}, {"text": 7})
+    turns = [TrajectoryTurn(text, "", [1], [], info=info) for text, info in zip(texts, infos, strict=True)]
+    made = Trajectory("u", 0, 1, "train", {}, "", turns=turns)
+
+    def compared(**config: object) -> tuple[str, list[str]]:
+        found = TrajectoryDigest.of(made, TextConfig(**config))
+        return found.text, [turn.text for turn in found.turns]
+
+    assert compared(include_answer=True) == ("first\nanswer", ["first", "", "answer"])
+    assert compared(include_answer=False) == ("first", ["first", "", "answer"])
+    own = ["written", "", "7"]
+    assert compared(source="environment", include_answer=True) == ("first\nanswer", own)
+    made.text = ""
+    assert compared(source="environment", include_answer=True) == ("", own)
+    assert TrajectoryDigest.of(made) == TrajectoryDigest.of(made, TextConfig())
+
+
+def test_a_digest_is_read_as_it_was_written() -> None:
+    made = TrajectoryDigest.of(trajectory())
+    read = TrajectoryDigest.from_json(made.to_json())
+    assert read.evidence == made.evidence == (None, None, None, None)
+    assert not read.masked
+    assert [turn.sampled for turn in read.turns] == [2, 0, 1]
+    assert "\u00e4" in made.to_json()  # as it is, not escaped
+
+
+def test_tokens_are_counted_by_their_ids_or_as_an_endpoint_says() -> None:
+    assert TrajectoryTurn("", "", [1, 2], [], completion_tokens=9).sampled == 2
+    assert TrajectoryTurn("", "", [], [], completion_tokens=9).sampled == 9
+    assert TrajectoryTurn("", "", [], []).sampled == 0
+
+
+def test_seconds_are_of_searches_that_were_asked() -> None:
+    def searched(retriever: str, seconds: float, tries: int) -> dict[str, object]:
+        return {"retriever": retriever, "seconds": seconds, "tries": tries}
+
+    made = trajectory()
+    made.turns[0].searches = [searched("a", 0.5, 1), searched("a", 0.25, 0), searched("b", 2.0, 3)]
+    made.turns[2].searches = [searched("a", 1.0, 2)]
+    assert made.search_s == {"a": [0.5, 1.0], "b": [2.0]}
+
+
+def test_a_line_of_something_else_names_its_first_field() -> None:
+    good = json.loads(trajectory().to_json())
+    assert Trajectory.from_json(json.dumps(good)).question_id == "q"
+    assert Trajectory("u", 0, 1, "val", {}, "").question_id is None
+    wrong = {
+        "turns.0.token_ids.1": {**good, "turns": [{**good["turns"][0], "token_ids": [1, "2"]}]},
+        "number": {**good, "number": "3"},
+        "more": {**good, "more": 1},
+        "version": {**good, "version": 2},
+        "its line": 7,
+    }
+    for name, value in wrong.items():
+        with pytest.raises(UserError, match=rf"^not a trajectory: .*{re.escape(name)}"):
+            Trajectory.from_json(json.dumps(value))
+    del good["system"]
+    with pytest.raises(UserError, match=r"^not a trajectory: system: "):
+        Trajectory.from_json(json.dumps(good))
+    with pytest.raises(UserError, match=r"^not a trajectory: its line: "):
+        Trajectory.from_json("{")
+
+
+def test_files_are_read_line_by_line(tmp_path) -> None:
+    path = tmp_path / "1.jsonl"
+    with pytest.raises(UserError, match=r"1\.jsonl: no such trajectory file"):
+        list(read_trajectories(path))
+    line = trajectory().to_json()
+    path.write_text(f"{line}\n\n  \n{line}\n")
+    assert len(list(read_trajectories(str(path)))) == 2
+    path.write_text(f"{line}\n\n{{\n")
+    lines = read_trajectories(path)
+    assert next(lines).uid == "u"
+    with pytest.raises(UserError, match=r"1\.jsonl, line 3: not a trajectory"):
+        next(lines)
+
+
+def test_what_has_no_form_in_json_is_refused() -> None:
+    made = Trajectory("u", 0, 1, "val", {}, "", metrics={"a": np.float32(0.5), "b": Status.MASKED})
+    assert json.loads(made.to_json())["metrics"] == {"a": 0.5, "b": "masked"}
+    made.metrics = {"a": object()}
+    with pytest.raises(TypeError, match="object cannot be written to a trajectory"):
+        made.to_json()
+
+
+def test_a_masked_trajectory_says_so() -> None:
+    made = trajectory()
+    assert not made.masked
+    made.status = Status.MASKED.value
+    assert made.masked
