@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +13,17 @@ from tensordict.tensorclass import NonTensorStack
 from torch import Tensor
 from verl.utils import tensordict_utils as tu
 
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.images import ImageRef
 from docagent_rl.lab.sft.dataset import position_ids
-from docagent_rl.rollout.images import whole_features
-from docagent_rl.rollout.patches import FORMAT, GRIDS, PATCHES, PatchFormat, pack
+from docagent_rl.rollout.images import EncodedImage, join_patches, whole_features
+from docagent_rl.rollout.patches import PatchFormat
 from tools.gpu_check.batches import nested
 
 TEMPERATURE = 0.7
-LENGTHS = ((9, 40, (3, 2)), (5, 23, (4,)), (14, 83, ()), (3, 31, (2, 5, 3)))
-"""Each row: tokens of the prompt, words of the response, and images, as tokens of their shorter side."""
+LENGTHS = ((9, 40, (3, 2)), (5, 23, (4,)), (14, 83, ()), (3, 31, (2, 5, 3, 2)))
+"""Each row: tokens of the prompt, words of the response, and images, as tokens of their shorter side. Two of
+a row, and some of two rows, have one size: where one stands for another, nothing but the numbers tells."""
 
 
 UNIT = 32
@@ -119,5 +123,10 @@ def _stored(row: ShownRow, processor: Any) -> dict[str, Tensor]:
     layout = PatchFormat.of(images)
     if layout is None:
         return whole_features(row.pictures, processor)
-    patches, grids = zip(*(pack(images, picture, layout) for picture in row.pictures), strict=True)
-    return {PATCHES: torch.cat(patches), FORMAT: layout.field(), GRIDS: torch.cat(grids)}
+    return join_patches([_encoded(picture, images, layout) for picture in row.pictures])
+
+
+def _encoded(picture: Image.Image, images: Any, layout: PatchFormat) -> EncodedImage:
+    content = hashlib.sha256(picture.tobytes()).hexdigest()
+    ref = ImageRef(PageRef("picture", 1), content, (0, 0, *picture.size), picture.size)
+    return EncodedImage.make(ref, picture, images, layout)

@@ -7,7 +7,7 @@ all faults, and the fault of packed rows comes last: verl changes the attention 
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -118,6 +118,32 @@ def positions_of_text_alone() -> Any:
     return patch("tools.gpu_check.rows.position_ids", positions)
 
 
+def images_of_a_row_exchanged() -> Any:
+    """The first and the last image of a row, where they have one size."""
+    from tools.gpu_check import rows
+
+    true = rows.join_patches
+
+    def exchanged(images: Sequence[Any]) -> dict[str, torch.Tensor]:
+        first, *between, last = images if len(images) > 1 else (*images, *images)
+        alike = between and first.num_tokens == last.num_tokens
+        return true([last, *between, first] if alike else images)
+
+    return patch.object(rows, "join_patches", exchanged)
+
+
+def images_found_by_their_size() -> Any:
+    """An image stands for every later one of its size, in other rows too."""
+    from tools.gpu_check import rows
+
+    true, kept = rows.join_patches, {}
+
+    def found(images: Sequence[Any]) -> dict[str, torch.Tensor]:
+        return true([kept.setdefault(image.num_tokens, image) for image in images])
+
+    return patch.object(rows, "join_patches", found)
+
+
 def temperature_of_one() -> Any:
     return patch("tools.gpu_check.rows.TEMPERATURE", 1.0)
 
@@ -207,6 +233,8 @@ FAULTS: dict[str, dict[Callable[[], Any], str]] = {
     "models": {
         byte_patches_stay_bytes: "padded fp32: log-probs are",
         positions_of_text_alone: "padded fp32: log-probs are",
+        images_of_a_row_exchanged: "padded fp32: log-probs are",
+        images_found_by_their_size: "padded fp32: log-probs are",
         temperature_of_one: "padded fp32: log-probs are",
         delta_layers_do_not_hear_of_rows: "qwen3_5: row 2 of a pack sees the first one",
         rows_of_a_pack_see_each_other: "qwen2_5_vl: row 2 of a pack sees the first one",
