@@ -21,17 +21,26 @@ from docagent_rl.actions.base import (
     Select,
 )
 from docagent_rl.actions.grammar import bad_argument
+from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import (
     AssistantTurn,
     DocEnv,
     EndReason,
     EnvState,
+    ImagePart,
+    Marks,
+    Message,
     Observation,
     RewardTerms,
+    Role,
     StepResult,
     TextPart,
+    TokenTerm,
     UnknownActionError,
+    measured,
+    parts_of,
 )
+from docagent_rl.envs.images import ImageRef
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.envs.turn_log import LoggedTurn, TurnLog, describe_action
 from docagent_rl.rewards.rule_judge import RuleJudge
@@ -214,3 +223,102 @@ def test_counts():
     assert {name: metrics[name] for name in counted} == counted
     assert set(TurnLog().metrics()) == set(metrics)
     assert all(isinstance(value, float) for value in metrics.values())
+
+
+PAGE = ImageRef(PageRef("K", 1), "hash", (0, 0, 9, 9), (9, 9))
+
+
+@pytest.mark.parametrize(
+    ("lines", "parts"),
+    [
+        ([], []),
+        (["a", "b"], ["a\nb"]),
+        (["a", PAGE, "b"], ["a\n", PAGE, "\nb"]),
+        ([PAGE, PAGE], [PAGE, "\n", PAGE]),
+        ([PAGE, "a", "", PAGE], [PAGE, "\na\n\n", PAGE]),
+        (["", PAGE, "", ""], ["\n", PAGE]),
+    ],
+)
+def test_lines_and_images_are_parted_by_line_breaks(lines, parts):
+    found = parts_of(lines)
+    assert [part.text if isinstance(part, TextPart) else part.image for part in found] == parts
+
+
+def test_images_of_an_observation_keep_their_order():
+    other = dataclasses.replace(PAGE, page=PageRef("K", 2))
+    first = Message(Role.SYSTEM, (TextPart("a"), ImagePart(PAGE)))
+    second = Message(Role.USER, (ImagePart(other), ImagePart(PAGE)))
+    found = Observation((first, second))
+    assert (found.images, found.fresh) == ((PAGE, other, PAGE), False)
+
+
+def test_a_step_shows_something_or_ends():
+    shown = Observation.user(TextPart("go on"))
+    assert not StepResult(shown).done
+    assert StepResult(None, end=EndReason.ANSWERED).done
+    for arguments in ((None, None), (shown, EndReason.ANSWERED)):
+        with pytest.raises(ValueError, match="either shows something or ends"):
+            StepResult(*arguments)
+
+
+def test_ends_that_the_policy_chose_are_complete():
+    assert {end for end in EndReason if end.complete} == {EndReason.ANSWERED, EndReason.FINISHED}
+
+
+@dataclasses.dataclass
+class Seen(EnvState):
+    shown_by_turn = ("pages", "count")
+    pages: list[int] = dataclasses.field(default_factory=list)
+    count: int = 0
+    asked: int = 0
+
+
+def test_what_was_never_shown_is_taken_back(make_sample):
+    state = Seen(make_sample(), [1])
+    state.begin_turn()
+    state.log.turns.append(LoggedTurn(1, ParsedTurn(ACTIONS[0]), image_tokens=5))
+    state.pages.append(2)
+    state.count, state.asked = 7, 1
+    state.take_back()
+    assert (state.pages, state.count, state.asked) == ([1], 0, 1)
+    assert state.log.turns[-1].dropped
+
+
+def test_a_state_is_settled_by_the_total(make_sample):
+    state = EnvState(make_sample())
+    before = state.common_metrics(("outcome",))
+    assert (before["reward/outcome"], before["finished"], before["context_full"]) == (0.0, 0.0, 0.0)
+    terms = state.settle(EndReason.ANSWERED, {"outcome": 1, "total": 0.75})
+    assert (terms.reward, state.terms, state.end) == (0.75, terms, EndReason.ANSWERED)
+    found = state.common_metrics(("outcome", "form"))
+    assert (found["reward/outcome"], found["reward/form"], found["finished"]) == (1.0, 0.0, 1.0)
+    assert "reward/outcome" not in state.metrics()
+    state.end = EndReason.CONTEXT_FULL
+    assert (state.metrics()["finished"], state.metrics()["context_full"]) == (0.0, 1.0)
+
+
+def test_an_environment_is_reset_before_it_is_played(make_sample):
+    env = Plain()
+    with pytest.raises(RuntimeError, match=r"call reset\(\) first"):
+        _ = env.state
+    env.opening(make_sample())
+    assert env.running is env.state
+    env.state.end = EndReason.TURN_LIMIT
+    with pytest.raises(RuntimeError, match=r"has ended \(turn_limit\)"):
+        _ = env.running
+    assert (env.adapted(), env.outcome(), env.trajectory_text()) == (None, None, None)
+
+
+def test_marks_name_the_numbers_of_outcome_and_form():
+    marks = Marks("right", "penalty", full_form=0.0)
+    assert [marks.outcome_of({"right": 0.5}), marks.outcome_of({})] == [0.5, None]
+    assert [marks.form_of({"penalty": value}) for value in (0.0, -0.1, 0.5)] == [True, False, True]
+    assert marks.form_of({}) is None
+    assert (Marks().outcome_of({"right": 1.0}), Marks().form_of({"form": 1.0})) == (None, None)
+    assert Marks(form="form").form_of({"form": 1.0}) is True
+    assert measured({"a": 0.0, "b": None}) == {"a": 0.0}
+
+
+def test_a_term_is_weighed():
+    assert TokenTerm("penalty", (0, 3), 0.5, -2.0).reward == -1.0
+    assert TokenTerm("bonus", (0, 3), 0.5).reward == 0.5

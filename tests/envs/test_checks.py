@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.checks import checked_gold, references
+from docagent_rl.envs.checks import checked_gold, played_pages, references
 from docagent_rl.envs.token_budget import cut_middle, cut_to_chars, cut_to_tokens, estimated_tokens
 
 
@@ -101,3 +101,45 @@ def test_where_counts_do_not_rise_evenly_the_same_sizes_are_tried_as_ever():
         return 0 if text.endswith("\u2026") and len(text) - 1 in fits else 9
 
     assert cut_to_tokens("abcdefgh", 1, count) == "abcdefg\u2026"
+
+
+def test_the_last_page_of_a_document_may_be_gold(store, make_sample):
+    gold = checked_gold(make_sample(extra={"page_ids": ["K#5", "Q#3"]}), store, allow_empty=False)
+    assert gold == {PageRef("K", 5), PageRef("Q", 3)}
+
+
+@pytest.mark.parametrize(
+    ("window", "pages"),
+    [(None, range(1, 6)), ([1, 5], range(1, 6)), ([2, 2], range(2, 3)), ([3, 5], range(3, 6))],
+)
+def test_a_question_is_played_on_its_window(store, make_sample, window, pages):
+    extra = {} if window is None else {"window": window}
+    document, found = played_pages(make_sample(extra=extra), store)
+    assert (document.doc_id, found) == ("K", pages)
+
+
+@pytest.mark.parametrize(
+    "window", [[0, 3], [3, 2], [2, 6], [1], [1, 2, 3], [1.0, 2], [True, 2], "12", [1, 2.0]]
+)
+def test_a_window_that_is_none_is_an_error(store, make_sample, window):
+    with pytest.raises(UserError, match=r"'q1': extra\.window .* pages 1 to 5 of 'K'"):
+        played_pages(make_sample(extra={"window": window}), store)
+    with pytest.raises(UserError, match="'Z'"):
+        played_pages(make_sample(doc_id="Z", extra={"window": window}), store)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "cut"),
+    [("abcdef", 6, "abcdef"), ("abcdef", 5, "abcd\u2026"), ("ab   f", 5, "ab\u2026")],
+)
+def test_a_cut_is_marked_within_its_limit(text, limit, cut):
+    assert cut_to_chars(text, limit) == cut
+    assert cut_to_tokens(text, limit, len) == cut
+
+
+@pytest.mark.parametrize(
+    ("limit", "cut"),
+    [(10, "0123456789"), (9, "012 \u2026 789"), (8, "01 \u2026 89"), (5, "0 \u2026 9"), (4, "")],
+)
+def test_the_middle_is_cut_as_little_as_may_be(limit, cut):
+    assert cut_middle("0123456789", limit, len) == cut

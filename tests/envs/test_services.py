@@ -1,4 +1,5 @@
 import asyncio
+import dataclasses
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -6,7 +7,9 @@ import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageRef
+from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import RetrieverService
+from docagent_rl.retrieval.base import NotTakenError, ServiceFailedError
 
 
 class Flaky:
@@ -99,3 +102,46 @@ def test_other_failures_pass_through(retriever, failure):
     with pytest.raises(type(failure), match=str(failure)):
         search(flaky)
     assert flaky.calls == 1
+
+
+async def test_a_search_is_asked_with_all_that_it_says(retriever):
+    class Asking:
+        async def asearch(self, queries, **options):
+            self.asked = (queries, options)
+            return [[]]
+
+    asking = Asking()
+    assert await RetrieverService(asking).search("half \ud83d", doc_id="K", top_k=7) == []
+    assert asking.asked == (["half ?"], {"doc_id": "K", "top_k": 7, "exclude": frozenset()})
+
+
+async def test_searches_that_a_service_did_not_take_do_not_count(retriever):
+    flaky = Flaky(retriever, *[NotTakenError("busy") for _ in range(5)])
+    with noting() as notes:
+        hits = await RetrieverService(flaky, attempts=1, backoff_s=0.0).search("pagek3", doc_id=None, top_k=2)
+    assert hits
+    assert (flaky.calls, notes[0].tries) == (6, 6)
+
+
+async def test_a_service_that_fails_is_asked_again(retriever):
+    flaky = Flaky(retriever, ServiceFailedError("down"), ServiceFailedError("down"))
+    service = RetrieverService(flaky, attempts=2, backoff_s=0.0)
+    with pytest.raises(InfrastructureError, match="down"):
+        await service.search("pagek3", doc_id=None, top_k=2)
+    assert flaky.calls == 2
+
+
+async def test_a_search_has_a_deadline(retriever):
+    hanging = Hanging(retriever, 1)
+    try:
+        with pytest.raises(InfrastructureError, match="retriever"):
+            await RetrieverService(hanging, deadline_s=0.3).search("pagek3", doc_id=None, top_k=2)
+    finally:
+        hanging.free.set()
+
+
+def test_a_second_retriever_is_asked_for_by_name(services):
+    with pytest.raises(UserError, match=r"docagent\.text_retriever"):
+        services.second()
+    second = RetrieverService(None)
+    assert dataclasses.replace(services, text_retriever=second).second() is second

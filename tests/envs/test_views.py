@@ -1,10 +1,11 @@
 import pytest
+from pydantic import ValidationError
 
 from docagent_rl.actions.coordinates import CropError, Frame, Rounding
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayRule
-from docagent_rl.envs.views import crop_view, page_view
+from docagent_rl.envs.views import CropConfig, ShowsImages, crop_view, last_view, page_view
 
 
 class LargePage:
@@ -54,3 +55,41 @@ def test_what_cannot_be_shown():
     page.size = (9000, 20)
     with pytest.raises(UserError, match="K#1"):
         page_view(page, PLAIN, 1)
+
+
+def test_padding_may_be_another_in_validation():
+    assert [CropConfig(pad=3.0).padding(validate=each) for each in (False, True)] == [3.0, 3.0]
+    assert [CropConfig(pad=3.0, pad_val=0.0).padding(validate=each) for each in (False, True)] == [3.0, 0.0]
+    assert [CropConfig(pad_val=28.0).padding(validate=each) for each in (False, True)] == [0.0, 28.0]
+    assert CropConfig(pad=0, pad_val=0).pad == 0
+    for name in ("pad", "pad_val"):
+        for value in (-0.1, float("inf"), float("nan")):
+            with pytest.raises(ValidationError, match=name):
+                CropConfig(**{name: value})
+
+
+def test_the_last_view_is_a_crop_or_the_last_page():
+    view = {"region": [0.1, 0.2, 0.5, 0.6], "size": [100, 50], "encoder_size": [112, 56]}
+    other = {**view, "region": [0.0, 0.0, 1.0, 1.0]}
+    assert last_view(view, Frame.DISPLAYED) == ((0.1, 0.2, 0.5, 0.6), (100, 50))
+    assert last_view({"pages": [other, view]}, Frame.ENCODER) == ((0.1, 0.2, 0.5, 0.6), (112, 56))
+    assert last_view({"pages": [view, other]}, Frame.NORM1000) == ((0.0, 0.0, 1.0, 1.0), (1000, 1000))
+    for nothing in ({}, {"pages": []}, {"kind": "feedback"}):
+        assert last_view(nothing, Frame.DISPLAYED) == ((0.0, 0.0, 1.0, 1.0), (1000, 1000))
+
+
+def test_a_view_says_where_it_comes_from():
+    crop = crop_view(page_view(LargePage(), PLAIN, 1), (318, 96, 602, 371), PLAIN, 2, **RELEASED)
+    assert crop.to_dict() == {
+        "page": "K#1", "raster": [731, 221, 1385, 854], "region": list(crop.region.box),
+        "size": [643, 623], "encoder_size": [644, 616], "tokens": 506,
+    }  # fmt: skip
+    assert crop.region.page == PageRef("K", 1)
+
+
+def test_visual_tokens_of_a_trajectory_are_those_of_all_images():
+    class Shown(ShowsImages):
+        max_images = 3
+        display = PLAIN
+
+    assert Shown().max_image_tokens == 3 * PLAIN.max_tokens()

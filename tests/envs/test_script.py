@@ -1,0 +1,270 @@
+"""Writers of turns: what they know of a trajectory, and how they choose."""
+
+import dataclasses
+import random
+from collections import Counter
+from types import SimpleNamespace
+from typing import ClassVar
+
+import pytest
+
+from docagent_rl.documents import PageRef
+from docagent_rl.envs import script
+from docagent_rl.envs.script import (
+    COMMON_WORDS,
+    MALFORMED_SHARE,
+    OBJECTS,
+    SUBJECTS,
+    Act,
+    AgentState,
+    Move,
+    QuestionStatistics,
+    Script,
+    ScriptContext,
+    ScriptedAgent,
+    WriterState,
+    content_words,
+)
+from docagent_rl.envs.views import SearchScope
+
+QUESTION = "How many people, in 2020, worked for the 'port'?"
+
+
+@pytest.fixture
+def sample(make_sample):
+    pages = ["M#1", "K#4", "K#3"]
+    boxes = {3: ((0.1, 0.2, 0.3, 0.4),)}
+    return make_sample(question=QUESTION, evidence_boxes=boxes, extra={"page_ids": pages})
+
+
+def effect(**values: object) -> dict[str, object]:
+    return {"effect": values}
+
+
+def test_content_words_have_four_letters():
+    assert content_words(QUESTION) == ["many", "people", "worked", "port"]
+    assert content_words("Who is it, A1b2?") == list(SUBJECTS[:8])
+
+
+def test_a_writer_knows_what_the_last_turn_led_to(sample):
+    state = WriterState(sample, 3, random.Random(0))
+    assert (state.effect, state.kind, state.brought) == ({}, "", [])
+    assert [state.last, WriterState(sample, 3, state.rng, turn=3).last] == [False, True]
+    assert WriterState(sample, 3, state.rng, turn=4).last
+    state.info = effect(kind="pages", pages=[{"page": "K#2"}, {"page": "a#b#10"}])
+    assert (state.kind, state.brought) == ("pages", [PageRef("K", 2), PageRef("a#b", 10)])
+    state.info = effect(kind="candidates", hits=[{"page": "K#5"}])
+    assert state.brought == [PageRef("K", 5)]
+    state.info = effect(kind="no_new_page", hits=3)
+    assert state.brought == []
+
+
+def test_the_question_s_own_pages_come_first(sample):
+    state = WriterState(sample, 3, random.Random(0))
+    assert state.gold == [PageRef("K", 3), PageRef("K", 4), PageRef("M", 1)]
+    assert {state.word() for _ in range(99)} == set(content_words(QUESTION))
+    shares = [sum(state.chance(share) for _ in range(1000)) / 1000 for share in (0.0, 0.25, 1.0)]
+    assert shares == [0.0, pytest.approx(0.25, abs=0.05), 1.0]
+
+
+@pytest.fixture
+def agent_state(sample, store):
+    return AgentState(sample, 4, random.Random(0), store)
+
+
+def test_an_agent_counts_turns_pages_and_tries(agent_state):
+    assert [agent_state.left, agent_state.num_pages, agent_state.answer] == [4, 5, "blue"]
+    agent_state.turn = 4
+    assert (agent_state.left, agent_state.last) == (1, True)
+    first, second, third = agent_state.gold
+    agent_state.look([PageRef("K", 1), first])
+    agent_state.look([first])
+    assert agent_state.seen == [PageRef("K", 1), first]
+    assert agent_state.missing == [second, third]
+    agent_state.tries[second] = 1
+    assert agent_state.missing == [second, third]
+    agent_state.tries[second] = 2
+    assert agent_state.missing == [third]
+    assert agent_state.boxes(first) == ((0.1, 0.2, 0.3, 0.4),)
+    assert agent_state.boxes(second) == ()
+
+
+class Searcher(ScriptedAgent):
+    """Searches for what is missing, then answers."""
+
+    title = "Searcher"
+    tags: ClassVar = {Move.SEARCH: "search", Move.SELECT: "select", Move.ANSWER: "answer"}
+    thoughts: ClassVar = {
+        Move.SEARCH: "look for {}",
+        Move.SELECT: ("this {}", "that {}"),
+        Move.ANSWER: "done with {}",
+    }
+
+    def legal(self, state):
+        return (Move.SEARCH, Move.ANSWER)
+
+    def right(self, state):
+        return self.search_for(state) if state.missing else Act(Move.ANSWER, text=state.answer)
+
+
+def test_an_agent_searches_for_the_first_page_that_is_missing(agent_state):
+    agent = Searcher(SimpleNamespace(search=SimpleNamespace(scope=SearchScope.CORPUS)))
+    assert (agent.corpus, agent.pages_a_search, agent.forgives) == (True, 1, True)
+    assert not Searcher(SimpleNamespace(search=SimpleNamespace(scope=SearchScope.DOCUMENT))).corpus
+    assert not Searcher(SimpleNamespace()).corpus
+    assert agent.needs(agent_state) == 4
+    assert agent.search_for(agent_state) == Act(Move.SEARCH, pages=(PageRef("K", 3),))
+    agent_state.info = effect(kind="pages", pages=[{"page": "K#3"}, {"page": "K#4"}, {"page": "M#1"}])
+    agent.look(agent_state)
+    assert agent.needs(agent_state) == 1
+    assert agent.search_for(agent_state) == Act(Move.SEARCH, query=QUESTION)
+
+
+def test_an_agent_magnifies_the_page_with_boxes_that_it_saw_last(agent_state):
+    agent, page = Searcher(None), PageRef("K", 3)
+    assert agent.to_magnify(agent_state) is None
+    agent_state.look([page])
+    assert agent.to_magnify(agent_state) == page
+    agent_state.magnified.add(page)
+    assert agent.to_magnify(agent_state) is None
+    agent_state.magnified.clear()
+    agent_state.look([PageRef("K", 4)])  # without boxes
+    assert agent.to_magnify(agent_state) is None
+    agent_state.look([PageRef("K", 1)])  # not gold
+    assert agent.to_magnify(agent_state) is None
+
+
+def test_turns_are_a_thought_and_a_tagged_action(agent_state):
+    agent = Searcher(None)
+    words = content_words(QUESTION)
+    searching = agent.write(Act(Move.SEARCH, query="the port"), agent_state)
+    assert searching in [f"<think>look for {word}</think><search>the port</search>" for word in words]
+    selecting = {agent.write(Act(Move.SELECT, index=2, text="x"), agent_state)[:11] for _ in range(50)}
+    assert selecting == {"<think>this", "<think>that"}
+    assert agent.action(Act(Move.SELECT, index=2, text="x"), agent_state) == "<select>2</select>"
+    assert agent.action(Act(Move.ANSWER, text="blue"), agent_state) == "<answer>blue</answer>"
+    with pytest.raises(ValueError, match="Searcher has no crop"):
+        agent.action(Act(Move.CROP), agent_state)
+
+
+def asked(make_sample, number: int, question: str, answer: str, *pages: int):
+    return make_sample(
+        question_id=f"q{number}", question=question, answers=(answer,), evidence_pages=pages, extra={}
+    )
+
+
+def test_statistics_are_over_questions(make_sample):
+    samples = [
+        asked(make_sample, 1, "Where is the port, port, Kantora?", "north", 1, 2),
+        asked(make_sample, 2, "Where is the port of Kantora?", "north", 2),
+        asked(make_sample, 3, "Which port lies near Kantora?", "south", 2),
+        asked(make_sample, 4, "Which town?", "west"),
+        asked(make_sample, 5, "Which town?", "south"),
+        asked(make_sample, 6, "Whose?", "north"),
+        asked(make_sample, 7, "Whose?", "never"),
+    ]
+    found = QuestionStatistics.of(iter(samples))
+    # three questions hold it, whatever else one of them says twice; names are no words
+    assert found.words == {"port"}
+    assert found.answers == ("north", "south", "west")
+    assert found.pages == {1: 1, 2: 3}
+
+
+@pytest.fixture
+def context(sample):
+    statistics = QuestionStatistics(frozenset({"port", "people"}), ("blue", "red"), {2: 9, 3: 4})
+    return ScriptContext(sample, 5, random.Random(0), 6, statistics)
+
+
+def test_a_script_s_words_are_familiar_ones(context):
+    assert context.words == ["people", "port"]
+    words = Counter(context.word() for _ in range(400))
+    assert set(words) <= {*OBJECTS, "people", "port"}
+    assert 120 < words["people"] + words["port"] < 280
+    context.sample = dataclasses.replace(context.sample, question="Which harbours exist?")
+    assert context.words == ["Which", "harbours", "exist"]
+
+
+def test_queries_hold_common_words_and_now_and_then_one_of_the_question(context):
+    queries = [context.query() for _ in range(600)]
+    own = [[word for word in query if word not in COMMON_WORDS or word == "people"] for query in queries]
+    lengths = Counter(len(query) for query in queries)
+    assert set(lengths) == {1, 2, 3}
+    assert 0.15 < sum("port" in words for words in own) / 600 * 2 < 0.35
+    assert all(set(query) <= {*COMMON_WORDS, "port"} for query in queries)
+
+
+def test_pages_of_a_script(context):
+    absent = {context.absent_page() for _ in range(300)}
+    assert absent == set(range(7, 16))
+    drawn = [context.likely_pages(2) for _ in range(400)]
+    assert all(len(set(pages)) == 2 and pages == sorted(pages) for pages in drawn)
+    counts = Counter(page for pages in drawn for page in pages)
+    assert set(counts) == set(range(1, 7))
+    assert counts[2] > counts[3] > 300
+    assert max(counts[page] for page in (1, 4, 5, 6)) < 40
+    assert context.likely_pages(99) == [1, 2, 3, 4, 5, 6]
+    context.info = effect(kind="pages", pages=[{"page": "K#2"}, {"page": "K#5"}])
+    assert context.shown == [2, 5]
+
+
+def test_answers_are_frequent_ones_and_half_of_them_right(context):
+    answers = Counter(context.answer() for _ in range(1000))
+    assert answers["blue"] + answers["red"] == 1000
+    assert 0.70 < answers["blue"] / 1000 < 0.80  # half, and half of the other half
+    context.statistics = QuestionStatistics(frozenset(), ("green", "red"), {})
+    answers = Counter(context.answer() for _ in range(200))
+    assert set(answers) == {"green", "red"}
+
+
+def test_corners_are_a_box_of_two_and_three_digits(context):
+    for _ in range(200):
+        left, top, right, bottom = context.corners()
+        assert {left, top} <= {10, 20, 30, 40}
+        assert {right, bottom} <= {*range(110, 200, 10), 210}
+
+
+class Chatty(Script):
+    title = "Chatty"
+    tags: ClassVar = {Move.SEARCH: "search", Move.CROP: "bbox", Move.FINISH: "finish", Move.ANSWER: "answer"}
+    thoughts: ClassVar = dict.fromkeys((Move.SEARCH, Move.CROP, Move.FINISH, Move.ANSWER), "about {}")
+
+    def moves(self, context):
+        return {Move.SEARCH: 3.0, Move.CROP: 1.0}
+
+
+class Silent(Chatty):
+    """Does not answer itself."""
+
+    tags: ClassVar = {Move.SEARCH: "search", Move.CROP: "bbox", Move.FINISH: "finish"}
+
+
+def test_a_script_moves_by_its_weights_and_answers_at_last(context):
+    writer = Chatty(None)
+    moves = Counter(writer.line(context).move for _ in range(800))
+    assert set(moves) == {Move.SEARCH, Move.CROP, None}
+    assert 2.2 < moves[Move.SEARCH] / moves[Move.CROP] < 4.2
+    assert MALFORMED_SHARE / 2 < moves[None] / 800 < 2 * MALFORMED_SHARE
+    context.turn = 5
+    assert {writer.line(context).move for _ in range(50)} <= {Move.ANSWER, None}
+    assert {Silent(None).line(context).move for _ in range(50)} <= {Move.SEARCH, Move.CROP, None}
+
+
+def test_spoilt_turns_lack_their_end_or_are_plain_talk(context, monkeypatch):
+    monkeypatch.setattr(script, "MALFORMED_SHARE", 1.0)
+    lines = [Chatty(None).line(context) for _ in range(400)]
+    assert {line.move for line in lines} == {None}
+    cut = [line.text for line in lines if line.text.startswith("<think>")]
+    assert all("</think><" in text and not text.endswith(">") for text in cut)
+    assert all(line.text.startswith("I do not know the ") for line in lines if line.text not in cut)
+    assert 0.5 < len(cut) / 400 < 0.7
+
+
+def test_arguments_of_a_script(context):
+    writer = Chatty(None)
+    assert set(writer.argument(Act(Move.SEARCH), context).split()) <= {*COMMON_WORDS, "port", "people"}
+    assert len(writer.argument(Act(Move.CROP), context)) == 4
+    assert writer.argument(Act(Move.ANSWER), context) in ("blue", "red")
+    assert writer.argument(Act(Move.FINISH), context) == ""
+    config = object()
+    assert Chatty.configs(config) == (config,)
