@@ -1,14 +1,17 @@
 import copy
+from types import SimpleNamespace
 
 import pytest
+from omegaconf import OmegaConf
 from PIL import Image
+from tokenizers.processors import TemplateProcessing
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import ImagePart, Message, Observation, Role, TextPart
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.lab.tiny.tokenizer import CHAT_TEMPLATE, build_tokenizer
-from docagent_rl.rollout.chat import ChatCodec, check_template
+from docagent_rl.rollout.chat import ChatCodec, check_template, template_kwargs
 from docagent_rl.rollout.images import EncodedImage
 from tests.thinking_template import THINKING_TEMPLATE
 
@@ -208,3 +211,84 @@ def test_images_have_their_place(processor):
 def test_bad_ones_are_refused_by_what_they_do(checked, text, told):
     with pytest.raises(UserError, match=told):
         checked(text)
+
+
+def test_arguments_of_the_template_are_those_of_the_run():
+    run = OmegaConf.create({"data": {"apply_chat_template_kwargs": {"enable_thinking": False}}})
+    assert template_kwargs(run) == {"enable_thinking": False}
+    for nothing in ({}, {"data": {"apply_chat_template_kwargs": None}}):
+        assert template_kwargs(OmegaConf.create(nothing)) == {}
+
+
+def test_the_placeholder_is_the_processor_s_id_or_its_token_s(processor):
+    tokenizer = processor.tokenizer
+    named = SimpleNamespace(image_token="<|video_pad|>", image_token_id=7)
+    assert ChatCodec(tokenizer, named).image_token_id == 7
+    without = SimpleNamespace(image_token="<|video_pad|>")
+    expected = tokenizer.convert_tokens_to_ids("<|video_pad|>")
+    assert ChatCodec(tokenizer, without).image_token_id == expected
+    assert ChatCodec(tokenizer).image_token_id is None
+
+
+def test_nothing_is_added_to_a_text_or_left_in_it():
+    """Tokenizers of other families begin every text with a token of their own."""
+    tokenizer = build_tokenizer()
+    begin = tokenizer.convert_tokens_to_ids("<|endoftext|>")
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", begin)]
+    )
+    codec = ChatCodec(tokenizer)
+    assert tokenizer.encode("word")[0] == begin
+    ids = codec.text_ids("word")
+    assert begin not in ids
+    assert codec.decode([begin, *ids, codec.end_of_turn_id]) == "word"
+
+
+def test_a_template_without_an_end_of_a_turn_is_refused():
+    tokenizer = build_tokenizer()
+    tokenizer.chat_template = template(EACH.replace("<|im_end|>", ""))
+    with pytest.raises(UserError, match="does not end an assistant turn with a special token"):
+        _ = ChatCodec(tokenizer).end_of_turn_id
+    tokenizer.chat_template = template(EACH.replace("<|im_end|>\n", ""))
+    with pytest.raises(UserError, match="does not end an assistant turn with a special token"):
+        _ = ChatCodec(tokenizer).end_of_turn_id
+
+
+def test_a_model_of_text_refuses_images(processor):
+    image = encoded(processor, SIZES[0])
+    codec = ChatCodec(processor.tokenizer)
+    with pytest.raises(UserError, match="the model has no image processor"):
+        codec.prompt_ids(Observation.user(TextPart("x")), [image])
+    ids = codec.prompt_ids(Observation.user(TextPart("x")))
+    assert ids == ChatCodec(processor.tokenizer, processor).prompt_ids(Observation.user(TextPart("x")))
+
+
+def test_texts_alone_are_one_text_and_beside_an_image_parts(codec, processor):
+    image = ImagePart(encoded(processor, SIZES[0]).ref)
+    texts = (TextPart("a "), TextPart("b"))
+    alone, beside = codec._messages(
+        [Message(Role.TOOL, texts), Message(Role.USER, (*texts, image, image, TextPart("c")))]
+    )
+    assert alone == {"role": "tool", "content": "a b"}
+    assert [part.get("text", part["type"]) for part in beside["content"]] == [
+        "a ",
+        "b",
+        "image",
+        "image",
+        "c",
+    ]
+
+
+def test_a_template_that_refuses_is_named_with_the_roles():
+    tokenizer = build_tokenizer()
+    tokenizer.chat_template = template(before=NO_SYSTEM)
+    with pytest.raises(UserError, match="refuses a conversation of system, user: no system"):
+        ChatCodec(tokenizer).prompt_ids(conversation(TextPart("x")))
+
+
+def test_an_observation_does_not_count_images_unless_the_template_does(codec, processor):
+    image = encoded(processor, SIZES[1])
+    observation = Observation.user(ImagePart(image.ref))
+    first, later = (codec.observation_ids(observation, [image], closed=True, shown=n) for n in (0, 3))
+    assert first == later
+    assert first.count(codec.image_token_id) == image.num_tokens

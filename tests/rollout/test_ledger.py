@@ -173,3 +173,69 @@ def test_invariants_hold_for_any_sequence_of_turns_and_limits(turns, limit, rese
         assert row.response_mask[-1] == 1
         assert row.log_probs is not None
         assert len(row.log_probs) == length
+
+
+def test_a_turn_may_fill_the_room_to_its_last_token():
+    ledger = make(max_response=3)
+    ledger.add_turn([4, 5, 6])
+    assert (ledger.room, ledger.response_length, ledger.sampled) == (0, 3, 3)
+    assert not ledger.add_observation([7])
+    ledger.add_turn([])
+    assert ledger.row().response_ids == [4, 5, 6]
+    with pytest.raises(ValueError, match="a turn of 1 tokens exceeds the room of 0"):
+        ledger.add_turn([7])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "reserve", "fits"), [(4, 1, True), (5, 0, True), (5, 1, False), (0, 5, True)]
+)
+def test_an_observation_fits_to_the_token(tokens, reserve, fits):
+    ledger = make(max_response=8)
+    ledger.add_turn([4, 5, 6])
+    assert ledger.fits(tokens, reserve=reserve) is fits
+    assert ledger.add_observation([7] * tokens, reserve=reserve) is fits
+    assert ledger.room == (5 - tokens if fits else 5)
+
+
+def test_an_observation_leaves_a_token_for_the_next_turn_unless_told_otherwise():
+    for tokens, fits in ((4, True), (5, False)):
+        ledger = make(max_response=5)
+        ledger.add_turn([])
+        assert ledger.fits(tokens) is ledger.add_observation([7] * tokens) is fits
+
+
+def test_images_of_the_prompt_come_before_those_of_observations():
+    ledger = make(prompt=(1, IMAGE), images=[Picture(1)])
+    ledger.add_turn([4])
+    ledger.add_observation([IMAGE, IMAGE], [Picture(2)])
+    assert ledger.images == (Picture(1), Picture(2))
+    # what follows the last sampled token is no part of the row, with its images
+    assert ledger.row().images == (Picture(1),)
+    ledger.add_turn([5])
+    ledger.add_observation([IMAGE] * 3, [Picture(3)])
+    assert ledger.row().images == (Picture(1), Picture(2))
+    assert ledger.images == (Picture(1), Picture(2), Picture(3))
+
+
+@pytest.mark.parametrize("tokens", [(0, 0, 1.0), (2, 1, 1.0), (-1, 1, 1.0), (0, 3, 1.0), (2, 3, 1.0)])
+def test_a_range_lies_in_the_last_turn(tokens):
+    ledger = make()
+    ledger.add_turn([4, 5, 6])
+    ledger.add_turn([7, 8])
+    with pytest.raises(IndexError, match="outside a turn of 2 tokens"):
+        ledger.add_reward(0.0, tokens=[tokens])
+
+
+def test_ranges_are_of_the_last_turn_and_add_up():
+    ledger = make()
+    ledger.add_turn([4, 5, 6])
+    ledger.add_turn([7, 8])
+    ledger.add_reward(0.5, tokens=[(0, 2, 1.0), (1, 2, -0.25)])
+    assert [turn.rewards for turn in ledger.turns] == [[0.0, 0.0, 0.0], [0.5, 0.75]]
+
+
+def test_what_a_ledger_hands_out_is_a_copy():
+    ledger = make()
+    ledger.add_turn([4])
+    ledger.token_ids.append(9)
+    assert ledger.token_ids == [1, 2, 3, 4]
