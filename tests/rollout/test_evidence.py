@@ -4,13 +4,18 @@ from docagent_rl.envs.outcome import OutcomeState
 from docagent_rl.rollout.evidence import (
     Branch,
     Evidence,
+    Look,
     Stage,
     answer_of,
+    answers_of,
     covered,
     evidence_of,
+    found_pages,
+    fractions_of,
     gold_boxes,
     gold_pages,
     shares,
+    turn_looks,
 )
 
 BOX = [0.1, 0.1, 0.5, 0.3]
@@ -186,3 +191,176 @@ def test_shares_of_outcomes_are_of_all_and_there_where_all_are_known():
     assert (shares(found)["right"], shares(found)["unjudged"], shares(found)["kept"]) == (0.25, 0.5, 1.0)
     silent = shares([*found, Evidence(Stage.KEPT, None, None)])
     assert not {"right", "unjudged"} & silent.keys()
+
+
+def test_a_wrong_answer_with_the_evidence_kept_is_lost_at_the_last_stage():
+    kept = evidence_of(trajectory(search("r#13"), answer(), outcome=OutcomeState.WRONG))
+    assert (kept.stage, kept.right, kept.guessed) == (Stage.KEPT, False, False)
+    assert [kept.reached(stage) for stage in (Stage.ALL, Stage.LOOKED, Stage.KEPT, Stage.RIGHT)] == [
+        True, True, True, False,
+    ]  # fmt: skip
+    unknown = evidence_of(trajectory(search("r#13"), answer(), outcome=None))
+    assert (unknown.stage, unknown.reached(Stage.RIGHT), unknown.guessed) == (Stage.KEPT, None, False)
+
+
+def test_a_guess_is_right_before_the_evidence_was_shown():
+    found = evidence_of(trajectory(search("r#1", hits=["r#13"]), answer()))
+    assert (found.stage, found.right, found.guessed) == (Stage.FOUND, True, True)
+    assert not evidence_of(trajectory(search("r#1"), answer(), outcome=OutcomeState.WRONG)).guessed
+    assert not Evidence(None, None, OutcomeState.RIGHT).guessed
+    assert [
+        Evidence(None, None, OutcomeState.RIGHT).reached(stage) for stage in (Stage.ALL, Stage.RIGHT)
+    ] == [None, None]
+
+
+def test_the_reach_of_a_question_is_known_where_it_was_asked_or_passed():
+    sought = Evidence(Stage.SOUGHT, None, OutcomeState.WRONG)
+    assert sought.reached(Stage.REACH) is None
+    assert sought.reached(Stage.FOUND) is False
+    assert Evidence(Stage.SOUGHT, False, OutcomeState.WRONG).reached(Stage.REACH) is False
+    assert Evidence(Stage.ALL, None, OutcomeState.WRONG).reached(Stage.REACH) is False
+    assert Evidence(Stage.FOUND, None, OutcomeState.WRONG).reached(Stage.REACH) is True
+
+
+def test_the_question_asked_itself_reaches_its_pages_with_one_search():
+    question = "When was it opened?"
+    halves = [search("r#2", hits=[page], query=question) for page in ("r#13", "r#14")]
+    apart = evidence_of(trajectory(*halves, answer(), gold=(13, 14)))
+    assert (apart.reach, apart.stage) == (False, Stage.FOUND)
+    whole = search("r#2", hits=["r#14", "r#13"], query=question)
+    assert evidence_of(trajectory(halves[0], whole, answer(), gold=(13, 14))).reach is True
+
+
+@pytest.mark.parametrize(
+    ("region", "size", "branch"),
+    [
+        ([0.0, 0.0, 0.25, 0.25], [280, 168], Branch.ZOOMED),  # half of the box
+        ([0.0, 0.0, 0.24, 0.25], [280, 168], Branch.WHOLE),  # less than that
+        ([0.0, 0.0, 0.5, 0.5], [140, 84], Branch.WHOLE),  # no larger than on the page
+        ([0.0, 0.0, 0.5, 0.5], [141, 84], Branch.ZOOMED),
+        ([0.0, 0.0, 1.0, 1.0], [999, 999], Branch.WHOLE),  # the whole page, larger
+    ],
+)
+def test_a_crop_zooms_where_it_holds_half_of_each_box_and_is_larger(region, size, branch):
+    turns = [search("r#13"), crop("r#13", region, {"size": size}), answer()]
+    assert evidence_of(trajectory(*turns, boxes={"13": [[0.0, 0.0, 0.5, 0.25]]})).branch is branch
+
+
+def test_a_crop_alone_shows_what_it_holds():
+    for region, stage in (([0.0, 0.0, 0.6, 0.4], Stage.RIGHT), ([0.5, 0.5, 1.0, 1.0], Stage.SHOWN)):
+        found = evidence_of(trajectory(crop("r#13", region), answer(), boxes={"13": [BOX]}))
+        assert found.stage is stage
+    # without boxes any part will do
+    found = evidence_of(trajectory(crop("r#13", [0.5, 0.5, 1.0, 1.0]), answer()))
+    assert (found.stage, found.branch) == (Stage.RIGHT, Branch.ZOOMED)
+
+
+def test_several_regions_are_one_look():
+    stacked = crop("r#13", None)
+    stacked["info"]["effect"] |= {"regions": [[0.0, 0.0, 0.5, 0.25], [0.1, 0.1, 0.5, 0.3]]}
+    (look,) = turn_looks(stacked, 3)
+    assert look == Look("r#13", 3, ((0.0, 0.0, 0.5, 0.25), (0.1, 0.1, 0.5, 0.3)), 280 * 168)
+    boxes = {"13": [BOX, [0.0, 0.0, 0.1, 0.1]]}
+    assert evidence_of(trajectory(search("r#13"), stacked, answer(), boxes=boxes)).branch is Branch.ZOOMED
+    far = {"13": [BOX, [0.8, 0.8, 0.9, 0.9]]}  # every box has to be covered
+    assert evidence_of(trajectory(search("r#13"), stacked, answer(), boxes=far)).branch is Branch.WHOLE
+
+
+def test_looks_are_views_texts_and_candidates():
+    texts = turn({"kind": "search"}, {"kind": "pages", "pages": [{"page": "r#1", "form": "text", **SIZE}]})
+    assert list(turn_looks(texts, 0)) == [Look("r#1", 0)]
+    several = search("r#1", "r#2", kind="candidates")
+    assert [(look.page, look.candidate) for look in turn_looks(several, 1)] == [("r#1", True), ("r#2", True)]
+    entries = {"kind": "read", "entries": [{"pages": ["r#1", "r#2"]}, {}, "x"]}
+    assert list(turn_looks(turn({"kind": "read"}, entries), 2)) == [Look("r#1", 2), Look("r#2", 2)]
+    bare = turn({"kind": "look"}, {}) | {"observation": shown_image("r#9")}
+    assert list(turn_looks(bare, 4)) == [Look("r#9", 4, (), 280 * 168)]
+    # the observation is not asked where the effect tells
+    assert list(turn_looks(texts | {"observation": shown_image("r#9")}, 0)) == [Look("r#1", 0)]
+
+
+def test_pages_that_were_read_by_somebody_else_are_read_as_text():
+    read = turn({"kind": "read"}, {"kind": "read", "entries": [{"pages": ["r#13"]}]})
+    assert evidence_of(trajectory(read, answer())).branch is Branch.TEXT
+    both = evidence_of(trajectory(read, search("r#13"), answer()))
+    assert both.branch is Branch.WHOLE
+
+
+def test_found_pages_are_hits_of_searches_and_of_effects():
+    listed = search("r#1", hits=["r#2", "r#3"])
+    listed["info"]["effect"]["hits"] = [{"page": "r#4"}, {"page": 5}, {"page": "r"}, "r#6"]
+    assert list(found_pages(listed)) == ["r#2", "r#3", "r#4"]
+    listed["info"]["effect"]["hits"] = 3
+    assert list(found_pages(listed)) == ["r#2", "r#3"]
+    assert list(found_pages({})) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([0, 0.5, 1, 1], (0, 0.5, 1, 1)),
+        ((0.1, 0.2, 0.3, 0.4), (0.1, 0.2, 0.3, 0.4)),
+        ([0, 0, 1], None), ([0, 0, 1, 1, 1], None), ([0, 0, 1, "1"], None), ("0011", None), (None, None),
+    ],
+)  # fmt: skip
+def test_boxes_are_four_numbers(value, expected):
+    assert fractions_of(value) == expected
+
+
+def test_boxes_of_evidence_are_those_that_are_boxes():
+    sample = {"doc_id": "r", "evidence_boxes": {"1": [BOX, [1, 2]], "0": [BOX], "2": 7, "3": []}}
+    assert gold_boxes(sample) == {"r#1": [tuple(BOX)], "r#3": []}
+    assert gold_boxes({"doc_id": "r"}) == {}
+    # the question's own boxes count before others of its pages
+    sample["extra"] = {"other_boxes": {"r#1": [[0, 0, 1, 1]], "s#1": [BOX]}}
+    assert gold_boxes(sample) == {"r#1": [tuple(BOX)], "r#3": [], "s#1": [tuple(BOX)]}
+
+
+def test_pages_of_evidence_are_named_with_their_document():
+    assert gold_pages({"doc_id": "r", "evidence_pages": [1, 2]}) == {"r#1", "r#2"}
+    assert gold_pages({"doc_id": "r", "evidence_pages": [1], "extra": {"page_ids": []}}) == frozenset()
+    assert gold_pages({"doc_id": "r", "evidence_pages": None, "extra": {"page_ids": None}}) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("infos", "expected"),
+    [
+        ([], (None, None)),
+        ([{"action": {"kind": "answer", "text": "a"}, "executed": True}], ("a", None)),
+        ([{"action": {"kind": "answer", "text": "a"}, "executed": False}], (None, None)),
+        ([{"action": {"kind": "answer", "text": " "}, "executed": True}], (None, None)),
+        ([{"action": {"kind": "search", "text": "a"}, "executed": True}], (None, None)),
+        ([{"outcome": {"answer": "long", "extracted": "short"}}], ("long", "short")),
+        ([{"outcome": {"answer": "long", "extracted": 7}}], ("long", None)),
+        ([{"outcome": {"answer": " ", "extracted": "short"}}], (None, None)),
+        # the last one counts
+        ([{"action": {"kind": "answer", "text": text}, "executed": True} for text in "ab"], ("b", None)),
+        ([{"outcome": {"answer": "first"}}, None, "x"], ("first", None)),
+    ],
+)
+def test_the_last_answer_counts(infos, expected):
+    assert answers_of(infos) == expected
+    answer, short = expected
+    assert answer_of({"turns": [{"info": info} for info in infos]}) == (answer if short is None else short)
+
+
+def test_without_an_answer_nothing_was_kept():
+    end = turn({"kind": "finish"}, {"kind": "finish"})
+    end["info"]["outcome"] = {"answer": "", "pages": [13]}
+    assert evidence_of(trajectory(search("r#13"), end)).stage is Stage.LOOKED
+    blank = evidence_of(trajectory(search("r#13"), answer("  ")))
+    assert blank.stage is Stage.LOOKED
+    # an answer without the evidence is no stage
+    early = evidence_of(trajectory(search("r#1"), answer(), outcome=OutcomeState.WRONG))
+    assert (early.stage, early.reached(Stage.ANSWERED)) == (Stage.SOUGHT, False)
+
+
+def test_shares_of_the_last_stage_are_of_judged_answers():
+    zoomed = Evidence(Stage.KEPT, True, OutcomeState.WRONG, Branch.ZOOMED)
+    judged = [zoomed, Evidence(Stage.RIGHT, True, OutcomeState.RIGHT, Branch.TEXT)]
+    found = shares(judged)
+    assert (found["kept"], found["right"], found["zoomed"], found["as_text"]) == (1.0, 0.5, 0.5, 0.5)
+    assert "all" not in found
+    unjudged = shares([*judged, Evidence(Stage.KEPT, True, None, Branch.WHOLE)])
+    assert "right" not in unjudged
+    assert unjudged["read_whole"] == pytest.approx(1 / 3)

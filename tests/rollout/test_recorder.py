@@ -1,5 +1,7 @@
 """What becomes of a trajectory beside its tokens."""
 
+import time
+
 import pytest
 
 from docagent_rl.documents import PageRef
@@ -56,7 +58,8 @@ async def played(env, turns=2):
     with recorder.recording():
         for number in range(turns):
             recorder.trajectory.turns.append(TrajectoryTurn(f"turn {number}", "end_of_turn", [1], []))
-            await recorder.step(AssistantTurn(f"turn {number}"))
+            result = await recorder.step(AssistantTurn(f"turn {number}"))
+            assert result.info["said"] == f"turn {number}"
     return recorder
 
 
@@ -67,12 +70,14 @@ def test_a_trajectory_outside_training_is_of_validation():
 
 
 async def test_each_turn_has_its_own_searches():
+    began = time.perf_counter()
     recorder = await played(Noting([[(1,), (2, 3)], []]))
+    elapsed = time.perf_counter() - began
     first, second = recorder.trajectory.turns
     assert [[page for page, _ in search["hits"]] for search in first.searches] == [["d#1"], ["d#2", "d#3"]]
     assert second.searches == []
     assert (first.info, second.info["said"]) == ({"valid": True, "said": "turn 0"}, "turn 1")
-    assert first.seconds["step"] >= 0
+    assert 0 <= first.seconds["step"] <= elapsed
     note_search(searched(1))  # nobody listens any more
     assert recorder.notes == []
 
@@ -97,13 +102,14 @@ async def test_terms_of_one_name_add_up_and_others_are_noted_beside_them():
 
 
 async def test_the_end_has_the_numbers_of_environment_and_searches():
-    recorder = await played(Noting([[(1,)], [(2, 1)]], {"answer": "x"}, right=0.75, form=-1.0))
+    env = Noting([[(1,)], [(2, 1)], []], {"answer": "x"}, right=0.75, form=-1.0)
+    recorder = await played(env, turns=3)
     recorder.close(EndReason.CONTEXT_FULL, SAMPLE)
     made = recorder.trajectory
     assert (made.end, made.status, made.text) == ("context_full", "unfinished", "the whole")
     assert (made.outcome, made.well_formed) == (0.75, False)
     assert made.turns[-1].info["outcome"] == {"answer": "x"}
-    assert "outcome" not in made.turns[0].info
+    assert all("outcome" not in turn.info for turn in made.turns[:-1])
     recall = {name: made.metrics[f"retriever/turn_recall/{name}"] for name in (1, 2)}
     assert recall == {1: 0.0, 2: 1.0}
     assert made.metrics["right"] == 0.75

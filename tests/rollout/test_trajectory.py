@@ -8,12 +8,16 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import TextConfig
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.base import ImagePart, Message, Observation, Role, TextPart
+from docagent_rl.envs.images import ImageRef
 from docagent_rl.envs.outcome import Outcome
 from docagent_rl.rollout.digest import TrajectoryDigest, TurnDigest
 from docagent_rl.rollout.trajectory import (
     Status,
     Trajectory,
     TrajectoryTurn,
+    describe,
     filled_line,
     line_of,
     read_trajectories,
@@ -98,8 +102,8 @@ def test_an_outcome_that_contradicts_itself_is_no_trajectory() -> None:
 
 
 def test_a_digest_has_the_texts_that_trajectories_are_compared_by() -> None:
-    texts = (" first ", "", "answer\n")
-    infos = ({"text": "written"}, {}, {"text": 7})
+    texts = (" first ", "", "second", "answer\n")
+    infos = ({"text": "written"}, {}, {}, {"text": 7})
     turns = [TrajectoryTurn(text, "", [1], [], info=info) for text, info in zip(texts, infos, strict=True)]
     made = Trajectory("u", 0, 1, "train", {}, "", turns=turns)
 
@@ -107,10 +111,10 @@ def test_a_digest_has_the_texts_that_trajectories_are_compared_by() -> None:
         found = TrajectoryDigest.of(made, TextConfig(**config))
         return found.text, [turn.text for turn in found.turns]
 
-    assert compared(include_answer=True) == ("first\nanswer", ["first", "", "answer"])
-    assert compared(include_answer=False) == ("first", ["first", "", "answer"])
-    own = ["written", "", "7"]
-    assert compared(source="environment", include_answer=True) == ("first\nanswer", own)
+    assert compared(include_answer=True) == ("first\nsecond\nanswer", ["first", "", "second", "answer"])
+    assert compared(include_answer=False) == ("first\nsecond", ["first", "", "second", "answer"])
+    own = ["written", "", "second", "7"]
+    assert compared(source="environment", include_answer=True) == ("first\nsecond\nanswer", own)
     made.text = ""
     assert compared(source="environment", include_answer=True) == ("", own)
     assert TrajectoryDigest.of(made) == TrajectoryDigest.of(made, TextConfig())
@@ -189,3 +193,19 @@ def test_a_masked_trajectory_says_so() -> None:
     assert not made.masked
     made.status = Status.MASKED.value
     assert made.masked
+
+
+def test_observations_are_described_with_images_by_reference() -> None:
+    image = ImageRef(PageRef("d", 3), "hash", (0, 0, 9, 9), (9, 9))
+    parts = (TextPart("Page:"), ImagePart(image))
+    shown = Observation((Message(Role.SYSTEM, parts[:1]), Message(Role.TOOL, parts)))
+    assert describe(shown) == [
+        {"role": "system", "parts": [{"text": "Page:"}]},
+        {"role": "tool", "parts": [{"text": "Page:"}, {"image": image.to_dict()}]},
+    ]
+
+
+def test_one_number_that_is_none_is_written_among_others() -> None:
+    made = Trajectory("u", 0, 1, "train", {}, "", turns=[TrajectoryTurn("", "", [1, 2], [])])
+    read = json.loads(b"".join(filled_line(line_of(made), [np.array([-0.5, float("-inf")])])))
+    assert read["turns"][0]["trainer_log_probs"] == [-0.5, float("-inf")]
