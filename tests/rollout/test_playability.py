@@ -4,7 +4,7 @@ import pytest
 
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.rewards.rule_judge import RuleJudge
-from docagent_rl.rollout.playability import Playability, open_all, prompt_tokens
+from docagent_rl.rollout.playability import Playability, listed, open_all, prompt_tokens
 from docagent_rl.systems import SYSTEMS, get_system
 
 CHANGES = {
@@ -88,3 +88,37 @@ def test_every_system_names_a_question_that_is_too_long(long_workspace, shared, 
     assert (found.questions, unplayable.question_id, unplayable.doc_id) == (2, "wordy", "short")
     assert str(LIMIT) in unplayable.reason
     assert 0 < found.longest <= LIMIT
+
+
+def test_problems_are_listed_up_to_a_number():
+    names = [str(number) for number in range(12)]
+    assert listed(names[:3]) == "0\n  1\n  2"
+    assert listed(names[:10]).splitlines()[-1] == "  9"
+    assert listed(names).splitlines()[-2:] == ["  9", "  and 2 more"]
+    assert listed(names, most=11).splitlines()[-1] == "  and 1 more"
+    assert listed([]) == ""
+
+
+def test_a_question_that_cannot_be_played_does_not_end_the_count(long_workspace, shared):
+    resources = shared("vrag_rl_qwen2_5_vl_7b")
+    good = [long_workspace.sample(question_id=name) for name in ("first", "last")]
+    unknown = long_workspace.sample(question_id="unknown")
+    unknown = dataclasses.replace(unknown, doc_id="none")
+    wordy = long_workspace.sample(question_id="wordy", question="why? " * 3000)
+    found = open_all([good[0], unknown, wordy, good[1]], resources, limit=LIMIT, validate=True)
+    assert [each.question_id for each in found.unplayable] == ["unknown", "wordy"]
+    assert found.questions == 4
+    length = prompt_tokens(resources.environment(validate=True).opening(good[0]), resources)
+    assert found.longest == length
+    # a prompt may be as long as the limit
+    assert open_all(good, resources, limit=length, validate=True).unplayable == []
+    first, _ = open_all(good, resources, limit=length - 1, validate=True).unplayable
+    assert first.reason == f"its prompt has {length} tokens, data.max_prompt_length is {length - 1}"
+
+
+def test_documents_whose_prompts_were_changed_are_named(long_workspace, shared):
+    samples = [long_workspace.sample(doc_id) for doc_id in ("short", "long")]
+    found = open_all(samples, shared(DOC_V_STAR), limit=LIMIT, validate=True)
+    ((how, documents),) = found.adapted.items()
+    assert how
+    assert documents == {"long"}

@@ -1,13 +1,22 @@
 """What a configuration makes of its services."""
 
+import json
+from types import SimpleNamespace
+
 import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.documents.store import Face, derive
-from docagent_rl.envs.base import AssistantTurn
+from docagent_rl.envs.base import AssistantTurn, ImagePart, Message, Observation, Role, TextPart
+from docagent_rl.envs.images import ImageRef
+from docagent_rl.envs.roles import RoleConfig
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
-from docagent_rl.rollout.resources import TrajectoryResources
+from docagent_rl.rollout.chat import ChatCodec
+from docagent_rl.rollout.env_resources import environment_identity, open_shown_store
+from docagent_rl.rollout.images import CAPACITY
+from docagent_rl.rollout.resources import PolicyRole, TrajectoryResources
+from docagent_rl.rollout.rollout import Sampled
 from docagent_rl.samples.sample import Sample
 from tests.lab.agents.stage import resources as environments
 from tests.systems.alden.play import search
@@ -100,3 +109,131 @@ def test_documents_that_are_shown_may_be_others(world, tmp_path):
     assert hits  # what is searched is as it was
     with pytest.raises(UserError, match=tmp_path.name):
         environments(world, "vrag_rl", shown_store=tmp_path)
+
+
+class Asked:
+    """A rollout server that replies with a text, and keeps what it was asked."""
+
+    def __init__(self, codec, reply):
+        self.codec, self.reply, self.asked = codec, reply, []
+
+    async def __call__(self, ids, parameters):
+        self.asked.append((ids, parameters))
+        return Sampled([*self.codec.text_ids(self.reply), self.codec.end_of_turn_id])
+
+
+@pytest.fixture
+def role(processor):
+    """A role that the policy plays, with its server."""
+
+    def make(reply="241", context=None, **settings):
+        codec = ChatCodec(processor.tokenizer, processor)
+        server = Asked(codec, reply)
+        config = RoleConfig(backend="policy", max_tokens=7, **settings)
+        return PolicyRole("answer", config, codec, server, context), server
+
+    return make
+
+
+MESSAGES = (Message(Role.SYSTEM, (TextPart("Be brief."),)), Message(Role.USER, (TextPart("How many?"),)))
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (" 241 \n", "241"),
+        ("<think>more or less</think> 241", "241"),
+        ("<think>a</think>b<think>c</think>d", "d"),
+        ("<think>never ends", ""),
+        ("a</think>b<think>c", ""),
+        ("", ""),
+    ],
+)
+async def test_thoughts_of_the_policy_s_roles_are_left_out(role, reply, said):
+    model, _ = role(reply)
+    assert await model.complete(MESSAGES) == said
+
+
+async def test_a_role_is_asked_with_its_own_settings(role):
+    model, server = role(temperature=0.5)
+    await model.complete(MESSAGES)
+    ((ids, parameters),) = server.asked
+    assert ids == model.codec.prompt_ids(Observation(MESSAGES))
+    assert parameters == {"temperature": 0.5, "top_p": 1.0, "top_k": -1, "max_tokens": 7}
+    assert await model.check() is None
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+async def test_a_conversation_fits_the_server_to_the_token(role, spare):
+    length = len(role()[0].codec.prompt_ids(Observation(MESSAGES)))
+    model, server = role(context=length + 7 + spare)
+    if spare == 0:
+        assert await model.complete(MESSAGES) == "241"
+        return
+    told = rf"roles\.answer: {length} tokens and a reply of up to 7 .*max_model_len={length + 6}"
+    with pytest.raises(UserError, match=told):
+        await model.complete(MESSAGES)
+    assert server.asked == []
+
+
+async def test_a_role_of_the_policy_sees_no_images(role, world):
+    page = world.store.document(world.store.doc_ids()[0]).page(1)
+    image = ImagePart(ImageRef(page.ref, page.image_hash, (0, 0, *page.size), (84, 56)))
+    with pytest.raises(UserError, match=r"roles\.answer: the policy plays roles without images"):
+        await role()[0].complete([Message(Role.USER, (TextPart("Look:"), image))])
+
+
+def test_identities_leave_out_places_and_patience(world, tmp_path):
+    shared = environments(world, "vrag_rl")
+    found = environment_identity(shared, validate=True)
+    assert json.loads(json.dumps(found)) == found
+    assert (found["system"], found["validate"]) == ("vrag_rl", True)
+    assert environment_identity(shared, validate=False)["validate"] is False
+    assert not {"base_url", "timeout_s", "attempts", "cache_dir"} & set(found["judge"])
+    patient = environments(world, "vrag_rl", judge={"timeout_s": 5, "attempts": 9, "cache_dir": tmp_path})
+    assert environment_identity(patient, validate=True) == found
+    other = environments(world, "vrag_rl", env={"allow_empty_gold": True})
+    assert environment_identity(other, validate=True) != found
+
+
+def test_shown_documents_have_the_lengths_of_those_that_are_searched(world, tmp_path):
+    first, second = world.store.doc_ids()[:2]
+    assert world.store.document(first).num_pages > 1
+    derive(world.store, tmp_path / "one", [second], lambda _: Face(None, None), lambda *_: ())
+    config = environments(world, "vrag_rl", shown_store=tmp_path / "one").config
+    assert open_shown_store(config, world.store).doc_ids() == [second]
+
+    class Longer:
+        """The documents that are searched, each with a page more."""
+
+        path, shown = world.store.path, world.store.shown
+
+        @staticmethod
+        def document(doc_id):
+            return SimpleNamespace(num_pages=world.store.document(doc_id).num_pages + 1)
+
+    with pytest.raises(UserError, match=rf"shown_store=.*one: {second!r} has .* has to hold the same"):
+        open_shown_store(config, Longer)
+
+
+def test_pages_that_were_drawn_are_kept_where_a_run_says(world, processor):
+    kept = opened(world, processor, system="vrag_rl", rollout={"shown_cache_mb": 3})
+    assert kept.services.store.shown._capacity == 3 << 20
+    none = opened(world, processor, system="vrag_rl", rollout={"shown_cache_mb": 0})
+    assert none.services.store.shown is None
+
+
+def test_images_are_kept_as_a_run_says(world, processor):
+    own = opened(world, processor, system="vrag_rl", rollout={"image_cache_mb": 3})
+    assert own.encoder._kept.maxsize == 3 << 20
+    assert opened(world, processor, system="vrag_rl").encoder._kept.maxsize == CAPACITY
+
+
+def test_arguments_that_the_template_does_not_read_are_told(world, processor, caplog):
+    root = world.root
+    paths = {"workspace": root, "run_dir": root / "run", "store": root / "store"}
+    section = {"system": "vrag_rl", "retriever": {"index": root / "index"}, **paths}
+    template = {"enable_thinking": False, "add_vision_id": True}
+    TrajectoryResources(DocAgentConfig.parse(section), processor.tokenizer, processor, template)
+    (warning,) = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+    assert warning.endswith("does not read enable_thinking")
