@@ -239,3 +239,12 @@ def test_what_a_ledger_hands_out_is_a_copy():
     ledger.add_turn([4])
     ledger.token_ids.append(9)
     assert ledger.token_ids == [1, 2, 3, 4]
+
+
+def test_turns_without_a_sampled_token_are_no_row():
+    ledger = make()
+    for _ in range(3):
+        ledger.add_turn([], [])
+        ledger.add_observation([6])
+    row = ledger.row()
+    assert (row.response_ids, row.rewards, row.log_probs) == ([], [], None)
