@@ -41,6 +41,7 @@ from docagent_rl.envs.base import (
     parts_of,
 )
 from docagent_rl.envs.images import ImageRef
+from docagent_rl.envs.outcome import Outcome
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.envs.turn_log import LoggedTurn, TurnLog, describe_action
 from docagent_rl.rewards.rule_judge import RuleJudge
@@ -311,7 +312,7 @@ def test_an_environment_is_reset_before_it_is_played(make_sample):
 
 def test_marks_name_the_numbers_of_outcome_and_form():
     marks = Marks("right", "penalty", full_form=0.0)
-    assert [marks.outcome_of({"right": 0.5}), marks.outcome_of({})] == [0.5, None]
+    assert [marks.outcome_of({"right": 0.5}), marks.outcome_of({})] == [Outcome.of(0.5), Outcome.of(None)]
     assert [marks.form_of({"penalty": value}) for value in (0.0, -0.1, 0.5)] == [True, False, True]
     assert marks.form_of({}) is None
     assert (Marks().outcome_of({"right": 1.0}), Marks().form_of({"form": 1.0})) == (None, None)

@@ -15,6 +15,7 @@ from docagent_rl.envs.base import (
     TextPart,
     TokenTerm,
 )
+from docagent_rl.envs.outcome import Outcome
 from docagent_rl.envs.search_log import SearchNote, note_search
 from docagent_rl.retrieval import Hit
 from docagent_rl.rollout.recorder import Recorder, listening, new_trajectory
@@ -33,6 +34,7 @@ class Noting:
     """An environment that searches as a list says, and knows its numbers."""
 
     marks = Marks("right", "form", 0.0)
+    reward_function = None
 
     def __init__(self, searches, outcome=None, **metrics):
         self.searches, self.said, self.numbers = list(searches), outcome, metrics
@@ -107,7 +109,7 @@ async def test_the_end_has_the_numbers_of_environment_and_searches():
     recorder.close(EndReason.CONTEXT_FULL, SAMPLE)
     made = recorder.trajectory
     assert (made.end, made.status, made.text) == ("context_full", "unfinished", "the whole")
-    assert (made.outcome, made.well_formed) == (0.75, False)
+    assert (made.outcome, made.well_formed) == (Outcome.of(0.75), False)
     assert made.turns[-1].info["outcome"] == {"answer": "x"}
     assert all("outcome" not in turn.info for turn in made.turns[:-1])
     recall = {name: made.metrics[f"retriever/turn_recall/{name}"] for name in (1, 2)}
@@ -118,7 +120,7 @@ async def test_the_end_has_the_numbers_of_environment_and_searches():
 async def test_an_end_without_turns_has_no_outcome_to_note():
     recorder = await played(Noting([], {"answer": "x"}), turns=0)
     recorder.close(EndReason.ANSWERED, SAMPLE)
-    assert (recorder.trajectory.status, recorder.trajectory.outcome) == ("finished", None)
+    assert (recorder.trajectory.status, recorder.trajectory.outcome) == ("finished", Outcome.of(None))
     silent = await played(Noting([[]]), turns=1)
     silent.close(EndReason.ANSWERED, SAMPLE)
     assert "outcome" not in silent.trajectory.turns[0].info
