@@ -52,6 +52,9 @@ class Bound:
 
 EXACT, ROUNDED = Bound(1e-4, 0.9999, 1e-3), Bound(0.05, 0.99, 0.05)
 """In float32; in bfloat16, whose 8 bits leave logits of a deviation of some units about .02 apart."""
+CARRIED = {"qwen3_5": replace(ROUNDED, cosine=0.95)}
+"""Families whose layers carry a state over all tokens, in which roundings add up: padded rows of bfloat16 have
+the same cosine, .973, as packed ones. That rows do not see each other is asked of all families apart."""
 
 
 def run(machine: Machine, folder: Path, families: Sequence[str] = FAMILIES) -> Result:
@@ -67,13 +70,14 @@ def run(machine: Machine, folder: Path, families: Sequence[str] = FAMILIES) -> R
         numbers[f"{name}, others of a pack"] = {"most": _unseen(name, family, lean)}
         if machine.gpu is None:
             numbers[f"{name}, packed fp32"] = _packed(f"{name}, packed fp32", family, lean)
-        numbers[f"{name}, packed bf16"] = _compare(f"{name}, packed bf16", family, lean, ROUNDED)
+        rounded = CARRIED.get(name, ROUNDED)
+        numbers[f"{name}, packed bf16"] = _compare(f"{name}, packed bf16", family, lean, rounded)
     numbers["reference"] = {"mean": _offloaded(first, lean)}
     numbers["critic"] = {"mean": _critic(first, lean, values)}
     worst = max(each["mean"] for name, each in numbers.items() if "padded fp32" in name)
-    rounded = max(each["mean"] for name, each in numbers.items() if "bf16" in name)
+    in_bf16 = max(each["mean"] for name, each in numbers.items() if "bf16" in name)
     text = (
-        f"{', '.join(families)}: log-probs {worst:.1g} nats from transformers' in fp32, {rounded:.1g} in bf16"
+        f"{', '.join(families)}: log-probs {worst:.1g} nats from transformers' in fp32, {in_bf16:.1g} in bf16"
     )
     return passed(text, **numbers)
 
@@ -87,7 +91,7 @@ def settings_of_recipes(machine: Machine) -> Settings:
     function, way = packed_attention()
     expect(function is not None, f"verl's forward of Qwen2.5-VL has no attention over packed rows ({way})")
     return Settings(
-        bf16=True, remove_padding=True, checkpointing=True, fused=FUSED, attention=FLASH, tokens=256, lr=0.0
+        bf16=True, remove_padding=True, checkpointing=True, fused=FUSED, attention=FLASH, tokens=400, lr=0.0
     )
 
 
