@@ -53,8 +53,8 @@ class Bound:
 EXACT, ROUNDED = Bound(1e-4, 0.9999, 1e-3), Bound(0.05, 0.99, 0.05)
 """In float32; in bfloat16, whose 8 bits leave logits of a deviation of some units about .02 apart."""
 CARRIED = {"qwen3_5": replace(ROUNDED, cosine=0.95)}
-"""Families whose layers carry a state over all tokens, in which roundings add up: padded rows of bfloat16 have
-the same cosine, .973, as packed ones. That rows do not see each other is asked of all families apart."""
+"""Families whose layers carry a state over all tokens, in which roundings add up: padded rows of bfloat16
+have the same cosine, .973, as packed ones. That rows do not see each other is asked of all families apart."""
 
 
 def run(machine: Machine, folder: Path, families: Sequence[str] = FAMILIES) -> Result:
