@@ -45,13 +45,17 @@ MODULES = (
     "docagent_rl.rewards.rule_judge",
 )
 
-# vLLM finds its platform by the version of its own distribution
-sys.meta_path.append(AliasFinder())
+# vLLM finds its platform by the version of its own distribution; afterwards processes find an environment without it,
+# as they would without us, and the patch is needed in each
+alias = AliasFinder()
+sys.meta_path.append(alias)
 without_ray = "ray" not in sys.modules
 for name in MODULES:
     importlib.import_module(name)
     if without_ray and "ray" in sys.modules:
         raise ImportError(f"{name} has imported ray: leave it out of {__name__}.MODULES")
+
+sys.meta_path.remove(alias)
 
 # vLLM looks at a class in another process, which imports for nine seconds, so that CUDA is not initialised;
 # there is none here
