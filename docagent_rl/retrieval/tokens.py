@@ -3,7 +3,7 @@
 import importlib
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
 UNSPACED = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
@@ -39,7 +39,11 @@ class Tokenizer:
 
     def __call__(self, text: str) -> list[str]:
         """Return the tokens of `text` in reading order, repetitions included."""
-        return self._stem(WORD.findall(fold(text)))
+        return self.stems(WORD.findall(fold(text)))
+
+    def stems(self, words: Iterable[str]) -> list[str]:
+        """Return the tokens of folded words, one for each."""
+        return self._stem(list(words))
 
 
 class _Folding(dict[int, str]):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pytest
+from Stemmer import Stemmer
 
 from docagent_rl.envs.base import EndReason
 from docagent_rl.samples.sample import Sample
@@ -68,7 +69,7 @@ class Ledger:
         if self.variant == "released":
             return float(len((found & self.gold) - {page for page, _ in self.seen}))
         credit = len(found & self.gold) / len(found) if found else 0.0
-        return credit - repetition(words(query), self.queries)[0]
+        return credit - repetition(words(query), self.queries, n=1)[0]
 
     def _fetch(self, page: int, form: str) -> float:
         again = (page, form) in self.seen
@@ -104,8 +105,8 @@ class Ledger:
 
 
 def words(query: str) -> list[str]:
-    """The words of a query."""
-    return re.findall(r"\w+", query.casefold())
+    """The stems of a query's words."""
+    return Stemmer("english").stemWords(re.findall(r"\w+", query.casefold()))
 
 
 def _worded(text: str, reference: str) -> float:

@@ -55,7 +55,7 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
             "unanswerable": True,
             "dropped_call": DroppedCall.FAILED,
         },
-        "query_repetition": {"enabled": True, "eta": 1.0, "overlap": Overlap.JACCARD},
+        "query_repetition": {"enabled": True, "eta": 1.0, "overlap": Overlap.JACCARD, "n": 1},
     },
     "released": {
         "fetch_syntax": FetchSyntax.ORDINAL,
@@ -76,7 +76,7 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
             "unanswerable": False,
             "dropped_call": DroppedCall.FORMAT,
         },
-        "query_repetition": {"enabled": False, "eta": 0.3, "overlap": Overlap.CONTAINMENT},
+        "query_repetition": {"enabled": False, "eta": 0.3, "overlap": Overlap.CONTAINMENT, "n": 3},
     },
 }
 """The values of keys that a configuration leaves out or gives as `null`."""
@@ -124,8 +124,9 @@ class QueryRepetitionConfig(Section):
     eta: float = Field(ge=0, allow_inf_nan=False)
     """Penalty of a query that repeats an earlier one in full."""
     overlap: Overlap
-    n: int = Field(3, ge=1)
-    """Words of the longest n-grams compared. The paper gives no number."""
+    n: int = Field(ge=1)
+    """Words of the longest n-grams that are compared. With 1 a query in another order of words is no new one:
+    to BM25 it is the same. The released code has 3 and tells such queries apart; the paper gives no number."""
 
 
 class AldenConfig(ShowsImages, VariantSection):

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from docagent_rl.actions.base import Span
 from docagent_rl.base.section import Section
-from docagent_rl.retrieval.tokens import MARK, UNSPACED, spans
+from docagent_rl.retrieval.tokens import MARK, UNSPACED, Stemmer, Tokenizer, spans
 from docagent_rl.rewards.formula import Formula, Gate
 from docagent_rl.rewards.text import NOT_ANSWERABLE, anls, squad_normalise
 
@@ -138,6 +138,7 @@ class AldenReward(Section):
 REFUSAL = "The problem is not answerable"
 """The sentence with which the agent refuses, and the reference where that is right."""
 
+_STEMMER = Tokenizer(Stemmer.ENGLISH)
 _WORD = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
 _POLAR = frozenset({"yes", "no", "noanswer"})
 
@@ -237,7 +238,7 @@ class Overlap(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query as `(w,)` folded words (`retrieval.tokens.fold`), and their spans in the text it came from."""
+    """A query as the `(w,)` stems of its words, and their spans in the text that it came from."""
 
     words: tuple[str, ...]
     spans: tuple[Span, ...]
@@ -247,13 +248,13 @@ def read_query(text: str, span: Span) -> Query:
     """Return the words of a query.
 
     Words stand in for the paper's tokens, so that the same query costs the same whatever the tokenizer and
-    wherever its spaces and capitals are. They are those of the retrievers: what a search drops makes no query
-    new. A query without a word is read mark by mark.
+    wherever its spaces and capitals are. They are the stems that BM25 compares: what a search does not see
+    makes no query new. A query without a word is read mark by mark.
     """
     start, end = span
     found = list(spans(text[start:end])) or list(spans(text[start:end], MARK))
     places = tuple((start + first, start + last) for first, last, _ in found)
-    return Query(tuple(word for _, _, word in found), places)
+    return Query(tuple(_STEMMER.stems(word for _, _, word in found)), places)
 
 
 def repetition(

@@ -159,13 +159,28 @@ async def test_a_query_in_other_characters_earns_what_repeating_it_earns(make, s
     assert [*map(sum, zip(state.rewards, charged, strict=True))] == [1, 0, 0, 0]
 
 
-@pytest.mark.parametrize(("variant", "weight", "overlap"), [("paper", 1.0, 0.4), ("released", 0.3, 0.5)])
-async def test_query_penalties_lie_on_their_words(make, sample, play, variant, weight, overlap):
+SAME = ["capital expenditure by region", "region by capital expenditure", "Regions, by capital expenditures"]
+
+
+@pytest.mark.parametrize("query", SAME)
+async def test_a_query_in_another_order_of_words_is_no_new_one(make, sample, play, query):
+    state = await play(make("paper"), sample(), [search(SAME[0]), search(query)])
+    assert state.results[1].terms.values["query_repetition"] == 1
+
+
+# four of seven words, and two of four trigrams, which lie over the words in the middle twice
+PENALTIES = [
+    ("paper", 1.0, 4 / 7, {"capital": 1 / 4, "expenditure": 1 / 4, "by": 1 / 4, "region": 1 / 4}),
+    ("released", 0.3, 2 / 4, {"capital": 1 / 6, "expenditure": 2 / 6, "by": 2 / 6, "region": 1 / 6}),
+]
+
+
+@pytest.mark.parametrize(("variant", "weight", "overlap", "shares"), PENALTIES)
+async def test_query_penalties_lie_on_their_words(make, sample, play, variant, weight, overlap, shares):
     env = make(variant, query_repetition={"enabled": True})
     first, second = (await play(env, sample(), [search(query) for query in QUERIES])).results
     assert first.terms.tokens == ()
     text, terms = search(QUERIES[1]), second.terms
-    shares = {"capital": 1 / 6, "expenditure": 2 / 6, "by": 2 / 6, "region": 1 / 6}
     charged = {text[slice(*term.span)]: term.reward for term in terms.tokens}
     assert charged == pytest.approx({word: -weight * overlap * part for word, part in shares.items()})
     assert {term.name for term in terms.tokens} == {"query_repetition"}
