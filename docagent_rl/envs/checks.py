@@ -48,8 +48,7 @@ def references(sample: Sample) -> tuple[str, ...]:
         raise UserError(
             f"question {sample.question_id!r} has no reference answer and cannot be scored: drop it"
         )
-    # DUDE has list/extractive and list/abstractive
-    if sample.answer_format.strip().casefold().partition("/")[0] == "list":
+    if sample.lists_answers:
         return ("; ".join(sample.answers),)
     return sample.answers
 

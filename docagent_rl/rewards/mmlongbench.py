@@ -32,10 +32,7 @@ class AnswerFormat(StrEnum):
 
     @classmethod
     def of(cls, name: str) -> AnswerFormat:
-        """Return the format of that name, in the spelling of MMLongBench-Doc or of LongDocURL.
-
-        Names of other datasets mean text.
-        """
+        """Return the format of that name: MMLongBench-Doc's, LongDocURL's or DUDE's; of others it is text."""
         return _FORMATS.get(name.strip().casefold(), cls.STR)
 
 
@@ -43,6 +40,9 @@ _FORMATS = {
     **{kind.value.casefold(): kind for kind in AnswerFormat},
     "integer": AnswerFormat.INT,
     "string": AnswerFormat.STR,
+    "list/extractive": AnswerFormat.LIST,
+    "list/abstractive": AnswerFormat.LIST,
+    "not-answerable": AnswerFormat.NONE,
 }
 
 

@@ -28,6 +28,7 @@ from pydantic import (
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.text import id_problem, lone_surrogate
+from docagent_rl.samples.answer_format import LISTS, folded_format, format_problem
 
 OTHER_BOXES = "other_boxes"
 OTHER_FLAGS = "other_crop_required"
@@ -102,7 +103,7 @@ class Sample:
     answers: tuple[StrictStr, ...]
     """Alternatives, or the items of a list answer; empty when unanswerable or hidden."""
     answer_format: StrictStr = "string"
-    """The type of answer as the official scorer of the dataset needs it, verbatim."""
+    """One of `answer_format.LISTS` or `SINGLE`, spelled as the official scorer of the dataset needs it."""
     evidence_pages: tuple[StrictInt, ...] = ()
     """1-based physical pages, sorted and distinct."""
     evidence_boxes: Mapping[PageKey, Boxes] = field(default_factory=dict)
@@ -118,6 +119,13 @@ class Sample:
         for name in ("question_id", "dataset", "doc_id"):
             if problem := id_problem(getattr(self, name)):
                 raise UserError(f"field {name!r}: {problem}")
+        if problem := format_problem(self.answer_format):
+            raise UserError(f"field 'answer_format': {problem}")
+
+    @property
+    def lists_answers(self) -> bool:
+        """The answer is a list, of which `answers` are the items; otherwise each of them is an answer."""
+        return folded_format(self.answer_format) in LISTS
 
     @property
     def gold_pages(self) -> frozenset[tuple[str, int]]:

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.parquet import read_parquet
 from docagent_rl.samples.questions import Questions, scan_questions
-from docagent_rl.samples.sample import OTHER_BOXES, Box, Sample, Split, gold_boxes, magnified_boxes
+from docagent_rl.samples.sample import (
+    OTHER_BOXES,
+    OTHER_FLAGS,
+    Box,
+    Sample,
+    Split,
+    gold_boxes,
+    magnified_boxes,
+)
 
 if TYPE_CHECKING:
     from docagent_rl.documents.store import DocumentStore
+
+
+KEYS_READ = ("page_ids", "window", "crop_required", OTHER_BOXES, OTHER_FLAGS, "num_pages", "gold", "variants")
+"""Keys of `Sample.extra` that environments, rewards and official scorers read."""
 
 
 def validate_file(path: str | Path, *, store: DocumentStore | None = None) -> Questions:
@@ -48,7 +61,7 @@ def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str
     """
     problems = [
         f"field '{name}' is empty"
-        for name in ("question_id", "dataset", "doc_id", "question", "answer_format")
+        for name in ("question_id", "dataset", "doc_id", "question")
         if not getattr(sample, name).strip()
     ]
     if "/" in sample.doc_id or "\\" in sample.doc_id or sample.doc_id.lower().endswith(".pdf"):
@@ -92,7 +105,7 @@ def _extra_problems(sample: Sample) -> list[str]:
         gold = sample.gold_pages
     except UserError as error:
         return [str(error)]
-    problems, own = [], {page for doc_id, page in gold if doc_id == sample.doc_id}
+    problems, own = _mistyped_keys(sample.extra), {page for doc_id, page in gold if doc_id == sample.doc_id}
     if sample.extra.get("page_ids") is not None and own != set(sample.evidence_pages):
         problems.append(
             f"field 'extra.page_ids' cites pages {sorted(own)} of {sample.doc_id!r}, but 'evidence_pages' "
@@ -109,6 +122,16 @@ def _extra_problems(sample: Sample) -> list[str]:
             if (doc_id, page) not in gold:
                 problems.append(f"field '{field}': page '{doc_id}#{page}' is not among 'extra.page_ids'")
             problems += _box_problems(field, f"'{doc_id}#{page}'", found)
+    return problems
+
+
+def _mistyped_keys(extra: Mapping[str, Any]) -> list[str]:
+    """Return the keys that look like one that decides a reward, and are none: they would be passed over."""
+    problems = []
+    for key in sorted(set(extra) - set(KEYS_READ)):
+        near = difflib.get_close_matches(key, KEYS_READ, n=1, cutoff=0.85)
+        if near:
+            problems.append(f"field 'extra.{key}' is not read; did you mean 'extra.{near[0]}'?")
     return problems
 
 

@@ -27,6 +27,20 @@ INT, FLOAT, STR, LIST, NONE = (
 
 
 @pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("integer", INT),
+        (" list ", LIST),
+        ("list/extractive", LIST),
+        ("not-answerable", NONE),
+        ("extractive", STR),
+    ],
+)
+def test_formats_of_other_benchmarks_have_one_of_these(name, kind):
+    assert AnswerFormat.of(name) is kind
+
+
+@pytest.mark.parametrize(
     ("gold", "prediction", "kind", "expected"),
     [
         ("41", "41.97", INT, 1), ("1,860", "1860", INT, 0), ("7", "7 units", INT, 0), ("41", "1,000", INT, 0),

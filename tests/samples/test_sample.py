@@ -174,6 +174,30 @@ def test_ids_are_one_line(make_sample, field):
         Sample.from_dict({**make_sample().to_dict(), field: "a\nb"})
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("lists", "'lists' is no format of answers; did you mean 'list'? Known are abstractive, "),
+        ("List/extractiv", "did you mean 'list/extractive'?"),
+        ("", "'' is no format of answers; known are abstractive, "),
+    ],
+)
+def test_a_format_of_answers_is_one_of_a_closed_list(make_sample, name, hint):
+    # else one item of a list would be the whole answer
+    with pytest.raises(UserError, match=f"^field 'answer_format': .*{re.escape(hint)}"):
+        make_sample(answer_format=name)
+    with pytest.raises(UserError, match=re.escape(hint)):
+        Sample.from_dict({**make_sample().to_dict(), "answer_format": name})
+
+
+@pytest.mark.parametrize(
+    ("name", "listed"),
+    [("List", True), ("list/abstractive", True), (" LIST ", True), ("Str", False), ("extractive", False)],
+)
+def test_answers_are_items_of_a_list_or_alternatives(make_sample, name, listed):
+    assert make_sample(answer_format=name).lists_answers is listed
+
+
 def test_fields_with_a_default_have_to_be_there_too(make_sample):
     data = make_sample().to_dict()
     del data["extra"]

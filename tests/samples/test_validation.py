@@ -41,6 +41,8 @@ def test_questions_without_a_gold_page_are_noted(make_sample):
         ({"extra": {"page_ids": ["report.v2#2", "report.v2#5", "other#4"]}}, {"report.v2": 9}, "'other'"),
         ({"extra": {"page_ids": ["report.v2#2", "report.v2#5", "o#4"]}}, {"report.v2": 9, "o": 3}, "page 4"),
         ({"extra": {"page_ids": ["x"]}}, {"report.v2": 9}, "'doc#page'"),
+        ({"extra": {"page_id": ["report.v2#2"]}}, None, "did you mean 'extra.page_ids'?"),
+        ({"extra": {"windows": [1, 2]}}, None, "did you mean 'extra.window'?"),
     ],
 )
 def test_rows_that_no_system_can_play_have_one_problem(make_sample, changes, lengths, named):

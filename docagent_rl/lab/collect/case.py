@@ -9,6 +9,7 @@ from docagent_rl.lab.agents.run_folder import Key
 from docagent_rl.rewards.answer_rule import AnswerRule, Gold, GoldForm
 from docagent_rl.rollout.evidence import gold_pages, images_of, turn_looks
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
+from docagent_rl.samples.answer_format import LISTS, folded_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def case_of(trajectory: Trajectory) -> Case:
         prediction=_prediction(trajectory),
         references=() if refusal else tuple(sample.get("answers", ())),
         refusal=refusal,
-        listing=str(sample.get("answer_format", "")).strip().casefold().partition("/")[0] == "list",
+        listing=folded_format(str(sample.get("answer_format", ""))) in LISTS,
         gold=gold if gold or refusal else None,
         shown=frozenset(look.page for look in looks),
         listed=listed if lists else None,

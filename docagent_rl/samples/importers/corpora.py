@@ -30,7 +30,8 @@ class _CorpusImporter(Importer):
     def answer(self, draft: Draft) -> None:
         super().answer(draft)
         kind = draft.row.get("meta_info.answer_format")
-        draft.answer_format = kind if isinstance(kind, str) and kind.strip() else "string"
+        if isinstance(kind, str) and kind.strip():
+            draft.answer_format = kind
         if draft.gold == _UNANSWERABLE and kind == "None":  # a row of MMLongBench-Doc
             draft.answers, draft.answerable = (), False
 

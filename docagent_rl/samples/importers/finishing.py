@@ -6,6 +6,7 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.importers.holdings import Holdings
+from docagent_rl.samples.answer_format import format_problem
 from docagent_rl.samples.importers.native import Draft, Skip, is_span
 from docagent_rl.samples.sample import OTHER_BOXES, OTHER_FLAGS, Box, Page, Sample
 from docagent_rl.samples.validation import validate_sample
@@ -22,6 +23,8 @@ def finished(draft: Draft, first: int, holdings: Holdings) -> Sample:
 
     A sample that is not valid is skipped; the message names the first problem.
     """
+    if problem := format_problem(draft.answer_format):
+        raise Skip(f"field 'answer_format': {problem.partition(';')[0][:80]}")
     sample = _sample(draft, first, holdings)
     try:
         sample.to_json()

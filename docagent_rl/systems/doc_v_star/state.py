@@ -166,11 +166,10 @@ def new_state(sample: Sample, store: DocumentStore, config: DocVStarConfig, *, v
 
 def gold_of(sample: Sample) -> Gold:
     """Return the right answer: an abstention, items of a list, or variants; raises `UserError` for none."""
-    is_list = sample.answer_format.strip().casefold().partition("/")[0] == "list"
-    if sample.answerable is False or (is_list and sample.answerable and not sample.answers):
+    if sample.answerable is False or (sample.lists_answers and sample.answerable and not sample.answers):
         return Gold(GoldForm.ABSTENTION)
     references(sample)
-    return Gold(GoldForm.LIST if is_list else GoldForm.VARIANTS, sample.answers)
+    return Gold(GoldForm.LIST if sample.lists_answers else GoldForm.VARIANTS, sample.answers)
 
 
 def _covered(name: str, pages: Iterable[int], evidence: frozenset[int]) -> dict[str, float]:
