@@ -60,6 +60,20 @@ a trajectory, in any system (`tests/players/test_padding.py`), with these except
 """
 
 
+_UNEARNED = """\
+## Rewarded without knowing
+
+    python -m tests.players.unearned
+
+The most that an agent can be paid which has read nothing and does not know the answer: a search over plans of
+moves, each the same for all questions about four synthetic reports of 12 pages, beside an honest agent that
+searches for the evidence, reads it and answers right. Where one that knows evidence and answer can be paid more
+than the honest one, that is said too. `docagent-rl recipes show` prints it; a model that learns such a plan
+shows in `docagent/funnel/unsought_reward` and in the funnel.
+
+"""
+
+
 def main() -> None:
     """Write both pages."""
     for name, page in (("memory", memory_page()), ("variants", variant_page())):
@@ -77,12 +91,17 @@ def variant_page() -> str:
         rows = "".join(f"| {' | '.join(row)} |\n" for row in cells)
         parts.append(f"## {name}\n\n| key | paper | released | what it is |\n|---|---|---|---|\n{rows}")
     parts.append(f"No code was released for {' and '.join(single)}, which have the variant `paper` alone.\n")
+    unearned = [
+        f"- **{name}, `{variant}`.** {found}\n"
+        for name in sorted(SYSTEMS)
+        for variant, found in get_system(name).unearned.items()
+    ]
     padding = [
         f"- **{name}, `{variant}`.** {text}\n"
         for name in sorted(SYSTEMS)
         for variant, text in get_system(name).padding.items()
     ]
-    return "\n".join([*parts, _GATE + _PADDING + "".join(padding)])
+    return "\n".join([*parts, _GATE + _PADDING + "".join(padding), _UNEARNED + "".join(unearned)])
 
 
 def differences(name: str) -> Iterator[tuple[str, str, str, str]]:

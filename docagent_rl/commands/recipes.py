@@ -93,8 +93,8 @@ def show_command(name: str = argument(..., "A recipe, or its file.")) -> None:
     require_recipes([name], root)
     console = Console()
     console.print(Text(recipe_summary(name, root)))
-    if recipe_kind(name, root) is Kind.RL and (reward := reward_of(composed(name, root=root))) is not None:
-        console.print(Text(f"reward: {reward.formula}"))
+    if recipe_kind(name, root) is Kind.RL:
+        _show_reward(composed(name, root=root), console)
     found = read_provenance(name, root)
     tables = {"Printed:": [(key, f"{value} ({where})") for key, (value, where) in found.printed.items()]}
     for source in Source:
@@ -106,6 +106,18 @@ def show_command(name: str = argument(..., "A recipe, or its file.")) -> None:
             for row in rows:
                 table.add_row(*map(Text, row))
             console.print(table)
+
+
+def _show_reward(config: Any, console: Console) -> None:
+    """Print the formula of a composed recipe's reward, and what it pays without knowledge of the answer."""
+    reward = reward_of(config)
+    if reward is None:
+        return
+    console.print(Text(f"reward: {reward.formula}"))
+    system = get_system(config.docagent.system)
+    if system.unearned:
+        variant = system.parse_config(plain(config.docagent.env)).variant
+        console.print(Text(f"rewarded without knowing: {system.unearned[variant]}"))
 
 
 @app.command("ablations")

@@ -39,6 +39,32 @@ class PaperJudge(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Unearned:
+    """Rewards that knowledge of the answer does not explain, as found by a search over plans of moves.
+
+    A plan is the same for all questions (`tests/players/unearned.py`); rewards are means over questions, as
+    shares of what an honest agent is paid, which searches for the evidence, reads it and answers right.
+    """
+
+    unknowing: float
+    """The most that an agent is paid which has read nothing and does not know the answer."""
+    plan: tuple[str, ...]
+    """What it does, in words; its answer is the last."""
+    whose: str
+    """Who made the rule that pays for it, and what changes it."""
+    knowing: float = 1.0
+    """The most that an agent is paid which knows evidence and answer: 1 where an honest one is paid no less."""
+    knowing_plan: tuple[str, ...] = ()
+    """What that agent does."""
+
+    def __str__(self) -> str:
+        text = f"{self.unknowing:.0%} of an honest trajectory's reward, for {', '.join(self.plan)}. "
+        if self.knowing > 1:
+            text += f"With evidence and answer {self.knowing:.0%}, for {', '.join(self.knowing_plan)}. "
+        return text + self.whose
+
+
+@dataclass(frozen=True, slots=True)
 class System:
     """A system: how it is configured, what its agent may do, and what it is rewarded for.
 
@@ -99,6 +125,8 @@ class System:
     protocol."""
     padding: Mapping[str, str] = field(default_factory=dict)
     """The rewards of turns that lead to nothing, in words, by variant of its configuration."""
+    unearned: Mapping[str, Unearned] = field(default_factory=dict)
+    """The rewards of an agent that does not know the answer, by variant of its configuration."""
     shows_images: bool = True
     """The policy sees images; otherwise `display` is for a role's model, whose grid it keeps."""
     model_family: str = "qwen2_5_vl"

@@ -45,8 +45,8 @@ MODULES = (
     "docagent_rl.rewards.rule_judge",
 )
 
-# vLLM finds its platform by the version of its own distribution; afterwards processes find an environment without it,
-# as they would without us, and the patch is needed in each
+# vLLM finds its platform by the version of its own distribution; it is gone afterwards, since each process is to find
+# out for itself that it is missing
 alias = AliasFinder()
 sys.meta_path.append(alias)
 without_ray = "ray" not in sys.modules

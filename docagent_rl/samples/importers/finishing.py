@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.samples.importers.holdings import Holdings
 from docagent_rl.samples.answer_format import format_problem
+from docagent_rl.samples.importers.holdings import Holdings
 from docagent_rl.samples.importers.native import Draft, Skip, is_span
 from docagent_rl.samples.sample import OTHER_BOXES, OTHER_FLAGS, Box, Page, Sample
 from docagent_rl.samples.validation import validate_sample

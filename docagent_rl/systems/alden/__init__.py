@@ -1,7 +1,7 @@
 """ALDEN, as the registry of systems knows it."""
 
 from docagent_rl.envs.base import Marks
-from docagent_rl.envs.system import PaperJudge, System
+from docagent_rl.envs.system import PaperJudge, System, Unearned
 from docagent_rl.systems.alden.config import AldenConfig
 from docagent_rl.systems.alden.env import AldenEnv
 
@@ -43,5 +43,53 @@ SYSTEM = System(
             "answer's lowers the return. `docagent/repeated_call_rate` measures repetition."
         ),
         "released": ("A fetch of a page near a gold one is rewarded with 0.18 at most, once per page."),
+    },
+    unearned={
+        "paper": Unearned(
+            unknowing=0.67,
+            plan=(
+                "fetch page 3",
+                "fetch the middle page",
+                "search for its first half",
+                "fetch the last page",
+                "search for its second half",
+                "answer 1 2 3 4 5 6 7 8 9 0",
+            ),
+            whose=(
+                "The paper's: Eq. 3 rewards every call by itself, a page near the evidence too, and its "
+                "character F1 rewards digits for numbers. docagent.env.reward.search=new_gold, "
+                "docagent.env.reward.eta_fetch=1 and docagent.env.numeric_metric=word_f1 change that."
+            ),
+            knowing=1.46,
+            knowing_plan=(
+                "fetch the evidence",
+                "search for the evidence in other words",
+                "fetch the evidence",
+                "search for the question and as much padding",
+                "search for the evidence",
+                "answer right",
+            ),
+        ),
+        "released": Unearned(
+            unknowing=0.28,
+            plan=(
+                "fetch the last page",
+                "fetch page 3",
+                "fetch page 1",
+                "fetch the middle page",
+                "search for the question backwards",
+                "answer 1 2 3 4 5 6 7 8 9 0",
+            ),
+            whose="The release's: gold pages are rewarded when they are first shown, and others for being near.",
+            knowing=1.06,
+            knowing_plan=(
+                "fetch page 3",
+                "fetch the middle page",
+                "fetch the last page",
+                "fetch page 1",
+                "search for the question",
+                "answer right",
+            ),
+        ),
     },
 )

@@ -1,7 +1,7 @@
 """Doc-V*, as the registry of systems knows it."""
 
 from docagent_rl.envs.base import Marks
-from docagent_rl.envs.system import System
+from docagent_rl.envs.system import System, Unearned
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.env import DocVStarEnv
 
@@ -25,5 +25,21 @@ SYSTEM = System(
         "fetch": {"max_pages": 2},
         "context_tokens": 2560,
         "reserve_tokens": 64,
+    },
+    unearned={
+        "paper": Unearned(
+            unknowing=0.14,
+            plan=(
+                "fetch pages 1 to 4",
+                "fetch pages 1 to 4",
+                "search for the question",
+                "search for its second half",
+                "fetch pages 9 to 12",
+                "fetch pages 5 to 8",
+                "fetch pages 1 to 4 and list all pages",
+                "answer the question",
+            ),
+            whose="The paper's: its evidence term counts recall twice, so that listing every page is paid.",
+        ),
     },
 )

@@ -2,7 +2,7 @@
 
 from docagent_rl.envs.base import Marks
 from docagent_rl.envs.roles import RoleName
-from docagent_rl.envs.system import System
+from docagent_rl.envs.system import System, Unearned
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
 from docagent_rl.systems.mm_doc_r1.env import MMDocEnv
 from docagent_rl.systems.mm_doc_r1.world import check_sample
@@ -29,5 +29,16 @@ SYSTEM = System(
         "search": {"top_k": 4, "snippet_chars": 80},
         "read": {"note_tokens": 64},
         "history": {"prompt_tokens": 1200, "reasoning_words": 30, "shortened_note_chars": 80},
+    },
+    unearned={
+        "paper": Unearned(
+            unknowing=0.5,
+            plan=("read pages 1 to 6", "search for the question", "read pages 7 to 12", "finish"),
+            whose=(
+                "The paper's: half of the reward is the recall of pages, for which a document of 18 pages is "
+                "read whole in three steps, whatever is asked of its pages. "
+                "docagent.env.reward.page_term=f1 counts precision too."
+            ),
+        ),
     },
 )

@@ -1,7 +1,7 @@
 """UniDoc-RL, as the registry of systems knows it."""
 
 from docagent_rl.envs.base import Marks
-from docagent_rl.envs.system import PaperJudge, System
+from docagent_rl.envs.system import PaperJudge, System, Unearned
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
 from docagent_rl.systems.unidoc_rl.env import UniDocEnv
 
@@ -34,6 +34,42 @@ SYSTEM = System(
             "perfect trajectory gains nothing. The paper's Eq. 7 has the same mean for the selection; the "
             "variant `paper` leaves such searches out of it (`reward.select_capped`), and its box term is"
             " a mean over boxes."
+        ),
+    },
+    unearned={
+        "paper": Unearned(
+            unknowing=0.29,
+            plan=(
+                "search for the question and as much padding",
+                "select 0",
+                "draw the whole page",
+                "select 2",
+                "select 2",
+                "search for x",
+                "draw the whole page",
+                "select 0",
+                "answer the question",
+            ),
+            whose="The paper's: 0.4 of the reward is for search, selection, boxes and form (Eq. 9).",
+        ),
+        "released": Unearned(
+            unknowing=0.38,
+            plan=(
+                "search for the question and as much padding",
+                "search for the question backwards",
+                "search for its second half",
+                "search for the question",
+                "search for its second half",
+                "search for the question backwards",
+                "search for its first half",
+                "select 0",
+                "search for its first half",
+                "answer the question",
+            ),
+            whose=(
+                "The paper's weights; the release counts searches without a gold candidate as right in the "
+                "selection and the box term."
+            ),
         ),
     },
 )

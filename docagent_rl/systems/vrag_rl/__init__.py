@@ -1,7 +1,7 @@
 """VRAG-RL, as the registry of systems knows it."""
 
 from docagent_rl.envs.base import Marks
-from docagent_rl.envs.system import PaperJudge, System
+from docagent_rl.envs.system import PaperJudge, System, Unearned
 from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.systems.vrag_rl.env import VragEnv
 
@@ -18,4 +18,28 @@ SYSTEM = System(
     paper_judge=PaperJudge.TRUE_FALSE_AFTER_SEARCH,
     agents="docagent_rl.systems.vrag_rl.script",
     small={"display": {"min_pixels": 12544, "max_pixels": 50176}, "search": {"scope": "document"}},
+    unearned={
+        "paper": Unearned(
+            unknowing=0.19,
+            plan=(
+                "search for the question",
+                "search for the question",
+                "search for its second half",
+                "search for the question",
+                "answer the question",
+            ),
+            whose="The paper's: 0.2 of the reward is for finding the evidence (Eq. 12).",
+        ),
+        "released": Unearned(
+            unknowing=0.29,
+            plan=(
+                "search for the question",
+                "search for the question",
+                "search for its second half",
+                "search for the question",
+                "answer the question",
+            ),
+            whose="The release's: 0.2 of the reward is for finding the evidence, 0.1 for the form.",
+        ),
+    },
 )
