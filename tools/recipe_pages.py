@@ -67,9 +67,9 @@ _UNEARNED = """\
 
 The most that an agent can be paid which has read nothing and does not know the answer: a search over plans of
 moves, each the same for all questions about four synthetic reports of 12 pages, beside an honest agent that
-searches for the evidence, reads it and answers right. Where one that knows evidence and answer can be paid more
-than the honest one, that is said too. `docagent-rl recipes show` prints it; a model that learns such a plan
-shows in `docagent/funnel/unsought_reward` and in the funnel.
+searches for the evidence, reads it and answers right. Where one that knows evidence and answer can be paid
+more than the honest one, that is said too. `docagent-rl recipes show` prints it; a model that learns such a
+plan shows in `docagent/funnel/unsought_reward` and in the funnel.
 
 """
 

@@ -53,7 +53,7 @@ class Unearned:
     whose: str
     """Who made the rule that pays for it, and what changes it."""
     knowing: float = 1.0
-    """The most that an agent is paid which knows evidence and answer: 1 where an honest one is paid no less."""
+    """The most that an agent is paid which knows evidence and answer; 1 if an honest one is paid as much."""
     knowing_plan: tuple[str, ...] = ()
     """What that agent does."""
 

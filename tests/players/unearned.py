@@ -1,10 +1,11 @@
 """An adversary over trajectories: plans that are paid more than what they know is worth.
 
 A plan is a list of moves, the same for all questions, so that a lucky hit on one of them counts no more than
-it does on average. Plans of an agent that knows nothing need no page to be read: they search for the question's
-own words in any order, open pages by number, draw the same boxes on everything, answer anything. Plans of an
-agent that knows evidence and answer are to be paid no more than an honest trajectory. A plan is changed one
-move at a time as long as that pays more; the best stand in `System.unearned` and in docs/variants.md.
+it does on average. Plans of an agent that knows nothing need no page to be read: they search for the
+question's own words in any order, open pages by number, draw the same boxes on everything, answer anything.
+Plans of an agent that knows evidence and answer are to be paid no more than an honest trajectory. A plan is
+changed one move at a time as long as that pays more; the best stand in `System.unearned` and in
+docs/variants.md.
 
     python -m tests.players.unearned [--restarts 4] [--seed 0] [NAME ...]
 """
@@ -57,12 +58,13 @@ def queries() -> dict[str, Callable[[Sample], str]]:
     def words(sample: Sample) -> list[str]:
         return sample.question.split()
 
+    def padded(sample: Sample) -> str:
+        return " ".join([*words(sample), *(["zyx"] * len(words(sample)))])
+
     return {
         "the question": lambda sample: sample.question,
         "the question backwards": lambda sample: " ".join(reversed(words(sample))),
-        "the question and as much padding": lambda sample: " ".join(
-            [*words(sample), *(["zyx"] * len(words(sample)))]
-        ),
+        "the question and as much padding": padded,
         "its first half": lambda sample: " ".join(words(sample)[: len(words(sample)) // 2]),
         "its second half": lambda sample: " ".join(words(sample)[len(words(sample)) // 2 :]),
         "x": lambda sample: "x",

@@ -45,8 +45,8 @@ MODULES = (
     "docagent_rl.rewards.rule_judge",
 )
 
-# vLLM finds its platform by the version of its own distribution; it is gone afterwards, since each process is to find
-# out for itself that it is missing
+# vLLM finds its platform by the version of its own distribution; the alias is gone afterwards, since each
+# process is to find out for itself that it is missing
 alias = AliasFinder()
 sys.meta_path.append(alias)
 without_ray = "ray" not in sys.modules

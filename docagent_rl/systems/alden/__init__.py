@@ -80,7 +80,7 @@ SYSTEM = System(
                 "search for the question backwards",
                 "answer 1 2 3 4 5 6 7 8 9 0",
             ),
-            whose="The release's: gold pages are rewarded when they are first shown, and others for being near.",
+            whose="The release's: gold pages are rewarded when first shown, and others for being near them.",
             knowing=1.06,
             knowing_plan=(
                 "fetch page 3",

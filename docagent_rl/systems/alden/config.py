@@ -125,8 +125,8 @@ class QueryRepetitionConfig(Section):
     """Penalty of a query that repeats an earlier one in full."""
     overlap: Overlap
     n: int = Field(ge=1)
-    """Words of the longest n-grams that are compared. With 1 a query in another order of words is no new one, as
-    for BM25. The released code has 3 and tells such queries apart; the paper gives no number."""
+    """Words of the longest n-grams that are compared. With 1 a query in another order of words is no new one,
+    as for BM25. The released code has 3 and tells such queries apart; the paper gives no number."""
 
 
 class AldenConfig(ShowsImages, VariantSection):
