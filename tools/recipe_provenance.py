@@ -12,10 +12,9 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.checks.provenance import FOLDER, Provenance, Source, read_provenance
-from docagent_rl.checks.recipe_check import composed
-from docagent_rl.checks.recipe_list import ROOT, Kind, recipe_kind, recipe_names
+from docagent_rl.checks.recipe_check import composed, filled
+from docagent_rl.checks.recipe_list import ROOT, recipe_names
 from docagent_rl.config import plain
-from docagent_rl.systems import get_system
 
 ENV = "docagent.env"
 _HOW_IT_RUNS = re.compile(
@@ -55,10 +54,7 @@ def provenance_problems(name: str, config: DictConfig, root: Traversable = ROOT)
 
 def _problems(name: str, found: Provenance, config: DictConfig, root: Traversable) -> Iterator[str]:
     departs = found.keys(Source.DEPARTS)
-    values = OmegaConf.create(plain(config))
-    if recipe_kind(name, root) is Kind.RL:  # every key of its environment, as the variant fills it
-        env = get_system(values.docagent.system).parse_config(plain(values.docagent.env))
-        OmegaConf.update(values, ENV, env.model_dump(mode="json"), merge=False, force_add=True)
+    values = filled(config)
     for key, printed in found.printed.items():
         same = OmegaConf.select(values, key) == printed.value
         if not same and key not in departs:

@@ -177,6 +177,16 @@ def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT)
     return config
 
 
+def filled(config: DictConfig) -> DictConfig:
+    """Return a composed configuration with every key of its environment, as the variant fills it."""
+    values = OmegaConf.create(plain(config))
+    name = OmegaConf.select(values, "docagent.system")
+    if name is not None and OmegaConf.select(values, "docagent.env") is not None:
+        env = get_system(name).parse_config(plain(values.docagent.env))
+        OmegaConf.update(values, "docagent.env", env.model_dump(mode="json"), merge=False, force_add=True)
+    return values
+
+
 @contextmanager
 def _search(root: Traversable) -> Generator[list[str]]:
     """Start Hydra among verl's configurations and the recipes; yield the overrides that it needs."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from omegaconf import OmegaConf
 from rich.console import Console
 from rich.progress import track
 from rich.table import Column, Table
@@ -15,7 +16,7 @@ from docagent_rl.base.prompts import prompt_file, prompt_names
 from docagent_rl.base.text import shown
 from docagent_rl.checks.budget_table import markdown
 from docagent_rl.checks.cards import card_memory
-from docagent_rl.checks.provenance import Source, read_provenance
+from docagent_rl.checks.provenance import Printed, Source, read_provenance
 from docagent_rl.checks.recipe_check import (
     Cluster,
     Finding,
@@ -23,6 +24,7 @@ from docagent_rl.checks.recipe_check import (
     check_overridden,
     check_recipe,
     composed,
+    filled,
 )
 from docagent_rl.checks.recipe_list import (
     Kind,
@@ -93,10 +95,16 @@ def show_command(name: str = argument(..., "A recipe, or its file.")) -> None:
     require_recipes([name], root)
     console = Console()
     console.print(Text(recipe_summary(name, root)))
+    config = composed(name, root=root)
     if recipe_kind(name, root) is Kind.RL:
-        _show_reward(composed(name, root=root), console)
+        _show_reward(config, console)
     found = read_provenance(name, root)
-    tables = {"Printed:": [(key, f"{value} ({where})") for key, (value, where) in found.printed.items()]}
+    values = filled(config)
+    tables = {
+        "Printed:": [
+            (key, _printed(paper, OmegaConf.select(values, key))) for key, paper in found.printed.items()
+        ]
+    }
     for source in Source:
         tables[source.heading] = [("\n".join(keys), text) for keys, text in found.notes.get(source, ())]
     for title, rows in tables.items():
@@ -106,6 +114,12 @@ def show_command(name: str = argument(..., "A recipe, or its file.")) -> None:
             for row in rows:
                 table.add_row(*map(Text, row))
             console.print(table)
+
+
+def _printed(paper: Printed, here: Any) -> str:
+    """Return a paper's value, where it stands, and the recipe's own where that is another."""
+    text = f"{paper.value} ({paper.where})"
+    return text if here == paper.value else f"{text}; here {'null' if here is None else here}"
 
 
 def _show_reward(config: Any, console: Console) -> None:

@@ -1,16 +1,20 @@
 """Where settings come from. That every shipped recipe is in order is tested with its check."""
 
 import re
+from pathlib import Path
 
 import pytest
+import yaml
+from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.provenance import Note, Printed, Source, read_provenance
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed, filled
 from docagent_rl.checks.recipe_list import ablation_names, recipe_names, recipe_summary
 from tools.recipe_openings import opening_notes
 from tools.recipe_provenance import provenance_problems
 
+RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 LR = "actor_rollout_ref.actor.optim.lr"
 
@@ -38,6 +42,30 @@ def test_every_recipe_has_a_provenance_whose_words_are_known():
         words = re.findall(r"[\w/]+", " ".join(note.text for notes in found.notes.values() for note in notes))
         named = {word for word in words if word.startswith(("mm_doc_r1/", "doc_v_star/"))}
         assert named <= set(ablation_names()), recipe
+
+
+def nulls(node: yaml.Node, above: str = "") -> list[tuple[int, str]]:
+    """Lines, from 0, and dotted keys of the values of a recipe that are null."""
+    found = []
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            found += nulls(value, f"{above}{key.value}.")
+    elif isinstance(node, yaml.ScalarNode) and node.value == "null":
+        found.append((node.start_mark.line, above.removesuffix(".")))
+    return found
+
+
+@pytest.mark.parametrize("recipe", recipe_names(kind=None))
+def test_values_in_comments_beside_null_are_those_of_the_variant(recipe):
+    text = (RECIPES / f"{recipe}.yaml").read_text()
+    values = filled(composed(recipe))
+    comments = [line.partition("#")[2] for line in text.splitlines()]
+    for line, key in nulls(yaml.compose(text)):
+        if not key.startswith("docagent.env.") or not comments[line]:
+            continue
+        value = OmegaConf.select(values, key)
+        written = str(value).lower() if isinstance(value, bool) else str(value)
+        assert re.search(rf"(?<![\w.]){re.escape(written)}(?![\w.])", comments[line]), (key, written)
 
 
 def test_lists_are_taken_over_and_added_to(written):

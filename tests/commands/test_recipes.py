@@ -19,6 +19,9 @@ def test_recipes_are_listed_and_shown_with_their_notes():
     assert all(name in text for name in recipe_names())
     assert "ColPali" not in text
     text = recipes("show", RECIPE)
+    # what the paper prints, and the recipe's value where that is another
+    assert "the paper's wording" in text
+    assert "; here null" in " ".join(text.split())
     assert "unidoc_rl" not in text
     for part in ("overall 53.5", "reward: 0.2 retrieval_ndcg + ", "docagent.retriever.model", "ColPali"):
         assert part in text
