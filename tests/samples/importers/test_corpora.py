@@ -106,6 +106,7 @@ def test_unidoc_s_boxes_over_several_documents(files, run):
     files.images("img/deck_b_{}.jpg", (1,))
     (sample,), report = run("unidoc_rl", store=True)
     assert (sample.question_id, sample.doc_id, sample.dataset) == ("train#000000", "deck_a", "unidoc")
+    assert sample.extra["retrieval_scope"] == "corpus"
     assert sample.evidence_pages == (2, 3)
     assert sample.extra["page_ids"] == ["deck_a#2", "deck_a#3", "deck_b#1"]
     assert sample.evidence_boxes == {3: ((0.1, 0.2, 0.5, 1.0),)}

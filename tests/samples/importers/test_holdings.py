@@ -52,7 +52,7 @@ def test_documents_are_read_as_the_import_says(files, tmp_path, monkeypatch):
 
     monkeypatch.setattr(holdings, "ingest", noting)
     render = RenderSettings(dpi=72)
-    settings = ImportSettings(tmp_path / "store", render, workers=1, progress=False, any_count=True)
+    settings = ImportSettings(tmp_path / "store", render, workers=1, any_count=True)
     run_import(get_importer(Benchmark.MMLONGBENCH_DOC), files.root, settings)
     expected = {"settings": render, "workers": 1, "progress": False, "replace": False}
     assert [{name: options[name] for name in expected} for options in given] == [expected]

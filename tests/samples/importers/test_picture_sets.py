@@ -319,3 +319,23 @@ def test_a_corpus_without_ranges_is_an_error(files, run, ranges):
         files.json("dude/id2idx.json", ranges)
     with pytest.raises(UserError, match=r"id2idx\.json: missing, or no object of row ranges"):
         run("alden")
+
+
+def test_a_deck_of_one_slide_needs_one_column(files, run):
+    row = {**slide_row(evidence_pages=[1]), "page_1": {"bytes": picture("slide"), "path": None}}
+    files.parquet("data/train-0.parquet", [row])
+    (sample,), _ = run("slidevqa", store=True)
+    assert (sample.evidence_pages, sample.extra["num_pages"]) == ((1,), 1)
+
+
+def test_of_equal_names_the_first_picture_and_the_first_deck_count(files, run, tmp_path):
+    for width, folder in ((50, "b"), (60, "a"), (70, "c")):
+        files.image(f"images/{folder}/p_1.jpg", size=(width, 40))
+    write_mp(files, "val", [mp_row(page_ids=["p_1"], answer_page_idx=0)])
+    (sample,), _ = run("mp_docvqa", store=True)
+    assert DocumentStore(tmp_path / "store").document(sample.doc_id).page(1).size[0] == 60
+    files.jsonl("qa/dev.jsonl", [annotated(1, deck_name="deck", evidence_pages=[1])])
+    for width, folder in ((50, "b"), (60, "a"), (70, "c")):
+        files.image(f"images/{folder}/deck/growth-2012-1-1024.jpg", size=(width, 40))
+    run("slidevqa", store=True)
+    assert DocumentStore(tmp_path / "store").document("deck").page(1).size[0] == 60

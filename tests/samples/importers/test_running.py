@@ -78,26 +78,40 @@ def test_excluded_questions_are_counted_by_their_unit(files, run):
     assert dict(report.skipped) == {"its question is in an excluded set": ["samples.json:0"]}
 
 
+def reasons_in(error: UserError) -> list[int]:
+    """The rows of each reason that the message gives."""
+    return [int(part.rpartition(": ")[2].rstrip(")")) for part in str(error).split("; ")]
+
+
 def test_nothing_left_names_the_commonest_reasons_first(files, run):
     rows = [mm_row(doc_id=f"{number}/../x") for number in range(3)] + [mm_row(answer=" ")] * 4
     rows += [mm_row(question=" "), 7, 8]
     files.json("samples.json", rows)
     with pytest.raises(UserError, match=r"none of 10 rows gives a sample") as caught:
         run("mmlongbench_doc")
-    counts = [int(part.rpartition(": ")[2].rstrip(")")) for part in str(caught.value).split("; ")]
-    assert counts == [4, 3, 2, 1]
+    assert reasons_in(caught.value) == [4, 3, 2, 1]
+    rows += [mm_row(doc_id=" ")] * 5 + [mm_row(answer_format=" ")] * 6
+    files.json("samples.json", rows)
+    with pytest.raises(UserError, match=r"none of 21 rows gives a sample") as caught:
+        run("mmlongbench_doc")
+    assert reasons_in(caught.value) == [6, 5, 4, 3, 2]
     files.json("samples.json", [])
     with pytest.raises(UserError, match=r"none of 0 rows gives a sample \(no rows\)"):
         run("mmlongbench_doc")
 
 
 def test_the_report_is_a_file_for_people(files, run):
-    rows = [mm_row(), mm_row(question=" "), *[mm_row(doc_id=f"ä/{number}") for number in range(7)]]
+    rows = [
+        mm_row(doc_id="Übersicht.pdf"),
+        mm_row(question=" "),
+        *[mm_row(doc_id=f"ä/{number}") for number in range(7)],
+    ]
     files.json("samples.json", rows)
     _, report = run("mmlongbench_doc")
     text = report.to_json()
     assert text.startswith('{\n "importer": "mmlongbench_doc",\n "selection"')
     assert text.endswith("\n}\n")
+    assert '"Übersicht"' in text
     content = json.loads(text)
     assert content["rows"]["read"] == {"mmlongbench/test": 9}
     assert content["rows"]["written"] == {"mmlongbench/test": 1}

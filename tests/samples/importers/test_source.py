@@ -156,6 +156,15 @@ def test_rows_of_a_range_are_read_over_groups(table):
             list(reader.rows(first, end))
 
 
+def test_a_group_of_rows_is_read_once(table):
+    reader = RowReader(table, ["id"])
+    first = list(reader.rows(0, 1))
+    table.unlink()
+    assert [row["id"] for row in (*first, *reader.rows(1, 3))] == [0, 1, 2]
+    with pytest.raises(UserError, match=r"rows\.parquet"):
+        list(reader.rows(3, 4))
+
+
 def test_pictures_are_bytes_or_objects_with_bytes():
     assert picture_bytes(b"x") == picture_bytes({"bytes": b"x", "path": None}) == b"x"
     assert [picture_bytes(each) for each in (b"", "text", None, {"bytes": None}, {}, 7)] == [None] * 6
