@@ -36,6 +36,12 @@ def test_released_files_have_as_many_rows_as_the_documentation_says(benchmark):
         assert benchmark in (Benchmark.VRAG_RL, Benchmark.UNIDOC_RL, Benchmark.ALDEN)
 
 
+def test_every_part_of_uda_is_counted():
+    """Each may be imported alone."""
+    released = get_importer(Benchmark.UDA).released
+    assert {name for name, _ in released} == {"uda_paper_tab", "uda_paper_text", "uda_feta"}
+
+
 def test_splits_without_rows_are_not_released():
     assert by_split("any", val=3) == {("any", Split.VAL): 3}
     assert by_split("any", 1, 2, 3) == {

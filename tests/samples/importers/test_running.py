@@ -54,6 +54,23 @@ def test_the_report_counts_documents(files, run):
     assert list(report.files) == ["samples.json"]
 
 
+def test_the_report_lists_the_first_two_hundred_documents_that_miss(files, run):
+    files.json("samples.json", [mm_row(doc_id=f"{number:03d}.pdf") for number in range(203)])
+    samples, report = run("mmlongbench_doc")
+    assert (len(samples), report.documents["missing"]) == (203, 203)
+    assert report.missing == [f"{number:03d}" for number in range(200)]
+
+
+def test_the_report_lists_the_first_two_hundred_documents_that_cannot_be_read(files, run):
+    for number in range(202):
+        files.text(f"documents/{number:03d}.pdf", "no PDF")
+    rows = [mm_row(doc_id=f"{number:03d}.pdf") for number in range(203)]
+    files.json("samples.json", rows)
+    _, report = run("mmlongbench_doc")
+    assert report.documents["failed"] == 202
+    assert list(report.failed) == [f"{number:03d}" for number in range(200)]
+
+
 def test_a_corpus_counts_documents_that_nobody_asks_about(files, run):
     for name in ("a_b_02", "other"):
         files.pdf(f"pdf/{name}.pdf", 11)
