@@ -1,7 +1,14 @@
 import pytest
 
 from docagent_rl.documents.contents import Heading
-from docagent_rl.envs.rule_roles import INSUFFICIENT, answer_from, content_words, extract_answer, plan_search
+from docagent_rl.envs.rule_roles import (
+    INSUFFICIENT,
+    answer_from,
+    content_words,
+    extract_answer,
+    plan_search,
+    read_pages,
+)
 from docagent_rl.rewards.mmlongbench import FAIL_TO_ANSWER, extracted_answer
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 
@@ -66,3 +73,79 @@ def test_long_texts(piece):
     """A reader that is not linear in the length would take minutes."""
     assert answer_from(QUESTION, [piece * 10_000]) == INSUFFICIENT
     assert extract_answer(QUESTION, piece * 10_000)
+
+
+def test_a_plan_names_six_words_and_three_headings():
+    words = ["alder", "birch", "cedar", "dogwood", "elder", "firs", "gorse"]
+    titles = ["Gorse", "Alder", "Birch and cedar", "Dogwood", "Hazel", "Elder"]
+    contents = [Heading(1, title, page) for page, title in enumerate(titles, start=1)]
+    plan = plan_search(f"Where are {' '.join(words)}?", contents).splitlines()
+    assert plan[0] == "(1) Search for: alder, birch, cedar, dogwood, elder, firs."
+    # most words first; of those with as many, in the order of the document
+    assert [line.split(",")[0] for line in plan[1:4]] == ["(2) Read page 3", "(3) Read page 1", "(4) Read page 2"]
+    assert plan[4].startswith("(5) Read the pages that the search finds")
+    assert len(plan) == 5
+
+
+def test_half_of_the_question_s_words_are_enough():
+    question = "How fast are ferries between islands during winter?"
+    assert content_words(question) == ["fast", "ferries", "between", "islands", "during", "winter"]
+    assert answer_from(question, ["Winter ferries were fast."]) == "Winter ferries were fast."
+    assert answer_from(question, ["Winter ferries were slow."]) == INSUFFICIENT
+    assert answer_from("Who is it?", ["It is nobody."]) == INSUFFICIENT
+    assert answer_from("", ["It is nobody.", "It is."]) == INSUFFICIENT
+
+
+def test_words_are_alike_by_their_first_five_letters():
+    assert answer_from("How many employees?", ["They employ five."]) == "They employ five."
+    assert answer_from("How many empires?", ["They employ five."]) == INSUFFICIENT
+
+
+def test_the_shortest_of_the_likest_and_then_the_first():
+    question = "Which ferries sail?"
+    assert answer_from(question, ["Some ferries sail slowly. Ferries sail."]) == "Ferries sail."
+    assert answer_from(question, ["Ferries sail A. Ferries sail B."]) == "Ferries sail A."
+    # a sentence may go over two lines
+    assert answer_from(question, ["Ferries\nsail.", "Sail ferries!"]) == "Ferries sail."
+    assert answer_from(question, ["", "Ferries sail"]) == "Ferries sail"
+
+
+def test_names_of_the_question_have_to_occur():
+    texts = ["Ferries sail to Oslo every day."]
+    assert answer_from("Ferries sail to Oslo?", texts) == texts[0]
+    assert answer_from("Velmora ferries sail when?", texts) == texts[0]  # the first word is always capitalised
+    assert answer_from("Do ferries sail to Kantora?", texts) == INSUFFICIENT
+
+
+def test_a_long_sentence_is_cut():
+    found = answer_from("Which ferries sail?", ["Ferries sail " + "on " * 1000])
+    assert found == ("Ferries sail " + "on " * 1000)[:600]
+
+
+def test_pages_are_read_under_their_numbers():
+    assert read_pages([(3, " Ferries\n"), (7, " \n")]) == "Page 3: Ferries\nPage 7: no text."
+    assert read_pages([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "expected"),
+    [
+        # up to six words are taken whole
+        ("q", "They are one two three four.", "They are one two three four/String"),
+        ("q", "They count one and two, 1,204 ferries.", "1204/Integer"),
+        ("q", "1,204", "1,204/Integer"),
+        ("Of 1,204 ferries, how many?", "Of the 1,204 ferries there are some 12 % large.", "12 %/Float"),
+        ("How large are the ferries here?", "The ferries here are large, large, large.", None),
+        ("Ferries?", "The ferries are those at the northern quay of the port.", "northern quay/String"),
+        ("q", "It lost $ -5.50 of all that it had there.", "-5.50/Float"),
+        ("q", " ", f"{NOT_ANSWERABLE}/String"),
+        ("q", "It is NOT mentioned.", f"{NOT_ANSWERABLE}/String"),
+        ("q", "They could not be opened.", f"{FAIL_TO_ANSWER}/String"),
+        ("q", "Could not open the file.", f"{FAIL_TO_ANSWER}/String"),
+    ],
+)
+def test_short_answers_and_their_types(question, answer, expected):
+    found = extract_answer(question, answer)
+    short = extracted_answer(found)
+    kind = found.rpartition("Answer format: ")[2]
+    assert f"{short}/{kind}" == (expected or f"{answer}/String")
