@@ -162,3 +162,27 @@ def test_files_for_models_and_browsers_are_reduced(size, most, expected):
     read = Image.open(io.BytesIO(content))
     assert (read.format, read.mode, read.size) == ("JPEG", "RGB", expected)
     assert len(jpeg(image, quality=20, most_pixels=most)) < len(content)
+
+
+def test_a_label_is_black_text_on_a_white_box():
+    box = (20, 10, 80, 70)
+    sheets = [
+        ImageSheet((100, 90), (100, 90), (), labels=(Label("H", box, font_px=size),), background=RED)
+        for size in (20, 50)
+    ]
+    small, large = (np.asarray(render(sheet, None)) for sheet in sheets)
+    left, top, right, bottom = box
+    for pixels in (small, large):
+        inside = np.zeros((90, 100), dtype=bool)
+        inside[top:bottom, left:right] = True
+        assert (pixels[~inside] == RED).all()
+        # round the letter it is white; its strokes are wider than a pixel
+        assert (pixels[top + 1, left:right] == 255).all()
+        assert (pixels[inside].min(axis=0) == 0).all()
+        assert (np.ptp(pixels[inside], axis=1) == 0).all()
+
+    def height(pixels: np.ndarray) -> int:
+        dark = (pixels[top:bottom, left:right, 0] < 128).any(axis=1)
+        return int(dark.sum())
+
+    assert 2 * height(small) < height(large) < 50
