@@ -154,7 +154,7 @@ def test_a_picture_s_key_is_its_content(page):
 @pytest.mark.parametrize(
     ("size", "most", "expected"),
     [((200, 100), None, (200, 100)), ((200, 100), 20_000, (200, 100)), ((200, 100), 5_000, (100, 50)),
-     ((200, 100), 19_999, (199, 99)), ((4000, 1), 1000, (2000, 1))],
+     ((200, 100), 19_999, (199, 99)), ((4000, 1), 1000, (2000, 1)), ((1, 4000), 1000, (1, 2000))],
 )  # fmt: skip
 def test_files_for_models_and_browsers_are_reduced(size, most, expected):
     image = Image.effect_noise(size, 50)

@@ -2,6 +2,7 @@ import asyncio
 import base64
 import io
 
+import psutil
 import pytest
 from PIL import Image
 from pydantic import ValidationError
@@ -70,6 +71,45 @@ async def test_a_group_asks_once(server, make_role):
     assert len(server.requests) == 1
     await role.complete(says("Plan!"))
     assert len(server.requests) == 2
+
+
+async def test_a_role_is_asked_at_its_own_temperature(server, make_role):
+    await make_role(temperature=0.7).complete(says("Plan."))
+    assert server.requests[0]["temperature"] == 0.7
+
+
+async def test_replies_are_kept_in_a_folder_at_any_temperature(server, make_role, tmp_path):
+    server.script = ["a plan", "another"]
+    for _ in range(2):
+        role = make_role(temperature=0.7, cache_dir=tmp_path / "replies")
+        assert await role.complete(says("Plan.")) == "a plan"
+    assert await make_role(temperature=0.7).complete(says("Plan.")) == "another"
+    assert len(server.requests) == 2
+
+
+async def test_a_role_is_checked_past_what_it_remembers(server, make_role, tmp_path):
+    server.script = ["ready", "ready", 404]
+    role = make_role(cache_dir=tmp_path / "replies")
+    await role.check()
+    await role.check()
+    with pytest.raises(UserError, match=r"roles\.planner"):
+        await role.check()
+    assert len(server.requests) == 3
+
+
+async def test_a_closed_role_opens_new_connections(server, make_role):
+    port = int(server.url.split(":")[2].partition("/")[0])
+
+    def to_server() -> int:
+        open_now = psutil.Process().net_connections("tcp")
+        return sum(bool(each.raddr) and each.raddr.port == port for each in open_now)
+
+    role = make_role()
+    for text in ("Plan.", "Plan!"):
+        await role.complete(says(text))
+        assert to_server() == 1
+        await role.aclose()
+        assert to_server() == 0
 
 
 @pytest.mark.parametrize("token", FORMS)

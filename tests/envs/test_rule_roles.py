@@ -82,7 +82,11 @@ def test_a_plan_names_six_words_and_three_headings():
     plan = plan_search(f"Where are {' '.join(words)}?", contents).splitlines()
     assert plan[0] == "(1) Search for: alder, birch, cedar, dogwood, elder, firs."
     # most words first; of those with as many, in the order of the document
-    assert [line.split(",")[0] for line in plan[1:4]] == ["(2) Read page 3", "(3) Read page 1", "(4) Read page 2"]
+    assert [line.split(",")[0] for line in plan[1:4]] == [
+        "(2) Read page 3",
+        "(3) Read page 1",
+        "(4) Read page 2",
+    ]
     assert plan[4].startswith("(5) Read the pages that the search finds")
     assert len(plan) == 5
 
@@ -113,7 +117,9 @@ def test_the_shortest_of_the_likest_and_then_the_first():
 def test_names_of_the_question_have_to_occur():
     texts = ["Ferries sail to Oslo every day."]
     assert answer_from("Ferries sail to Oslo?", texts) == texts[0]
-    assert answer_from("Velmora ferries sail when?", texts) == texts[0]  # the first word is always capitalised
+    assert (
+        answer_from("Velmora ferries sail when?", texts) == texts[0]
+    )  # the first word is always capitalised
     assert answer_from("Do ferries sail to Kantora?", texts) == INSUFFICIENT
 
 
