@@ -22,6 +22,7 @@ from docagent_rl.envs.script import (
     Script,
     ScriptContext,
     ScriptedAgent,
+    TurnWriter,
     WriterState,
     content_words,
 )
@@ -65,6 +66,21 @@ def test_the_question_s_own_pages_come_first(sample):
     assert {state.word() for _ in range(99)} == set(content_words(QUESTION))
     shares = [sum(state.chance(share) for _ in range(1000)) / 1000 for share in (0.0, 0.25, 1.0)]
     assert shares == [0.0, pytest.approx(0.25, abs=0.05), 1.0]
+
+
+def test_they_come_first_whatever_they_are_called(make_sample):
+    sample = make_sample(doc_id="K", extra={"page_ids": ["A#1", "K#4", "K#3", "M#1"]}, evidence_boxes={})
+    found = WriterState(sample, 3, random.Random(0)).gold
+    assert found == [PageRef("K", 3), PageRef("K", 4), PageRef("A", 1), PageRef("M", 1)]
+
+
+def test_no_share_is_no_chance(sample):
+    class Least(random.Random):
+        def random(self):
+            return 0.0
+
+    state = WriterState(sample, 3, Least())
+    assert [state.chance(share) for share in (0.0, 0.001)] == [False, True]
 
 
 @pytest.fixture
@@ -147,6 +163,14 @@ def test_turns_are_a_thought_and_a_tagged_action(agent_state):
         agent.action(Act(Move.CROP), agent_state)
 
 
+def test_a_writer_of_turns_says_what_its_blocks_hold(agent_state):
+    class Silent(TurnWriter):
+        tags: ClassVar = {Move.SEARCH: "search"}
+
+    with pytest.raises(NotImplementedError):
+        Silent(None).action(Act(Move.SEARCH), agent_state)
+
+
 def asked(make_sample, number: int, question: str, answer: str, *pages: int):
     return make_sample(
         question_id=f"q{number}", question=question, answers=(answer,), evidence_pages=pages, extra={}
@@ -203,6 +227,9 @@ def test_pages_of_a_script(context):
     assert set(counts) == set(range(1, 7))
     assert counts[2] > counts[3] > 300
     assert max(counts[page] for page in (1, 4, 5, 6)) < 40
+    # of a weight of 13.6, in which each page has a tenth beside its questions
+    alone = [page for _ in range(4000) for page in context.likely_pages(1) if page not in (2, 3)]
+    assert 0.022 < len(alone) / 4000 < 0.038
     assert context.likely_pages(99) == [1, 2, 3, 4, 5, 6]
     context.info = effect(kind="pages", pages=[{"page": "K#2"}, {"page": "K#5"}])
     assert context.shown == [2, 5]
