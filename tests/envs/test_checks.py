@@ -143,3 +143,7 @@ def test_a_cut_is_marked_within_its_limit(text, limit, cut):
 )
 def test_the_middle_is_cut_as_little_as_may_be(limit, cut):
     assert cut_middle("0123456789", limit, len) == cut
+
+
+def test_both_ends_may_go_on_to_the_middle():
+    assert cut_middle("0123456789abcdefghij", 19, len) == "01234567 \u2026 cdefghij"
