@@ -55,6 +55,7 @@ async def test_the_last_turn_is_only_read_for_an_answer(played, make, make_sampl
     assert (last.end, last.info["executed"]) == (EndReason.TURN_LIMIT, False)
     assert last.info["effect"] == {"kind": "not_executed"}
     assert (state.metrics["searches"], state.metrics["finished"]) == (1, 0)
+    assert state.metrics["turns"] == TURNS[played]
     answered = await play(make(), make_sample(), ["none", *faults, RIGHT])
     assert answered.results[-1].end is EndReason.ANSWERED
 
