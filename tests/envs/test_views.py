@@ -74,6 +74,8 @@ def test_the_last_view_is_a_crop_or_the_last_page():
     assert last_view(view, Frame.DISPLAYED) == ((0.1, 0.2, 0.5, 0.6), (100, 50))
     assert last_view({"pages": [other, view]}, Frame.ENCODER) == ((0.1, 0.2, 0.5, 0.6), (112, 56))
     assert last_view({"pages": [view, other]}, Frame.NORM1000) == ((0.0, 0.0, 1.0, 1.0), (1000, 1000))
+    for pages in ([view], [other, other, view]):
+        assert last_view({"pages": pages}, Frame.DISPLAYED)[0] == (0.1, 0.2, 0.5, 0.6)
     for nothing in ({}, {"pages": []}, {"kind": "feedback"}):
         assert last_view(nothing, Frame.DISPLAYED) == ((0.0, 0.0, 1.0, 1.0), (1000, 1000))
 
