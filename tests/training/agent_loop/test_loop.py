@@ -6,21 +6,18 @@ from types import SimpleNamespace
 
 import pytest
 from omegaconf import OmegaConf
-from verl.experimental.agent_loop.agent_loop import DictConfigWrap
-from verl.workers.rollout.replica import TokenOutput
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
-from docagent_rl.rollout.trajectory import MaskReason, Trajectory, whole_line
-from docagent_rl.training.agent_loop.loop import DocAgentLoop
+from docagent_rl.rollout.trajectory import MaskReason, Trajectory
 from docagent_rl.training.settings.models import load_tokenizer
 from tests.thinking_template import THINKING_TEMPLATE
+from tests.training.agent_loop.lines import CONTROL, Server, played
 
 TEXT, IMAGES = "mm_doc_r1_qwen3_8b", "doc_v_star_qwen2_5_vl_7b"
 HEADER = "<|im_start|>assistant\n"
 NO_THOUGHT = HEADER + "<think>\n\n</think>\n\n"
-CONTROL = "<|image_pad|>"
 SEARCH = '<search>["report"]</search>'
 ANSWERING = "+ablations=mm_doc_r1/policy_answer"
 
@@ -32,34 +29,6 @@ def tokenizer():
     made.add_tokens(["<think>", "</think>"])
     made.chat_template = THINKING_TEMPLATE
     return made
-
-
-class Server:
-    """Says given lines, the last for ever, and keeps what it was asked; None: it never answers."""
-
-    def __init__(self, tokenizer, lines):
-        self.tokenizer, self.lines, self.prompts, self.sampled = tokenizer, list(lines), [], []
-        self.reached = asyncio.Event()
-
-    async def generate(self, *, request_id, prompt_ids, sampling_params, image_data):
-        self.prompts.append(self.tokenizer.decode(prompt_ids))
-        self.sampled.append((sampling_params["temperature"], sampling_params.get("max_tokens")))
-        self.reached.set()
-        line = self.lines.pop(0) if len(self.lines) > 1 else self.lines[0]
-        if line is None:
-            await asyncio.Event().wait()
-        if isinstance(line, BaseException):
-            raise line
-        ids = self.tokenizer.encode(line + "<|im_end|>" if line != CONTROL else line)
-        return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids), extra_fields={})
-
-
-async def played(config, server, processor, sample):
-    """The rows of a trajectory and its record."""
-    loop = DocAgentLoop(DictConfigWrap(config), server, server.tokenizer, processor)
-    sampling = {"temperature": config.actor_rollout_ref.rollout.temperature}
-    rows = await loop.run(sampling, sample=sample.to_json(), uid="u", session_id=0, global_steps=1)
-    return rows, Trajectory.from_json(whole_line(b"".join(row.line for row in rows)))
 
 
 @pytest.fixture
