@@ -181,7 +181,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     atomic_write(tmp_path / "a", "old")
     with atomic_dir(tmp_path / "b") as made:
         (made / "x").write_text("old")
-    with pytest.raises(FileNotFoundError), atomic_dir(tmp_path / "b") as made:
+    with pytest.raises(UserError), atomic_dir(tmp_path / "b") as made:
         shutil.copytree(tmp_path / "gone", made / "x")
 
     def full(handle):
