@@ -5,19 +5,28 @@ from dataclasses import replace
 
 import pytest
 
+from docagent_rl.documents import PageRef
 from docagent_rl.envs.outcome import ACCURACY, UNJUDGED, UNJUDGED_SHARE, Outcome
 from docagent_rl.envs.script import Act, Move
-from docagent_rl.lab.agents.scripted import state_of
+from docagent_rl.lab.agents.scripted import state_of, telling_words
 from docagent_rl.lab.agents.texts import play_texts
 from docagent_rl.lab.agents.texts import whole_turn as text_of
 from docagent_rl.lab.viewer.funnel import counts_of, lost_at
 from docagent_rl.rollout.evidence import Branch, Stage, shares
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.systems import SYSTEMS
+from docagent_rl.systems.doc_v_star.script import DocVStarAgent
 from docagent_rl.systems.mm_doc_r1.roles import RolePlayers
 from tests.lab.agents.stage import resources
 
 WRONG = "no such thing"
+DETOURS = {"mm_doc_r1": {"max_steps": 4}, "unidoc_rl": {"max_turns": 6}}
+"""Turns for a detour."""
+FINDING_MORE = {
+    "alden": {"search": {"top_k": 5, "pages_per_search": 1}},
+    "doc_v_star": {"context_tokens": 900, "retrieval": {"pages": 4}},
+}
+"""Searches find what is not shown; a context of Doc-V* holds its prompt alone."""
 
 
 def oracle(state, writer):
@@ -37,6 +46,43 @@ def guesser(state, writer):
     return replace(lost(state, writer), text=state.answer)
 
 
+def careless(state, writer):
+    """Finds the page, and shows another one where a search shows one."""
+    if state.turn > 1:
+        return blind(state, writer)
+    pages = (PageRef(state.sample.doc_id, number) for number in range(1, state.num_pages + 1))
+    decoy = telling_words(state.store, next(page for page in pages if page not in state.gold))
+    crowded = writer.pages_a_search == 1 and not isinstance(writer, DocVStarAgent)
+    return Act(Move.SEARCH, query=" ".join([state.sample.question, *decoy[: 12 * crowded]]))
+
+
+def forgetful(state, writer):
+    """Looks away before the answer."""
+    act = oracle(state, writer)
+    if act.move is not Move.ANSWER:
+        return act
+    return lost(replace(state, turn=1 + (state.info["action"].get("query") == "xyzzy")), writer)
+
+
+class Forgetting:
+    """An environment that shows nothing twice: every turn begins a context of its own."""
+
+    def __init__(self, env):
+        self.env = env
+
+    def __getattr__(self, name):
+        return getattr(self.env, name)
+
+    async def step(self, turn):
+        result = await self.env.step(turn)
+        shown = result.observation
+        return replace(result, observation=shown and replace(shown, fresh=True))
+
+    def outcome(self):
+        found = self.env.outcome()
+        return found and {**found, "pages": []}
+
+
 async def play(shared, sample, agent, said, *, validate=True, spoil=str):
     writer, state = shared.system.make_agent(shared.env_config), state_of(shared, sample, "0")
 
@@ -54,8 +100,9 @@ async def play(shared, sample, agent, said, *, validate=True, spoil=str):
         written = text_of(writer.write(act, state))
         return replace(written, text=spoil(written.text))
 
-    made = new_trajectory(sample, 0, shared.system.name)
-    return await play_texts(shared.environment(validate=validate), sample, write, made)
+    env = shared.environment(validate=validate)
+    env = Forgetting(env) if agent is forgetful else env
+    return await play_texts(env, sample, write, new_trajectory(sample, 0, shared.system.name))
 
 
 @pytest.fixture
@@ -79,6 +126,8 @@ DIAGNOSES = {
     blind: (Stage.SOUGHT, Stage.ALL),
     lost: (Stage.FOUND, Stage.SOUGHT),
     guesser: (None, Stage.SOUGHT),
+    careless: (Stage.SHOWN, Stage.FOUND),
+    forgetful: (Stage.KEPT, Stage.ANSWERED),
 }
 """The stage that an agent misses, and the last that its evidence comes to."""
 
@@ -86,10 +135,13 @@ DIAGNOSES = {
 @pytest.mark.parametrize("agent", DIAGNOSES)
 @pytest.mark.parametrize("system", sorted(SYSTEMS))
 async def test_every_agent_is_diagnosed_as_what_it_is(world, said, system, agent):
-    shared = resources(world, system, judge={"kind": "anls"})
+    changes = (FINDING_MORE if agent is careless else DETOURS).get(system, {})
+    shared = resources(world, system, judge={"kind": "anls"}, env_cpu=changes)
     played = [await play(shared, sample, agent, said) for sample in world.samples[1:4]]
     found = [each.evidence for each in played]
     missed, stage = DIAGNOSES[agent]
+    if (agent, system) == (careless, "unidoc_rl"):  # candidates are shown to choose from
+        missed, stage = Stage.LOOKED, Stage.SHOWN
     counts = counts_of(found)
     assert [each.stage for each in found] == [stage] * 3
     lost = {name: count for name, count in lost_at(found, counts).items() if count}
@@ -97,7 +149,7 @@ async def test_every_agent_is_diagnosed_as_what_it_is(world, said, system, agent
     assert counts[Stage.RIGHT] == sum(each.outcome.score == 1 for each in played) == (0 if missed else 3)
     assert sum(each.guessed for each in found) == (3 if agent is guesser else 0)
     ways = {"alden": Branch.WHOLE, "doc_v_star": Branch.WHOLE, "mm_doc_r1": Branch.TEXT}
-    read = ways.get(system, Branch.ZOOMED) if agent is oracle else None
+    read = ways.get(system, Branch.ZOOMED) if agent in (oracle, forgetful) else None
     assert {each.branch for each in found} == {read}
 
 
