@@ -40,6 +40,9 @@ def run_command(
     ] = None,
     seeds: Annotated[list[int] | None, typer.Option(help="May be repeated. Default: 0, 1 and 2.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Units at most, the most telling first.")] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Measure units that have a result once more, beside it.")
+    ] = False,
     results: Results = RESULTS,
 ) -> None:
     """Measure units without a result of the present settings, one after the other, the most telling first.
@@ -55,14 +58,14 @@ def run_command(
     from tools.warm import WarmPython
 
     wanted = in_order(system, arm, seeds or SEEDS)
-    units = [unit for unit in wanted if not is_measured(unit, results)][:limit]
+    units = [unit for unit in wanted if again or not is_measured(unit, results)][:limit]
     console = Console()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a trainer is ended as by Ctrl-C
     # every unit starts a dozen processes with the same imports
     with WarmPython() if units else nullcontext() as warm:
         for unit in units:
             console.print(f"{unit.system} {unit.name} ...")
-            result = run_unit(unit, out, results, warm.executable if warm else None)
+            result = run_unit(unit, out, results, warm.executable if warm else None, again=again)
             console.print(
                 f"{unit.system} {unit.name}: right {result.before.accuracy:.3f} to "
                 f"{result.after.accuracy:.3f}, gain {gain_of(result)}, blank pages "

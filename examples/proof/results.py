@@ -19,6 +19,8 @@ from proof.workspace import settings_digest
 
 RESULTS = Path(__file__).parent / "results"
 """Results that are committed, a folder a system."""
+AGAIN = "again"
+"""Folder within that of a system: its units as a later commit measured them, beside the first results."""
 FLOORS = "floors.json"
 """Beside the units of a system: floors and ceiling of its task."""
 
@@ -38,6 +40,7 @@ class UnitResult:
         steps: of reinforcement learning.
         task: digest of the documents and questions.
         settings: digest of the overlay and of the sizes of the task.
+        commit: of the code that measured it, the first ten characters.
         warm_start: how its warm start was chosen.
         seconds: wall-clock time of the trainer's steps, start and validation not counted.
         before: held-out questions, warm start.
@@ -53,6 +56,7 @@ class UnitResult:
     steps: int
     task: str
     settings: str
+    commit: str
     warm_start: Mapping[str, Any]
     seconds: float
     before: Scores
@@ -111,10 +115,21 @@ def read_results(folder: Path = RESULTS) -> list[UnitResult]:
     return [read_result(path) for path in sorted(folder.glob("*/*-[0-9]*.json"))]
 
 
+def read_again(folder: Path = RESULTS) -> list[UnitResult]:
+    """All results of units that were measured once more, by system, arm and seed."""
+    return [read_result(path) for path in sorted(folder.glob(f"*/{AGAIN}/*-[0-9]*.json"))]
+
+
 def write_result(result: UnitResult, folder: Path = RESULTS) -> Path:
     """Write a result into its place."""
     unit = Unit(result.system, result.arm, result.seed)
     return atomic_write(result_path(unit, folder), result.to_json())
+
+
+def write_again(result: UnitResult, folder: Path = RESULTS) -> Path:
+    """Write the result of a unit that has one already beside it."""
+    name = Unit(result.system, result.arm, result.seed).name
+    return atomic_write(folder / result.system / AGAIN / f"{name}.json", result.to_json())
 
 
 def is_complete(run_dir: Path, steps: int) -> bool:
@@ -123,7 +138,7 @@ def is_complete(run_dir: Path, steps: int) -> bool:
 
 
 def read_run(
-    run_dir: Path, unit: Unit, *, task: str, settings: str, warm_start: Mapping[str, Any]
+    run_dir: Path, unit: Unit, *, task: str, settings: str, commit: str, warm_start: Mapping[str, Any]
 ) -> UnitResult:
     """The result of a unit off the files of its run.
 
@@ -143,6 +158,7 @@ def read_run(
         steps=unit.steps,
         task=task,
         settings=settings,
+        commit=commit,
         warm_start=warm_start,
         seconds=round(sum(each[STEP_SECONDS] for each in numbers), 1),
         before=first[Part.HELD_OUT],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
@@ -11,13 +12,15 @@ from docagent_rl.checks.recipe_check import composed
 from learning.process import PPO_MODULE, Trainer
 from proof.floors import measure_floors
 from proof.plan import base_overrides, rl_overrides
-from proof.results import FLOORS, RESULTS, UnitResult, is_complete, read_run, write_result
+from proof.results import FLOORS, RESULTS, UnitResult, is_complete, read_run, write_again, write_result
 from proof.unit import REWARD, ProofPaths, Unit
 from proof.warm_start import make_warm_start
 from proof.workspace import DOCUMENT_SEED, digest_of, make_workspace, settings_digest
 
 
-def run_unit(unit: Unit, root: Path, results: Path = RESULTS, python: Path | None = None) -> UnitResult:
+def run_unit(
+    unit: Unit, root: Path, results: Path = RESULTS, python: Path | None = None, *, again: bool = False
+) -> UnitResult:
     """Do what is left of a unit, and write its result.
 
     A trainer that was killed goes on from its last checkpoint.
@@ -27,6 +30,7 @@ def run_unit(unit: Unit, root: Path, results: Path = RESULTS, python: Path | Non
         root: folder of all systems.
         results: folder of the results.
         python: interpreter of the trainers, e.g. one that has its imports done; by default this one.
+        again: write it beside the result that there is.
 
     Raises:
         InfrastructureError: a trainer failed.
@@ -45,13 +49,36 @@ def run_unit(unit: Unit, root: Path, results: Path = RESULTS, python: Path | Non
         unit,
         task=digest_of(task.sheets(DOCUMENT_SEED)),
         settings=settings_digest(task),
+        commit=commit_of_code(),
         warm_start=warm_start,
     )
-    write_result(result, results)
+    (write_again if again else write_result)(result, results)
     floors = results / unit.system / FLOORS
     if unit.arm == REWARD and not floors.is_file():
         atomic_write(floors, json.dumps(measure_floors(unit, paths), indent=1) + "\n")
     return result
+
+
+def commit_of_code() -> str:
+    """Return the commit that this package is at, the first ten characters.
+
+    Raises:
+        UserError: it is not in a checkout of git, or has changes that no commit holds.
+    """
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", "--untracked-files=no"],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UserError(f"a result names the commit of its code, and git knows none here: {error}") from error
+    if changed.stdout.strip():
+        raise UserError("a result names the commit of its code: commit the changes first")
+    return head.stdout[:10]
 
 
 def _stamp(file: Path, settings: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from proof.floors import COMMONEST, ORACLE, QUESTION_ONLY, RANDOM
-from proof.results import FLOORS, RESULTS, UnitResult, read_results
+from proof.results import FLOORS, RESULTS, UnitResult, read_again, read_results
 from proof.statistics import Interval, clustered_gain, over_seeds
 from proof.tasks import SYSTEMS, get_task
 from proof.unit import REWARD, SEEDS, Unit, in_order
@@ -17,7 +17,7 @@ from proof.unit import REWARD, SEEDS, Unit, in_order
 BEGIN, END = "<!-- made by `python -m proof table` -->", "<!-- to here -->"
 """Marks in docs/proof.md: the text between them is replaced."""
 _HEAD = ("system", "arm", "steps", "seeds", "warm start", "trained", "gain", "trained, blank pages")
-_MORE = ("gain of each seed", "by kind of question, trained")
+_MORE = ("gain of each seed", "by kind of question, trained", "commit of each seed")
 
 
 def make_table(folder: Path = RESULTS) -> str:
@@ -26,6 +26,7 @@ def make_table(folder: Path = RESULTS) -> str:
     return "\n\n".join(
         [
             *("### Units", _units(results)),
+            *("### Measured again", _again(results, read_again(folder))),
             *("### The recipe less the other arms", _beside(results)),
             *("### Floors and ceiling", _floors(results, folder)),
             _missing(results),
@@ -93,7 +94,21 @@ def _row(runs: Sequence[UnitResult]) -> list[str]:
         f"{over_seeds([run.blank_after.accuracy for run in runs]).mean:.3f}",
         ", ".join(map(str, gains)),
         ", ".join(by_kind),
+        ", ".join(run.commit for run in runs),
     ]
+
+
+def _again(results: Sequence[UnitResult], later: Sequence[UnitResult]) -> str:
+    """Units that a later commit has measured too, with the gains of both."""
+    first = {(run.system, run.arm, run.seed): run for run in results}
+    rows = []
+    for run in later:
+        before = first[run.system, run.arm, run.seed]
+        cells = [f"`{run.system}`", f"{run.arm}, seed {run.seed}"]
+        for each in (before, run):
+            cells += [each.commit, f"{each.after.accuracy:.3f}", str(gain_of(each))]
+        rows.append(cells)
+    return _grid(("system", "unit", "commit", "trained", "gain", "commit", "trained", "gain"), rows)
 
 
 def _beside(results: Sequence[UnitResult]) -> str:

@@ -31,9 +31,17 @@ def warm_start(system, **changed):
     return {"step": 5, "dev_accuracy": {"10": sizes.ceiling / 2}, **sample, **changed}
 
 
-def result(system="alden", arm="reward", seed=0, before=(0, 0, 1, 0), after=(1, 1, 1, 0), settings=None):
+def result(
+    system="alden",
+    arm="reward",
+    seed=0,
+    before=(0, 0, 1, 0),
+    after=(1, 1, 1, 0),
+    settings=None,
+    commit="0123456789",
+):
     measured = map(scores, (before, after, (0,) * len(before), (0,) * len(before)))
     digest = settings or settings_digest(get_task(system))
     return UnitResult(
-        *(system, arm, seed, 3, "t", digest, warm_start(system), 9.5), *measured, (0.1, 0.2, 0.4)
+        *(system, arm, seed, 3, "t", digest, commit, warm_start(system), 9.5), *measured, (0.1, 0.2, 0.4)
     )

@@ -44,7 +44,7 @@ def test_an_answer_is_right_when_it_is_the_reference(said, value):
 def test_a_run_is_read_off_its_files(run_dir, monkeypatch):
     monkeypatch.setattr(Unit, "steps", 2)
     unit = Unit("vrag_rl", "reward", 1)
-    found = read_run(run_dir, unit, task="t", settings="s", warm_start={"step": 5})
+    found = read_run(run_dir, unit, task="t", settings="s", commit="c", warm_start={"step": 5})
     assert (found.before.right, found.after.right) == ((1, 0, 0, 0), (1, 1, 1, 0))
     assert found.after.documents == ("held_out-0", "held_out-0", "held_out-1", "held_out-1")
     assert (found.gain, found.blank_after.accuracy, found.curve) == (0.5, 0, (0.3, 0.4))
@@ -56,7 +56,7 @@ def test_a_masked_trajectory_is_no_score(run_dir, monkeypatch):
     masked = [trajectory("held_out", 0, None, Status.MASKED), trajectory("blank", 0, None)]
     write_trajectories(run_dir, 2, masked, validation=True)
     with pytest.raises(UserError, match="held_out-0"):
-        read_run(run_dir, Unit("vrag_rl", "reward", 1), task="t", settings="s", warm_start={})
+        read_run(run_dir, Unit("vrag_rl", "reward", 1), task="t", settings="s", commit="c", warm_start={})
 
 
 def test_results_survive_the_file(tmp_path):

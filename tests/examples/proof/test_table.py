@@ -5,7 +5,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from proof.plot import draw_results
-from proof.results import is_measured, read_results, write_result
+from proof.results import is_measured, read_results, write_again, write_result
 from proof.table import BEGIN, END, make_table, missing, write_table
 from proof.unit import Unit
 from tests.examples.proof.small import result, warm_start
@@ -61,6 +61,15 @@ def test_a_result_of_other_settings_is_told_and_measured_again(tmp_path):
     table = make_table(tmp_path)
     assert row(table, "`alden`", "reward (other settings)", "3", "0")[3] == "0"
     assert row(table, "`alden`", "reward", "3", "1")[3] == "1"
+
+
+def test_a_unit_that_was_measured_again_stands_beside_its_first_result(tmp_path):
+    write_result(result(commit="a" * 10), tmp_path)
+    write_again(result(after=(1, 0, 1, 0), commit="b" * 10), tmp_path)
+    assert [run.commit for run in read_results(tmp_path)] == ["a" * 10]
+    cells = row(make_table(tmp_path), "`alden`", title="Measured again")
+    assert cells[1:4] == ["reward, seed 0", "a" * 10, "0.750"]
+    assert cells[5:7] == ["b" * 10, "0.500"]
 
 
 def test_the_table_of_the_documentation_is_that_of_the_results(tmp_path):
