@@ -127,16 +127,19 @@ class ChatCodec:
 
     @cached_property
     def _spellings(self) -> re.Pattern[str]:
-        tokens = sorted(
-            (t.content for t in self.tokenizer.added_tokens_decoder.values() if t.special),
-            key=len,
-            reverse=True,
-        )
+        tokens = [t.content for t in self.tokenizer.added_tokens_decoder.values() if t.special]
         return re.compile("|".join(re.escape(t) for t in tokens) or r"(?!)")
+
+    def _seams(self, text: str) -> Iterator[int]:
+        """Yield a place inside of every special token, also of one that begins within another."""
+        place = 0
+        while found := self._spellings.search(text, place):
+            place = found.start() + 1
+            yield place
 
     def _defuse(self, texts: Sequence[str]) -> list[str]:
         """Break special tokens in texts that the template joins: two halves may spell what neither does."""
-        return inserted(texts, (m.start() + 1 for m in self._spellings.finditer("".join(texts))))
+        return inserted(texts, self._seams("".join(texts)))
 
     def _messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         rendered = []

@@ -111,6 +111,19 @@ def test_two_texts_cannot_make_a_special_token(processor, codec, beside):
     assert counts[1:] == counts[:1] * (len(counts) - 1)
 
 
+@pytest.mark.parametrize("text", ["[]", "[]b", "a[]", "[[]]", "[]>", "<[]>", "]>", "<[[]>]>"])
+def test_short_special_tokens_and_such_as_overlap_are_broken(text):
+    tokenizer = build_tokenizer()
+    tokenizer.add_special_tokens({"additional_special_tokens": ["[]", "]>", "<[]"]})
+    codec = ChatCodec(tokenizer)
+    special = codec.control_ids | {codec.end_of_turn_id}
+    harmless = codec.prompt_ids(conversation(TextPart("x")))
+    for cut in range(len(text) + 1):
+        ids = codec.prompt_ids(conversation(TextPart(text[:cut]), TextPart(text[cut:])))
+        assert [i for i in ids if i in special] == [i for i in harmless if i in special]
+        assert text in codec.decode(ids).replace("\u200b", "")
+
+
 def test_control_ids_hold_placeholders_but_not_end_of_turn(processor, codec):
     names = ("<|im_start|>", "<|endoftext|>", "<|image_pad|>", "<|video_pad|>", "<|vision_start|>")
     assert set(processor.tokenizer.convert_tokens_to_ids(list(names))) <= codec.control_ids
