@@ -129,7 +129,12 @@ def test_a_sheet_is_what_is_drawn_on_it(store, page):
     }
     keys = {dataclasses.replace(sheet, **{name: value}).key for name, value in changes.items()}
     assert len({sheet.key, *keys}) == 1 + len(changes)
-    assert sheet.key == ImageSheet((100, 60), (100, 60), (other, tile, tile)).key
+    plain = ImageSheet((100, 60), (100, 60), (other, tile, tile), background=(255, 255, 255))
+    assert sheet.key == plain.key
+    labels = [dataclasses.replace(sheet, labels=(label,)).key for label in (
+        Label("1", (0, 0, 9, 9)), Label("1", (0, 0, 9, 9), font_px=18), Label("1", (0, 0, 9, 9), font_px=17),
+    )]  # fmt: skip
+    assert labels[0] == labels[1] != labels[2]
     written = sheet.to_dict()
     assert (written["canvas"], written["tiles"][1]) == (
         (100, 60),
