@@ -1,4 +1,5 @@
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from docagent_rl.envs.base import Marks
 from docagent_rl.envs.outcome import ACCURACY, NO_ANSWER, UNJUDGED, UNJUDGED_SHARE, Outcome, OutcomeState
@@ -38,3 +39,17 @@ def test_a_trajectory_without_the_number_of_its_system_is_unjudged():
     assert marks.outcome_of({"judge_score": 1.0}) == Outcome.of(1.0)
     assert marks.outcome_of({"reward/outcome": 0.0}) == UNJUDGED
     assert Marks().outcome_of({"judge_score": 1.0}) is None
+
+
+def test_a_recorded_outcome_holds_a_state_and_a_score():
+    read = TypeAdapter(Outcome).validate_json
+    assert read('{"state": "right", "score": 0.5}') == Outcome.of(0.5)
+    assert read('{"state": "unjudged", "score": null}') == UNJUDGED
+    for text, named in (
+        ('{"state": "right", "score": 1.0, "judge": "me"}', "judge"),
+        ('{"state": "right", "score": "1"}', "score"),
+        ('{"state": "right"}', "score"),
+        ('{"state": "fair", "score": 0.5}', "state"),
+    ):
+        with pytest.raises(ValidationError, match=named):
+            read(text)
