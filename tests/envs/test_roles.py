@@ -148,6 +148,13 @@ def test_a_remote_role_needs_an_address():
         RoleConfig(backend="openai", model="m")
 
 
+@pytest.mark.parametrize("temperature", [-0.1, float("inf"), float("nan")])
+def test_temperatures_are_finite_and_not_negative(temperature):
+    assert RoleConfig(**REMOTE, temperature=0).temperature == 0.0
+    with pytest.raises(ValidationError, match="temperature"):
+        RoleConfig(**REMOTE, temperature=temperature)
+
+
 def test_a_key_that_is_not_set(report_store, monkeypatch):
     monkeypatch.delenv("READER_KEY", raising=False)
     with pytest.raises(UserError, match=r"roles\.reader\.api_key_env.*READER_KEY"):
