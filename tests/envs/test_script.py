@@ -12,7 +12,6 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs import script
 from docagent_rl.envs.script import (
     COMMON_WORDS,
-    MALFORMED_SHARE,
     OBJECTS,
     SUBJECTS,
     Act,
@@ -271,7 +270,7 @@ def test_a_script_moves_by_its_weights_and_answers_at_last(context):
     moves = Counter(writer.line(context).move for _ in range(800))
     assert set(moves) == {Move.SEARCH, Move.CROP, None}
     assert 2.2 < moves[Move.SEARCH] / moves[Move.CROP] < 4.2
-    assert MALFORMED_SHARE / 2 < moves[None] / 800 < 2 * MALFORMED_SHARE
+    assert 0.04 < moves[None] / 800 < 0.08  # six of a hundred are spoilt
     context.turn = 5
     assert {writer.line(context).move for _ in range(50)} <= {Move.ANSWER, None}
     assert {Silent(None).line(context).move for _ in range(50)} <= {Move.SEARCH, Move.CROP, None}
