@@ -292,6 +292,15 @@ def test_texts_alone_are_one_text_and_beside_an_image_parts(codec, processor):
     ]
 
 
+def test_a_template_of_texts_alone_is_given_texts_alone():
+    """It would fail at a list of parts."""
+    tokenizer = build_tokenizer()
+    tokenizer.chat_template = template(EACH.replace("message.content", "(message.content + '')"))
+    codec = ChatCodec(tokenizer)
+    ids = codec.observation_ids(Observation.user(TextPart("Go on.")), closed=True, shown=3)
+    assert codec.decode(ids) == "\nuser\nGo on.\nassistant\n"
+
+
 def test_a_template_that_refuses_is_named_with_the_roles():
     tokenizer = build_tokenizer()
     tokenizer.chat_template = template(before=NO_SYSTEM)
