@@ -89,6 +89,7 @@ def agent_state(sample, store):
 
 def test_an_agent_counts_turns_pages_and_tries(agent_state):
     assert [agent_state.left, agent_state.num_pages, agent_state.answer] == [4, 5, "blue"]
+    assert (agent_state.searches, agent_state.images, agent_state.tries) == (0, 0, {})
     agent_state.turn = 4
     assert (agent_state.left, agent_state.last) == (1, True)
     first, second, third = agent_state.gold
@@ -157,6 +158,7 @@ def test_turns_are_a_thought_and_a_tagged_action(agent_state):
     selecting = {agent.write(Act(Move.SELECT, index=2, text="x"), agent_state)[:11] for _ in range(50)}
     assert selecting == {"<think>this", "<think>that"}
     assert agent.action(Act(Move.SELECT, index=2, text="x"), agent_state) == "<select>2</select>"
+    assert agent.action(Act(Move.SELECT), agent_state) == "<select>0</select>"
     assert agent.action(Act(Move.ANSWER, text="blue"), agent_state) == "<answer>blue</answer>"
     with pytest.raises(ValueError, match="Searcher has no crop"):
         agent.action(Act(Move.CROP), agent_state)

@@ -1,5 +1,6 @@
 import asyncio
 import dataclasses
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -140,6 +141,19 @@ async def test_a_search_has_a_deadline(retriever):
             await RetrieverService(hanging, deadline_s=0.3).search("pagek3", doc_id=None, top_k=2)
     finally:
         hanging.free.set()
+
+
+def test_services_are_alike_by_what_they_were_made_of():
+    first, second = RetrieverService(None), RetrieverService(None)
+    assert first == second != RetrieverService(None, name="other")
+    assert [name for name in ("Places", "Answers") if name in repr(first)] == []
+
+
+def test_a_service_asks_three_times_within_a_minute_and_keeps_nothing():
+    service = RetrieverService(None)
+    assert (service.attempts, service.deadline_s, service.backoff_s, service.cached) == (3, 60.0, 0.5, 0)
+    # as many threads as Python's own pools have
+    assert service.concurrency == min(os.cpu_count() + 4, 32)
 
 
 def test_a_second_retriever_is_asked_for_by_name(services):

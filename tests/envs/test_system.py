@@ -6,6 +6,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.script import Move, Script, ScriptedAgent
+from docagent_rl.envs.system import System
 from docagent_rl.systems import SYSTEMS, get_system
 
 
@@ -37,3 +38,15 @@ def test_a_module_without_agents_is_one_that_plays_nothing():
     gone = dataclasses.replace(system, agents="docagent_rl.systems.gone")
     with pytest.raises(UserError, match=r"system 'alden' cannot be imported"):
         gone.make_agent(gone.parse_config({}))
+
+
+def test_a_system_is_as_plain_as_it_says_nothing_else():
+    alden = get_system("alden")
+    given = {"name", "summary", "config_type", "env", "make_grammar", "prompt_spec"}
+    plain = System(**{name: getattr(alden, name) for name in given})
+    assert not any((plain.judged, plain.cites, plain.several_rows, plain.two_rankings(None)))
+    assert plain.shows_images
+    assert (plain.roles, plain.small, plain.padding) == ((), {}, {})
+    config = plain.parse_config({})
+    assert plain.max_turns(config) == config.assistant_turns
+    assert plain.parse_config(config) is config
