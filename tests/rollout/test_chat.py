@@ -205,6 +205,35 @@ def test_images_have_their_place(processor):
         check_template(ChatCodec(processor.tokenizer, blind))
 
 
+IN_PARTS = """{{- '<|im_start|>' ~ message.role ~ '\n' -}}
+{%- if message.content is string -%}{{- message.content -}}{%- else -%}
+{%- for part in message.content -%}
+{%- if part.type == 'text' -%}{{- part.text -}}{%- else -%}{{- '<|image_pad|>' -}}{%- endif -%}
+{%- endfor -%}{%- endif -%}{{- '<|im_end|>\n' -}}"""
+
+
+@pytest.mark.parametrize(
+    ("part", "instead"),
+    [("part.text", "''"), ("'<|image_pad|>'", "''"), ("'<|image_pad|>'", "'<|image_pad|><|image_pad|>'")],
+)
+def test_neither_an_image_nor_the_text_beside_it_may_be_lost(processor, part, instead):
+    odd = copy.copy(processor)
+    odd.chat_template = template(IN_PARTS)
+    check_template(ChatCodec(processor.tokenizer, odd))
+    odd.chat_template = template(IN_PARTS.replace(part, instead))
+    with pytest.raises(UserError, match="loses an image or the text beside it"):
+        check_template(ChatCodec(processor.tokenizer, odd))
+
+
+@pytest.mark.parametrize(("path", "named"), [("family/model-7b", "family/model-7b"), ("", "the model")])
+def test_a_bad_template_is_named_by_its_model(path, named):
+    codec = ChatCodec(build_tokenizer())
+    codec.tokenizer.name_or_path = path
+    codec.tokenizer.chat_template = template(before=DATED)
+    with pytest.raises(UserError, match=rf"the chat template of {named} writes the date"):
+        check_template(codec)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -216,7 +245,11 @@ def test_images_have_their_place(processor):
             template(EACH.replace("message.content", "(message.content if message.role != 'assistant')")),
             "said",
         ),
+        # after the first turn alone, or the third
+        (template(EACH.replace("message.role", "message.role ~ ('!' if loop.index == 3)")), "position"),
+        (template(EACH.replace("message.role", "message.role ~ ('!' if loop.index == 7)")), "position"),
         (template(before=DATED), "the date"),
+        (template(tail=TAIL.replace("'<|im_start|>", DATED[3:-3] + " ~ '<|im_start|>")), "the date"),
         (template(tail=TAIL.replace("assistant", "assistant' ~ (messages | length) ~ '")), "position"),
         (template(tail=TAIL.replace("assistant", "assistant' ~ (messages | length > 2) ~ '")), "opens"),
     ],
