@@ -11,6 +11,7 @@ from docagent_rl.documents.store import Face, derive
 from docagent_rl.envs.base import AssistantTurn, ImagePart, Message, Observation, Role, TextPart
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.envs.roles import RoleConfig
+from docagent_rl.envs.token_budget import estimated_tokens
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.env_resources import environment_identity, open_shown_store
@@ -41,12 +42,12 @@ def resources(world, processor):
     return make
 
 
-def opened(world, processor, **section):
+def opened(world, processor, *, running=True, **section):
     """What trajectories share, of the small world unless the section says otherwise."""
     root = world.root
     paths = {"workspace": root, "run_dir": root / "run", "store": root / "store"}
     section = {"system": "alden", "retriever": {"index": root / "index"}, **paths, **section}
-    return TrajectoryResources(DocAgentConfig.parse(section), processor.tokenizer, processor)
+    return TrajectoryResources(DocAgentConfig.parse(section), processor.tokenizer, processor, running=running)
 
 
 def query_with_two_answers(world, other):
@@ -237,3 +238,24 @@ def test_arguments_that_the_template_does_not_read_are_told(world, processor, ca
     TrajectoryResources(DocAgentConfig.parse(section), processor.tokenizer, processor, template)
     (warning,) = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
     assert warning.endswith("does not read enable_thinking")
+
+
+def test_services_are_those_of_the_configuration_and_the_tokenizer(world, processor):
+    planner = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
+    shared = opened(
+        world, processor, system="mm_doc_r1", roles={"planner": planner}, rollout={"prompt_tokens": 777}
+    )
+    assert list(shared.services.roles) == ["planner"]
+    assert shared.services.prompt_tokens == 777
+    text = "Fahrgäste of Velmora"
+    assert shared.services.count_tokens(text) == len(shared.codec.text_ids(text)) != estimated_tokens(text)
+    plain = opened(world, processor, system="mm_doc_r1")
+    assert (plain.services.roles, plain.services.prompt_tokens) == ({}, None)
+
+
+def test_before_a_run_what_its_actors_will_open_is_opened_here(world, processor):
+    """Without Ray, which nobody has started."""
+    shared = opened(
+        world, processor, running=False, retriever={"index": world.root / "index", "backend": "ray"}
+    )
+    assert isinstance(shared.services.retriever.retriever, BM25Retriever)
