@@ -28,7 +28,6 @@ from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.rewards.judge_client import JUDGE_PROMPT
 from docagent_rl.rewards.literals import safe_literal
 from docagent_rl.samples.sample import Sample, Split
-from docagent_rl.samples.validation import sample_problems
 from docagent_rl.systems import get_system
 from docagent_rl.training.loopback import ADDRESS_KEY, RAY, VARIABLES, keep_to_loopback
 from tests.commands.conftest import called
@@ -252,8 +251,8 @@ def test_a_run_on_one_machine_listens_on_loopback(recipe, monkeypatch, tmp_path)
 def test_no_id_acts_on_a_terminal_or_turns_text(bad):
     with pytest.raises(UserError, match="rename it"):
         PageRef(bad, 1)
-    sample = Sample(bad, "made", Split.TRAIN, "d", "What?", ("x",))
-    assert "question_id" in " ".join(sample_problems(sample))
+    with pytest.raises(UserError, match="question_id"):
+        Sample(bad, "made", Split.TRAIN, "d", "What?", ("x",))
     assert visible(bad).replace("\n", "").isprintable()
 
 
