@@ -259,3 +259,25 @@ def test_before_a_run_what_its_actors_will_open_is_opened_here(world, processor)
         world, processor, running=False, retriever={"index": world.root / "index", "backend": "ray"}
     )
     assert isinstance(shared.services.retriever.retriever, BM25Retriever)
+
+
+async def test_the_policy_s_roles_are_played_beside_those_of_others(world, processor):
+    planner = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
+    roles = {"planner": planner, "answer": {"backend": "policy"}}
+    shared = opened(world, processor, system="mm_doc_r1", roles=roles)
+    with pytest.raises(UserError, match=r"roles\.answer\.backend"):
+        shared.open(validate=False)
+    asked = Asked(shared.codec, "241")
+    played = shared.open(validate=False, ask=asked, context=9)._services.roles
+    assert sorted(played) == ["answer", "planner"]
+    assert played["answer"] == PolicyRole("answer", shared.config.roles["answer"], shared.codec, asked, 9)
+    # nobody else's
+    assert list(shared.services.roles) == ["planner"]
+
+
+def test_documents_that_are_shown_are_drawn_once_as_well(world, processor):
+    root = world.root
+    shared = opened(
+        world, processor, system="vrag_rl", shown_store=root / "store", rollout={"shown_cache_mb": 3}
+    )
+    assert shared.services.store.shown._capacity == 3 << 20
