@@ -11,6 +11,7 @@ from docagent_rl.documents.store import Face, derive
 from docagent_rl.envs.base import AssistantTurn, ImagePart, Message, Observation, Role, TextPart
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.envs.roles import RoleConfig
+from docagent_rl.envs.services import AT_A_TIME
 from docagent_rl.envs.token_budget import estimated_tokens
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.rollout.chat import ChatCodec
@@ -76,7 +77,10 @@ async def searched(resources, sample: Sample, query: str):
 
 async def test_texts_are_ranked_by_their_own_retriever(resources, world, other_index):
     sample, query, first, second = query_with_two_answers(world, BM25Retriever.load(other_index))
-    pages = await searched(resources(other_index), sample, query)
+    shared = resources(other_index)
+    names = [each.name for each in (shared.services.retriever, shared.services.second())]
+    assert names == ["retriever", "text_retriever"]
+    pages = await searched(shared, sample, query)
     assert pages == [(str(first), "image"), (str(second), "text")]
 
 
@@ -281,3 +285,18 @@ def test_documents_that_are_shown_are_drawn_once_as_well(world, processor):
         world, processor, system="vrag_rl", shown_store=root / "store", rollout={"shown_cache_mb": 3}
     )
     assert shared.services.store.shown._capacity == 3 << 20
+
+
+def test_a_service_is_asked_as_its_configuration_says(world):
+    served = {"url": "http://127.0.0.1:1", "connections": 7, "cached": 5}
+    patience = {"attempts": 2, "deadline_s": 20.0}
+    remote = {"backend": "http", "service": served, **patience}
+    near, far = (
+        environments(world, "alden", retriever=section).services.retriever
+        for section in ({"index": world.root / "index", "service": served, **patience}, remote)
+    )
+    for each in (near, far):
+        assert (each.name, each.attempts, each.deadline_s) == ("retriever", 2, 20.0)
+    # words of an index are found sooner than an answer is looked up
+    assert (near.concurrency, near.cached) == (AT_A_TIME, 0)
+    assert (far.concurrency, far.cached) == (7, 5)
