@@ -1,0 +1,313 @@
+"""The seal of a folder: `seal.jsonl`, which says what its files held when they were written.
+
+A line is an event: `path` below the folder, `state`, and of a file that is there `bytes` and `sha256`. Its
+`check` is made of the line before and its own content, so that a line that is lost, edited, doubled or moved
+is seen. The last line about a path counts. That a file is being written is noted before, what it holds after:
+a kill in between leaves a file that is known as not sealed, and no other file can pass for one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, Any
+
+from docagent_rl.base.io import atomic_write, writable
+from docagent_rl.base.text import encodable
+
+SEAL = "seal.jsonl"
+_CHECK = 16
+"""Hexadecimal digits of a line's check."""
+_BEGIN, _END = b', "check": "', b'"}'
+_CHECKED = re.compile(_BEGIN + b"([0-9a-f]{%d})" % _CHECK + _END + b"$")
+_LONGEST = 2**16  # bytes of a line
+
+
+class State(StrEnum):
+    """The state of a file, as an event has it."""
+
+    BEGUN = "begun"
+    """It is being written."""
+    WHOLE = "whole"
+    """It was written."""
+    GROWING = "growing"
+    """Its first bytes were written; more may follow."""
+    FOUND = "found"
+    """A later process sealed it as it found it: the one that wrote it was killed before it could."""
+    GONE = "gone"
+    """It was moved or removed by what had written it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A file that was sealed."""
+
+    state: State
+    bytes: int
+    sha256: str
+    about: str = ""
+    """What it is of, where the name does not tell: the id of a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The content of a folder's seal; paths are relative to the folder, with slashes."""
+
+    records: Mapping[str, Record]
+    """By path, what was last known of files that are to be there."""
+    begun: frozenset[str]
+    """Paths of files that were being written."""
+    broken: tuple[int, ...] = ()
+    """Numbers of lines that are not as they were written, or follow another than the one before."""
+    there: bool = True
+    """There is a seal."""
+    torn: bool = False
+    """It ends within a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """The seal of a folder, for those who write there: any number of threads and processes.
+
+    Raises (all methods):
+        UserError: it cannot be written: the disk is full, or the folder may not be written to.
+    """
+
+    root: Path
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+        return self.root / SEAL
+
+    def write(self, path: Path, content: bytes | str | Iterable[bytes], *, about: str = "") -> Path:
+        """Write a file as `atomic_write` does, and seal it; its bytes are read once, as they come."""
+        data = encodable(content).encode("utf-8") if isinstance(content, str) else content
+        count = _Count([data] if isinstance(data, bytes) else data)
+        self._append({path: None})
+        atomic_write(path, count)
+        self._append({path: Record(State.WHOLE, count.size, count.digest.hexdigest(), about)})
+        return path
+
+    @contextmanager
+    def writing(self, *paths: Path, about: str = "") -> Generator[None]:
+        """Seal files that the block writes by itself, or removes."""
+        self.begin(paths)
+        yield
+        self.complete(paths, about=about)
+
+    def begin(self, paths: Iterable[Path]) -> None:
+        """Note that files are being written; who cannot hold `writing` calls `complete` at the end."""
+        self._append(dict.fromkeys(paths))
+
+    def complete(self, paths: Iterable[Path], *, about: str = "") -> None:
+        """Seal files as they are; those that are not there are gone."""
+        self._append({path: _as_it_is(path, State.WHOLE, about) for path in paths})
+
+    def grow(self, path: Path, size: int, sha256: str) -> None:
+        """Seal the first bytes of a file that is appended to."""
+        self._append({path: Record(State.GROWING, size, sha256)})
+
+    def forget(self, paths: Iterable[Path]) -> None:
+        """Note that files were removed."""
+        self._append(dict.fromkeys(paths, _GONE))
+
+    def move(self, pairs: Mapping[Path, Path]) -> None:
+        """Move files within the folder, with what is known of each; folders are made."""
+        known = read_seal(self.root).records
+        self._append(dict.fromkeys([*pairs, *pairs.values()]))
+        for old, new in pairs.items():
+            new.parent.mkdir(parents=True, exist_ok=True)
+            old.replace(new)
+        moved = {new: known.get(self._name(old)) for old, new in pairs.items()}
+        after = {new: record or _as_it_is(new, State.FOUND) for new, record in moved.items()}
+        self._append({**after, **dict.fromkeys(pairs, _GONE)})
+
+    def adopt(self, others: Mapping[Path, str] = MappingProxyType({})) -> list[str]:
+        """Seal what killed processes had written and not sealed; name those files.
+
+        So are `others` without a record, given with what each is of. What a process had only begun to replace
+        is as it was before.
+        """
+        known, adopted = read_seal(self.root), {}
+        abouts = {self._name(path): about for path, about in others.items()}
+        for name in sorted({*known.begun, *abouts}):
+            record, path = known.records.get(name), self.root / name
+            if record is None or (name in known.begun and difference(path, record)):
+                record = _as_it_is(path, State.FOUND, abouts.get(name, record.about if record else ""))
+            elif name not in known.begun:
+                continue
+            adopted[path] = record
+        self._append(adopted)
+        return [self._name(path) for path, record in adopted.items() if record.state is State.FOUND]
+
+    def compact(self) -> None:
+        """Write it anew with a line a file, in order: the same whatever was killed on the way."""
+        with writable(self.path), self._held():
+            known = read_seal(self.root)
+            if known.broken or known.begun or not known.records:
+                return  # the evidence stays
+            events = [_event(name, known.records[name]) for name in sorted(known.records)]
+            atomic_write(self.path, _lines(events, ""))
+
+    def _append(self, records: Mapping[Path, Record | None]) -> None:
+        events = [_event(self._name(path), record) for path, record in records.items()]
+        if not events:
+            return
+        with writable(self.path):
+            self.root.mkdir(parents=True, exist_ok=True)
+            with self._held() as file:
+                file.write(b"".join(_lines(events, _last_check(file))))
+                file.flush()
+                os.fsync(file.fileno())
+
+    @contextmanager
+    def _held(self) -> Generator[IO[bytes]]:
+        """Open the file at its end and lock it, unless the file system has no locks."""
+        while True:
+            with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
+                with suppress(OSError):
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                if not self.path.exists() or not os.path.samestat(os.fstat(file.fileno()), self.path.stat()):
+                    continue  # another process has written it anew
+                file.seek(0, os.SEEK_END)
+                yield file
+                return
+
+    def _name(self, path: Path) -> str:
+        return path.absolute().relative_to(self.root.absolute()).as_posix()
+
+
+def read_seal(root: Path) -> Sealed:
+    """Read the seal of a folder; one that is not there knows no file.
+
+    A last line without its end is that of a process that was killed as it wrote it.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    try:
+        *lines, rest = (root / SEAL).read_bytes().split(b"\n")
+    except (FileNotFoundError, IsADirectoryError):
+        return Sealed({}, frozenset(), there=False)
+    records: dict[str, Record] = {}
+    begun: set[str] = set()
+    broken, before = [], ""
+    for number, line in enumerate(lines, start=1):
+        event, found = _parsed(line), _check_in(line)
+        if found != _check_of(line[: -len(_END) - _CHECK], before):
+            broken.append(number)
+        before = found
+        try:
+            name, state = str(event["path"]), State(event["state"])
+            begun.discard(name)
+            if state is State.BEGUN:
+                begun.add(name)
+            elif state is State.GONE:
+                records.pop(name, None)
+            else:
+                about = str(event.get("about", ""))
+                records[name] = Record(state, int(event["bytes"]), str(event["sha256"]), about)
+        except (KeyError, TypeError, ValueError):
+            continue  # its check has said so
+    return Sealed(records, frozenset(begun), tuple(broken), torn=bool(rest))
+
+
+def difference(path: Path, record: Record) -> str:
+    """Return how a file differs from what was sealed; empty where it does not."""
+    try:
+        size = path.stat().st_size if path.is_file() else None
+        if size is None:
+            return "is missing" if not os.path.lexists(path) else "is no file"
+        if size < record.bytes or (size > record.bytes and record.state is not State.GROWING):
+            return f"has {size} bytes, and {record.bytes} were written"
+        return "" if _digest(path, record.bytes) == record.sha256 else "holds other bytes than were written"
+    except OSError as error:
+        return f"cannot be read ({error.strerror or error})"
+
+
+@dataclass(slots=True)
+class _Count:
+    """Pieces of a file, counted as they pass."""
+
+    pieces: Iterable[bytes]
+    size: int = 0
+    digest: Any = field(default_factory=hashlib.sha256)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self.pieces:
+            self.size += len(piece)
+            self.digest.update(piece)
+            yield piece
+
+
+_GONE = Record(State.GONE, 0, "")
+
+
+def _as_it_is(path: Path, state: State, about: str = "") -> Record:
+    if not path.is_file():
+        return _GONE
+    size = path.stat().st_size
+    return Record(state, size, _digest(path, size), about)
+
+
+def _digest(path: Path, size: int) -> str:
+    """Return the SHA-256 of the first bytes of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while size > 0 and (block := file.read(min(size, 2**20))):
+            digest.update(block)
+            size -= len(block)
+    return digest.hexdigest()
+
+
+def _event(name: str, record: Record | None) -> dict[str, Any]:
+    if record is None or record.state is State.GONE:
+        return {"path": name, "state": (State.BEGUN if record is None else State.GONE).value}
+    event = {"path": name, "state": record.state.value, "bytes": record.bytes, "sha256": record.sha256}
+    return {**event, "about": record.about} if record.about else event
+
+
+def _lines(events: Iterable[Mapping[str, Any]], before: str) -> Iterator[bytes]:
+    for event in events:
+        body = json.dumps(event).removesuffix("}").encode() + _BEGIN
+        before = _check_of(body, before)
+        yield body + before.encode() + _END + b"\n"
+
+
+def _check_of(body: bytes, before: str) -> str:
+    return hashlib.sha256(before.encode() + body).hexdigest()[:_CHECK]
+
+
+def _check_in(line: bytes) -> str:
+    found = _CHECKED.search(line)
+    return found[1].decode() if found else ""
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _last_check(file: IO[bytes]) -> str:
+    """Return the check of the last line, and cut off what a killed process left of one."""
+    size = file.seek(0, os.SEEK_END)
+    begin = max(0, size - _LONGEST)
+    file.seek(begin)
+    tail = file.read()
+    whole = tail[: tail.rfind(b"\n") + 1]
+    file.truncate(begin + len(whole))
+    file.seek(0, os.SEEK_END)
+    return _check_in(whole.rstrip(b"\n").rpartition(b"\n")[2]) if whole else ""
