@@ -9,11 +9,13 @@ from rich.console import Console
 from rich.progress import track
 
 from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.seals import difference, read_seal
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import Kind, ObjectStore
 from docagent_rl.documents.references import PageRef
 
 _THREADS = 8
+_AGAIN = "the next ingest seals what it finds"
 _ERRORS = (OSError, UserError, InfrastructureError)
 
 
@@ -34,22 +36,27 @@ class Audit:
     contents: str
     """In words."""
     damages: list[Damage] = field(default_factory=list)
-    unsealed: int = 0
-    """Files without a checksum: damage may go unseen."""
+    unsealed: list[str] = field(default_factory=list)
+    """Files without a checksum, in which damage may go unseen, in words."""
+    notes: list[str] = field(default_factory=list)
+    """What else is to be known."""
 
 
 def audit_store(root: Path, *, progress: bool = False) -> Audit:
-    """Read every manifest of a store and every object that one names; a folder that is no store raises a
-    `UserError`.
+    """Read every manifest of a store and every object that one names; look for documents that are lost.
+
+    A folder that is no store raises a `UserError`.
     """
     layout = StoreLayout(root.absolute()).require()
     audit = Audit("")
+    _compare_with_seal(layout, audit)
     users: dict[tuple[str, Kind], list[str]] = defaultdict(list)
     documents = pages = 0
     for path in sorted(layout.manifests()):
         try:
             manifest = layout.read_manifest(path)
         except _ERRORS as error:
+            audit.damages = [damage for damage in audit.damages if damage.path != path]
             audit.damages.append(Damage(path, str(error)))
             continue
         documents += 1
@@ -67,6 +74,39 @@ def audit_store(root: Path, *, progress: bool = False) -> Audit:
                 audit.damages.append(Damage(path, problem, tuple(users[digest, kind])))
     audit.contents = f"{documents} documents, {pages} pages, {len(users)} objects"
     return audit
+
+
+def _compare_with_seal(layout: StoreLayout, audit: Audit) -> None:
+    """Miss documents that the store has held, and manifests that are those of another time or store."""
+    sealed, seal = read_seal(layout.root), layout.seal.path
+    if not (sealed.records or sealed.begun):
+        if next(layout.manifests(), None) is not None:
+            problem = f"is missing or empty, so that nothing tells a lost document: {_AGAIN}"
+            audit.damages.append(Damage(seal, problem))
+        return
+    if sealed.broken:
+        problem = f"was edited, or lines are missing (see line {sealed.broken[0]}): delete it; {_AGAIN}"
+        audit.damages.append(Damage(seal, problem))
+    if sealed.torn:
+        audit.unsealed.append(f"{seal} ends within a line: an ingest was killed, or bytes were added")
+    for name, record in sealed.records.items():
+        path = layout.root / name
+        problem = "" if name in sealed.begun else difference(path, record)
+        if problem and record.about and not path.exists():
+            problem = (
+                f"the document {record.about!r} is lost, of which this is the manifest: ingest it again; "
+                f"where it was taken out on purpose, delete {seal}, and {_AGAIN}"
+            )
+        elif problem:
+            problem += ": delete it and ingest the document again"
+        if problem:
+            audit.damages.append(Damage(path, problem))
+    for path in sorted(layout.manifests()):
+        name = path.relative_to(layout.root).as_posix()
+        if name in sealed.begun:
+            audit.unsealed.append(f"{path} was being written when an ingest ended, or is now")
+        elif name not in sealed.records:
+            audit.unsealed.append(f"{path} is not in the seal of the store; {_AGAIN}")
 
 
 def _problem(store: ObjectStore, digest: str, kind: Kind) -> str:

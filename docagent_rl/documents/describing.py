@@ -16,8 +16,7 @@ from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptSpec, load_prompt
 from docagent_rl.documents.contents import list_of_figures
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.manifest import TextReason, dump_record
-from docagent_rl.documents.objects import write
+from docagent_rl.documents.manifest import TextReason
 from docagent_rl.documents.store import Document, Page
 from docagent_rl.endpoints.chat_reply import Unanswered, reply_text
 from docagent_rl.endpoints.meter import BudgetError
@@ -110,6 +109,7 @@ def keep(store: Path, doc_ids: Iterable[str], texts: Mapping[str, str]) -> int:
             old = layout.read_manifest(path)
             pages = [replace(page, described=digests.get(page.image, page.described)) for page in old.pages]
             if tuple(pages) != old.pages:
-                write(path, dump_record(replace(old, pages=tuple(pages))))
+                layout.write_manifest(replace(old, pages=tuple(pages)))
                 changed += 1
+        layout.seal_rest()
     return changed

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.seals import Sealed, difference, read_seal
 from docagent_rl.documents.chunks import (
     PAGES_PER_CHUNK,
     ChunkTask,
@@ -33,10 +34,8 @@ from docagent_rl.documents.manifest import (
     RecordT,
     Source,
     TextSource,
-    dump_record,
     read_record,
 )
-from docagent_rl.documents.objects import write
 from docagent_rl.documents.ocr import engine_name
 from docagent_rl.documents.references import OutlineEntry
 from docagent_rl.documents.render import IMAGE_SOFTWARE, make_renderer
@@ -128,12 +127,13 @@ def ingest(
         processes as pool,
     ):
         layout.remove_leftovers()
-        run = _Ingest(plan, pool, bars, strict, replace)
+        run = _Ingest(plan, pool, bars, strict, replace, read_seal(layout.root))
         run.report.passed_over = found.passed_over
         for failure in found.failed:
             run.fail(failure.name, failure.reason)
         try:
             run.store(run.probe(found.documents))
+            layout.seal_rest()
         except OSError as error:
             raise UserError(f"the store {layout.root} cannot be used ({error})") from error
     run.report.sort()
@@ -170,6 +170,8 @@ class _Ingest:
     bars: Progress
     strict: bool
     replace: bool
+    sealed: Sealed
+    """The documents that the store held before."""
     report: IngestReport = field(default_factory=IngestReport)
 
     def fail(self, name: str, reason: str) -> None:
@@ -188,7 +190,7 @@ class _Ingest:
                     self.fail(outcome.task.name, str(outcome.error))
                     continue
                 probed = outcome.value()
-                old = self._read(Manifest, self.plan.layout.manifest(probed.source.doc_id))
+                old = self._stored(probed.source.doc_id)
                 key = self.plan.key(probed)
                 if old and (old.source.sha256, old.settings) == (probed.sha256, key):
                     stored.append((probed, old.pages))
@@ -197,6 +199,14 @@ class _Ingest:
                 else:
                     jobs.append(self._job(probed))
         return sorted([*jobs, *self._verify(stored)], key=lambda job: job.source.doc_id)
+
+    def _stored(self, doc_id: str) -> Manifest | None:
+        """Return the manifest of a document; None where it is absent, useless or of another store."""
+        path = self.plan.layout.manifest(doc_id)
+        record = self.sealed.records.get(path.relative_to(self.plan.layout.root).as_posix())
+        if record is not None and difference(path, record):
+            return None
+        return self._read(Manifest, path)
 
     def _verify(self, stored: list[tuple[ProbedDocument, tuple[PageEntry, ...]]]) -> Iterator[_Job]:
         """Read the documents that the store holds; yield those that are damaged there."""
@@ -275,9 +285,8 @@ class _Ingest:
             pages=pages,
             title=job.probed.title,
         )
-        path = self.plan.layout.manifest(doc_id)
-        replaced = path.exists()
-        write(path, dump_record(manifest))
+        replaced = self.plan.layout.manifest(doc_id).exists()
+        self.plan.layout.write_manifest(manifest)
         shutil.rmtree(job.tasks[0].folder, ignore_errors=True)
         self._count(job, pages, replaced=replaced)
         if records[0].unread:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.manifest import Manifest, read_record
+from docagent_rl.base.seals import SEAL, Seal, read_seal
+from docagent_rl.documents.manifest import Manifest, dump_record, read_record
 from docagent_rl.documents.objects import ObjectStore, read_bytes, write
 
 MARKER = "docagent_store.json"
@@ -24,6 +25,7 @@ class StoreLayout:
 
     ```
     docagent_store.json           marks the folder as a store
+    seal.jsonl                    the manifests that there are, so that a lost one is missed
     .docagent_store.lock          held by the process that writes to it
     objects/<2 hex>/<sha256>.*    page rasters (.jpg), page texts (.txt.gz)
     documents/<sha256>.json       one manifest a document, named by the hash of its id
@@ -38,6 +40,38 @@ class StoreLayout:
     def objects(self) -> ObjectStore:
         """The rasters and texts."""
         return ObjectStore(self.root / "objects")
+
+    @property
+    def seal(self) -> Seal:
+        """The list of the documents (`docagent_rl.base.seals`)."""
+        return Seal(self.root)
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Write the manifest of a document: from here on the store holds it.
+
+        Raises:
+            UserError: it cannot be written.
+        """
+        path = self.manifest(manifest.doc_id)
+        with self.seal.writing(path, about=manifest.doc_id):
+            write(path, dump_record(manifest))
+
+    def has_held(self, doc_id: str) -> bool:
+        """Return whether the seal knows a document, there or not."""
+        return self.manifest(doc_id).relative_to(self.root).as_posix() in read_seal(self.root).records
+
+    def seal_rest(self) -> None:
+        """Seal manifests that the seal does not know, and write it anew; for the holder of the lock."""
+        known, found = read_seal(self.root), {}
+        if known.broken:
+            return  # the evidence stays, until somebody deletes it
+        for path in self.manifests():
+            name = path.relative_to(self.root).as_posix()
+            if name not in known.records or name in known.begun:
+                with suppress(UserError):  # `check` names a damaged one
+                    found[path] = self.read_manifest(path).doc_id
+        self.seal.adopt(found)
+        self.seal.compact()
 
     def manifest(self, doc_id: str) -> Path:
         """Return the path of a document's manifest, there or not."""
@@ -91,7 +125,7 @@ class StoreLayout:
             if marker.exists():
                 return self.require()
             # another process may be making the same store, or have been killed doing so
-            ours = (_LOCK, f".{MARKER}.")
+            ours = (_LOCK, f".{MARKER}.", SEAL)
             if self.root.is_dir() and not all(
                 path.name.startswith(ours) or path == marker for path in self.root.iterdir()
             ):
@@ -99,7 +133,8 @@ class StoreLayout:
                     f"the folder {self.root} is not empty and not a document store: name a new folder"
                 )
             try:
-                write(marker, json.dumps(_FORMAT) + "\n")
+                with self.seal.writing(marker):
+                    write(marker, json.dumps(_FORMAT) + "\n")
             except UserError:
                 # a process that made the store meanwhile may have cleaned up our half of the marker
                 if not marker.exists():

@@ -20,8 +20,8 @@ from PIL import Image
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_dir
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.manifest import Manifest, PageEntry, Source, TextReading, dump_record
-from docagent_rl.documents.objects import Kind, ObjectStore, write
+from docagent_rl.documents.manifest import Manifest, PageEntry, Source, TextReading
+from docagent_rl.documents.objects import Kind, ObjectStore
 from docagent_rl.documents.references import OutlineEntry, PageRef, unknown_document
 from docagent_rl.documents.render import encode_jpeg
 from docagent_rl.documents.shown import ShownRasters
@@ -100,6 +100,10 @@ class DocumentStore:
             try:
                 manifest = self._layout.read_manifest(self._layout.manifest(doc_id))
             except FileNotFoundError as error:
+                if self._layout.has_held(doc_id):
+                    raise UserError(
+                        f"the document {doc_id!r} is lost from the store {self.path}: ingest it again"
+                    ) from error
                 raise unknown_document(doc_id, self.doc_ids(), f"the document store {self.path}") from error
             with self._lock:
                 self._manifests[doc_id] = manifest
@@ -291,7 +295,8 @@ def derive(
             # a title would tell what the pages do not show any more
             entries = tuple(outline(doc_id, found.outline))
             manifest = replace(found, pages=pages, outline=entries, title="")
-            write(layout.manifest(doc_id), dump_record(manifest))
+            layout.write_manifest(manifest)
+        layout.seal_rest()
     return DocumentStore(target)
 
 
