@@ -1,7 +1,7 @@
 """The settling of what a configuration takes from its surroundings, where the user gave it: in the driver."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,9 @@ def settle_environment(config: DictConfig) -> None:
     """
     plain: Any = OmegaConf.to_container(config)
     plain.pop("hydra", None)
-    leaves = list(_leaves(config, plain))
-    secrets = {text for _, key, text in leaves if key in KEYS_NAMED_BY}
-    for parent, key, text in leaves:
+    found = list(leaves(config, plain))
+    secrets = {text for _, key, text in found if key in KEYS_NAMED_BY}
+    for parent, key, text in found:
         if not LOCAL.search(text):
             continue
         for variable in _VARIABLE.findall(text):
@@ -65,10 +65,40 @@ def settle_reward_file(config: DictConfig) -> None:
                     OmegaConf.update(config, key, str(absolute))
 
 
-def _leaves(node: Any, plain: Any) -> Iterator[tuple[DictConfig | ListConfig, Any, str]]:
+def settle_folders(config: DictConfig) -> None:
+    """Make relative paths of folders and prompt files absolute, for who reads the stored run elsewhere.
+
+    Those that follow from others by interpolation do so again. Prompts that are a file's path are known by
+    their end.
+    """
+    written: Any = OmegaConf.to_container(config.docagent)
+    for key in _folder_keys(written):
+        path = _at(written, key)
+        given = isinstance(path, str) and path and "${" not in path and "://" not in path
+        if given and (not key.endswith("prompt") or path.endswith(".yaml")):
+            absolute = Path(path).expanduser().absolute()
+            with read_write(config):
+                OmegaConf.update(config, f"docagent.{key}", str(absolute))
+
+
+def _folder_keys(section: Mapping[str, Any]) -> Iterator[str]:
+    yield from ("workspace", "run_dir", "store", "shown_store", "prompt", "judge.prompt")
+    yield from (f"roles.{name}.prompt" for name in section.get("roles") or {})
+    for key in ("retriever", "text_retriever"):
+        yield f"{key}.index"
+        yield from (f"{key}.parts.{name}.index" for name in (_at(section, f"{key}.parts") or {}))
+
+
+def _at(section: Any, key: str) -> Any:
+    for name in key.split("."):
+        section = section.get(name) if isinstance(section, Mapping) else None
+    return section
+
+
+def leaves(node: Any, plain: Any) -> Iterator[tuple[DictConfig | ListConfig, Any, str]]:
     """List every string of a configuration as it is written: its parent, its key, its text."""
     for key, value in plain.items() if isinstance(plain, dict) else enumerate(plain):
         if isinstance(value, dict | list):
-            yield from _leaves(node._get_node(key), value)
+            yield from leaves(node._get_node(key), value)
         elif isinstance(value, str):
             yield node, key, value

@@ -6,7 +6,7 @@ from hydra.core.utils import setup_globals
 from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.environment import settle_environment
+from docagent_rl.checks.environment import settle_environment, settle_folders
 
 setup_globals()
 
@@ -73,3 +73,27 @@ def test_a_secret_never_becomes_a_value(settled, variable):
 @pytest.mark.parametrize("variable", ["TOKENIZERS_PARALLELISM", "MAX_TOKENS", "MONKEY"])
 def test_names_that_only_sound_like_secrets_pass(settled, variable):
     assert settled({"x": f"${{oc.env:{variable}}}"}, **{variable: "1"}).x == "1"
+
+
+def test_folders_are_absolute_where_they_are_written_and_follow_where_they_are_not(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    parts = {"a": {"index": "one"}, "b": {"index": "${docagent.workspace}/two"}}
+    section = {
+        "workspace": "workspace",
+        "run_dir": "${docagent.workspace}/runs/x",
+        "store": "s3://bucket/store",
+        "shown_store": None,
+        "prompt": "own.yaml",
+        "judge": {"prompt": "judge"},
+        "retriever": {"index": "/there", "parts": parts},
+    }
+    config = OmegaConf.create({"docagent": section})
+    settle_folders(config)
+    settle_folders(config)
+    found = OmegaConf.to_container(config, resolve=True)["docagent"]
+    assert found["workspace"] == str(tmp_path / "workspace")
+    assert found["run_dir"] == str(tmp_path / "workspace" / "runs" / "x")
+    assert (found["store"], found["shown_store"]) == ("s3://bucket/store", None)
+    assert (found["prompt"], found["judge"]["prompt"]) == (str(tmp_path / "own.yaml"), "judge")
+    indexes = [found["retriever"]["index"], *(found["retriever"]["parts"][name]["index"] for name in "ab")]
+    assert indexes == ["/there", str(tmp_path / "one"), str(tmp_path / "workspace" / "two")]

@@ -10,7 +10,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import merged
 from docagent_rl.checks.check import PlannedRun, When, refuse_for, run_checks
 from docagent_rl.checks.configuration import SERVICE_CHECKS, check_services
-from docagent_rl.checks.environment import settle_environment, settle_reward_file
+from docagent_rl.checks.environment import settle_environment, settle_folders, settle_reward_file
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.recipe_list import Kind, recipe_kind
 from docagent_rl.config import DocAgentConfig, plain
@@ -50,6 +50,7 @@ def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> Dic
     try:
         settle_environment(run)
         settle_reward_file(run)
+        settle_folders(run)
         with open_dict(run):
             for key in ("docagent.retriever", "docagent.text_retriever"):
                 _search_here(OmegaConf.select(run, key))
