@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from docagent_rl.base.seals import Seal
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import Fill, ImageRef, ImageSheet, Label, Resample, Tile
@@ -138,11 +139,9 @@ def run_folder(path: Path, trajectories: Sequence[Trajectory]) -> Path:
     files: dict[str, list[Trajectory]] = {}
     for each in trajectories:
         files.setdefault(f"{'val-' if each.split == 'val' else ''}{each.step}", []).append(each)
-    for folder in ("trajectories", "metrics"):
-        (path / folder).mkdir(parents=True, exist_ok=True)
     for name, own in files.items():
         lines = "".join(each.to_json() + "\n" for each in own)
-        (path / "trajectories" / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+        Seal(path).write(path / "trajectories" / f"{name}.jsonl", lines)
         numbers = {"docagent/turns": 4.0, "actor/entropy": 1.0 / len(own)}
-        (path / "metrics" / f"{name}.json").write_text(json.dumps(numbers))
+        Seal(path).write(path / "metrics" / f"{name}.json", json.dumps(numbers))
     return path

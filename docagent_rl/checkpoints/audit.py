@@ -1,25 +1,69 @@
-"""Audits of a run: its checkpoints, and the seals beside its trajectories.
+"""Audits of runs: their checkpoints, and all their other files by the seal of the run."""
 
-`trajectories/<step>.json` holds the number and the checksum of the trajectories of a step.
-"""
-
-import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from docagent_rl.base.io import atomic_write, is_sealed, seal
-from docagent_rl.checkpoints.inspection import State, inspect
-from docagent_rl.checkpoints.manifest import TRACKER, CheckpointCheck, step_folders, step_of
-from docagent_rl.documents.audit import Audit, Damage
-from docagent_rl.documents.objects import file_digest
+from docagent_rl.base.seals import SEAL, read_seal
+from docagent_rl.checkpoints.inspection import State, inspect, is_left_behind
+from docagent_rl.checkpoints.manifest import (
+    MANIFEST,
+    TRACKER,
+    CheckpointCheck,
+    read_tracker,
+    step_folder,
+    step_folders,
+    step_of,
+)
+from docagent_rl.checkpoints.standing import RUN, Standing, findings, is_run
+from docagent_rl.documents.audit import Audit, Damage, audit_store
+from docagent_rl.documents.layout import MARKER
 
 CHECKPOINTS = "checkpoints"
-_RESTORE = "take the file from a copy, or leave the step out of what you report"
+_INSIDE = tuple(f"{depth}/{name}" for depth in ("*", "*/*") for name in (SEAL, RUN, "rescore.json"))
+"""Files that say of a folder inside of a run that it is one, too."""
 
 
 def has_checkpoints(path: Path) -> bool:
     """Return whether a folder is a run, its folder of checkpoints, or one of these."""
     root = _root(path)
     return step_of(path) is not None or bool(step_folders(root)) or (root / TRACKER).is_file()
+
+
+def audit_run(path: Path) -> Audit:
+    """Verify a run of any kind with the runs and stores inside of it, or checkpoints alone."""
+    path = path.absolute()
+    audit = audit_checkpoints(path) if has_checkpoints(path) else Audit("")
+    if is_run(path):
+        inner = sorted({file.parent for pattern in _INSIDE for file in path.glob(pattern)})
+        _add(audit, audit_sealed(path))
+        for folder in inner:
+            _add(audit, audit_store(folder) if (folder / MARKER).is_file() else audit_sealed(folder))
+        audit.notes += _put_here(path, inner)
+    return audit
+
+
+def _put_here(path: Path, inner: Iterable[Path]) -> Iterator[str]:
+    """Name checkpoints and evaluations that the seal of the run around them does not know."""
+    speaking = [folder / MANIFEST for folder in step_folders(_root(path))] + [each / RUN for each in inner]
+    known = read_seal(path)
+    for file in filter(Path.is_file, speaking):
+        if known.records and file.relative_to(path).as_posix() not in {*known.records, *known.begun}:
+            yield f"{file.parent} was put here: the seal of the run does not know it"
+
+
+def audit_sealed(root: Path) -> Audit:
+    """Compare the files of a run with its seal."""
+    audit, count = Audit(""), 0
+    for found in findings(root):
+        count += found.standing is not Standing.ABSENT
+        if found.standing is Standing.DAMAGED:
+            audit.damages.append(Damage(found.path, str(found)))
+        elif found.standing is Standing.UNSEALED:
+            audit.unsealed.append(str(found))
+        elif found.standing is not Standing.WHOLE:
+            audit.notes.append(str(found))
+    audit.contents = f"{count} sealed files"
+    return audit
 
 
 def audit_checkpoints(path: Path) -> Audit:
@@ -29,54 +73,37 @@ def audit_checkpoints(path: Path) -> Audit:
     audit = Audit(f"{len(folders)} checkpoint{'s' if len(folders) != 1 else ''}")
     for folder in folders:
         verdict = inspect(folder, CheckpointCheck.FULL)
-        audit.unsealed += verdict.state is State.UNSEALED
-        if not verdict.usable:
+        if verdict.state is State.UNSEALED:
+            audit.unsealed.append(f"{folder} has no manifest, as those of verl alone")
+        if verdict.state is State.UNFINISHED and is_left_behind(folder):
+            audit.notes.append(f"{folder} was removed by the run, and holds only what somebody put there")
+        elif not verdict.usable:
             unfinished = "not finished, or retired: " if verdict.state is State.UNFINISHED else ""
             audit.damages.append(Damage(folder, unfinished + verdict.reason))
+    if step_of(path) is None:
+        audit.damages += _tracker_damage(_root(path))
     return audit
+
+
+def _tracker_damage(root: Path) -> list[Damage]:
+    """Look whether the tracker names a checkpoint that is there: a run would go on from an earlier one."""
+    try:
+        step = read_tracker(root)
+    except ValueError as error:
+        return [Damage(root / TRACKER, str(error))]
+    if step is None or step_folder(root, step).is_dir():
+        return []
+    problem = f"names {step_folder(root, step).name}, which is not there: the run would go on from another"
+    return [Damage(root / TRACKER, problem)]
+
+
+def _add(audit: Audit, part: Audit) -> None:
+    audit.contents = ", ".join(filter(None, (audit.contents, part.contents)))
+    known = {damage.path for damage in audit.damages}
+    audit.damages += [damage for damage in part.damages if damage.path not in known]
+    audit.unsealed += part.unsealed
+    audit.notes += part.notes
 
 
 def _root(path: Path) -> Path:
     return path / CHECKPOINTS if (path / CHECKPOINTS).is_dir() else path
-
-
-def write_seal(archive: Path, trajectories: int, sha256: str) -> None:
-    """Record what a whole file of trajectories holds."""
-    content = json.dumps({"trajectories": trajectories, "sha256": sha256}, indent=1)
-    atomic_write(archive.with_suffix(".json"), seal(content))
-
-
-def remove_seal(archive: Path) -> None:
-    """Forget what a file of trajectories held: another takes its place."""
-    archive.with_suffix(".json").unlink(missing_ok=True)
-
-
-def audit_archives(run_dir: Path) -> Audit:
-    """Compare a run's files of trajectories with their seals."""
-    archives = sorted(run_dir.glob("trajectories/*.jsonl"))
-    seals = set(run_dir.glob("trajectories/*.json"))
-    audit = Audit(f"{len(archives)} files of trajectories")
-    for archive in archives:
-        if archive.with_suffix(".json") not in seals:
-            audit.unsealed += 1
-        elif problem := _problem(archive):
-            audit.damages.append(Damage(archive, f"{problem}; {_RESTORE}"))
-    lost = sorted(seals - {archive.with_suffix(".json") for archive in archives})
-    audit.damages += [Damage(each.with_suffix(".jsonl"), f"is missing; {_RESTORE}") for each in lost]
-    return audit
-
-
-def _problem(archive: Path) -> str | None:
-    try:
-        data = archive.with_suffix(".json").read_bytes()
-        if not is_sealed(data):
-            raise ValueError("it has no checksum")
-        known = json.loads(data)
-        sha256 = str(known["sha256"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        return f"its seal {archive.stem}.json is damaged ({error})"
-    try:
-        digest = file_digest(archive)
-    except OSError as error:
-        return f"cannot be read ({error.strerror or error})"
-    return None if digest == sha256 else "its checksum is that of other bytes: it was cut or edited"

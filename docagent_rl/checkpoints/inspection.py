@@ -110,6 +110,12 @@ def _archive_problems(folder: Path, names: Iterable[str]) -> list[str]:
     return [f"{name}: {problem}" for name, problem in archives.items() if problem]
 
 
+def is_left_behind(folder: Path) -> bool:
+    """Return whether nothing of a checkpoint is in its folder: it was removed, and a user's files stayed."""
+    names = file_names(folder)
+    return not ((folder / UNFINISHED).exists() or DATA in names or shards(names))
+
+
 def shards(names: Iterable[str]) -> dict[tuple[str, str, int], set[int]]:
     """Return the ranks that have files, by part (`actor`, `critic`), kind (`model`, ...) and world size."""
     found: dict[tuple[str, str, int], set[int]] = defaultdict(set)

@@ -6,8 +6,9 @@ The manifest lists the files of a checkpoint, and is written when all of them ar
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Literal
@@ -15,6 +16,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from docagent_rl.base.io import atomic_write, is_sealed, seal
+from docagent_rl.base.seals import SEAL, Seal, difference, read_seal
 from docagent_rl.base.section import Section
 from docagent_rl.documents.objects import file_digest
 
@@ -76,7 +78,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     """Read the manifest of a checkpoint; None where it has none.
 
     Raises:
-        ValueError: it cannot be read, is damaged, or is of another step.
+        ValueError: it cannot be read, is damaged, or is of another step or run.
     """
     path = folder / MANIFEST
     try:
@@ -95,7 +97,36 @@ def read_manifest(folder: Path) -> Manifest | None:
         raise ValueError(f"it is no manifest of a checkpoint: {error.errors()[0]['msg']}") from error
     if manifest.step != step_of(folder):
         raise ValueError(f"it is of step {manifest.step}")
+    if not is_of_run(path):
+        raise ValueError("it is not the one that the run has sealed: the checkpoint is of another run")
     return manifest
+
+
+def is_of_run(path: Path) -> bool:
+    """Return whether a manifest is the one that the run has sealed, where its seal knows it."""
+    root = next((folder for folder in path.absolute().parents[:4] if (folder / SEAL).is_file()), None)
+    if root is None:
+        return True
+    sealed, name = read_seal(root), path.absolute().relative_to(root).as_posix()
+    record = sealed.records.get(name)
+    return record is None or name in sealed.begun or not difference(path, record)
+
+
+@contextmanager
+def sealing(run_dir: Path, folder: Path) -> Generator[None]:
+    """Have the seal of a run know the checkpoint that the block saves to a folder, and those that it removes.
+
+    The manifest speaks for all files of a checkpoint, which are not read for it. Checkpoints that lie outside
+    of the run have their manifests alone.
+    """
+    seal, root = Seal(run_dir.absolute()), folder.parent.absolute()
+    if not root.is_relative_to(seal.root):
+        yield
+        return
+    others = [path for each in step_folders(root) if each != folder and (path := each / MANIFEST).is_file()]
+    with seal.writing(folder / MANIFEST, root / TRACKER):
+        yield
+    seal.forget(path for path in others if not path.exists())
 
 
 def mark_unfinished(folder: Path) -> None:

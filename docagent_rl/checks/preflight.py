@@ -11,11 +11,12 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.seals import Seal
 from docagent_rl.base.user_code import MODULES_VARIABLE, import_module
 from docagent_rl.checkpoints.resume import settle_resume
 from docagent_rl.checks import budget_table, configuration, data, machine
 from docagent_rl.checks.check import Check, PlannedRun, When, refuse, run_checks
-from docagent_rl.checks.environment import settle_environment, settle_reward_file
+from docagent_rl.checks.environment import settle_environment, settle_folders, settle_reward_file
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.losses.config import check_kl, check_loss
 from docagent_rl.training.loopback import keep_to_loopback
@@ -123,16 +124,31 @@ class Preflight(Callback):
             machine.check_folders(config)  # before Hydra writes to them
             end_earlier(config)  # before memory is looked at
             section = check(config)
+            settle_folders(config)  # after a cluster's, on which a relative workspace is refused
             settle_resume(config, section.checkpoint_check)
             pass_on_environment(config)
             keep_to_loopback(config)
             machine.leave_out_own_ray(config)
+            _seal_of(config).begin(_configuration(config))
         except Exception as error:  # whatever it is: a run that was not checked must not start
             refuse(error, config)
+
+    def on_job_start(self, config: DictConfig, **_: Any) -> None:
+        """Seal the configuration, which Hydra has just written to the folder of the run."""
+        _seal_of(config).complete(_configuration(config))
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Refuse `--multirun`: of a job Hydra tells only after it has copied the job's configuration."""
         refuse(UserError(NO_MULTIRUN), config)
+
+
+def _seal_of(config: DictConfig) -> Seal:
+    return Seal(Path(str(config.docagent.run_dir)))
+
+
+def _configuration(config: DictConfig) -> list[Path]:
+    """Return the files that Hydra writes to the folder of a run."""
+    return [_seal_of(config).root / "hydra" / f"{name}.yaml" for name in ("config", "hydra", "overrides")]
 
 
 def end_earlier(config: DictConfig) -> None:

@@ -64,6 +64,11 @@ def collect_command(
 
     Example: docagent-rl collect vrag_rl_qwen2_5_vl_7b --data train.parquet --out runs/c1 --player detours
     """
+    from docagent_rl.samples.parquet import read_samples
+
+    _check_options(player, teacher, grounder)
+    questions = read_samples(data)  # before what imports verl, which takes seconds
+
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings
     from docagent_rl.lab.agents.scripted import NO_DETOURS, ScriptPlayer
@@ -73,14 +78,12 @@ def collect_command(
     from docagent_rl.lab.eval.choices import Agent
     from docagent_rl.lab.eval.evaluation import draw_questions, play_run
     from docagent_rl.lab.eval.play_config import check_play, play_config
-    from docagent_rl.samples.parquet import read_samples
     from docagent_rl.systems import get_system
 
     config = CollectConfig.load(preset)
     if failed_by is not None:
         config = config.model_copy(update={"filters": (*config.filters, Failed(run=failed_by))})
-    _check_options(player, teacher, grounder)
-    samples = draw_questions(read_samples(data), limit, seed)
+    samples = draw_questions(questions, limit, seed)
     run = play_config(recipe, Agent.SYSTEM, overrides or ())
     run, teacher = keep_replies(run, teacher, out)
     parsed = check_play(run, samples)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from rich.console import Console
 
 from docagent_rl.base.outputs import Force, write_outputs, written_before
+from docagent_rl.base.seals import Seal
 from docagent_rl.commands.asking import resumable, spending
 from docagent_rl.commands.options import (
     AtATime,
@@ -61,13 +62,16 @@ def eval_command(
 
     Example: docagent-rl eval vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/e1 --model runs/x/checkpoints
     """
-    from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.evaluation import Evaluation, draw_questions, unplayed_table
-    from docagent_rl.lab.eval.play_config import check_play, play_config
     from docagent_rl.samples.parquet import read_samples
 
     check_model(agent, model)
-    samples = draw_questions(read_samples(data), limit, seed)
+    questions = read_samples(data)  # before what imports verl, which takes seconds
+
+    from docagent_rl.lab.agents.run_folder import RunFolder
+    from docagent_rl.lab.eval.evaluation import Evaluation, draw_questions, unplayed_table
+    from docagent_rl.lab.eval.play_config import check_play, play_config
+
+    samples = draw_questions(questions, limit, seed)
     run = play_config(recipe, agent, overrides or ())
     check_play(keep_replies(run, model, out)[0], samples)
     evaluation = Evaluation(recipe, agent, run, samples, trajectories, seed, overrides or ())
@@ -104,16 +108,19 @@ def probe_command(
 
     Example: docagent-rl probe vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/probe --model runs/x
     """
+    from docagent_rl.samples.parquet import read_samples
+
+    check_model(agent, model)
+    questions = read_samples(data)  # before what imports verl, which takes seconds
+
     from docagent_rl.documents.store import DocumentStore
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.evaluation import Evaluation, draw_questions
     from docagent_rl.lab.eval.play_config import check_play, play_config
     from docagent_rl.lab.eval.probe import shown_store
     from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
-    from docagent_rl.samples.parquet import read_samples
 
-    check_model(agent, model)
-    samples = draw_questions(read_samples(data), limit, seed)
+    samples = draw_questions(questions, limit, seed)
     run = play_config(recipe, agent, overrides or ())
     store = DocumentStore(check_play(run, samples).store)
     evaluations: dict[Path, Evaluation] = {}
@@ -181,6 +188,7 @@ def _report(folder: RunFolder) -> None:
 def _report_probe(
     scored: dict[Condition, list[ScoredTrajectory]], out: Path, seed: int, *, force: bool
 ) -> None:
+    from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.probe import OURS, as_json, grids_of, left_of
     from docagent_rl.lab.eval.report.grid import markdown, rendered
 
@@ -192,6 +200,10 @@ def _report_probe(
         Console().print("No question says what its right answer is, so that there is no score to be left of.")
     data = out / DATA
     earlier = written_before(data, OURS) is not None
-    write_outputs({out / PAGE: markdown(grids), data: as_json(found)}, force=force or earlier)
+    contents, seal = {out / PAGE: markdown(grids), data: as_json(found)}, Seal(out)
+    with seal.writing(*contents):
+        write_outputs(contents, force=force or earlier)
+    seal.complete(RunFolder(out / condition.value).manifest_file for condition in scored)
+    seal.compact()
     where = f"{out}: {PAGE}, {DATA}, and a run for every condition (docagent-rl view)"
     Console(stderr=True).print(where, markup=False)

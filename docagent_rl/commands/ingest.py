@@ -8,11 +8,12 @@ from rich.console import Console
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import shown
-from docagent_rl.checkpoints.audit import audit_archives, audit_checkpoints, has_checkpoints
+from docagent_rl.checkpoints.audit import audit_run, has_checkpoints
+from docagent_rl.checkpoints.standing import is_run
 from docagent_rl.commands.asking import resumable
 from docagent_rl.commands.options import argument, option
 from docagent_rl.documents import RendererKind, RenderSettings
-from docagent_rl.documents.audit import Audit, Damage, audit_store
+from docagent_rl.documents.audit import Audit, audit_store
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
 from docagent_rl.documents.mirror import mirror
@@ -127,13 +128,13 @@ def _first(names: Sequence[str], number: int = _SHOWN) -> str:
 
 
 def check_command(
-    paths: list[Path] = argument(..., "Stores, indexes, runs, checkpoints.", metavar="STORE|INDEX|RUN..."),
+    paths: list[Path] = argument(..., "Stores, indexes, runs of any kind, checkpoints.", metavar="PATH..."),
 ) -> None:
     """Verify the checksums of all files of document stores, indexes, runs and checkpoints.
 
-    Lists damaged files, for a store with the pages that need them; the exit status is then 1. A training run
-    verifies files when it reads them; this command finds damage beforehand. Files without a checksum are
-    counted. `index check --store` compares an index with its store.
+    Runs are those of training, `eval`, `collect`, `probe`, `rescore` and `ask`. Lists damaged and lost files,
+    for a store with the pages that need them; the exit status is then 1. Files that are not sealed, since a
+    process was killed, are listed too. `index check --store` compares an index with its store.
 
     Example: docagent-rl check data/store data/bm25 runs/mine
     """
@@ -143,13 +144,9 @@ def check_command(
             line = damage.problem
             line = line if str(damage.path) in line else f"{damage.path}: {line}"
             typer.echo(f"{line} [{_first(damage.users, _SHOWN_USERS)}]" if damage.users else line)
-        parts = [f"{len(audit.damages)} damaged" if audit.damages else "all whole"]
-        if audit.unsealed:
-            parts.append(
-                f"{audit.unsealed} of its steps have no seal (a checkpoint of verl alone, or a step that was "
-                "cut off), so that damage may go unseen"
-            )
-        typer.echo(f"{path}: {'; '.join([audit.contents, *parts])}")
+        for line in (*audit.unsealed, *audit.notes):
+            typer.echo(line)
+        typer.echo(f"{path}: {audit.contents}; {_verdict(audit)}")
     if any(audit.damages for audit in audits.values()):
         raise typer.Exit(1)
 
@@ -159,31 +156,21 @@ def _audit(path: Path) -> Audit:
         return audit_store(path, progress=True)
     if (path / HEADER).is_file():
         return audit_index(path)
-    if has_checkpoints(path) or (path / "trajectories").is_dir():
-        return _audit_run(path)
+    if has_checkpoints(path) or is_run(path):
+        return audit_run(path)
     raise UserError(
-        f"{path} is neither a document store (no {MARKER}) nor an index (no {HEADER}), and there are neither "
-        "checkpoints nor trajectories (trajectories/) in it"
+        f"{path} is neither a document store (no {MARKER}) nor an index (no {HEADER}), and nothing of a run "
+        "is in it: no checkpoints, no trajectories and no run.json"
     )
 
 
-def _audit_run(path: Path) -> Audit:
-    """Audit a run, or its checkpoints alone."""
-    from docagent_rl.rollout.credit import read_credit
-
-    parts = [audit_checkpoints(path)] if has_checkpoints(path) else []
-    if (path / "trajectories").is_dir():
-        parts.append(audit_archives(path))
-    audit = Audit(", ".join(part.contents for part in parts))
-    for part in parts:
-        audit.damages += part.damages
-        audit.unsealed += part.unsealed
-    for file in sorted(path.glob("credit/*.parquet")):  # a run may go without any
-        try:
-            read_credit(file)
-        except UserError as error:
-            audit.damages.append(Damage(file, str(error)))
-    return audit
+def _verdict(audit: Audit) -> str:
+    if not (audit.damages or audit.unsealed):
+        return "all whole"
+    parts = [f"{len(audit.damages)} damaged" if audit.damages else "nothing seen to be damaged"]
+    if audit.unsealed:
+        parts.append(f"{len(audit.unsealed)} without a seal (named above), in which damage may go unseen")
+    return "; ".join(parts)
 
 
 def demo_command(

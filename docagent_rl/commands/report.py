@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_outputs, written_before
+from docagent_rl.base.seals import Seal
 from docagent_rl.commands.asking import resumable
 from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.endpoints.endpoint import ModelConfig
@@ -69,12 +70,16 @@ def report(
 
     found = make_report(runs, settings, paired=paired)
     earlier = written_before(out / DATA, "docagent_rl_report") is not None
-    write_outputs({out / name: content for name, content in found.files.items()}, force=force or earlier)
+    contents = {out / name: content for name, content in found.files.items()}
+    seal = Seal(out)
+    with seal.writing(*contents) if seal.path.is_file() else nullcontext():  # it is the folder of a run
+        write_outputs(contents, force=force or earlier)
     for grid in found.grids:
         Console().print(rendered(grid))
 
 
 async def _scored(paths: Sequence[Path], names: Sequence[str], judge: ModelConfig) -> list[ScoredRun]:
+    from docagent_rl.checkpoints.standing import require_whole
     from docagent_rl.endpoints.remote_model import open_model
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.report.benchmark import ScoredRun
@@ -83,6 +88,7 @@ async def _scored(paths: Sequence[Path], names: Sequence[str], judge: ModelConfi
 
     folders = [RunFolder(path) for path in paths]
     manifests = [folder.manifest() for folder in folders]
+    require_whole(folder.trajectories_file for folder in folders)
     experts = frozenset(paper_experts(folders))
     meter = Meter(**judge.budget.model_dump())
     found = []

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.io import atomic_write
 from docagent_rl.base.outputs import Force, written_before
+from docagent_rl.base.seals import Seal
 from docagent_rl.commands.asking import spending
 from docagent_rl.commands.options import Overrides, argument, option
 from docagent_rl.commands.playing import run_counter
@@ -134,6 +134,11 @@ class _Output:
     force: bool
     """Replace an earlier rescore."""
 
+    @property
+    def seal(self) -> Seal:
+        """The seal of its files."""
+        return Seal(self.folder)
+
     def claim(self, config: DictConfig) -> None:
         """See that nothing lies there, or an earlier rescore that may be replaced, and remove that.
 
@@ -150,9 +155,10 @@ class _Output:
                     f"{self.folder} holds an earlier rescore: name another folder, or replace it with --force"
                 )
             shutil.rmtree(self.folder / "trajectories", ignore_errors=True)
-        atomic_write(self.folder / DATA, self._data())
+            self.seal.path.unlink(missing_ok=True)
+        self.seal.write(self.folder / DATA, self._data())
         # by which the viewer finds the documents
-        atomic_write(self.folder / "hydra" / "config.yaml", OmegaConf.to_yaml(config))
+        self.seal.write(self.folder / "hydra" / "config.yaml", OmegaConf.to_yaml(config))
 
     def finish(self, changes: Sequence[Change], turns: Sequence[Turns]) -> None:
         """Write the tables, and print them."""
@@ -161,8 +167,9 @@ class _Output:
 
         found = difference(changes, *turns)
         grids = grids_of(found)
-        atomic_write(self.folder / PAGE, markdown(grids))
-        atomic_write(self.folder / DATA, self._data(**found))
+        self.seal.write(self.folder / PAGE, markdown(grids))
+        self.seal.write(self.folder / DATA, self._data(**found))
+        self.seal.compact()
         console = Console()
         for grid in grids:
             console.print(rendered(grid))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.io import atomic_write
+from docagent_rl.base.seals import Seal
 
 TOKENS = ("advantages", "returns", "values", "entropy", "kl")
 """Lists with one number a sampled token."""
@@ -83,7 +83,7 @@ def write_credit(run_dir: Path, step: int, estimator: str, rows: Iterable[Credit
     apart = {f"{name}.list.element": "BYTE_STREAM_SPLIT" for name in _LISTS}
     options = {"compression": "zstd", "use_dictionary": ["uid"], "column_encoding": apart}
     parquet.write_table(table, buffer, write_page_checksum=True, **options)
-    return atomic_write(credit_file(run_dir, step), buffer.getvalue())
+    return Seal(run_dir).write(credit_file(run_dir, step), buffer.getvalue())
 
 
 def read_credit(path: Path, *, uid: str | None = None) -> StepCredit | None:

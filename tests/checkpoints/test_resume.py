@@ -1,5 +1,6 @@
 import copy
 import re
+import shutil
 from functools import cache
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checkpoints.manifest import TRACKER, CheckpointCheck
+from docagent_rl.checkpoints.manifest import TRACKER, CheckpointCheck, sealing
 from docagent_rl.checkpoints.resume import named_checkpoint, settle_resume
 from docagent_rl.checks.recipe_check import composed
 from tests.checkpoints.saved import cut, flip, save
@@ -144,3 +145,21 @@ def test_another_number_of_processes_and_asynchronous_saves_are_refused(tmp_path
     assert settled(tmp_path, **{"trainer.n_gpus_per_node": 2}) == BY_VERL
     with pytest.raises(UserError, match="async_save=true"):
         settled(tmp_path, **{"actor_rollout_ref.actor.checkpoint.async_save": True})
+
+
+def test_a_checkpoint_of_another_run_is_not_gone_on_from(tmp_path, caplog):
+    """It is whole, and of the step that its place says."""
+    for name, size in (("one", 100), ("other", 200)):
+        for step in (1, 2):
+            with sealing(tmp_path / name, tmp_path / name / "checkpoints" / f"global_step_{step}"):
+                save(tmp_path / name / "checkpoints", step, size=size)
+    one, other = (tmp_path / name / "checkpoints" / "global_step_2" for name in ("one", "other"))
+    shutil.rmtree(one)
+    shutil.copytree(other, one)
+    assert settled(one.parent) == at(one.parent, 1)
+    assert "the checkpoint is of another run" in caplog.text
+    with pytest.raises(UserError, match="of another run"):
+        named_checkpoint(one, FULL)
+    # a copy elsewhere belongs to no run
+    shutil.copytree(other, tmp_path / "kept" / "global_step_2")
+    assert named_checkpoint(tmp_path / "kept" / "global_step_2", FULL).folder

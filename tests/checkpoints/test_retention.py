@@ -1,7 +1,11 @@
+from contextlib import suppress
+
 import pytest
 
+from docagent_rl.base.seals import read_seal
+from docagent_rl.checkpoints.audit import audit_checkpoints, audit_run
 from docagent_rl.checkpoints.inspection import State, inspect
-from docagent_rl.checkpoints.manifest import CheckpointCheck, step_folder, step_folders, step_of
+from docagent_rl.checkpoints.manifest import CheckpointCheck, sealing, step_folder, step_folders, step_of
 from docagent_rl.checkpoints.retention import Retention
 from tests.checkpoints.saved import save
 
@@ -40,6 +44,30 @@ def test_files_of_a_user_stay(tmp_path):
     (tmp_path / "global_step_1" / "merged").mkdir()
     retention.add(save(tmp_path, 2))
     assert [path.name for path in (tmp_path / "global_step_1").iterdir()] == ["merged"]
+    audit = audit_checkpoints(tmp_path)
+    assert (audit.damages, audit.notes[0].startswith(f"{tmp_path / 'global_step_1'} was removed")) == (
+        [],
+        True,
+    )
+
+
+def test_the_seal_knows_what_is_saved_and_what_is_retired(tmp_path):
+    run, retention = tmp_path / "run", Retention({"actor": 2})
+    for step in (1, 2, 3, 4):
+        folder = run / "checkpoints" / f"global_step_{step}"
+        with sealing(run, folder):
+            retention.make_room(folder)
+            retention.add(save(folder.parent, step))
+    known = {name for name in read_seal(run).records if name.endswith("manifest.json")}
+    assert known == {f"checkpoints/global_step_{step}/manifest.json" for step in (3, 4)}
+    audit = audit_run(run)
+    assert (audit.damages, audit.unsealed, audit.notes) == ([], [], [])
+    with suppress(KeyboardInterrupt), sealing(run, folder):
+        retention.make_room(folder)
+        raise KeyboardInterrupt  # a kill in the midst of saving the step again
+    audit = audit_run(run)
+    assert [each.path for each in audit.damages] == [folder]
+    assert any(f"{folder / 'manifest.json'} was being written" in each for each in audit.unsealed)
 
 
 def test_checkpoints_of_earlier_starts_stay(tmp_path):

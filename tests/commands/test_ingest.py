@@ -1,16 +1,22 @@
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.seals import Seal
+from docagent_rl.checkpoints.manifest import sealing
 from docagent_rl.commands.ingest import check_command, ingest_command
 from docagent_rl.documents import PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.bm25 import BM25Retriever
-from docagent_rl.training.trainer.archive import write_lines
+from docagent_rl.rollout.credit import CreditRow, write_credit
+from docagent_rl.training.trainer.archive import write_lines, write_metrics
 from tests.checkpoints.saved import flip, save
 from tests.commands.conftest import called
 from tests.documents.conftest import write_pdf
@@ -107,11 +113,16 @@ def test_every_damaged_object_is_listed_with_its_pages(folder):
 
 @pytest.fixture
 def run(tmp_path):
+    run = tmp_path / "run"
+    Seal(run).write(run / "hydra" / "config.yaml", "docagent: {system: alden}\n")
     for step in (1, 2, 3):
-        save(tmp_path / "run" / "checkpoints", step)
         trajectories = [SimpleNamespace(question_id=f"q{n}", uid="u", number=0) for n in range(3)]
-        write_lines(tmp_path / "run", step, [(each, [b'{"reward": 1}']) for each in trajectories])
-    return tmp_path / "run"
+        write_lines(run, step, [(each, [b'{"reward": 1%d}' % step]) for each in trajectories])
+        write_metrics(run, step, {"reward": step})
+        write_credit(run, step, "grpo", [CreditRow("u", 0, 0, {"advantages": np.ones(3, np.float32) * step})])
+        with sealing(run, run / "checkpoints" / f"global_step_{step}"):
+            save(run / "checkpoints", step)
+    return run
 
 
 def test_damage_of_a_run_is_listed_and_another_folder_refused(run, tmp_path):
@@ -120,31 +131,128 @@ def test_damage_of_a_run_is_listed_and_another_folder_refused(run, tmp_path):
     told = check(run, status=1)
     for part in ("global_step_2: data.pt: ", "1 damaged"):
         assert part in told
-    with pytest.raises(UserError, match=str(tmp_path)):
-        check(tmp_path)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(UserError, match="other is neither"):
+        check(tmp_path / "other")
+
+
+def swapped(path):
+    """Another step's file in the place of one: of its form, and whole."""
+    shutil.copy(path.with_name(path.name.replace("2", "1")), path)
+
+
+def edited(old, new):
+    return lambda path: path.write_bytes(path.read_bytes().replace(old, new, 1))
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def emptied(path):
+    path.write_bytes(b"")
 
 
 DAMAGES = {
-    "another text behind a text": ("store/objects/*/*.gz", lambda data: data * 2),
-    "trajectories are cut": ("run/trajectories/2.jsonl", lambda data: data[:-20]),
-    "a trajectory is edited": ("run/trajectories/2.jsonl", lambda data: data.replace(b"1", b"9", 1)),
-    "the seal is edited": ("run/trajectories/2.json", lambda data: data.replace(b"3", b"4", 1)),
+    "another text behind a text": (
+        "store/objects/*/*.gz",
+        lambda path: path.write_bytes(path.read_bytes() * 2),
+    ),
+    "a document is lost": ("store/documents/*.json", Path.unlink),
+    "the list of documents is lost": ("store/seal.jsonl", Path.unlink),
+    "the list of documents is edited": ("store/seal.jsonl", edited(b"report", b"repord")),
+    "trajectories are cut": ("run/trajectories/2.jsonl", cut),
+    "trajectories are lost": ("run/trajectories/2.jsonl", Path.unlink),
+    "trajectories are another step's": ("run/trajectories/2.jsonl", swapped),
+    "trajectories are added": (
+        "run/trajectories/2.jsonl",
+        lambda path: shutil.copy(path, path.with_name("4.jsonl")),
+    ),
+    "a trajectory is edited": ("run/trajectories/2.jsonl", edited(b"1", b"9")),
+    "metrics are edited": ("run/metrics/2.json", edited(b"2", b"3")),
+    "metrics are another step's": ("run/metrics/2.json", swapped),
+    "metrics are empty": ("run/metrics/2.json", emptied),
+    "metrics are lost": ("run/metrics/2.json", Path.unlink),
+    "credit is another step's": ("run/credit/2.parquet", swapped),
+    "credit is lost": ("run/credit/2.parquet", Path.unlink),
+    "the configuration is edited": ("run/hydra/config.yaml", edited(b"alden", b"vrag_rl")),
+    "the configuration is empty": ("run/hydra/config.yaml", emptied),
+    "the configuration is lost": ("run/hydra/config.yaml", Path.unlink),
+    "the tracker names another step": (
+        "run/checkpoints/latest_checkpointed_iteration.txt",
+        edited(b"3", b"2"),
+    ),
+    "a checkpoint is not finished": ("run/checkpoints/global_step_2/manifest.json", Path.unlink),
+    "the seal is edited": ("run/seal.jsonl", edited(b'"whole"', b'"found"')),
+    "the seal is empty": ("run/seal.jsonl", emptied),
+    "the seal is lost": ("run/seal.jsonl", Path.unlink),
 }
 
 
 @pytest.mark.parametrize("name", DAMAGES)
 def test_every_damage_is_named_with_its_file(folder, run, name):
-    pattern, spoilt = DAMAGES[name]
+    pattern, spoil = DAMAGES[name]
     shutil.copytree(run, folder / "run")
     path = sorted(folder.glob(pattern))[0]
-    path.write_bytes(spoilt(path.read_bytes()))
-    named = path.with_suffix(".jsonl") if path.parent.name == "trajectories" else path
+    spoil(path)
+    named = path.with_name("4.jsonl") if "added" in name else path
+    named = path.parent if path.name == "manifest.json" else named
     told = check(folder / path.relative_to(folder).parts[0], status=1)
-    assert f"{named}" in told
+    assert str(named) in told
     assert "; 1 damaged" in told
 
 
-def test_runs_without_seals_are_read_and_say_so(run):
-    for path in (run / "trajectories").glob("*.json"):
-        path.unlink()
-    assert "3 of its steps" in check(run)
+def test_a_lost_document_is_named_and_comes_back_or_is_forgotten(folder):
+    store = folder / "store"
+    StoreLayout(store).manifest("report").unlink()
+    assert "'report' is lost" in check(store, status=1)
+    with pytest.raises(UserError, match="'report' is lost"):
+        DocumentStore(store).document("report")
+    ingest(folder / "inbox", store, settings=FAST, workers=1)
+    check(store)
+    StoreLayout(store).manifest("report").unlink()
+    (store / "seal.jsonl").unlink()
+    (folder / "inbox" / "report.pdf").unlink()
+    assert "seal.jsonl: is missing" in check(store, status=1)
+    ingest(folder / "inbox", store, settings=FAST, workers=1)
+    assert "1 documents" in check(store)
+
+
+def test_what_a_kill_left_is_said_and_is_no_damage(run):
+    file = run / "metrics" / "4.json"
+    Seal(run).begin([file])  # as a process that is killed before it seals what it writes
+    file.write_text("{}")
+    told = check(run)
+    assert f"{file} was being written when the run ended" in told
+    assert "all whole" not in told
+    assert Seal(run).adopt() == ["metrics/4.json"]
+    told = check(run)
+    assert f"{file} was sealed by a later start as it was found" in told
+
+
+def test_what_a_user_does_with_a_run_is_no_damage(run, tmp_path):
+    saved = run / "checkpoints"
+    shutil.move(saved / "global_step_1", tmp_path / "kept")
+    told = check(run)
+    assert f"{saved / 'global_step_1'} is not here any more" in told
+    shutil.move(tmp_path / "kept", saved / "global_step_1")
+    copied = shutil.copytree(run, tmp_path / "elsewhere" / "copy")
+    for other in (
+        "view.sqlite",
+        "wandb/run-1/files/config.yaml",
+        "main_ppo.log",
+        "checkpoints/merged/config.json",
+    ):
+        path = copied / other
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    assert "; all whole" in check(copied)
+    shutil.rmtree(copied / "checkpoints")
+    assert "; all whole" in check(copied)
+
+
+def test_a_run_of_verl_alone_has_no_seal_and_that_is_said(run, tmp_path):
+    save(tmp_path / "verl" / "checkpoints", 1, check=None)
+    told = check(tmp_path / "verl")
+    assert "global_step_1 has no manifest" in told
+    assert "all whole" not in told

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.checkpoints.audit import audit_run
 from docagent_rl.commands.report import report_command
 from tests.chat_server import ChatServer, serving
 from tests.commands.conftest import called
@@ -81,3 +82,18 @@ def test_what_cannot_be_done_is_one_error(tmp_path, arguments, message):
     named = [tmp_path / each if each in ("a", "gone") else each for each in arguments]
     with pytest.raises(UserError, match=message):
         reported(*named, "--out", tmp_path / "out")
+
+
+def test_a_run_that_is_not_as_it_was_played_is_refused(tmp_path):
+    run = run_of(tmp_path / "a", better(2)).path
+    for name in ("trajectories.jsonl", "run.json"):
+        file = run / name
+        whole = file.read_bytes()
+        file.write_bytes(whole.replace(b"1", b"2", 1))
+        with pytest.raises(UserError, match=f"{name} holds other bytes.*docagent-rl check"):
+            reported(run, "--out", tmp_path / "out")
+        file.write_bytes(whole)
+    reported(run, "--out", run)
+    assert audit_run(run).damages == []
+    (run / "report.json").write_text((run / "report.json").read_text().replace("2", "3", 1))
+    assert [each.path for each in audit_run(run).damages] == [run / "report.json"]

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.seals import Seal
 from docagent_rl.commands.playing import run_counter
 from docagent_rl.commands.rescore import rescore_command
 from docagent_rl.envs.outcome import UNJUDGED
@@ -13,6 +14,7 @@ from docagent_rl.envs.token_budget import estimated_tokens
 from docagent_rl.lab.viewer.folder import ViewedRun
 from docagent_rl.lab.viewer.runs import OpenRun
 from docagent_rl.rollout.trajectory import read_trajectories
+from docagent_rl.training.trainer.archive import write_trajectories
 from tests.commands.conftest import called
 from tests.lab.rescoring.stage import stored_run
 
@@ -81,7 +83,7 @@ def test_a_variant_without_the_gate_judges_what_the_gate_had_closed(world, tmp_p
     run = stored_run(world, tmp_path / "run", "vrag_rl", questions=1, env={"variant": "released"})
     (searched, *_) = read_trajectories(run / "trajectories" / "1.jsonl")
     blurted = replace(searched, turns=searched.turns[-1:], outcome=UNJUDGED, reward=0.0)
-    (run / "trajectories" / "1.jsonl").write_text(blurted.to_json() + "\n")
+    write_trajectories(run, 1, [blurted])
     sides = {
         "variant=released": ("unjudged", 0.0),
         "reward.gate=false": ("right", 0.7),
@@ -123,7 +125,7 @@ def test_steps_of_other_values_do_not_stay_and_the_viewer_shows_both(small, tmp_
         rescored(run, out, "--force", "--step", 9)
     assert len(list((out / "trajectories").glob("*.jsonl"))) == 2  # refused before anything is removed
     assert rescored(run, out, "--force", "--step", 2, *EXACT)["overrides"] == [EXACT[1]]
-    assert sorted(path.name for path in (out / "trajectories").iterdir()) == ["2.json", "2.jsonl"]
+    assert sorted(path.name for path in (out / "trajectories").iterdir()) == ["2.jsonl"]
     before, after = (OpenRun(n, path.name, ViewedRun(path)) for n, path in enumerate(small))
     assert after.store.path == before.store.path
     assert after.folder.config.docagent.judge.kind == "exact"
@@ -160,3 +162,35 @@ def test_a_reward_function_rewards_stored_trajectories(small, tmp_path):
     shown = ViewedRun(out).reward
     assert shown.text.startswith("compute_score in place of ")
     assert shown.weights == {"retrieval_ndcg": 0, "outcome": 0, "format": 0, "compute_score": 1.0}
+
+
+def elsewhere(run, old, new):
+    """The configuration of a run that was played in another workspace."""
+    file = run / "hydra" / "config.yaml"
+    Seal(run).write(file, file.read_text().replace(str(old), str(new)))
+
+
+def test_the_workspace_of_a_run_that_moved_is_named_by_the_environment(world, tmp_path, monkeypatch):
+    run, gone = stored_run(world, tmp_path / "run", "vrag_rl", questions=1), "/nowhere/workspace"
+    elsewhere(run, world.root, gone)
+    monkeypatch.delenv("DOCAGENT_WORKSPACE", raising=False)
+    with pytest.raises(UserError, match=rf"{gone}/store.*DOCAGENT_WORKSPACE=FOLDER"):
+        rescored(run, tmp_path / "a")
+    assert rescored(run, tmp_path / "b", "--", f"docagent.workspace={world.root}")["same"] == 1.0
+    monkeypatch.setenv("DOCAGENT_WORKSPACE", str(world.root))
+    assert rescored(run, tmp_path / "c")["same"] == 1.0
+    assert OpenRun(0, "run", ViewedRun(run)).store.path == world.store.path
+    # a workspace that is there stays that of the run
+    monkeypatch.setenv("DOCAGENT_WORKSPACE", gone)
+    elsewhere(run, gone, world.root)
+    assert rescored(run, tmp_path / "d")["same"] == 1.0
+
+
+def test_what_is_not_as_it_was_written_is_not_rescored(world, tmp_path):
+    run = stored_run(world, tmp_path / "run", "vrag_rl", questions=1)
+    for name in ("trajectories/2.jsonl", "hydra/config.yaml"):
+        whole = (run / name).read_bytes()
+        (run / name).write_bytes(whole.replace(b"1", b"3", 1))
+        with pytest.raises(UserError, match=rf"{name} holds other bytes.*docagent-rl check"):
+            rescored(run, tmp_path / "out")
+        (run / name).write_bytes(whole)

@@ -1,15 +1,20 @@
 """One GRPO run: killed at a checkpoint and before a validation, resumed, and looked at from all sides."""
 
 import json
+from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
+from docagent_rl.base.seals import read_seal
+from docagent_rl.checkpoints.audit import audit_run
 from docagent_rl.checkpoints.manifest import read_tracker
 from docagent_rl.rollout.trajectory import read_trajectories
 from tests.e2e.conftest import RECIPE
 from tests.e2e.grpo import STEPS, VALIDATED, played_by
 from tests.e2e.identity import agreement, images
 
+KINDS = (("trajectories", "jsonl"), ("metrics", "json"), ("credit", "parquet"))
 METRICS = [
     *(f"docagent/reward/{term}" for term in ("retrieval_ndcg", "outcome", "format", "total")),
     "docagent/turns",
@@ -68,6 +73,18 @@ def test_the_missing_validation_is_made_up_for(run):
     assert any(name.startswith("val-core/") for name in run.metrics(STEPS))
     lines = [line for line in run.said.splitlines() if f"step:{STEPS} " in line]
     assert [line for line in lines if "docagent/interrupted:1.0" in line]
+
+
+def test_everything_that_it_wrote_is_sealed_after_two_kills(run):
+    audit, known = audit_run(run.run_dir), read_seal(run.run_dir).records
+    assert (audit.damages, audit.unsealed) == ([], [])
+    steps = range(1, STEPS + 1)
+    assert {f"{folder}/{step}.{kind}" for step in steps for folder, kind in KINDS} <= set(known)
+    assert {f"hydra/{name}.yaml" for name in ("config", "hydra", "overrides")} <= set(known)
+    assert {f"checkpoints/global_step_{step}/manifest.json" for step in steps} <= set(known)
+    assert "superseded/1/trajectories/2.jsonl" in known
+    stored = OmegaConf.load(run.run_dir / "hydra" / "config.yaml").docagent
+    assert Path(stored.workspace).is_absolute()
 
 
 def test_every_trajectory_is_accounted_for(run):

@@ -1,7 +1,9 @@
 """The folder of a run outside the trainer: its manifest, and its trajectories as they end."""
 
 import fcntl
+import hashlib
 import json
+import logging
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -10,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.io import atomic_write, writable
+from docagent_rl.base.io import writable
+from docagent_rl.base.seals import Seal
 from docagent_rl.base.text import encodable, id_problem
+from docagent_rl.checkpoints.standing import require_whole, root_of
 from docagent_rl.rollout.trajectory import MaskReason, Trajectory, read_trajectories
+
+logger = logging.getLogger(__name__)
 
 VERSION = 1
 _DERIVED = "overrides"
@@ -43,6 +49,11 @@ class RunFolder:
         """The file of the trajectories."""
         return self.path / "trajectories.jsonl"
 
+    @property
+    def seal(self) -> Seal:
+        """The seal of its files."""
+        return Seal(self.path)
+
     def begin(self, manifest: Mapping[str, Any]) -> None:
         """Make the folder, or see that it holds a run with this manifest, `overrides` apart.
 
@@ -60,19 +71,26 @@ class RunFolder:
                     f"{self.path} holds another run; what differs is {', '.join(differing)}: "
                     "name another folder, or remove this one"
                 )
+            if adopted := self.seal.adopt({self.manifest_file: ""}):
+                logger.warning(
+                    "killed before they were sealed, and sealed as they are: %s", ", ".join(adopted)
+                )
             return
         if self.trajectories_file.exists():
             raise UserError(
                 f"{self.trajectories_file} is there without {self.manifest_file.name}: whose is it?"
             )
-        atomic_write(self.manifest_file, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
+        self.seal.write(self.manifest_file, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
+        if around := root_of(self.path):  # a run of the trainer, which then misses an evaluation that is lost
+            Seal(around).complete([self.manifest_file])
 
     def manifest(self) -> dict[str, Any]:
         """Return the description of the run that `begin` wrote.
 
         Raises:
-            UserError: there is none, or it cannot be read.
+            UserError: there is none, or it is damaged or cannot be read.
         """
+        require_whole([self.manifest_file] if self.manifest_file.exists() else [])
         try:
             found = json.loads(self.manifest_file.read_bytes())
         except FileNotFoundError:
@@ -89,19 +107,28 @@ class RunFolder:
 
     @contextmanager
     def writing(self) -> Generator[Callable[[Trajectory], None]]:
-        """Lock the folder; what is yielded appends a trajectory, which is on disk when that returns.
+        """Lock the folder; what is yielded appends a trajectory, on disk and sealed when that returns.
 
         Raises:
-            UserError: another process holds it, or it cannot be written; by the function, the disk is full
-                or went away.
+            UserError: another process holds it, it cannot be written, or what was played is damaged; by the
+                function, the disk is full or went away.
         """
+        digest, size = hashlib.sha256(), 0
 
         def append(trajectory: Trajectory) -> None:
             line = encodable(trajectory.to_json()).encode() + b"\n"
             with writable(self.trajectories_file):
-                while line:
-                    line = line[os.write(handle, line) :]
+                left = line
+                while left:
+                    left = left[os.write(handle, left) :]
                 os.fsync(handle)
+            seal_up_to(line)
+
+        def seal_up_to(more: bytes) -> None:
+            nonlocal size
+            digest.update(more)
+            size += len(more)
+            self.seal.grow(self.trajectories_file, size, digest.hexdigest())
 
         with writable(self.trajectories_file):
             handle = os.open(self.trajectories_file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -113,7 +140,14 @@ class RunFolder:
                     raise UserError(
                         f"{self.path} is written by another process: wait for it, or stop it"
                     ) from None
+            require_whole([self.trajectories_file] if self.trajectories_file.stat().st_size else [])
             _cut_torn_line(handle)
+            # a line that a killed process had written, and not sealed, is kept
+            with self.trajectories_file.open("rb") as file:
+                while block := file.read(2**20):
+                    digest.update(block)
+                    size += len(block)
+            seal_up_to(b"")
             yield append
         finally:
             os.close(handle)
@@ -139,7 +173,8 @@ class RunFolder:
                 begin += len(line)
             ordered = sorted((place[key], where) for key, where in at.items() if key in place)
             pieces = (os.pread(file.fileno(), length, begin) for _, (begin, length) in ordered)
-            atomic_write(self.trajectories_file, pieces)
+            self.seal.write(self.trajectories_file, pieces)
+        self.seal.compact()
 
 
 def key_of(trajectory: Trajectory) -> Key:
@@ -156,12 +191,14 @@ def trajectories_of(source: Path) -> Iterable[Trajectory]:
     """Read the trajectories of a run's folder, or of a file of trajectories.
 
     Raises:
-        UserError: there are none, or they cannot be read.
+        UserError: there are none, or they are damaged or cannot be read.
     """
     if source.is_dir():
         folder = RunFolder(source)
         folder.manifest()
+        require_whole([folder.trajectories_file])
         return folder.trajectories()
+    require_whole([source])
     return read_trajectories(source)
 
 

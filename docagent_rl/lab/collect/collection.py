@@ -13,7 +13,7 @@ from typing import Any
 from rich.table import Table
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.base.io import atomic_write
+from docagent_rl.checkpoints.standing import require_whole
 from docagent_rl.endpoints.chat_reply import TransientError, Unanswered
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.lab.agents.run_folder import Key, RunFolder, key_of, service_failed, trajectories_of
@@ -190,7 +190,7 @@ def sift(folder: RunFolder, config: CollectConfig, judge: Judge | None = None) -
     funnel = run_funnel(cases, config.filters, trajectories=trajectories)
     funnel.unjudged = Counter(case.unjudged for case in cases if case.unjudged)
     kept = {case.key for case in funnel.kept}
-    atomic_write(folder.path / KEPT, _lines(folder.trajectories_file, kept))
+    folder.seal.write(folder.path / KEPT, _lines(folder.trajectories_file, kept))
     account = {
         "trajectories": trajectories,
         "stages": [asdict(stage) for stage in funnel.stages],
@@ -198,7 +198,7 @@ def sift(folder: RunFolder, config: CollectConfig, judge: Judge | None = None) -
         "source": config.source,
         "departures": list(config.departures),
     }
-    atomic_write(folder.path / FUNNEL, json.dumps(account, indent=2, ensure_ascii=False) + "\n")
+    folder.seal.write(folder.path / FUNNEL, json.dumps(account, indent=2, ensure_ascii=False) + "\n")
     verdicts = (
         {
             "question_id": case.question,
@@ -214,7 +214,8 @@ def sift(folder: RunFolder, config: CollectConfig, judge: Judge | None = None) -
         for case in cases
     )
     text = "".join(json.dumps(verdict, ensure_ascii=False) + "\n" for verdict in verdicts)
-    atomic_write(folder.path / VERDICTS, text)
+    folder.seal.write(folder.path / VERDICTS, text)
+    folder.seal.compact()
     return funnel
 
 
@@ -240,11 +241,14 @@ def trajectory_files(paths: Sequence[Path]) -> list[Path]:
     but those of a run's validation, which have to be named.
 
     Raises:
-        UserError: a folder holds none, or its collection has not come to its end.
+        UserError: a file is not there or damaged, a folder holds none, or its collection has not come to its
+            end.
     """
     found: list[Path] = []
     for path in paths:
         run = RunFolder(path)
+        if not path.exists():
+            raise UserError(f"{path}: no such trajectory file")
         if not path.is_dir():
             found.append(path)
         elif not run.manifest_file.exists():
@@ -261,6 +265,7 @@ def trajectory_files(paths: Sequence[Path]) -> list[Path]:
                 f"{path} holds a collection that has not come to its end: run the same command again, or "
                 f"name {run.trajectories_file.name} there for all that was played so far, unfiltered"
             )
+    require_whole(found)
     return found
 
 

@@ -11,8 +11,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.checkpoints.standing import require_whole
 from docagent_rl.checks.environment import settle_reward_file
 from docagent_rl.endpoints.retrying import run_jobs
+from docagent_rl.lab.agents.relocation import KEY as WORKSPACE
+from docagent_rl.lab.agents.relocation import move_workspace, relocate
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.texts import play_texts, whole_turn
 from docagent_rl.lab.viewer.folder import STEP_FILE
@@ -46,9 +49,10 @@ class StoredRun:
         """Read the folder of a run.
 
         Raises:
-            UserError: there is none, or no trajectory.
+            UserError: there is none, or no trajectory, or its configuration is damaged.
         """
         if (path / _HYDRA).is_file():
+            require_whole([path / _HYDRA])
             config, steps = OmegaConf.load(path / _HYDRA), {}
             for file in (path / "trajectories").glob("*.jsonl"):
                 if name := STEP_FILE.fullmatch(file.name):
@@ -67,6 +71,7 @@ class StoredRun:
             raise UserError(f"{path} holds no trajectories")
         if not isinstance(config, DictConfig) or "docagent" not in config:
             raise UserError(f"{path}: its configuration has no section `docagent`")
+        relocate(config, path)
         _name_by_verls_keys(config)
         return cls(path, config, files)
 
@@ -74,9 +79,10 @@ class StoredRun:
         """Return the files of some steps of training or of validations; all files without any step.
 
         Raises:
-            UserError: a step was not stored.
+            UserError: a step was not stored, or its file is damaged.
         """
         if "trajectories" in self.files:
+            require_whole(self.files.values())
             return self.files
         kind = "val" if validation else "train"
         found = {name: path for name, path in self.files.items() if name.startswith(f"{kind}/")}
@@ -84,7 +90,9 @@ class StoredRun:
         if missing := sorted(wanted - found.keys()):
             there = ", ".join(name.partition("/")[2] for name in found) or "none"
             raise UserError(f"{self.path}: no trajectories of {missing[0]}; there are steps {there}")
-        return {name: path for name, path in found.items() if name in wanted}
+        chosen = {name: path for name, path in found.items() if name in wanted}
+        require_whole(chosen.values())
+        return chosen
 
     def changed(self, overrides: Sequence[str]) -> DictConfig:
         """Return the configuration with other values, given as `KEY=VALUE` of keys that are there.
@@ -101,7 +109,10 @@ class StoredRun:
                 raise UserError(f"{key}: the configuration of {self.path} has no such key")
             try:
                 value = OmegaConf.select(OmegaConf.from_dotlist([override.lstrip("+")]), key)
-                OmegaConf.update(config, key, value, merge=True, force_add=True)
+                if key == WORKSPACE:
+                    move_workspace(config, str(value))
+                else:
+                    OmegaConf.update(config, key, value, merge=True, force_add=True)
             except (OmegaConfBaseException, ValueError) as error:
                 raise UserError(f"{override}: {error}") from error
         settle_reward_file(config)

@@ -122,7 +122,11 @@ def _metrics(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
 
 def _warnings(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
     with run.index() as base:
-        return as_json([each._asdict() for split in ("train", "val") for each in findings(base, split)])
+        found = [
+            *run.doubts.warnings(),
+            *(each for split in ("train", "val") for each in findings(base, split)),
+        ]
+    return as_json([each._asdict() for each in found])
 
 
 _ROUTES: dict[str, Callable[..., Reply]] = {

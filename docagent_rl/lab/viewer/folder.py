@@ -21,6 +21,7 @@ from yaml import YAMLError
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import merged
 from docagent_rl.base.text import id_problem
+from docagent_rl.lab.agents.relocation import relocate
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.rewards.custom.config import RewardFunctionConfig, RewardMode
 from docagent_rl.rewards.formula import Formula
@@ -106,7 +107,10 @@ class ViewedRun:
                 found = OmegaConf.load(self.path / "hydra" / "config.yaml")
         except (UserError, OSError, OmegaConfBaseException, YAMLError, ValueError):
             return OmegaConf.create()
-        return found if isinstance(found, DictConfig) else OmegaConf.create()
+        if not isinstance(found, DictConfig):
+            return OmegaConf.create()
+        relocate(found, self.path)
+        return found
 
     def configured(self, key: str) -> Path | None:
         """Return a path of the configuration; `None` where there is none, or it cannot be resolved."""

@@ -13,6 +13,7 @@ from typing import Any
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.agents.run_folder import run_names
+from docagent_rl.lab.viewer.doubts import Doubts
 from docagent_rl.lab.viewer.folder import ViewedRun
 from docagent_rl.lab.viewer.index import Index, parsed, update_index
 from docagent_rl.lab.viewer.queries import summary, trajectory_row
@@ -49,7 +50,8 @@ class OpenRun:
             self.progress = done, total
 
         try:
-            changed = update_index(self.folder, progress)
+            doubted = self.doubts.update()
+            changed = update_index(self.folder, progress) or doubted
         except (OSError, sqlite3.Error) as error:
             self.failure = f"the index cannot be kept: {error}"
             raise UserError(f"{self.folder.path}: {self.failure}") from error
@@ -57,6 +59,11 @@ class OpenRun:
             self.progress = None
         self.failure = None
         return changed
+
+    @cached_property
+    def doubts(self) -> Doubts:
+        """Doubts about its files."""
+        return Doubts(self.folder.path)
 
     @contextmanager
     def index(self) -> Generator[sqlite3.Connection]:

@@ -98,7 +98,7 @@ class Finding(NamedTuple):
     """`warn` or `bad`."""
     title: str
     text: str
-    steps: tuple[int, int]
+    steps: tuple[int, int] | None
     filter: str = ""
 
 

@@ -1,18 +1,17 @@
 """Files of a run: trajectories and metrics, one file a step, so that a resumed run loses none."""
 
-import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
 
-from docagent_rl.base.io import atomic_write
-from docagent_rl.checkpoints.audit import remove_seal, write_seal
+from docagent_rl.base.seals import Seal
+from docagent_rl.checkpoints.standing import SUPERSEDED
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import Trajectory
 
@@ -20,7 +19,7 @@ Metrics = Mapping[str, Any]
 
 INTERRUPTED = "docagent/interrupted"
 """1 in the numbers of a step after whose update the run ended, or is about to save: some are missing."""
-_OF_STEPS = ("trajectories/*.json*", "metrics/*.json", "credit/*.parquet")
+_OF_STEPS = ("trajectories/*.jsonl", "metrics/*.json", "credit/*.parquet")
 _NAME = re.compile(r"(?:val-)?(\d+)")
 
 
@@ -44,22 +43,13 @@ def write_lines(
     *,
     validation: bool = False,
 ) -> Path:
-    """Write the trajectories of a step, ordered by question and trajectory, and the seal for `check`.
+    """Write the trajectories of a step, ordered by question and trajectory, and seal them.
 
     A repeated step replaces its file. Each trajectory comes with the pieces of its line.
     """
     ordered = sorted(trajectories, key=lambda each: (str(each[0].question_id), each[0].uid, each[0].number))
-    digest, path = hashlib.sha256(), trajectory_file(run_dir, step, validation=validation)
-
-    def pieces() -> Iterator[bytes]:
-        for piece in (piece for _, line in ordered for piece in (*line, b"\n")):
-            digest.update(piece)
-            yield piece
-
-    remove_seal(path)
-    atomic_write(path, pieces())
-    write_seal(path, len(ordered), digest.hexdigest())
-    return path
+    pieces = (piece for _, line in ordered for piece in (*line, b"\n"))
+    return Seal(run_dir).write(trajectory_file(run_dir, step, validation=validation), pieces)
 
 
 def metrics_file(run_dir: Path, step: int, *, validation: bool = False) -> Path:
@@ -71,7 +61,7 @@ def write_metrics(run_dir: Path, step: int, metrics: Metrics, *, validation: boo
     """Write the numbers of a step to `<run>/metrics/<step>.json`, `val-<step>.json`."""
     numbers = {k: float(v) for k, v in sorted(metrics.items()) if isinstance(v, SupportsFloat)}
     path = metrics_file(run_dir, step, validation=validation)
-    return atomic_write(path, json.dumps(numbers, indent=1) + "\n")
+    return Seal(run_dir).write(path, json.dumps(numbers, indent=1) + "\n")
 
 
 def read_metrics(run_dir: Path, step: int, *, validation: bool = False) -> dict[str, float] | None:
@@ -94,12 +84,10 @@ def set_aside(run_dir: Path, step: int) -> Path | None:
     old = [path for number, path in numbered if number > step or step == 0]
     if not old:
         return None
-    root = run_dir / "superseded"
+    root = run_dir / SUPERSEDED
     numbers = [int(p.name) for p in root.iterdir() if p.name.isdecimal()] if root.is_dir() else []
     target = root / str(max(numbers, default=0) + 1)
-    for path in old:
-        (target / path.parent.name).mkdir(parents=True, exist_ok=True)
-        path.replace(target / path.parent.name / path.name)
+    Seal(run_dir).move({path: target / path.parent.name / path.name for path in old})
     return target
 
 

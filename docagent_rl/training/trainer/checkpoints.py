@@ -17,8 +17,15 @@ from typing import Any
 from omegaconf import OmegaConf, open_dict
 from verl.trainer.ppo.checkpoint_callback import CheckpointCallback
 
+from docagent_rl.base.seals import Seal
 from docagent_rl.checkpoints.inspection import ACTOR, CRITIC
-from docagent_rl.checkpoints.manifest import CheckpointCheck, step_folder, write_manifest, write_tracker
+from docagent_rl.checkpoints.manifest import (
+    CheckpointCheck,
+    sealing,
+    step_folder,
+    write_manifest,
+    write_tracker,
+)
 from docagent_rl.checkpoints.retention import Retention
 from docagent_rl.training.trainer.archive import (
     INTERRUPTED,
@@ -50,17 +57,22 @@ class CheckpointsMixin(TrainerPart):
     def _save_checkpoint(self) -> None:
         self._files.settle()
         check = self.docagent.checkpoint_check
-        if check is CheckpointCheck.OFF or OmegaConf.select(self.config, _ASYNC_SAVE):
+        if OmegaConf.select(self.config, _ASYNC_SAVE):
             super()._save_checkpoint()
             return
         folder = step_folder(Path(self.config.trainer.default_local_dir).absolute(), self.global_steps)
-        self._retention.make_room(folder)
-        with self._parts_only():
-            super()._save_checkpoint()
-        began = time.perf_counter()
-        manifest = write_manifest(folder, check)
-        write_tracker(folder.parent, self.global_steps)
-        self._retention.add(folder)
+        if check is CheckpointCheck.OFF:
+            with sealing(self.run_dir, folder):
+                super()._save_checkpoint()
+            return
+        with sealing(self.run_dir, folder):
+            self._retention.make_room(folder)
+            with self._parts_only():
+                super()._save_checkpoint()
+            began = time.perf_counter()
+            manifest = write_manifest(folder, check)
+            write_tracker(folder.parent, self.global_steps)
+            self._retention.add(folder)
         logger.info(
             "%s is whole: %d files of %.3f GB; the manifest took %.1f s",
             folder,
@@ -109,6 +121,8 @@ class CheckpointsMixin(TrainerPart):
 
     def fit(self, agent_loop_manager: Any) -> None:
         """Train as verl does; files of steps that are done again are set aside first."""
+        if adopted := Seal(self.run_dir).adopt():
+            logger.warning("killed before they were sealed, and sealed as they are: %s", ", ".join(adopted))
         if not self.config.trainer.get("val_only", False):
             moved = set_aside(self.run_dir, self.global_steps)
             if moved is not None:

@@ -1,11 +1,14 @@
 """Folders of runs: whose they are, and what of them is whole."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.agents.run_folder import RunFolder, run_names
+from docagent_rl.checkpoints.audit import audit_run
+from docagent_rl.checkpoints.standing import Standing, findings
+from docagent_rl.lab.agents.run_folder import RunFolder, run_names, trajectories_of
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.samples.sample import Sample, Split
 
@@ -41,13 +44,42 @@ def test_trajectories_of_nobody_are_not_taken_over(tmp_path):
 
 
 def test_a_torn_line_is_cut(tmp_path):
-    folder = begun(tmp_path)
+    folder, new = begun(tmp_path), begun(tmp_path / "new")
     write(folder, (0, 0.0), (1, 0.0))
+    write(new)
     whole = folder.trajectories_file.read_bytes()
-    for torn, left in ((whole + b'{"uid": "q' + b"x" * 100_000, whole), (b"torn", b"")):
-        folder.trajectories_file.write_bytes(torn)
-        with folder.writing():
-            assert folder.trajectories_file.read_bytes() == left
+    for torn, one, left in ((whole + b'{"uid": "q' + b"x" * 100_000, folder, whole), (b"torn", new, b"")):
+        one.trajectories_file.write_bytes(torn)
+        with one.writing():
+            assert one.trajectories_file.read_bytes() == left
+
+
+def test_a_run_goes_on_after_a_kill_and_not_after_damage(tmp_path):
+    folder = begun(tmp_path)
+    write(folder, (0, 0.25))
+    sealed = folder.trajectories_file.read_bytes()
+    trajectory = new_trajectory(SAMPLE, 1, "none")
+    folder.trajectories_file.write_bytes(sealed + trajectory.to_json().encode() + b"\n")
+    assert [each.standing for each in findings(tmp_path)][-1] is Standing.UNSEALED
+    write(folder, (2, 0.5))
+    assert [each.number for each in folder.trajectories()] == [0, 1, 2]
+    assert {each.standing for each in findings(tmp_path)} == {Standing.WHOLE}
+    folder.trajectories_file.write_bytes(folder.trajectories_file.read_bytes().replace(b"0.25", b"0.75"))
+    with pytest.raises(UserError, match="holds other bytes than were written"):
+        write(folder, (3, 0.0))
+    with pytest.raises(UserError, match="holds other bytes than were written"):
+        list(trajectories_of(tmp_path))
+
+
+def test_an_evaluation_in_the_folder_of_a_run_is_missed_when_it_is_lost(tmp_path):
+    run, inner = begun(tmp_path / "run"), begun(tmp_path / "run" / "inner")
+    write(inner, (0, 0.0))
+    assert audit_run(run.path).damages == []
+    inner.trajectories_file.write_bytes(b"")
+    assert [each.path for each in audit_run(run.path).damages] == [inner.trajectories_file]
+    shutil.rmtree(inner.path)
+    audit = audit_run(run.path)
+    assert (audit.damages, [str(inner.path) in each for each in audit.notes]) == ([], [True])
 
 
 def test_the_last_trajectory_of_a_key_stays(tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 from tokenizers import Tokenizer
 
+from docagent_rl.base.seals import Seal
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.envs.token_budget import estimated_tokens
 from docagent_rl.lab.agents.scripted import ChancePlayer, ScriptPlayer
@@ -52,8 +53,7 @@ def stored_run(
     for step in (1, 2):
         samples = world.samples[step : step + questions]
         write_trajectories(run, step, asyncio.run(_played(players, samples, step)))
-    (run / "hydra").mkdir()
-    (run / "hydra" / "config.yaml").write_text(yaml.safe_dump(config))
+    Seal(run).write(run / "hydra" / "config.yaml", yaml.safe_dump(config))
     return run
 
 

@@ -85,7 +85,8 @@ def test_an_evaluation(tmp_path):
     folder.begin({"config": {"docagent": {"system": "alden"}}})
     with pytest.raises(UserError, match=str(tmp_path)):
         StoredRun.open(folder.path)
-    folder.trajectories_file.touch()
+    with folder.writing():
+        pass
     stored = StoredRun.open(folder.path)
     assert stored.chosen([3], validation=True) == {"trajectories": folder.trajectories_file}
     assert stored.config.docagent.run_dir == str(folder.path)

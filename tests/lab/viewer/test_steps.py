@@ -130,3 +130,18 @@ def test_numbers_come_from_the_trajectories_of_the_index(tmp_path, store, asked)
     for name, part, total in (("even_groups", "4 of 4", 9), ("masked", "1 of 9", 1)):
         assert part in said[name]["title"]
         assert ask(f"/api/runs/0/trajectories?{said[name]['filter']}")["total"] == total
+
+
+def test_files_that_are_not_as_they_were_written_are_a_warning(tmp_path, store, asked):
+    path = run_folder(tmp_path / "run", [trajectory(store, number, step=1) for number in (0, 1)])
+    ask, metrics = asked(path), path / "metrics" / "1.json"
+    whole = metrics.read_bytes()
+    metrics.write_bytes(whole.replace(b"4.0", b"5.0"))
+    run = ask.api.runs[0]
+    assert run.update()
+    assert not run.update()
+    (said,) = [each for each in ask("/api/runs/0/warnings") if each["id"] == "damaged"]
+    assert (said["severity"], str(metrics) in said["text"]) == ("bad", True)
+    metrics.write_bytes(whole)
+    assert run.update()
+    assert "damaged" not in {each["id"] for each in ask("/api/runs/0/warnings")}

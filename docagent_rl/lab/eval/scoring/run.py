@@ -10,7 +10,6 @@ from operator import itemgetter
 from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.base.io import atomic_write
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.envs.checks import references
@@ -180,7 +179,7 @@ async def score_run(
     # a run that goes on plays again what a service failed; the last one counts
     found = {(each.question_id, each.number): each for _, each in sorted(by_place.items(), key=itemgetter(0))}
     _check_read(found.values())
-    atomic_write(folder.path / SCORES, (f"{each.to_json()}\n".encode() for each in found.values()))
+    folder.seal.write(folder.path / SCORES, (f"{each.to_json()}\n".encode() for each in found.values()))
     return list(found.values())
 
 
