@@ -26,7 +26,9 @@ OF_RECIPE = "recipe"
 
 @model_options("model")
 def ask_command(
-    documents: list[Path] = argument(..., "PDFs to ask about.", metavar="DOC.pdf..."),
+    documents: list[Path] = argument(
+        ..., "PDFs to ask about.", metavar="DOC.pdf...", exists=True, dir_okay=False
+    ),
     question: str = argument(..., "Question about the PDFs."),
     *,
     recipe: str | None = option(None, f"Recipe of the system that plays; default: {ONE} or {SEVERAL}."),

@@ -15,7 +15,7 @@ from docagent_rl.base.text import shown, visible
 from docagent_rl.commands.data_curate import curate_command
 from docagent_rl.commands.data_generate import generate_command
 from docagent_rl.commands.data_import import import_command, leakage_command
-from docagent_rl.commands.data_sft import both_files, export_command, sft_command
+from docagent_rl.commands.data_sft import both_files, export_command, parquet_file, sft_command
 from docagent_rl.commands.options import AnswerableOnly, Evidence, FractionSeed, argument, option
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
@@ -111,7 +111,7 @@ def validate(
 @app.command()
 def convert(
     samples: Path = argument(..., "Questions, one JSON object a line; see `data template`."),
-    out: Path = option(..., "File to write; with a fraction, train.parquet or the folder for both files."),
+    out: Path = option(..., "File to write, .parquet; with a fraction, the folder for both files."),
     split: str | None = option(None, "Keep only train, val or test; or set aside a fraction (0.1)."),
     by: SplitUnit = option(SplitUnit.QUESTION, "Unit of the split: questions, or whole documents."),
     seed: FractionSeed = 0,
@@ -126,14 +126,15 @@ def convert(
 
     Example: docagent-rl data convert questions.jsonl --store data/store --out data --split 0.1
     """
-    documents = DocumentStore(store) if store is not None else None
-    found = validate_file(samples, store=documents)
-    _end_with(found.problems)
     name = Split(split) if split in set(Split) else None
     try:
         fraction = None if split is None or name is not None else float(split)
     except ValueError:
         raise UserError(f"--split {split}: expected {', '.join(Split)} or a fraction such as 0.1") from None
+    outs = [parquet_file(out)] if fraction is None else list(both_files(out))
+    documents = DocumentStore(store) if store is not None else None
+    found = validate_file(samples, store=documents)
+    _end_with(found.problems)
     kept = []
     for _, sample in found.samples:
         if name in (None, sample.split) and not (answerable_only and sample.answerable is False):
@@ -143,10 +144,8 @@ def convert(
             kept.append(sample)
     if not kept:
         raise UserError(f"{samples}: no sample is left to write (split {split}, {_counts(_parts(found))})")
-    parts = {out: kept}
-    if fraction is not None:
-        train, val = split_samples(kept, fraction, seed=seed, unit=by)
-        parts = dict(zip(both_files(out), (train, val), strict=True))
+    shares = [kept] if fraction is None else split_samples(kept, fraction, seed=seed, unit=by)
+    parts = dict(zip(outs, shares, strict=True))
     contents = {path: parquet_bytes(part) for path, part in parts.items()}
     new = write_outputs(contents, force=force)
     for path, part in parts.items():

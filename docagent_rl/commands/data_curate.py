@@ -15,6 +15,7 @@ from rich.console import Console
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output
 from docagent_rl.base.text import shown
+from docagent_rl.commands.data_sft import parquet_file
 from docagent_rl.commands.options import argument, option
 from docagent_rl.lab.collect.rules import QUESTIONS, TRAJECTORIES, Rule, Scoring
 from docagent_rl.samples.parquet import parquet_bytes, read_parquet
@@ -58,8 +59,7 @@ def curate_command(
     stratified = rule is Rule.DOC_V_STAR
     if prefer is not None and stratified:
         raise UserError("--prefer belongs to --rule unidoc_rl")
-    if out.suffix != ".parquet":
-        raise UserError(f"--out {out}: name a .parquet file")
+    parquet_file(out)
     samples, cases, unplayed = _pool(run)
     least = _LONGER_THAN if longer_than is None and stratified else longer_than or 0
     left_out = dict.fromkeys(unplayed, "trajectories that could not be played")

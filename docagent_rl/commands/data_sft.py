@@ -23,7 +23,7 @@ def sft_command(
     trajectories: list[Path] = argument(..., "Trajectories, .jsonl, or the folders of runs."),
     model: str = option(..., "The model to fine-tune: a folder, or a name of the hub."),
     store: Path = option(..., "Document store whose pages the trajectories show."),
-    out: Path = option(..., "File to write; with a fraction, train.parquet or the folder for both files."),
+    out: Path = option(..., "File to write, .parquet; with a fraction, the folder for both files."),
     val_fraction: float | None = option(None, "Share set aside for val.parquet; the rest is train.parquet."),
     by: SplitUnit = option(SplitUnit.DOCUMENT, "Unit of the split: questions, or whole documents."),
     seed: FractionSeed = 0,
@@ -46,13 +46,13 @@ def sft_command(
     from docagent_rl.lab.sft.rows import file_pieces, tokenizer_digest
     from docagent_rl.lab.sft.trajectories import Account, RowMaker, made_rows, validating
 
-    files = trajectory_files(trajectories)
-    validates, outs = None, [out]
+    outs = [parquet_file(out)] if val_fraction is None else list(both_files(out))
+    files, validates = trajectory_files(trajectories), None
     if val_fraction is not None:
         validates = validating(_tracked(read_all(files)), val_fraction, by, seed)
-        outs = list(both_files(out))
+    opened = DocumentStore(store)  # before the model is looked for
     codec = codec_of(model, template_kwargs)
-    maker = RowMaker(codec, DocumentStore(store), max_length, retokenise)
+    maker = RowMaker(codec, opened, max_length, retokenise)
     digest = tokenizer_digest(codec.tokenizer)
     for part, path in enumerate(outs):
         account = Account()
@@ -98,6 +98,13 @@ def export_command(
         f"{path}: {account.rows} examples of {account.trajectories} trajectories, {account.images} images"
         f"{'' if new else ', unchanged'}"
     )
+
+
+def parquet_file(out: Path) -> Path:
+    """Return a file that is to be written, by whose name those who read it know that it is Parquet."""
+    if out.suffix != ".parquet":
+        raise UserError(f"--out {out}: name a .parquet file")
+    return out
 
 
 def both_files(out: Path) -> tuple[Path, Path]:

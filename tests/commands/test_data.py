@@ -1,6 +1,9 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from docagent_rl.base.errors import UserError
 from docagent_rl.commands.data import app
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.samples.parquet import read_parquet
@@ -76,3 +79,20 @@ def test_a_fraction_is_set_aside(tmp_path):
     train, val = (read_parquet(tmp_path / f"{name}.parquet") for name in ("train", "val"))
     assert (len(train), len(val), {r.split for r in val}) == (30, 10, {"val"})
     assert not {r.doc_id for r in train} & {r.doc_id for r in val}
+
+
+def test_trajectories_that_are_not_there_are_missed_before_the_model(tmp_path):
+    given = ("--model", tmp_path / "gone", "--store", tmp_path / "store", "--out", tmp_path / "x.parquet")
+    with pytest.raises(UserError, match=r"played\.jsonl: no such trajectory file"):
+        data("sft", tmp_path / "played.jsonl", *given)
+
+
+def test_parquet_is_written_to_files_that_are_read_as_parquet(tmp_path):
+    questions = lines(tmp_path / "q.jsonl", asked())
+    for name in ("train", "train.jsonl", "folder"):
+        (tmp_path / "folder").mkdir(exist_ok=True)
+        with pytest.raises(UserError, match=rf"--out .*{name}: name a .parquet file"):
+            data("convert", questions, "--out", tmp_path / name)
+        with pytest.raises(UserError, match=rf"--out .*{name}: name a .parquet file"):
+            data("sft", questions, "--model", "m", "--store", tmp_path, "--out", tmp_path / name)
+    assert not (tmp_path / "train").exists()

@@ -81,7 +81,7 @@ def test_pages_that_are_not_those_shown_are_refused(sft, played, tmp_path):
 )
 def test_options_that_cannot_be_are_refused(sft, played, tmp_path, option, value, named):
     with pytest.raises(UserError, match=named):
-        sft([played.trajectory], "rows", option, value)
+        sft([played.trajectory], "rows.parquet", option, value)
     for source in (tmp_path / "gone.jsonl", tmp_path / "none"):
         with pytest.raises(UserError, match=source.name):
             sft(source, "rows.parquet")

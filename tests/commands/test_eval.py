@@ -3,7 +3,10 @@
 import asyncio
 import dataclasses
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -212,3 +215,29 @@ async def test_an_evaluation_whose_reward_function_fails_stops_soon_and_says_whe
     for part in (repr(world.samples[0].question_id), "compute_score (", "one.py, line 2", "AttributeError"):
         assert part in error
     assert "AttributeError" in told.output
+
+
+_HEAVY = """
+import sys
+from docagent_rl.cli import main
+sys.argv = ["docagent-rl", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print([name for name in ("torch", "verl", "ray", "vllm", "transformers") if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize("command", ["eval", "probe", "collect"])
+def test_questions_that_are_not_there_are_missed_before_anything_is_loaded(command, tmp_path):
+    player = ("--player", "oracle") if command == "collect" else ("--agent", "oracle")
+    given = (RECIPE, "--data", tmp_path / "gone.jsonl", "--out", tmp_path / "out", *player)
+    done = subprocess.run(
+        [sys.executable, "-c", _HEAVY, command, *map(str, given)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "400"},
+    )
+    assert (done.returncode, done.stdout) == (2, "[]\n"), done.stderr
+    assert "gone.jsonl" in done.stderr
