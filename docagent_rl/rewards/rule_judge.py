@@ -5,22 +5,25 @@ is not for numbers that go into a paper. `docs/rule_judge.md` has its accuracy b
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from docagent_rl.rewards.rule.atoms import Atom, read
-from docagent_rl.rewards.rule.claims import (
-    Question,
-    claims_only,
-    declines,
-    is_refusal,
-    mentions_refusal,
-    polarity,
-)
-from docagent_rl.rewards.rule.words import GRAMMAR, NUMBERED, SUFFIXES, TITLES, YES, fold
+from docagent_rl.rewards.rule.claims import Question, claims_only, is_idle, is_plain
+from docagent_rl.rewards.rule.frames import Unframed, unframe
+from docagent_rl.rewards.rule.lexicon import GRAMMAR, NUMBERED, SUFFIXES, TITLES, VERDICTS
+from docagent_rl.rewards.rule.markup import bare, plain
+from docagent_rl.rewards.rule.refusals import declines, is_refusal, mentions_refusal
+from docagent_rl.rewards.rule.verdicts import polarity
+from docagent_rl.rewards.rule.words import fold
 
 MAX_CHARS = 2000
 """Longer answers are right only when they are the reference."""
+
+_OF_WHAT = re.compile(r"(?:\b(?:of|for|to|than|from|by no means|like)|['\u2019]s)\s*\n", re.IGNORECASE)
+_RATIO = re.compile(r"\b(\d+)(?: to |-to-)(\d+)\b")
 
 
 class _AlwaysThere:
@@ -47,8 +50,8 @@ class RuleJudge(_AlwaysThere):
         return await asyncio.to_thread(self._judge, question, references, prediction)
 
     def _judge(self, question: str, references: Sequence[str], prediction: str) -> float:
-        asked = Question(question)
-        return float(any(_accepts(reference, prediction, asked) for reference in references))
+        given = _Given(question, prediction)
+        return float(any(given.is_right(reference) for reference in references))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +65,72 @@ class LikenessJudge(_AlwaysThere):
         return max((self.likeness(reference, prediction) for reference in references), default=0.0)
 
 
-def _accepts(reference: str, prediction: str, question: Question) -> bool:
-    is_long = max(len(reference), len(prediction)) > MAX_CHARS
-    wanted, given = (text if is_long else fold(text) for text in (reference, prediction))
-    if wanted.casefold().split() == given.casefold().split():
-        return bool(given.strip())
-    atoms, said = ([], []) if is_long else (read(wanted), read(given))
-    if not atoms or not said:
-        return False
-    if is_refusal(reference):
-        return declines(given, question)
-    if mentions_refusal(given):
-        return False
-    if len(atoms) == 1 and atoms[0].text in ("yes", "no", "true", "false"):
-        return polarity(said, question) is (atoms[0].text in YES)
-    return _holds([item for part in wanted.split(";") if (item := read(part))], said, question)
+class _Given:
+    """An answer, read once for all its references."""
+
+    def __init__(self, question: str, prediction: str) -> None:
+        self._asked = Question(question)
+        self._whole = prediction
+        self._is_long = len(prediction) > MAX_CHARS
+
+    @cached_property
+    def _bare(self) -> Unframed:
+        return unframe(self._whole, cites=not NUMBERED & self._asked.asked)
+
+    @cached_property
+    def _text(self) -> str:
+        return self._spelt(self._bare.text)
+
+    @cached_property
+    def _said(self) -> list[Atom]:
+        return read(self._text)
+
+    @cached_property
+    def _stressed(self) -> list[Atom]:
+        """The part in bold, where the words around it are no answer."""
+        # the rival of **Paris** is not Paris
+        if not self._bare.stressed or _OF_WHAT.search(self._bare.rest):
+            return []
+        stressed = read(self._spelt(self._bare.stressed))
+        around = read(self._spelt(self._bare.rest))
+        is_answer = is_plain(around, self._asked) and not all(is_idle(atom, self._asked) for atom in stressed)
+        return stressed if is_answer else []
+
+    def _spelt(self, text: str) -> str:
+        """Return a folded text; where a ratio is asked for, 3 to 1 is 3:1."""
+        return fold(_RATIO.sub(r"\1:\2", text) if "ratio" in self._asked.keys else text)
+
+    def is_right(self, reference: str) -> bool:
+        """Return whether the answer is the reference, or says it."""
+        if reference.split() == self._whole.split():
+            return bool(reference.strip())
+        if self._is_long or len(reference) > MAX_CHARS:
+            return _equal(reference, self._whole)
+        wanted = self._spelt(bare(plain(reference)))
+        if _equal(wanted, self._text):
+            return True
+        atoms = read(wanted)
+        if not atoms or not self._said:
+            return False
+        if is_refusal(reference):
+            return declines(self._text, self._asked)
+        if mentions_refusal(self._text):
+            return False
+        if len(atoms) == 1 and atoms[0].text in VERDICTS:
+            return polarity(self._text, self._asked) is VERDICTS[atoms[0].text]
+        items = [item for part in wanted.split(";") if (item := read(part))]
+        return _holds(items, self._said, self._asked) or _holds(items, self._stressed, self._asked)
+
+
+def _equal(one: str, other: str) -> bool:
+    words = one.casefold().split()
+    return bool(words) and words == other.casefold().split()
 
 
 def _holds(items: Sequence[Sequence[Atom]], said: Sequence[Atom], question: Question) -> bool:
     """Return whether an answer says every item, each in its own place, and nothing else."""
+    if not said:
+        return False
     hits: frozenset[int] = frozenset()
     for item in sorted(items, key=len, reverse=True):
         found = [place for form in _forms(item, question) for place in _spans(item, form, said, question)]
@@ -88,7 +138,7 @@ def _holds(items: Sequence[Sequence[Atom]], said: Sequence[Atom], question: Ques
         if not free:
             return False
         hits = hits.union(*free)
-    return claims_only(said, hits, question)
+    return claims_only(said, hits, question, is_alone=[len(hits)] == [*map(len, items)])
 
 
 def _forms(reference: Sequence[Atom], question: Question) -> list[list[Atom]]:

@@ -6,14 +6,15 @@
 import argparse
 import asyncio
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from docagent_rl.rewards.judge import Judge
-from docagent_rl.rewards.rule.words import FRAME, GRAMMAR, NEGATORS, NUMBERED
+from docagent_rl.rewards.rule.lexicon import FRAME, GRAMMAR, NEGATORS, NUMBERED
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.rewards.document_free import KINDS, METRICS, SEED, STEPS, best_text, free_table
+from tests.rewards.fair_answers import read_frames
 
 GOLDS: dict[str, tuple[str, ...]] = {
     "names": (
@@ -28,7 +29,12 @@ GOLDS: dict[str, tuple[str, ...]] = {
     "ranges": ("10-20", "15-20", "from 3 to 5", "between 7 and 9", "over 12", "at least 3", "up to 40"),
     "dates": ("3 April 2021", "4 March 2021", "12 May 1999", "June 2010", "July 2010", "1998", "2003"),
     "times": ("9:30 am", "9:30 pm", "14:00", "16:45"),
+    "european": ("1.234,56", "7,25", "1.234.567", "12,5 %", "0,5", "2.500,00 \u20ac"),
+    "ratios": ("3:1", "2:3", "16:9", "4 to 1", "1:3"),
+    "chinese": ("\u5317\u4eac", "\u4e0a\u6d77", "350\u540d", "45%", "2019\u5e74", "1.2\u4ebf\u5143",
+    "\u5f20\u4f1f", "5\u516c\u91cc"),
     "polarity": ("yes", "no"),
+    "verdicts": ("\u662f", "\u5426"),
     "refusals": (NOT_ANSWERABLE, "unknown land", "Nothing", "None of them"),
     "labels": ("Table 3", "Figure 3", "Section 3.2", "Appendix A", "page 7", "Type B"),
     "codes": ("A-113", "B-113", "v1.2", "v1.3", "Q3 2020", "Q2 2020"),
@@ -47,6 +53,8 @@ QUESTIONS = (
     "Was {0} chosen before {1}?",
     "Which of {0}, {1} and the others is not in the table?",
     "On which page is {0}?",
+    "What is the ratio of {0} to {1}?",
+    "\u603b\u90e8\u5728\u54ea\u91cc\uff1f",
     "What percentage is it?",
     "Which section describes {0}?",
 )
@@ -56,6 +64,27 @@ JOINTS = (
     *(" or ", " and ", " but ", " not ", " rather than ", " instead of ", " either ", " if not ", " i.e. "),
     *(", that is, ", " also known as ", ", alternatively ", " plus ", " then ", " versus ", " as well as "),
 )  # fmt: skip
+DENIALS = (
+    *(
+        "not {}",
+        "It is not {}",
+        "{} is wrong",
+        "anything but {}",
+        "never {}",
+        "{}? No.",
+        "neither {} nor others",
+    ),
+    *("{} or others", "the opposite of {}", "{} is not the answer", "before {}", "outside {}", "almost {}"),
+    *(
+        "{} is incorrect",
+        "\u4e0d\u662f{}",
+        "nicht {}",
+        "{} until it closed",
+        "former {}",
+        "other than {}",
+        "no {}",
+    ),
+)
 WORDS = sorted(GRAMMAR | FRAME | NEGATORS | NUMBERED)
 COATS: tuple[Callable[[str], str], ...] = (
     str.upper,
@@ -72,37 +101,68 @@ COATS: tuple[Callable[[str], str], ...] = (
 )
 
 
+FRAMES = [frame for frame in read_frames() if not frame.is_escaped]
+
+
 @dataclass(frozen=True)
 class Attempt:
-    """A text that names several golds.
+    """A text that names golds.
 
     Args:
         kind: of the golds.
         question: that is asked.
-        golds: that it names; they differ.
+        golds: that it is tried with; they differ.
         text: the answer.
+        most: how many of them it may be right for.
     """
 
     kind: str
     question: str
     golds: tuple[str, ...]
     text: str
+    most: int = 1
 
 
 def attempts(number: int, seed: int) -> Iterator[Attempt]:
-    """Texts of two to eight golds of a kind, joined and dressed in any way."""
+    """Texts of two to eight golds of a kind, joined and dressed in any way; a third of them in a frame."""
     draw = random.Random(seed)
     for _ in range(number):
         kind = draw.choice(list(GOLDS))
         golds = draw.sample(GOLDS[kind], min(draw.choice((2, 2, 2, 3, 4, 8)), len(GOLDS[kind])))
         question = draw.choice(QUESTIONS).format(*golds)
-        yield Attempt(kind, question, tuple(golds), _joined(golds, draw))
+        text = _joined(golds, draw)
+        yield Attempt(kind, question, tuple(golds), _framed(text, draw) if draw.random() < 0.3 else text)
+
+
+def framed_attempts(number: int, seed: int) -> Iterator[Attempt]:
+    """A gold in a frame, or in one within another, tried with others of its kind; and denied, with all."""
+    draw = random.Random(seed)
+    # a frame may name page 3
+    questions = [question for question in QUESTIONS if "page" not in question]
+    for _ in range(number):
+        kind = draw.choice(
+            [kind for kind in GOLDS if kind not in ("polarity", "verdicts", "refusals", "idle")]
+        )
+        named, *others = draw.sample(GOLDS[kind], len(GOLDS[kind]))
+        question = draw.choice(questions).format(named, others[0])
+        text = _framed(named, draw)
+        yield Attempt(
+            kind, question, tuple(others), text if draw.random() < 0.7 else _framed(text, draw), most=0
+        )
+        denied = _framed(draw.choice(DENIALS).format(named), draw)
+        yield Attempt(kind, question, (named, *others), denied, most=0)
+
+
+def _framed(text: str, draw: random.Random) -> str:
+    return draw.choice(FRAMES).around(text)
 
 
 def _joined(golds: Sequence[str], draw: random.Random) -> str:
     """Between golds stand marks, or one to three words that answer nothing."""
     pieces = [_words(draw)] if draw.random() < 0.4 else []
     for number, gold in enumerate(golds):
+        if draw.random() < 0.1:
+            gold = _framed(gold, draw)
         if number:
             pieces.append(draw.choice(JOINTS) if draw.random() < 0.6 else f" {_words(draw)} ")
         pieces.append(draw.choice(COATS)(gold) if draw.random() < 0.2 else gold)
@@ -122,10 +182,10 @@ async def winners(judge: Judge, attempt: Attempt) -> list[str]:
     ]
 
 
-async def wins(judge: Judge, number: int, seed: int) -> list[tuple[Attempt, list[str]]]:
-    """The attempts that are right for more than one gold, and for which."""
-    found = [(attempt, await winners(judge, attempt)) for attempt in attempts(number, seed)]
-    return [(attempt, golds) for attempt, golds in found if len(golds) > 1]
+async def wins(judge: Judge, tried: Iterable[Attempt]) -> list[tuple[Attempt, list[str]]]:
+    """The attempts that are right for more golds than they may be, and for which."""
+    found = [(attempt, await winners(judge, attempt)) for attempt in tried]
+    return [(attempt, golds) for attempt, golds in found if len(golds) > attempt.most]
 
 
 def main() -> None:
@@ -134,10 +194,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=STEPS, help="of the search without a document")
     parser.add_argument("--seed", type=int, default=SEED)
     arguments = parser.parse_args()
-    found = asyncio.run(wins(RuleJudge(), arguments.texts, arguments.seed))
-    for attempt, golds in found:
-        print(f"{attempt.kind}: {attempt.text!r} [{attempt.question}] is right for {golds}")
-    print(f"{len(found)} of {arguments.texts} texts win for more than one gold")
+    for tried, flaw in (
+        (attempts(arguments.texts, arguments.seed), "texts win for more than one gold"),
+        (framed_attempts(arguments.texts // 2, arguments.seed), "wrong answers in frames are accepted"),
+    ):
+        found = asyncio.run(wins(RuleJudge(), tried))
+        for attempt, golds in found:
+            print(f"{attempt.kind}: {attempt.text!r} [{attempt.question}] is right for {golds}")
+        print(f"{len(found)} of {arguments.texts} {flaw}")
     best = [best_text(m, k, steps=arguments.steps, seed=arguments.seed) for m in METRICS for k in KINDS]
     print("".join(f"{each.metric}, {each.kind}: {each.score:.3f} for {each.text!r}\n" for each in best))
     print(free_table(best))

@@ -101,7 +101,13 @@ class Fair:
 
 def read_fair(prefix: str = "fair") -> list[Fair]:
     """Every right answer of the files `PREFIX_frames.jsonl` and `PREFIX_golds.jsonl`."""
-    frames = [
+    frames = read_frames(prefix)
+    return [fair for gold in read_golds(prefix) for fair in _framed(gold, frames)]
+
+
+def read_frames(prefix: str = "fair") -> list[Frame]:
+    """The frames of `PREFIX_frames.jsonl`."""
+    return [
         Frame(
             row["frame"],
             row["group"],
@@ -111,7 +117,6 @@ def read_fair(prefix: str = "fair") -> list[Fair]:
         )
         for row in _rows(f"{prefix}_frames.jsonl")
     ]
-    return [fair for gold in read_golds(prefix) for fair in _framed(gold, frames)]
 
 
 def read_golds(prefix: str = "fair") -> list[FairGold]:

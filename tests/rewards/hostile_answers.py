@@ -41,7 +41,7 @@ def read_hostile(prefix: str = "fair") -> Iterator[Hostile]:
     for gold in golds:
         other = _other(gold, golds)
         for frame in frames:
-            if gold.shape in frame.get("shapes", _ANSWERS):
+            if other is not gold and gold.shape in frame.get("shapes", _ANSWERS):
                 said = frame["frame"].replace(SLOT, gold.said[0]).replace(OTHER_SLOT, other.said[0])
                 yield Hostile(gold.question, gold.texts, said)
     for row in _rows("hostile_verdicts.jsonl"):
@@ -49,8 +49,10 @@ def read_hostile(prefix: str = "fair") -> Iterator[Hostile]:
 
 
 def _other(gold: FairGold, golds: list[FairGold]) -> FairGold:
-    """Return the next gold of the kind."""
-    kin = [each for each in golds if each.kind == gold.kind]
+    """Return the next gold of the kind and shape, or else of the kind."""
+    kin = [each for each in golds if (each.kind, each.shape) == (gold.kind, gold.shape)]
+    if len(kin) == 1:
+        kin = [each for each in golds if each.kind == gold.kind]
     return kin[(kin.index(gold) + 1) % len(kin)]
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.rewards.rule_judge import LikenessJudge, RuleJudge
 from docagent_rl.rewards.text import NOT_ANSWERABLE, anls, exact_match, token_recall
-from tests.rewards.adversary import wins
+from tests.rewards.adversary import attempts, framed_attempts, wins
 from tests.rewards.judge_pairs import Trap, read_pairs, table, wrong
 
 # words that the judge treats in a way of their own
@@ -84,6 +84,60 @@ def test_what_a_question_names_may_be_left_out_or_added(reference, prediction, q
     assert judged(reference, prediction, question=question) == float(right)
 
 
+ASKED = "How many employees are there, and is the product certified?"
+FRAMED = [
+    ("350", "**Final Answer:** 350"), ("350", "Final Answer: 350"), ("350", "Final answer: 350"),
+    ("Paris", "### Answer\nParis"), ("350", "\\boxed{\\text{350}}"), ("Paris", "\\boxed{\\text{Paris}}"),
+    ("350", "$\\boxed{350}$"), ("350", "350 [7]"), ("Paris", "Paris [1][2]"), ("Paris", "Paris (page 3)"),
+    ("350", "Based on the provided document, the answer is 350."), ("350", "Sure! The answer is 350."),
+    ("Paris", "From the image, I can see that it is Paris."), ("350", "The company has 350 employees"),
+    ("350", "The company has **350** employees."), ("350", "There are 350 employees."), ("350", '"350"'),
+    ("350", "`350`"), ("350", "- 350"), ("\u5317\u4eac", "\u7b54\u6848\u662f\u5317\u4eac\u3002"),
+    ("350", "According to the table on page 3, the company has 350 employees."),
+    ("350", "350. Let me know if you need anything else!"), ("350", "<think>Page 3 has it.</think>\n\n350"),
+    ("1.234,56", "1,234.56"), ("12,5 %", "12.5%"), ("3:1", "3 : 1"),
+    ("10-20", "**Answer:** from 10 to 20 [2]"),
+    ("2019", "2019\u5e74"), ("45%", "\u767e\u5206\u4e4b\u56db\u5341\u4e94"),
+    ("1.2\u4ebf\u5143", "1.2 \u4ebf\u4eba\u6c11\u5e01"),
+    ("yes", "**Final Answer:** Yes"), ("no", "The answer is no."),
+    ("\u662f", "\u7b54\u6848\u662f\uff1a\u662f\u7684"),
+    ("yes", "Yes, the fee was paid."), ("no", "No, the product is not certified."),
+    ("Not answerable", "Unfortunately, the document does not mention this."),
+]  # fmt: skip
+"""Right answers as models write them."""
+
+UNFRAMED = [
+    ("Paris", "outside Paris"), ("2019", "before 2019"), ("12 May 2019", "after 12 May 2019"),
+    ("45%", "after 45%"),
+    ("Jane Roe", "Jane Roe's director"), ("Jane Roe", "the director of Jane Roe"),
+    ("5 years", "5 years before"),
+    ("5 years", "5 years ago"), ("2019", "The plant opened before 2019."), ("45%", "more than 45%"),
+    ("45%", "\\boxed{> 45\\%}"), ("45%", "**Final Answer:** not 45%"), ("45%", "\u5c11\u4e8e45%"),
+    ("Paris", "maybe Paris"), ("Paris", "It could be Paris."), ("350", "350 kg"),
+    ("350", "350 fewer employees"),
+    ("350", "The company has 350 employees, 20 of them in Oslo"), ("350", "half of 350"), ("350", "350 etc."),
+    ("350", "The company does not have 350 employees"), ("350", "the rival of 350"),
+    ("B-350", "350 employees"),
+    ("350", "It has 350 xyz"), ("350", "350-year plan"), ("Paris", "The rival of **Paris**"),
+    ("yes", "Indeed not"), ("yes", "Yes in 1990, revoked since"), ("yes", "Yes, but it was revoked"),
+    ("yes", "The answer is not yes"), ("no", "No problem, it is certified"),
+    ("no", "No doubt it is certified"),
+    ("no", "The answer is no is wrong."), ("no", "No. The product is certified."), ("no", "No. 5"),
+    ("no", "\u6ca1\u9519"), ("250 employees", "250 machines"), ("10 MW", "10 mW"),
+]  # fmt: skip
+"""Wrong answers that look right."""
+
+
+@pytest.mark.parametrize(("reference", "prediction"), FRAMED)
+def test_an_answer_is_taken_out_of_its_frame(reference, prediction):
+    assert judged(reference, prediction, question=ASKED) == 1.0
+
+
+@pytest.mark.parametrize(("reference", "prediction"), UNFRAMED)
+def test_what_is_said_of_an_answer_is_not_the_answer(reference, prediction):
+    assert judged(reference, prediction, question=ASKED) == 0.0
+
+
 HOSTILE = [
     ("Paris", "in Paris in London in Rome", ""),
     ("Paris", "It is Paris. It is London.", ""),
@@ -148,7 +202,13 @@ def test_labels_hold_no_contradiction():
 
 @pytest.mark.slow(first=True)
 def test_no_text_wins_for_two_golds():
-    found = asyncio.run(wins(RuleJudge(), number=5_000, seed=11))
+    found = asyncio.run(wins(RuleJudge(), attempts(5_000, seed=11)))
+    assert [str(each) for each in found] == []
+
+
+@pytest.mark.slow
+def test_no_wrong_answer_wins_in_a_frame():
+    found = asyncio.run(wins(RuleJudge(), framed_attempts(2_500, seed=11)))
     assert [str(each) for each in found] == []
 
 

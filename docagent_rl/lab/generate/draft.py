@@ -12,7 +12,7 @@ from docagent_rl.documents.store import Document
 from docagent_rl.lab.generate.config import Difficulty, Kind
 from docagent_rl.lab.generate.plan import Slot
 from docagent_rl.lab.generate.replies import WrittenQuestion
-from docagent_rl.rewards.rule.claims import is_refusal
+from docagent_rl.rewards.rule.refusals import is_refusal
 from docagent_rl.rewards.text import squad_normalise
 from docagent_rl.samples.leakage import THRESHOLD, alike_pairs, answer_words, question_words
 from docagent_rl.samples.sample import EvidenceSource, Sample, Split

@@ -1,1 +1,1 @@
-"""The parts of the rule judge: spelling, words, quantities, dates, questions, claims."""
+"""The parts of the rule judge: frames, spelling, words, quantities, dates, questions, claims, verdicts."""

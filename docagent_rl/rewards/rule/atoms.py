@@ -5,7 +5,7 @@ from datetime import date
 from fractions import Fraction
 from typing import NamedTuple
 
-from docagent_rl.rewards.rule.words import root, stem
+from docagent_rl.rewards.rule.words import HAN, root, stem
 
 
 class Atom(NamedTuple):
@@ -17,6 +17,8 @@ class Atom(NamedTuple):
         number: its value, scaled: 3.5 million is 3500000.
         days: the readings of a date.
         opens: it is the first of a sentence.
+        gap: the marks and blanks before it.
+        owns: it has a possessive ending: Roe's.
     """
 
     text: str
@@ -24,11 +26,18 @@ class Atom(NamedTuple):
     number: Fraction | None = None
     days: frozenset[date] = frozenset()
     opens: bool = False
+    gap: str = ""
+    owns: bool = False
 
     @property
     def key(self) -> Fraction | str:
         """Return what all its forms share: a value, or the root of a word."""
         return root(self.text) if self.number is None else self.number
+
+    @property
+    def begins_clause(self) -> bool:
+        """Return whether a mark parts it from what stands before it."""
+        return any(mark in _CLAUSE_ENDS for mark in self.gap)
 
     @property
     def is_capital(self) -> bool:
@@ -40,10 +49,14 @@ _SIGN = r"[$\u00a2\u00a3\u00a5\u0e3f\u20a0-\u20c1]"
 _NUMBER = re.compile(
     rf"(?P<sign>[-+]|\((?={_SIGN}))?"
     rf"(?P<money>(?:(?:us)?{_SIGN}|(?:usd|eur|gbp|jpy|cny|inr|chf|cad|aud|rs)\b\.?) ?)?"
-    r"(?P<digits>[0-9]{1,3}(?:(?:,[0-9]{3})+|(?:[' ][0-9]{3})+)(?:\.[0-9]+)?(?![0-9])"
-    r"|[0-9]+/[1-9][0-9]*(?![/0-9])|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)",
+    r"(?:(?P<comma>[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+|[0-9]{1,3}(?:\.[0-9]{3}){2,}"
+    r"|[0-9]{1,3}(?: [0-9]{3})+,[0-9]{1,2}"
+    r"|0,[0-9]+|[0-9]+,[0-9]{1,2})(?![0-9]|[.,][0-9])"
+    r"|(?P<digits>[0-9]{1,3}(?:(?:,[0-9]{3})+|(?:[' ][0-9]{3})+)(?:\.[0-9]+)?(?![0-9])"
+    r"|[0-9]+/[1-9][0-9]*(?![/0-9])|[0-9]+(?:\.[0-9]+)?|\.[0-9]+))",
     re.IGNORECASE,
 )
+"""A number; `comma` has a decimal comma, or several points between its thousands."""
 _ONES = "one|two|three|four|five|six|seven|eight|nine"
 _TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
 _TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
@@ -53,10 +66,14 @@ _CARDINAL = re.compile(rf"(?:({_TENS})(?:[- ]({_ONES}))?|({_ONES}|{_TEENS}|zero)
 _JOINT = re.compile(" and |[ -]", re.IGNORECASE)
 _SCALES = {
     "hundred": 2, "thousand": 3, "k": 3, "million": 6, "mn": 6, "m": 6, "billion": 9, "bn": 9, "b": 9,
-    "trillion": 12, "tn": 12,
+    "trillion": 12, "tn": 12, "millionen": 6, "milliarden": 9, "mio": 6, "mrd": 9,
+    "millones": 6, "milliard": 9, "百万": 6, "千万": 7, "万": 4, "十亿": 9, "亿": 8, "万亿": 12,
 }  # fmt: skip
 _SCALE = re.compile(
-    r"(?:[ -]?(hundred|thousand|million|billion|trillion|mn|bn|tn)s?|([kmb]))\b", re.IGNORECASE
+    r"(?:[ -]?(hundred|thousand|million|billion|trillion|mn|bn|tn|millionen|milliarden|mio|mrd|millones"
+    r"|milliard)s?"
+    r"|([kmb]))\b|(?P<east> ?(?:[百千]?万|十?亿|万亿))",
+    re.IGNORECASE,
 )
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DATE = re.compile(
@@ -64,14 +81,18 @@ _DATE = re.compile(
     rf"|{_MONTH} [0-3]?[0-9],? [12][0-9]{{3}})(?!\w|[-/.][0-9])",
     re.IGNORECASE,
 )
-_CODE = re.compile(r"[0-9]+(?:\.[0-9]+){2,}|[0-9]+(?::[0-9]+)+|[0-9]+[acdefACDEFb](?!\w)")
+_CODE = re.compile(
+    r"(?![0-9]{1,3}(?:\.[0-9]{3}){2,}(?![0-9]|\.[0-9]))[0-9]+(?:\.[0-9]+){2,}|[0-9]+(?::[0-9]+)+|[0-9]+[acdefACDEFb](?!\w)"
+)
 """Version 3.2.1, 10:30, figure 3a."""
 _WORD = re.compile(
-    rf"(?<=[0-9%]) ?- ?(?=[0-9.]|{_SIGN})|[^\W\d_]+(?:'[^\W\d_]+)*(?:\+{{1,2}}|#)?|[^\W_]+"
+    rf"(?<=[0-9%]) ?- ?(?=[0-9.]|{_SIGN})|[{HAN}]|[^\W\d_{HAN}]+(?:'[^\W\d_{HAN}]+)*(?:\+{{1,2}}|#)?"
+    rf"|[^\W_{HAN}]+"
     rf"|[&%\u2030]|{_SIGN}"
 )
-"""The hyphen of a range is a word."""
-_ENDS = frozenset(".!?\n")
+"""The hyphen of a range is a word, and so is every Chinese or Japanese character."""
+_ENDS = frozenset(".!?\n\u3002")
+_CLAUSE_ENDS = _ENDS | frozenset(",;:()[]|\u2026\uff0c\u3001")
 _Found = tuple[list[Atom], int]
 """Atoms, and where the last ends."""
 
@@ -82,12 +103,14 @@ def read(folded: str) -> list[Atom]:
     A text of marks has none. Takes time linear in the length of the text.
     """
     atoms: list[Atom] = []
-    at, opens = 0, True
+    at, opens, last = 0, True, 0
     while at < len(folded):
         found = _date(folded, at) or _number(folded, at) or _cardinal(folded, at) or _word(folded, at)
         if found:
+            gap = folded[last:at]
             (first, *rest), at = found
-            atoms += [first._replace(opens=opens), *rest]
+            last = at
+            atoms += [first._replace(opens=opens, gap=gap), *rest]
             opens = False
         else:
             opens = folded[at] in _ENDS or (opens and folded[at] in " \t\r")
@@ -117,7 +140,9 @@ def _number(text: str, at: int) -> _Found | None:
     # what stands between words is a hyphen
     if not found or (found["sign"] and text[at - 1 : at].isalnum()):
         return None
-    digits = re.sub("[,' ]", "", found["digits"])
+    digits = re.sub("[,' ]", "", found["digits"] or "") or re.sub("[. ]", "", found["comma"]).replace(
+        ",", "."
+    )
     value = -Fraction(digits) if found["sign"] in ("-", "(") else Fraction(digits)
     scale, end = _scale(text, found.end(), is_money=bool(found["money"]))
     number = Atom(digits, text[at:end], value * scale)
@@ -144,12 +169,13 @@ def _scale(text: str, end: int, *, is_money: bool = False) -> tuple[int, int]:
     found = _SCALE.match(text, end)
     if not found or (found[2] and not is_money and found[2] not in "kKMB"):
         return 1, end
-    return 10 ** _SCALES[(found[1] or found[2]).casefold()], found.end()
+    return 10 ** _SCALES[(found[1] or found[2] or found["east"].strip()).casefold()], found.end()
 
 
 def _word(text: str, at: int) -> _Found | None:
     found = _WORD.match(text, at)
     if not found:
         return None
-    raw = found[0][:-2] if found[0].casefold().endswith("'s") else found[0]
-    return [Atom(stem(raw.strip()), raw)], found.end()
+    owns = found[0].casefold().endswith("'s")
+    raw = found[0][:-2] if owns else found[0]
+    return [Atom(stem(raw.strip()), raw, owns=owns)], found.end()

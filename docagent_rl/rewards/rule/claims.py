@@ -1,13 +1,47 @@
-"""Hints of a question; claims of an answer beside its reference; yes and no; answers that decline."""
+"""Hints of a question, and claims of an answer beside its reference."""
 
 import re
 from collections.abc import Collection, Sequence
 
 from docagent_rl.rewards.rule.atoms import Atom, read
-from docagent_rl.rewards.rule.words import FRAME, GRAMMAR, NEGATORS, NO, NUMBERED, UNITS, YES, fold
+from docagent_rl.rewards.rule.lexicon import FRAME, GRAMMAR, NEGATORS, NUMBERED, RELATIONS, TITLES, TURNS
+from docagent_rl.rewards.rule.words import UNITS, fold
 
 _MAX_CHARS = 2000
 _ASKED = re.compile(r"\b(?:which|what) (\w+(?: \w+)?)", re.IGNORECASE)
+_BOUNDS = frozenset({"most", "least", "than", "more", "less", "fewer"})
+_EAST_RELATIONS = frozenset("少多超低高近前后外除")
+_MOST_EAST = 3
+"""Characters behind a number, as of what is counted."""
+_MEASURES = frozenset({*UNITS, "-", "degree", "c", "f", "million", "billion", "thousand", "us"})
+_SHORTEST_WORD = 4
+_OF_WHAT = frozenset(
+    {
+        "total",
+        "number",
+        "value",
+        "sum",
+        "amount",
+        "average",
+        "mean",
+        "maximum",
+        "minimum",
+        "range",
+        "rate",
+        "level",
+        "share",
+        "score",
+        "price",
+        "cost",
+        "period",
+        "weight",
+        "length",
+        "speed",
+        "ratio",
+        "temperature",
+        "population",
+    }
+)
 
 
 class Question:
@@ -25,50 +59,124 @@ class Question:
         """Words right behind "which" and "what"."""
 
 
-_NOT = r"(?:do|does|did|could|can|is|are|was|were|has|have)(?: not|nt) "
-_SAYS = (
-    r"(?:know|mention|say|state|specify|provide|contain|give|include|report|disclose|have|list|show|indicate"
-    r"|appear|find|answer|determine|tell|explain|describe|cover|address)"
-)
-_DECLINES = re.compile(
-    r"\b(?:(?:not|non|isnt|arent) ?answerable|unanswerable|n/?a|unknown"
-    r"|not (?:be )?(?:known|determined|answered|found)"
-    r"|(?:can ?not|cant|could not|couldnt|unable to|not possible to|impossible to|not able to) "
-    r"(?:be )?(?:answer|determin|f[io]u?nd|tell|say|infer|identif|locat|establish|conclud|deduc|see)\w*"
-    rf"|{_NOT}{_SAYS}"
-    r"|(?:not|isnt|arent|wasnt|werent) (?:enough|sufficient|mentioned|stated|specified|provided|given"
-    r"|available|disclosed|reported|included|listed|shown|indicated|applicable|recorded|contained)"
-    r"|insufficient (?:information|data|context|evidence)"
-    r"|no (?:answer|information|mention|data|evidence|details?|indication|sample)"
-    r"|none of the \w+ (?:gives?|mentions?|states?|says?|contains?|provides?|lists?)|no idea|not sure)\b",
-)
-_STRONG = re.compile(
-    r"\b(?:(?:not|non|isnt) ?answerable|unanswerable|n/a|(?:can ?not|cant) be (?:answered|determined)"
-    r"|(?:do not|dont) know|no idea)\b|\A\W*(?:unknown|no answer|na)\W*\Z",
-)
-_LONGEST_REFERENCE = 10
-
-
-def claims_only(atoms: Sequence[Atom], hits: Collection[int], question: Question) -> bool:
+def claims_only(
+    atoms: Sequence[Atom], hits: Collection[int], question: Question, *, is_alone: bool = True
+) -> bool:
     """Return whether an answer says its reference, at `hits`, and nothing that could itself be an answer.
 
     What may stand beside the reference: grammar, the frame of an answer ("according to the report"), words of
     the question, and a place in the document ("page 3"). Beside a reference that consists of such words only
     grammar may stand, and beside one of mere grammar nothing. So a text that holds two references has one of
-    them beside the other, and is wrong for both.
+    them beside the other, and is wrong for both. Beside a number may also stand words of the answer's own,
+    where it `is_alone`, not an item of a list.
     """
     wanted = [atoms[at] for at in hits]
     rest = [at for at in range(len(atoms)) if at not in hits]
     if all(atom.text in NEGATORS or atom.key in question.keys or is_idle(atom, question) for atom in wanted):
-        return all(_is_grammar(atoms[at]) for at in rest) and not (rest and all(map(_is_grammar, wanted)))
+        return all(is_grammar(atoms[at]) for at in rest) and not (rest and all(map(is_grammar, wanted)))
     labels = {at for at in rest if atoms[at].text in NUMBERED - question.asked}
     # page 12 is not 12
     if any(at + 1 in hits and atoms[at + 1].number is not None for at in labels):
         return False
-    if not any(atom.text in NUMBERED for atom in wanted):
+    if _is_related(atoms, hits):
+        return False
+    if not any(atom.text in NUMBERED for atom in wanted) and not NUMBERED & question.asked:
         places = {at for at in labels if _is_count(atoms[at + 1 : at + 3])}
         rest = [at for at in rest if at not in places and at - 1 not in places]
-    return all(is_idle(atoms[at], question) for at in rest)
+    if all(is_idle(atoms[at], question) for at in rest):
+        return True
+    return is_alone and _is_own_sentence(atoms, hits, question, rest)
+
+
+def _is_related(atoms: Sequence[Atom], hits: Collection[int]) -> bool:
+    """Return whether something is said of the reference, not it: before 2019, Jane Roe's director."""
+    first, last = min(hits), max(hits)
+    beside = [atoms[at] for at in (first - 1, last + 1) if 0 <= at < len(atoms)]
+    if any(atom.text in RELATIONS for atom in beside) or (first and atoms[first - 1].text in _BOUNDS):
+        return True
+    if last + 1 < len(atoms) and atoms[last].owns and not atoms[last + 1].begins_clause:
+        return True
+    if any(atom.text in _EAST_RELATIONS for atom in atoms[max(first - 2, 0) : first]):
+        return True
+    of_whom = [atom.text for atom in atoms[max(first - 4, 0) : first] if atom.text not in ("the", "a", "an")]
+    return of_whom[-1:] in (["of"], ["for"], ["to"]) and bool(TITLES.intersection(of_whom))
+
+
+def _is_own_sentence(
+    atoms: Sequence[Atom], hits: Collection[int], question: Question, rest: Sequence[int]
+) -> bool:
+    """Return whether a number at `hits` is said in a sentence of its own: "The company has 350 employees".
+
+    Its clause may hold common words that change nothing; another clause only such as answer nothing.
+    """
+    wanted = [atoms[at] for at in hits]
+    if not any(atom.number is not None or atom.days for atom in wanted):
+        return False
+    if not all(atom.number is not None or atom.days or atom.text in _MEASURES for atom in wanted):
+        return False
+    first, last = min(hits), max(hits)
+    if len(hits) != last + 1 - first or not _is_whole(atoms, first, last, question):
+        return False
+    start = max((at for at in range(first + 1) if atoms[at].begins_clause), default=0)
+    end = min((at for at in range(last + 1, len(atoms)) if atoms[at].begins_clause), default=len(atoms))
+    if not _counts_what(atoms, [at for at in rest if not is_idle(atoms[at], question)], first, last):
+        return False
+    return all(
+        is_idle(atoms[at], question) or (start <= at < end and _is_own(atoms[at], question)) for at in rest
+    )
+
+
+def _counts_what(atoms: Sequence[Atom], own: Sequence[int], first: int, last: int) -> bool:
+    """Return whether Chinese words of the answer's own stand at the number, as of what it counts."""
+    east = [at for at in own if _is_east(atoms[at].raw)]
+    behind = [at for at in east if at > last]
+    if east and any(atoms[at].days for at in range(first, last + 1)):
+        return False
+    if first - 1 in east and atoms[first].gap:
+        return False
+    return len(behind) <= _MOST_EAST and not any(atoms[at].gap for at in behind)
+
+
+def _is_whole(atoms: Sequence[Atom], first: int, last: int, question: Question) -> bool:
+    """Return whether numbers from `first` to `last` are no part of a code, a measure or a relation."""
+    if first and (_is_glued(atoms[first], atoms[first - 1]) or not _is_of(atoms[max(first - 2, 0) : first])):
+        return False
+    if last + 1 == len(atoms):
+        return True
+    behind = atoms[last + 1]
+    if behind.begins_clause or is_idle(behind, question):
+        return True
+    # an abbreviation may be of a unit
+    is_short = len(behind.raw) < _SHORTEST_WORD and not _is_east(behind.raw)
+    return not (behind.text in UNITS or is_short or _is_glued(behind, atoms[last]))
+
+
+def _is_of(before: Sequence[Atom]) -> bool:
+    """Return whether words before a number do not say of what it is something: the rival of 7."""
+    return before[-1].text != "of" or (len(before) > 1 and before[-2].text in _OF_WHAT)
+
+
+def _is_glued(atom: Atom, before: Atom) -> bool:
+    """Return whether no blank parts an atom from the one before it; Chinese has none."""
+    return atom.gap in ("", "-", ".", "/", "'") and not (_is_east(atom.raw) or _is_east(before.raw))
+
+
+def _is_east(raw: str) -> bool:
+    return raw[:1] >= "\u3040"
+
+
+def is_plain(atoms: Sequence[Atom], question: Question) -> bool:
+    """Return whether words say nothing that could be an answer, or change one beside them."""
+    return all(_is_own(atom, question) for atom in atoms)
+
+
+def _is_own(atom: Atom, question: Question) -> bool:
+    """Return whether an atom is a common word, which neither names nor changes an answer."""
+    if atom.text in NEGATORS or atom.number is not None or atom.days or not atom.raw.isalpha():
+        return False
+    if is_idle(atom, question):
+        return True
+    return atom.text not in TURNS and atom.text not in UNITS and (atom.opens or not atom.is_capital)
 
 
 def is_idle(atom: Atom, question: Question) -> bool:
@@ -76,10 +184,11 @@ def is_idle(atom: Atom, question: Question) -> bool:
     # names and numbers of a question with "or" are there to choose from
     is_open = question.is_choice and (atom.number is not None or not atom.raw.islower())
     is_repeated = atom.key in question.keys and not is_open and atom.text not in NEGATORS
-    return is_repeated or _is_grammar(atom) or (atom.text in FRAME and _is_common(atom))
+    return is_repeated or is_grammar(atom) or (atom.text in FRAME and _is_common(atom))
 
 
-def _is_grammar(atom: Atom) -> bool:
+def is_grammar(atom: Atom) -> bool:
+    """Return whether an atom is a word of grammar, and no part of a name."""
     return atom.text in GRAMMAR and _is_common(atom)
 
 
@@ -91,42 +200,3 @@ def _is_common(atom: Atom) -> bool:
 def _is_count(atoms: Sequence[Atom]) -> bool:
     """Return whether atoms begin with a number in digits that has no unit."""
     return bool(atoms) and atoms[0].raw.replace(".", "").isdigit() and atoms[-1].text not in UNITS
-
-
-def polarity(said: Sequence[Atom], question: Question) -> bool | None:
-    """Return whether an answer says yes or no, and only one of them; `None` where it does not.
-
-    It says so by its first word, or by another where the rest answers nothing ("that is correct").
-    """
-    found = {atom.text in YES for atom in said if atom.text in YES | NO}
-    if len(found) != 1:
-        return None
-    is_first = said[0].text in YES | NO
-    return (
-        found.pop()
-        if is_first or all(atom.text in YES | NO or is_idle(atom, question) for atom in said)
-        else None
-    )
-
-
-def is_refusal(reference: str) -> bool:
-    """Return whether a reference says that there is no answer."""
-    low = _low(reference)
-    return len(low.split()) <= _LONGEST_REFERENCE and bool(
-        _STRONG.search(low) or _DECLINES.fullmatch(low.strip(" .!"))
-    )
-
-
-def mentions_refusal(folded: str) -> bool:
-    """Return whether a text says anywhere, in so many words, that there is no answer."""
-    return bool(_STRONG.search(_low(folded)))
-
-
-def declines(folded: str, question: Question) -> bool:
-    """Return whether an answer declines and says nothing else that could be an answer."""
-    rest, times = _DECLINES.subn(" ", _low(folded))
-    return times > 0 and all(is_idle(atom, question) for atom in read(rest))
-
-
-def _low(text: str) -> str:
-    return " ".join(text.casefold().replace("'", "").replace("\u2019", "").split())

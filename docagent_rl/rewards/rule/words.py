@@ -1,7 +1,9 @@
-"""Words: one spelling for texts that a reader would call the same, stems, and words that carry no answer."""
+"""Words: one spelling for texts that a reader would call the same, stems and roots."""
 
 import re
 import unicodedata
+
+from docagent_rl.rewards.rule import east, months
 
 _SIGNS = str.maketrans({
     **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
@@ -12,31 +14,53 @@ _SUPERSCRIPT = re.compile("(?<=[0-9])([\u00b2\u00b3\u00b9\u2070\u2074-\u2079]+)"
 _VULGAR = re.compile("(?<=[0-9])(?=[\u00bc-\u00be\u2150-\u215e])")
 # other scripts need their accents
 _ACCENTED = re.compile("([A-Za-z])[\u0300-\u036f]+")
-_MARKUP = re.compile(r"\\boxed\{([^{}]*)\}|\*{1,3}([^*\n]+)\*{1,3}|\$(-?[0-9][0-9.,]*)\$")
+HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""Characters of scripts that write words without blanks."""
+_HAN = re.compile(f"[{HAN}]")
 _BULLET = re.compile(r"^[ \t]*(?:[-*\u2022]|[0-9]{1,2}[.)])[ \t]+", re.MULTILINE)
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_COMPARED = {
+    "\u2265": " at least ", ">=": " at least ", "\u2264": " at most ", "<=": " at most ", ">": " more than ",
+    "<": " less than ", "\u2260": " not ", "!=": " not ", "\u00ac": " not ",
+}  # fmt: skip
+_UNEQUAL = re.compile(
+    r"[\u2265\u2264\u2260\u00ac]|!=|[<>]=(?=\s*\S{0,2}\d)|(?:\A\s*|(?<=\s))[<>](?=\s*\S{0,2}[\d.])|\A[<>](?=\s*\w)"
+)
+"""Signs that change what is claimed, and how they are read; menus and tags have other ones."""
+_COMPARING = re.compile("[\u2265\u2264\u2260\u00ac<>!]")
 _RESPELT = [
-    # where the case of a unit matters: 5 mW are not 5 MW, and 5 Mb not 5 MB
-    (r"(?<=[0-9])( ?)m(?=[A-KM-Z]\w{0,2}\b)", r"\1milli"),
-    (r"(?<=[0-9])( ?[kKMGT])b\b", r"\1bit"),
-    (r"(?<![A-Za-z])([ck]?m|ft)\^?2\b", r"square \1"),
-    (r"(?<![A-Za-z])([ck]?m|ft)\^?3\b", r"cubic \1"),
-    (r"(?i)(?:\u00b0|\bdegrees?\b) ?(?:(c|f)(?:elsius|ahrenheit)?\b)?", r" degree \1 "),
-    (r"(?i)(?<=watt)[- ](?=hours?\b)", ""),
-    (r"(?i)\bmph\b", "miles/hour"),
-    (r"(?i)\bus (?=dollars?\b)", ""),
-    (r"(?i)\bper cent\b", "percent"),
-    (r"(?i)(?<=[a-z]) per (?=[a-z])", "/"),
-    (r"(?i)\b([ap])\.m\.", r"\1m"),
-    (r"(?i)\bbetween (\S{1,20}) and (?=\S{0,3}[0-9])", r"\1-"),
-    (r"(?i)(?<=[0-9%]) (?:to|until|till|through) (?=\S{0,3}[0-9])", "-"),
-    (r"%(?= ?- ?[0-9.]+ ?%)", ""),
-    (r"(?i)\bpp?\.? ?(?=[0-9])", "page "),
-    (r"(?i)(?:\bsec\b\.?|\u00a7) ?(?=[0-9])", "section "),
-    (rf"(?i)\b([0-3]?[0-9])(?:st|nd|rd|th)?(?: of)? ({_MONTH}\b)", r"\2 \1"),
-    (rf"(?i)({_MONTH}\.? [0-3]?[0-9])(?:st|nd|rd|th)\b", r"\1"),
-    (r"(?i)^\s*(?:the|an|a(?= (?-i:[a-z0-9$]))) (?=\w|\$)", ""),
-    (r"(?i)\bhttps?://(?:www\.)?|\bwww\.", ""),
+    (re.compile(pattern), respelt)
+    for pattern, respelt in (
+        # where the case of a unit matters: 5 mW are not 5 MW, and 5 Mb not 5 MB
+        (r"(?<=[0-9])( ?)m(?=[A-KM-Z]\w{0,2}\b)", r"\1milli"),
+        (r"(?<=[0-9])( ?[kKMGT])b\b", r"\1bit"),
+        (r"(?<![A-Za-z])([ck]?m|ft)\^?2\b", r"square \1"),
+        (r"(?<![A-Za-z])([ck]?m|ft)\^?3\b", r"cubic \1"),
+        (r"(?i)(?:\u00b0|\bdegrees?\b) ?(?:(c|f)(?:elsius|ahrenheit)?\b)?", r" degree \1 "),
+        (r"(?i)(?<=watt)[- ](?=hours?\b)", ""),
+        (r"(?i)\bmph\b", "miles/hour"),
+        (r"(?i)\bus (?=dollars?\b)", ""),
+        (r"(?i)\bper cent\b", "percent"),
+        (r"(?i)(?<=[a-z]) per (?=[a-z])", "/"),
+        (r"(?i)\b([ap])\.m\.", r"\1m"),
+        (r"(?i)\b(?:between|zwischen|entre) (\S{1,20}) (?:and|und|et|y|e) (?=\S{0,3}[0-9])", r"\1-"),
+        (r"(?i)(?<=[0-9%]) (?:to|until|till|through|bis|a|al) (?=\S{0,3}[0-9])", "-"),
+        (r"%(?= ?- ?[0-9.]+ ?%)", ""),
+        (r"(?i)\bpp?\.? ?(?=[0-9])", "page "),
+        (r"(?i)(?:\bsec\b\.?|\u00a7) ?(?=[0-9])", "section "),
+        (rf"(?i)\b([0-3]?[0-9])(?:st|nd|rd|th)?(?: of)? ({_MONTH}\b)", r"\2 \1"),
+        (rf"(?i)({_MONTH}\.? [0-3]?[0-9])(?:st|nd|rd|th)\b", r"\1"),
+        (rf"(?i)({_MONTH}),? of (?=[12][0-9]{{3}})", r"\1 "),
+        (
+            r"(?i)(?<![\w.,])([0-9][0-9.,]*) ?([a-z]{1,12}|%)(?: to |-| - )([0-9][0-9.,]*) ?\2(?!\w)",
+            r"\1-\3 \2",
+        ),
+        (r"(?<=[0-9]) : (?=[0-9])", ":"),
+        (r"(?<=[0-9%])~(?=[0-9])", "-"),
+        (r"(?i)\b(?:pour|por) ?(?:cent|ciento)\b", "percent"),
+        (r"(?i)^\s*(?:the|an|a(?= (?-i:[a-z0-9$]))) (?=\w|\$)", ""),
+        (r"(?i)\bhttps?://(?:www\.)?|\bwww\.", ""),
+    )
 ]
 """Other ways to write a unit or a range, and how it is read."""
 
@@ -44,17 +68,24 @@ _RESPELT = [
 def fold(text: str) -> str:
     r"""Return the text with one form of every digit, dash, quote, accent, blank and unit, in its case.
 
-    Markup around an answer goes: `**x**`, `$12$`, `\boxed{x}`, bullets and numbers of a list. So do
-    characters that are not seen. Digits of all scripts become ASCII; circled ones stay apart.
+    Bullets and numbers of a list go, and so do characters that are not seen. Digits of all scripts become
+    ASCII; circled ones stay apart.
     """
-    text = _MARKUP.sub(lambda found: next(filter(None, found.groups()), ""), text)
-    text = _SUPERSCRIPT.sub(lambda found: "^" + unicodedata.normalize("NFKC", found[1]), text)
-    plain = unicodedata.normalize("NFKD", "".join(map(_plain, _VULGAR.sub(" ", text))))
-    plain = unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", plain)).translate(_SIGNS)
+    plain = _UNEQUAL.sub(lambda found: _COMPARED[found[0]], text) if _COMPARING.search(text) else text
+    plain = plain.translate(_SIGNS) if plain.isascii() else _latin(plain)
     plain = _BULLET.sub("", plain) if "\n" in plain.strip() else plain
+    plain = months.respell(plain)
     for pattern, respelt in _RESPELT:
-        plain = re.sub(pattern, respelt, plain)
+        plain = pattern.sub(respelt, plain)
     return plain
+
+
+def _latin(text: str) -> str:
+    """Return text with plain digits, letters and marks, and with Chinese numbers as others are written."""
+    text = _SUPERSCRIPT.sub(lambda found: "^" + unicodedata.normalize("NFKC", found[1]), text)
+    text = unicodedata.normalize("NFKD", "".join(map(_plain, _VULGAR.sub(" ", text))))
+    text = unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", text)).translate(_SIGNS)
+    return east.respell(text) if _HAN.search(text) else text
 
 
 def _plain(char: str) -> str:
@@ -75,12 +106,19 @@ _WORDS = {
     "august": "aug", "september": "sep sept", "october": "oct", "november": "nov", "december": "dec",
 }  # fmt: skip
 UNITS = {
-    "percent": "% pct percentage", "usd": "$ us$ dollar", "eur": "\u20ac euro", "gbp": "\u00a3",
+    "percent": "% pct percentage prozent porcentaje pourcent", "usd": "$ us$ dollar", "eur": "\u20ac euro",
+    "gbp": "\u00a3",
     "jpy": "\u00a5 yen", "inr": "\u20b9 rs rupee", "kilogram": "kg kgs", "gram": "g", "milligram": "mg",
     "tonne": "t", "pound": "lb lbs", "kilometer": "km kilometre", "meter": "m metre",
     "centimeter": "cm centimetre", "millimeter": "mm millimetre", "foot": "ft feet", "square": "sq",
     "liter": "l litre", "milliliter": "ml millilitre", "hour": "h hr hrs", "minute": "min mins",
-    "second": "sec secs", "day": "", "year": "yr yrs", "kilobyte": "kb", "megabyte": "mb", "gigabyte": "gb",
+    "second": "sec secs", "day": "", "year": "yr yrs", "week": "wk wks", "month": "", "decade": "",
+    "century": "",
+    "mile": "mi", "yard": "yd yds", "inch": "", "ounce": "oz", "gallon": "gal", "acre": "", "hectare": "ha",
+    "ampere": "amp amps", "ohm": "", "joule": "", "calorie": "", "kilocalorie": "kcal", "newton": "",
+    "pascal": "",
+    "hertz": "hz", "megahertz": "mhz", "gigahertz": "ghz", "cny": "yuan rmb renminbi", "cent": "",
+    "kilobyte": "kb", "megabyte": "mb", "gigabyte": "gb",
     "watt": "w", "kilowatt": "kw", "megawatt": "mw", "kilowatthour": "kwh", "volt": "v", "kilovolt": "kv",
 }  # fmt: skip
 """Units, and how else they are written."""
@@ -95,9 +133,27 @@ def stem(word: str) -> str:
     return _SPELT.get(low) or _SPELT.get(single, single)
 
 
+_IRREGULAR = {
+    past: present
+    for present, pasts in {
+        "fall": "fell fallen", "write": "wrote written", "rise": "rose risen", "grow": "grew grown",
+        "build": "built",
+        "lead": "led", "sell": "sold", "hold": "held", "begin": "began begun", "take": "took taken",
+        "give": "gave given", "make": "made", "win": "won", "lose": "lost", "pay": "paid", "spend": "spent",
+        "buy": "bought", "choose": "chose chosen", "draw": "drew drawn", "run": "ran", "become": "became",
+        "come": "came", "speak": "spoke spoken", "meet": "met", "bring": "brought", "drive": "drove driven",
+        "teach": "taught", "keep": "kept", "find": "found", "go": "went gone", "know": "knew known",
+    }.items()
+    for past in pasts.split()
+}  # fmt: skip
+
+
 def root(word: str) -> str:
     """Return a stem that also forgets tense: `increase`, `increased` and `increasing` have one root."""
     low = stem(word)
+    low = _IRREGULAR.get(low, low)
+    if low.endswith("ied") and len(low) > _FEWEST_LETTERS:
+        return low[:-3] + "y"
     for ending in ("ing", "ed", "es", "e"):
         if low.endswith(ending) and len(low) - len(ending) >= _FEWEST_LETTERS:
             return low.removesuffix(ending)
@@ -110,44 +166,3 @@ def _singular(word: str) -> str:
     if word.endswith("ies") and len(word) > _FEWEST_LETTERS:
         return word[:-3] + "y"
     return word[:-2] if word.endswith(("sses", "xes", "ches", "shes")) else word[:-1]
-
-
-def _stems(words: str) -> frozenset[str]:
-    return frozenset(map(stem, words.split()))
-
-
-GRAMMAR = _stems(
-    "a an the is are was were be been being has have had having do does did can could might must shall "
-    "should will would this that these those it its they their them there here he she his her him we our us "
-    "you your i my who whom whose which what where when why how so then thus hence therefore also only just "
-    "very well some each own same such still already now namely exactly approximately about around roughly "
-    "circa ca approx total overall indeed clearly and maybe perhaps possibly "
-    "in on at of from by to near with within for during into per as via through since until after before "
-    "across according because due using based behind beside along toward towards upon onto "
-    "inside outside following"
-)
-"""Without "or", "but", "if", "not", "more" and "over", which change what is claimed, and the month May."""
-TITLES = _stems("mr mrs ms miss dr prof sir dame president ceo director")
-SUFFIXES = _stems("inc corp corporation incorporated ltd limited llc plc gmbh ag company")
-FRAME = (
-    _stems(
-        "answer final correct document report table figure page section text chart graph map image picture "
-        "source show shows shown states stated state says said given listed indicates indicated found "
-        "located reported described mentioned called named titled known think believe say would guess likely "
-        "probably option choice value number amount result question looking statement true yes"
-    )
-    | TITLES
-    | SUFFIXES
-)
-NUMBERED = _stems(
-    "page chapter section figure table appendix part volume book version phase article item note footnote "
-    "step equation paragraph line column row slide exhibit annex clause stage level room building block "
-    "unit"
-)
-NEGATORS = _stems(
-    "not no never neither nor without none nobody nothing non except excluding excluded exclude unlike "
-    "doubt false wrong incorrect untrue hardly barely opposite cannot isn't aren't wasn't weren't don't "
-    "doesn't didn't can't couldn't won't wouldn't shouldn't hasn't haven't hadn't mustn't instead rather"
-)
-YES = _stems("yes yep yeah true correct right indeed affirmative")
-NO = _stems("no nope false incorrect wrong untrue negative")

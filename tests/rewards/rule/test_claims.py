@@ -1,10 +1,8 @@
 import pytest
 
 from docagent_rl.rewards.rule.atoms import read
-from docagent_rl.rewards.rule.claims import Question, claims_only, declines, is_idle, is_refusal, polarity
+from docagent_rl.rewards.rule.claims import Question, claims_only, is_idle, is_plain
 from docagent_rl.rewards.rule.words import fold
-
-TEN_WORDS = "It is not answerable from the pages of this report"
 
 
 @pytest.mark.parametrize(
@@ -37,45 +35,6 @@ def test_what_may_stand_beside_the_reference(wanted, text, question, only):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("Yes, with delay", True),
-        ("Yes, with no delay", None),
-        ("No, it was not paid", False),
-        ("That is correct", True),
-        ("That is not correct", None),
-        ("Lisbon is correct", None),
-        ("it was", None),
-        ("", None),
-    ],
-)
-def test_polarity(text, said):
-    assert polarity(read(text), Question("Was it paid?")) is said
-
-
-def test_references_that_refuse():
-    refusals = ["Not answerable", "N/A", "The problem is not answerable", "Unknown", TEN_WORDS]
-    others = [
-        "answerable",
-        f"{TEN_WORDS} here",
-        "The fee is not included in the price of the ticket for adults.",
-    ]
-    assert [is_refusal(text) for text in (*refusals, *others)] == [True] * 5 + [False] * 3
-
-
-@pytest.mark.parametrize(
-    ("text", "declined"),
-    [
-        ("The pages do not give the salary.", True),
-        ("I don't know", True),
-        ("The salary is not stated, but Roe earns most", False),
-    ],
-)
-def test_declining(text, declined):
-    assert declines(text, Question("What is the salary?")) is declined
-
-
-@pytest.mark.parametrize(
     ("question", "repeated"),
     [
         ("When did the plant open on 3 April 2021?", ["plants", "opened", "3 April 2021"]),
@@ -87,3 +46,18 @@ def test_what_a_question_said_answers_nothing_but_for_what_it_lets_choose(questi
     assert [atom.raw for atom in said if is_idle(atom, Question(question))] == [
         fold(text) for text in repeated
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("The company has employees", True),
+        ("The company has no employees", False),
+        ("more than", False),
+        ("in Oslo", False),
+        ("of 12", False),
+        ("kg", False),
+    ],
+)
+def test_plain_words_change_no_answer(text, plain):
+    assert is_plain(read(text), Question("")) is plain

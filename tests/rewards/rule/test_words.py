@@ -6,9 +6,6 @@ from docagent_rl.rewards.rule.words import fold, root, stem
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("**Lisbon**", "Lisbon"),
-        ("\\boxed{Lisbon}", "Lisbon"),
-        ("$12$", "12"),
         ("\u0661\u0662", "12"),
         ("\u2460\u2461", " 1  2 "),
         ("\u22125", "-5"),

@@ -10,7 +10,8 @@ from docagent_rl.lab.eval.metrics.judges import PASSING, AnswerJudge, Extractor,
 from docagent_rl.lab.eval.scoring.experts import Subject
 from docagent_rl.lab.eval.scoring.played import native_pages
 from docagent_rl.rewards.mmlongbench import extracted_answer
-from docagent_rl.rewards.rule.claims import Question, declines
+from docagent_rl.rewards.rule.claims import Question
+from docagent_rl.rewards.rule.refusals import declines
 from docagent_rl.rewards.rule.words import fold
 from docagent_rl.rewards.rule_judge import MAX_CHARS
 from docagent_rl.rewards.text import NOT_ANSWERABLE
