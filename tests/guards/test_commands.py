@@ -15,7 +15,7 @@ from docagent_rl.commands.recipes import app as recipes
 from docagent_rl.commands.rescore import rescore_command
 from docagent_rl.rollout.trajectory import read_trajectories
 from tests.commands.conftest import asked_about, called, on_cpu
-from tests.guards.test_runs import files
+from tests.documents.here import files_of
 from tests.lab.rescoring.stage import stored_run
 
 VRAG = "vrag_rl_qwen2_5_vl_7b"
@@ -111,19 +111,19 @@ def test_rescoring_by_nothing_new_changes_nothing(run, tmp_path):
 def test_rescoring_leaves_files_of_others_alone(run, tmp_path):
     (tmp_path / "trajectories").mkdir()
     (tmp_path / "trajectories" / "1.jsonl").write_text("mine")
-    before = files(tmp_path)
+    before = files_of(tmp_path)
     with pytest.raises(UserError, match=str(tmp_path)):
         called(rescore_command, run, "--out", tmp_path)
-    assert files(tmp_path) == before
+    assert files_of(tmp_path) == before
 
 
 def test_an_evaluation_counts_what_could_not_be_played_and_is_not_played_twice(world, tmp_path):
     samples = asked_about(world, tmp_path, count=3)
     given = [VRAG, "--data", tmp_path / "questions.jsonl", "--out", tmp_path / "run", "--agent", "random"]
     called(eval_command, *given, *on_cpu(world))
-    first = files(tmp_path / "run")["trajectories.jsonl"]
+    first = files_of(tmp_path / "run")["trajectories.jsonl"]
     called(eval_command, *given, *on_cpu(world))
-    assert files(tmp_path / "run")["trajectories.jsonl"] == first
+    assert files_of(tmp_path / "run")["trajectories.jsonl"] == first
     played = list(read_trajectories(tmp_path / "run" / "trajectories.jsonl"))
     assert [each.uid for each in played] == [sample.question_id for sample in samples]
     with pytest.raises(UserError, match="run"):

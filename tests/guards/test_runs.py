@@ -30,6 +30,7 @@ from docagent_rl.systems.vrag_rl.script import VragScript
 from docagent_rl.training.trainer import archive
 from docagent_rl.watch.processes import RUN_VARIABLE, START_FILE, earlier_starts, end_leftovers, note_start
 from tests.checkpoints.saved import cut, flip, save
+from tests.documents.here import files_of
 from tests.lab.agents.test_runner import Player, folder, questions
 from tests.processes import ends
 from tests.training.trainer.test_archive import HALF, trajectory
@@ -51,10 +52,6 @@ def users(world, tmp_path, monkeypatch):
     return paths
 
 
-def files(root) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
 def checked(paths):
     config = composed(VRAG, ["+profile=cpu"])
     OmegaConf.update(config, "docagent.workspace", str(paths.workspace))
@@ -71,9 +68,9 @@ def resumed(root, **changes) -> tuple[str, str | None]:
 
 
 def test_the_demo_gives_a_users_workspace_a_tiny_model_and_nothing_else(users):
-    before = files(users.workspace)
+    before = files_of(users.workspace)
     checked(users)
-    after = files(users.workspace)
+    after = files_of(users.workspace)
     assert {name: after[name] for name in before} == before
     assert {name.split("/")[0] for name in after.keys() - before.keys()} == {"models"}
 
@@ -81,11 +78,11 @@ def test_the_demo_gives_a_users_workspace_a_tiny_model_and_nothing_else(users):
 @pytest.mark.parametrize("missing", ["store", "index", "data"])
 def test_the_demo_never_rewrites_a_workspace_that_is_not_its_own(users, missing):
     shutil.rmtree(users.workspace / missing)
-    before = files(users.workspace)
+    before = files_of(users.workspace)
     for attempt in (lambda: checked(users), lambda: prepare_demo(users.workspace), lambda: claim(users)):
         with pytest.raises(UserError, match=str(users.workspace)):
             attempt()
-    assert files(users.workspace) == before
+    assert files_of(users.workspace) == before
     assert users.owner() is Owner.USER
 
 
@@ -190,7 +187,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(UserError, match="No space left"):
         atomic_write(tmp_path / "a", "new")
-    assert files(tmp_path) == {"a": b"old", "b/x": b"old"}
+    assert files_of(tmp_path) == {"a": b"old", "b/x": b"old"}
 
 
 def test_an_output_that_holds_something_else_is_replaced_when_asked_alone(tmp_path):
@@ -218,7 +215,7 @@ def test_a_run_of_an_agent_that_was_stopped_goes_on_to_the_same_file(tmp_path):
         with pytest.raises(asyncio.CancelledError):
             start("stopped", stop_at)
     start("stopped")
-    whole, stopped = (files(tmp_path / name)["trajectories.jsonl"] for name in ("whole", "stopped"))
+    whole, stopped = (files_of(tmp_path / name)["trajectories.jsonl"] for name in ("whole", "stopped"))
     assert stopped == whole
 
 
