@@ -103,7 +103,8 @@ class RawServer:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        await reader.readexactly(int(re.search(rb"(?i)content-length: (\d+)", head)[1]))
+        length = re.search(rb"(?i)content-length: (\d+)", head)
+        await reader.readexactly(int(length[1]) if length else 0)
         self.requests += 1
         writer.write(self.response)
         with suppress(ConnectionError):

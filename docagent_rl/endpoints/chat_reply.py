@@ -28,6 +28,7 @@ _PASSING = (408, 409, 425, 429)
 _EMPTY_ACCOUNT = "insufficient_quota"
 _REQUEST_STATUSES = (400, 413, 422)
 """Statuses of a request that is too long, or that a filter stops; others may pass."""
+_MOST_CHOICES = 16
 IN_A_ROW = 10
 """Requests without a usable reply, and without any reply between them, that end a command."""
 # vLLM, OpenAI, SGLang, llama.cpp, TGI, Anthropic's and Google's gateways
@@ -37,6 +38,17 @@ _TOO_LONG = re.compile(
     r"|exceeds the (?:maximum|max|available).{0,40}(?:length|tokens|context)"
     r"|inputs.{0,40}must (?:have|be) (?:less|at most)",
     re.IGNORECASE,
+)
+# OpenAI's models that think, one parameter a time
+_SAMPLING = re.compile(
+    r"(?=.*\b(?:max_tokens|max_completion_tokens|temperature)\b)"
+    r"(?=.*(?:unsupported|not supported|does not support|only the default|deprecated|not permitted))",
+    re.IGNORECASE | re.DOTALL,
+)
+_THINKING = (
+    "; models that think often take neither max_tokens nor another temperature than 1: "
+    "extra_body={max_completion_tokens: 0, temperature: 1} of this endpoint sets both (its length stays that "
+    "of max_tokens)"
 )
 
 
@@ -77,7 +89,8 @@ class _Choice(BaseModel):
 
 
 class _Completion(BaseModel):
-    choices: list[_Choice] = Field(min_length=1)
+    # one is asked for; a problem with each of millions would take gigabytes
+    choices: list[_Choice] = Field(min_length=1, max_length=_MOST_CHOICES, fail_fast=True)
 
 
 def read_reply(body: bytes, usage: Usage, *, partial: bool = False) -> ChatReply:
@@ -181,6 +194,8 @@ def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedErro
             limited = error.status_code == 429 and error.code != _EMPTY_ACCOUNT
             busy = limited or (error.status_code in (429, 503) and wait is not None)
             return (BusyError if busy else TransientError)(message, wait)
+        if error.status_code in _REQUEST_STATUSES and _SAMPLING.search(message[:_LONGEST]):
+            return RefusedError(message + _THINKING, error.status_code)
         too_long = error.status_code in _REQUEST_STATUSES and _TOO_LONG.search(message[:_LONGEST])
         return (TooLongError if too_long else RefusedError)(message, error.status_code)
     if isinstance(error, openai.APITimeoutError):

@@ -56,7 +56,8 @@ class Endpoint(Section):
     """Length of a reply, thoughts included; one that reaches it is a failure."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of every request, e.g. `{chat_template_kwargs: {enable_thinking: false}}`. Where
-    `max_completion_tokens` is among them, whatever its value, `max_tokens` is sent under that name."""
+    `max_completion_tokens` is among them, whatever its value, `max_tokens` is sent under that name; a
+    `temperature` among them takes the place of any other. Models that think often need both."""
 
     price: Price = Price()
     """Its price, for commands with a budget; a run of the trainer keeps none."""

@@ -31,8 +31,10 @@ from docagent_rl.endpoints.chat_reply import (
 )
 from docagent_rl.endpoints.endpoint import Endpoint, ModelConfig, Sampling
 from docagent_rl.endpoints.http_client import (
+    BodyError,
     check_url,
-    keep_logs_clean,
+    client_options,
+    proxy_variable,
     public_url,
     read_api_key,
     without_key,
@@ -160,6 +162,8 @@ class RemoteModel:
             if isinstance(error.__cause__, BusyError):
                 return
             remedy = "base_url, model and api_key_env, or --base-url, --model and --api-key-env"
+            if proxy := proxy_variable(self.endpoint.base_url or ""):
+                remedy += f"; it was asked through {proxy}, which NO_PROXY can except it from"
             raise UserError(f"the {self.name} does not answer: {error}. Check {remedy}") from error
 
     async def aclose(self) -> None:
@@ -267,6 +271,8 @@ class RemoteModel:
             return without_key(reply.content, self._key)
         except TimeoutError:
             failed: Exception = TimeoutError(f"no reply within {endpoint.timeout_s:g} s")
+        except BodyError as error:
+            failed = TransientError(str(error))
         except openai.OpenAIError as error:
             failed = failure(error, self._key)
         # outside of the handlers: what was caught may hold the key, and so must not become the context
@@ -275,14 +281,13 @@ class RemoteModel:
     def _connection(self) -> openai.AsyncOpenAI:
         loop = asyncio.get_running_loop()
         if loop not in self._connections:
-            keep_logs_clean()
             self._connections[loop] = openai.AsyncOpenAI(
                 base_url=self.endpoint.base_url,
                 api_key=self._key,
                 timeout=self.endpoint.timeout_s,
                 # attempts are counted here, in one place
                 max_retries=0,
-                http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
+                http_client=openai.DefaultAsyncHttpxClient(**client_options(self.endpoint.base_url or "")),
             )
         return self._connections[loop]
 

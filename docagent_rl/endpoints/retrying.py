@@ -5,9 +5,18 @@ import math
 import random
 import re
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import asynccontextmanager
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 import cachetools
@@ -24,6 +33,8 @@ _LEAST_WAIT_S = 0.05
 LONGEST_ASKED_WAIT_S = 120.0
 """Seconds that a service may ask to wait; it is asked again after these when it asks for more."""
 
+_background: list[asyncio.AbstractEventLoop] = []
+_lock = threading.Lock()
 _SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
 
 
@@ -102,6 +113,16 @@ async def call_service(
         cause = last if isinstance(last, uncounted) else error
         before = f"; before: {describe(last)}" if last else ""
         raise InfrastructureError(f"{what}: no result within {deadline_s:g} s{before}") from cause
+
+
+def in_background(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine, run on an event loop that the threads of this process share."""
+    with _lock:
+        if not _background:
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="docagent-background", daemon=True).start()
+            _background.append(loop)
+    return asyncio.run_coroutine_threadsafe(work, _background[0]).result()
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

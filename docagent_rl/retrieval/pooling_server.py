@@ -6,6 +6,7 @@ the process. Texts are prepared here, so that prompts, passages and lengths are 
 the model's tokenizer has to be here too. That the server runs the same model is its operator's word.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,8 @@ import numpy as np
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import PageContent
-from docagent_rl.endpoints.http_client import check_url, public_url
+from docagent_rl.endpoints.http_client import BodyError, check_url, client_options, public_url
+from docagent_rl.endpoints.retrying import in_background
 from docagent_rl.retrieval.base import NotTakenError, ServiceFailedError
 from docagent_rl.retrieval.encoders.checkpoints import digest, model_folder, read_json
 from docagent_rl.retrieval.encoders.local import Texts, fill_prompt, fingerprint, normalise, pin_weights
@@ -40,7 +42,8 @@ class PoolingServer:
         url = check_url(url, named)
         self.url = public_url(url)
         # a server of the run: no proxy of the environment stands between them
-        self._client = httpx2.Client(base_url=url, timeout=_TIMEOUT_S, trust_env=False)
+        options: dict[str, Any] = {**client_options(url), "trust_env": False}
+        self._client = httpx2.AsyncClient(base_url=url, timeout=_TIMEOUT_S, **options)
         (found,) = self._data("GET", "/v1/models", ("id", "max_model_len"))
         self.model, self.longest = str(found[0]), int(found[1] or 0)
 
@@ -73,15 +76,22 @@ class PoolingServer:
             ServiceFailedError: it fails, or answers in another form.
         """
         try:
-            reply = self._client.request(method, path, json=content)
+            reply = in_background(self._reply(method, path, content))
             if reply.is_success:
                 return [tuple(item[key] for key in keys) for item in reply.json()["data"]]
         except httpx2.ConnectError as error:
             raise NotTakenError(f"{self.url}{path}: {error!r}") from error
-        except (httpx2.HTTPError, ValueError, LookupError, TypeError) as error:
+        except (httpx2.HTTPError, BodyError, TimeoutError) as error:
+            raise ServiceFailedError(f"{self.url}{path}: {error!r}") from error
+        except (ValueError, LookupError, TypeError) as error:
             raise ServiceFailedError(f"{self.url}{path} does not answer as vLLM does: {error!r}") from error
         failed = ServiceFailedError if reply.status_code in _LATER else UserError
         raise failed(f"{self.url}{path} answers {reply.status_code}: {reply.text[:300]}")
+
+    async def _reply(self, method: str, path: str, content: Any) -> httpx2.Response:
+        # the client's own limit begins anew with every piece of a reply
+        async with asyncio.timeout(_TIMEOUT_S):
+            return await self._client.request(method, path, json=content)
 
 
 class ServedEncoder:

@@ -1,8 +1,11 @@
 import asyncio
 import contextlib
+import json
 import logging
+import re
 
 import pytest
+import yaml
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.chat_reply import ReplyError
@@ -59,6 +62,48 @@ async def test_the_fields_of_a_request(ready):
     await said(ready.url, max_tokens=7, extra_body={"max_completion_tokens": 0})
     assert ready.requests[1]["max_completion_tokens"] == 7
     assert "max_tokens" not in ready.requests[1]
+
+
+def of_openais_models_that_think(request):
+    """Refuse one parameter at a time, in OpenAI's words."""
+    if "max_tokens" in request:
+        said = (
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use another one instead."
+        )
+    elif request["temperature"] != 1:
+        said = (
+            "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value"
+        )
+    else:
+        return completion("ready")
+    return 400, {}, json.dumps({"error": {"message": said, "code": "unsupported"}}).encode()
+
+
+@pytest.mark.parametrize("name", ["judge", "planner"])
+@pytest.mark.parametrize("begun", [{}, {"max_completion_tokens": 0}])
+async def test_what_models_that_think_take_is_named_at_once(server, name, begun):
+    server.compute = of_openais_models_that_think
+    asked = client(server.url, name, extra_body=begun)
+    with pytest.raises(UserError, match=rf"the {name} does not answer: .*HTTP 400") as refused:
+        await asked.check()
+    await asked.aclose()
+    (told,) = re.findall(r"extra_body=\{max_completion_tokens: 0, temperature: 1\}", str(refused.value))
+    asked = client(server.url, name, extra_body=yaml.safe_load(told.removeprefix("extra_body=")))
+    await asked.check()
+    await asked.aclose()
+    assert server.requests[-1]["max_completion_tokens"] == 512
+
+
+async def test_a_proxy_in_between_is_named(monkeypatch):
+    for variable in ("no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("http_proxy", "http://user:hunter2@127.0.0.1:9")
+    asked = client("http://192.0.2.1:8000/v1", "judge", attempts=1)
+    with pytest.raises(
+        UserError, match=r"through http_proxy=http://127\.0\.0\.1:9, which NO_PROXY"
+    ) as failed:
+        await asked.check()
+    assert "hunter2" not in str(failed.value)
 
 
 async def test_replies_that_cannot_be_used_are_asked_for_again(ready):

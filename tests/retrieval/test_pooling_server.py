@@ -8,7 +8,6 @@ import time
 import urllib.request
 from contextlib import ExitStack, contextmanager, suppress
 
-import httpx2
 import numpy as np
 import pytest
 
@@ -19,6 +18,7 @@ from docagent_rl.retrieval.encoders.checkpoints import model_folder
 from docagent_rl.retrieval.encoders.opening import open_encoder, open_query_encoder
 from docagent_rl.retrieval.pooling_server import PoolingServer, ServedEncoder, ServedReranker
 from docagent_rl.retrieval.rerank.local import open_local
+from tests.chat_server import RawServer
 from tests.processes import end, members
 from tests.tiny_rerankers import TinyReranker, build_reranker, tiny_reranker
 
@@ -124,12 +124,11 @@ def test_models_of_images_are_refused(tmp_path):
         *[(200, content, ServiceFailedError) for content in (b"<html>", b'{"data": [1]}', b"[]")],
     ],
 )
-def test_what_is_no_server_of_vllm_is_one_error(monkeypatch, status, content, error):
-    answer = httpx2.MockTransport(lambda request: httpx2.Response(status, content=content))
-    plain = httpx2.Client
-    monkeypatch.setattr(httpx2, "Client", lambda **options: plain(**options, transport=answer))
-    with pytest.raises(error, match=r"http://127\.0\.0\.1:1/v1/models"):
-        PoolingServer("http://127.0.0.1:1", named="url")
+def test_what_is_no_server_of_vllm_is_one_error(status, content, error):
+    with RawServer() as server:
+        server.respond(content, status=status)
+        with pytest.raises(error, match=rf"{server.url}/models"):
+            PoolingServer(server.url.removesuffix("/v1"), named="url")
 
 
 def test_an_address_that_is_none_is_named():

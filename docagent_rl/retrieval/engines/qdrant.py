@@ -18,6 +18,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import PageRef
+from docagent_rl.endpoints.http_client import is_loopback
 from docagent_rl.retrieval.base import Hit, NotTakenError, Pages, ServerFaultError
 from docagent_rl.retrieval.vectors.index import Kind
 
@@ -145,7 +146,13 @@ class QdrantCollection:
 
 def connect(url: str, *, token: str | None, timeout_s: float) -> QdrantClient:
     """Return a client of a server; nothing is sent yet."""
-    return QdrantClient(url=url, api_key=token, timeout=round(timeout_s) or 1, check_compatibility=False)
+    return QdrantClient(
+        url=url,
+        api_key=token,
+        timeout=round(timeout_s) or 1,
+        check_compatibility=False,
+        trust_env=not is_loopback(url),
+    )
 
 
 def joined(vectors: np.ndarray, size: int = JOINED) -> np.ndarray:

@@ -9,7 +9,16 @@ from pydantic import ValidationError
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.text import visible
 from docagent_rl.documents.store import DocumentStore, PageContent
-from docagent_rl.endpoints.http_client import NO_KEY, check_url, public_url, read_api_key, redacted
+from docagent_rl.endpoints.http_client import (
+    NO_KEY,
+    PLAIN,
+    BodyError,
+    bounded,
+    check_url,
+    public_url,
+    read_api_key,
+    redacted,
+)
 from docagent_rl.endpoints.retrying import describe, retry_after_s
 from docagent_rl.retrieval.base import (
     Hit,
@@ -119,11 +128,15 @@ class HttpRetriever(RemoteRetriever):
         url = self._url + path
         try:
             async with self._http().request(method, url, data=content, allow_redirects=False) as reply:
-                status, asked, body = reply.status, retry_after_s(reply.headers), await reply.read()
+                status, asked = reply.status, retry_after_s(reply.headers)
+                pieces = bounded(reply.headers, reply.content.iter_any())
+                body = b"".join([piece async for piece in pieces])
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise NotTakenError(self._line(f"no connection: {describe(error)}")) from None
         except TimeoutError:
             raise ServiceFailedError(f"no answer within {self._service.timeout_s:g} s") from None
+        except BodyError as error:
+            raise ServiceFailedError(str(error)) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ServiceFailedError(self._line(f"the connection broke: {describe(error)}")) from None
         if status != 200:
@@ -158,13 +171,14 @@ class HttpRetriever(RemoteRetriever):
         loop = asyncio.get_running_loop()
         session = self._sessions.get(loop)
         if session is None or session.closed:
-            headers = {"Content-Type": "application/json"}
+            headers = {"Content-Type": "application/json", **PLAIN}
             if self._token != NO_KEY:
                 headers["Authorization"] = f"Bearer {self._token}"
             session = self._sessions[loop] = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=self._service.connections),
                 timeout=aiohttp.ClientTimeout(total=self._service.timeout_s, sock_connect=CONNECT_S),
                 headers=headers,
+                auto_decompress=False,
             )
         return session
 

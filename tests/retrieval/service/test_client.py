@@ -1,6 +1,7 @@
 """The client against the real server, and against servers that answer anything."""
 
 import asyncio
+import gzip
 import json
 import re
 import time
@@ -10,6 +11,7 @@ import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageRef
+from docagent_rl.endpoints.http_client import LONGEST_REPLY
 from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.retrieval.base import NotTakenError
@@ -121,6 +123,8 @@ ONE = body(results=[[["animals", 1, 1.0]]])
         body(results=[[["animals", 0, 1.0]]]),
         body(results=[[["animals", n, 1.0] for n in (1, 2, 3)]]),
         (502, {}, b"bad gateway"),
+        (200, {"Content-Encoding": "gzip"}, gzip.compress(ONE)),  # little may unpack to much
+        ONE + b" " * LONGEST_REPLY,
     ],
 )
 def test_garbage_is_a_failure_of_the_service(store, answer):
