@@ -1,9 +1,10 @@
-"""Runs every HTTP server of ours, by one policy: who may ask, under which name, and for how much.
+"""Runs every HTTP server of ours, by one policy: who may ask, under which name, for how much, in what time.
 
 Whoever has no token has to ask under a name of this machine. A page elsewhere whose name was made to mean
 this machine (DNS rebinding) asks under its own. With a token any name will do: such a page does not know it.
 """
 
+import asyncio
 import hmac
 import ipaddress
 import socket
@@ -18,7 +19,10 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.endpoints.connections import BoundedProtocol, most_connections
 
+BODY_S = 30.0
+"""Seconds in which the body of a request has to arrive."""
 IDLE_S = 75
 """Seconds that a connection may wait for its next request."""
 GRACE_S = 10
@@ -76,12 +80,17 @@ class Guard:
 
         try:
             self._check_head(HTTPConnection(scope))
-            body = await self._body(receive)
+            async with asyncio.timeout(BODY_S):
+                body = await self._body(receive)
         except HTTPException as error:
             # what was not read of the request, and may never end, goes with the connection
             headers = {**(error.headers or {}), "Connection": "close"}
             refusal = JSONResponse({"error": error.detail}, error.status_code, headers)
             await refusal(scope, receive, answer)
+            return
+        except TimeoutError:
+            late = {"error": f"the body did not arrive within {BODY_S:g} s"}
+            await JSONResponse(late, 408, {"Connection": "close"})(scope, receive, answer)
             return
         except ConnectionError:  # nobody is there to answer to
             return
@@ -162,7 +171,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, proto)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(where)
-        listener.listen(_BACKLOG)
+        listener.listen(min(_BACKLOG, most_connections()))
     except (OSError, OverflowError) as error:
         raise UserError(
             f"--host {host} --port {port}: cannot listen there ({error}): name another"
@@ -188,7 +197,8 @@ def make_server(app: Guard) -> uvicorn.Server:
     """Return the server of an application; none runs without a guard."""
     config = uvicorn.Config(
         app,
-        http="h11",  # which bounds the bytes of a head
+        http=BoundedProtocol,
+        backlog=min(_BACKLOG, most_connections()),
         ws="none",
         log_level="warning",
         h11_max_incomplete_event_size=_LONGEST_HEAD,
