@@ -15,7 +15,7 @@ from rich.console import Console
 
 from docagent_rl import __version__
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.base.io import FULL
+from docagent_rl.base.io import FULL, disk_is_full
 from docagent_rl.base.text import shown
 from docagent_rl.commands.late import COMMANDS, LateGroup
 
@@ -70,9 +70,9 @@ def reported() -> Generator[None]:
     except (UserError, InfrastructureError) as error:
         _refuse(str(error))
     except OSError as error:
-        if error.errno not in _OF_THE_MACHINE:
+        if not (error.errno in _OF_THE_MACHINE or disk_is_full(error)):
             raise
-        _refuse(f"{error.filename or 'a file'}: {error.strerror}")
+        _refuse(f"{error.filename or 'a file'}: {error.strerror or f'No space left ({error})'}")
     except ModuleNotFoundError as error:
         if not _of_the_lab(error.name or ""):
             raise

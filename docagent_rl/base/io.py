@@ -17,6 +17,7 @@ from docagent_rl.base.text import encodable
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of a full disk."""
 
+_SHORT_WRITE = re.compile(r"\d+ requested and \d+ written|No space left on device|Disk quota exceeded")
 _SCRATCH = r"\.[a-z0-9_]{8}\.(tmp|old)"
 _SEAL = re.compile(rb',\n"checksum": "([0-9a-f]{64})"\n\}\n')
 _SEAL_LENGTH = len(b',\n"checksum": ""\n}\n') + 64
@@ -78,8 +79,15 @@ def writable(path: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        remedy = "make room there" if error.errno in FULL else "make it writable, or name another place"
-        raise UserError(f"cannot write {path} ({error.strerror or error}): {remedy}") from error
+        full = disk_is_full(error)
+        remedy = "make room there" if full else "make it writable, or name another place"
+        what = error.strerror or (f"No space left: {error}" if full else error)
+        raise UserError(f"cannot write {path} ({what}): {remedy}") from error
+
+
+def disk_is_full(error: OSError) -> bool:
+    """Return whether a write failed for want of room. numpy's errors have no number, and count instead."""
+    return error.errno in FULL or (error.errno is None and bool(_SHORT_WRITE.search(str(error))))
 
 
 def remove_leftovers(target: Path) -> None:

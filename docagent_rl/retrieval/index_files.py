@@ -12,8 +12,11 @@ Replacing the header is the swap: until then readers see the old files, from the
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import math
+import os
 import re
 import shutil
 from collections.abc import Callable, Generator, Mapping
@@ -22,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self, TypeVar
 
+import numpy as np
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -98,6 +102,8 @@ class IndexFiles:
         self.sweep(r"\..*\.tmp")
         with scratch_folder(self.root / "files") as temporary:
             write(temporary)
+            for path in temporary.glob("*.npy"):
+                _check_length(path)
             checksums = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
             force((*temporary.iterdir(), temporary))
             target = self.folder(checksums)
@@ -219,3 +225,18 @@ def _field(root: Path, name: str) -> str:
         found = json.loads((root / HEADER).read_bytes()).get(name)
         return found if isinstance(found, str) else ""
     return ""
+
+
+def _check_length(path: Path) -> None:
+    """See that numpy wrote an array to its end: where a disk fills at the last bytes, it says nothing.
+
+    Raises:
+        OSError: it did not.
+    """
+    with path.open("rb") as file:
+        version = np.lib.format.read_magic(file)
+        reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, _, dtype = reader[version](file)
+        needed = file.tell() + math.prod(shape) * dtype.itemsize
+    if path.stat().st_size < needed:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))

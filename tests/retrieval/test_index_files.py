@@ -1,6 +1,7 @@
 """Saved indexes: whole, or refused; kills and full disks are in tests/faults."""
 
 import json
+import resource
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +33,23 @@ def test_saved_and_loaded_it_answers_the_same(bm25, store, saved, tmp_path):
     BM25Retriever.build(store).save(tmp_path / "again")
     assert files_of(tmp_path / "again") == files_of(saved)
     assert len(files_of(saved)) == 7
+
+
+@pytest.mark.parametrize("missing", [1, 5000])
+def test_a_disk_that_is_full_is_told_as_such(make_store, tmp_path, missing):
+    """numpy tells of one without an error number, or, where the last bytes of an array are missing, not."""
+    words = [" ".join(f"w{page}x{number}" for number in range(9)) for page in range(300)]
+    retriever = BM25Retriever.build(make_store(tmp_path / "corpus", {"a": words}))
+    retriever.save(tmp_path / "whole")
+    arrays = [path.stat().st_size for path in (tmp_path / "whole").rglob("*.npy")]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (max(arrays) - missing, before[1]))
+    try:
+        with pytest.raises(UserError, match=r"index \(.*\): make room there"):
+            retriever.save(tmp_path / "index")
+        assert not (tmp_path / "index" / "docagent_index.json").exists()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_saving_replaces_an_index_and_nothing_else(bm25, index, tmp_path):
