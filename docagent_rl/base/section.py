@@ -18,6 +18,7 @@ _SFT_TRAINERS = ("sft_trainer", "sft_trainer_ray")
 _fine_tuning: ContextVar[bool | None] = ContextVar("fine_tuning", default=None)
 
 
+_MERGE = "tag:yaml.org,2002:merge"
 _PLAINLY = {"extra_forbidden": "unknown key", "missing": "missing"}
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -85,11 +86,26 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     return result
 
 
+class _UniqueKeys(yaml.SafeLoader):
+    """Refuses a key that stands twice in one mapping, of which the last would count without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.tag != _MERGE:
+                name = (key.tag, key.value if isinstance(key.value, str) else id(key))
+                if name in seen:
+                    problem = f"the key {key.value!r} stands there twice: keep one"
+                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+                seen.add(name)
+        return super().construct_mapping(node, deep=deep)
+
+
 def read_yaml(file: Path | Traversable, example: str, name: str | None = None) -> dict[str, Any]:
     """Read a file of keys and values; `name` is what messages call it, by default its path."""
     name = name or str(file)
     try:
-        data = yaml.safe_load(file.read_text(encoding="utf-8"))
+        data = yaml.load(file.read_text(encoding="utf-8"), _UniqueKeys)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UserError(f"{name}: cannot be read as YAML: {error}") from error
     if not isinstance(data, dict):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import sys
 import traceback
+import unicodedata
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +20,10 @@ _BLOB = re.compile(r"[A-Za-z0-9+/_=-]{200,}")
 """Encoded pictures and the like; no path, word or identifier is as long."""
 _LINE = 500
 """Characters of a line at most."""
+# controls, formats (zero width), marks that stand on a letter, spaces, and what has no meaning
+_INVISIBLE = frozenset({"Cc", "Cf", "Cn", "Cs", "Mn", "Me", "Zl", "Zp", "Zs"})
+# letters without a picture: fillers of Hangul, an empty cell of Braille
+_BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 
 
 def encodable(text: str) -> str:
@@ -32,6 +38,42 @@ def lone_surrogate(text: str) -> str | None:
     except UnicodeEncodeError as error:
         return ascii(error.object[error.start])
     return None
+
+
+def text_problem(text: str, longest: int) -> str | None:
+    """Return why nobody can read a text, or a tokenizer not take it, in words after `it`; None: it is fine.
+
+    Args:
+        text: a question, an answer.
+        longest: characters of it at most.
+    """
+    if not text.strip():
+        return "is empty"
+    if "\x00" in text:
+        return "holds a NUL character, which ends texts elsewhere: remove it"
+    if not any(map(_is_seen, text)):
+        return f"shows nothing, it is made of {text[:8]!a}: spaces and invisible characters"
+    if len(text) > longest:
+        return f"has {len(text):,} characters; {longest:,} are the most"
+    return None
+
+
+def _is_seen(character: str) -> bool:
+    return unicodedata.category(character) not in _INVISIBLE and character not in _BLANK
+
+
+def unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON, for the `object_pairs_hook` of `json.loads`.
+
+    Raises:
+        ValueError: a key stands there twice, so that one of its values would be lost.
+    """
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key '{one_line(key)[:80]}' stands there twice in one object: keep one")
+        found[key] = value
+    return found
 
 
 def traceback_text(error: BaseException) -> str:
@@ -71,6 +113,14 @@ def tell(text: str) -> None:
 def one_line(text: str) -> str:
     r"""Do as `visible` does, with line feeds and tabs spelt out too: `\x0a`."""
     return re.sub(r"[\n\t]", _escape, _UNSHOWN.sub(_escape, text))
+
+
+def composed(name: str) -> str:
+    """Return a name in Unicode's normal form C, in which equal names are equal.
+
+    File systems and archives of macOS write letters and their marks apart, keyboards together.
+    """
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
 def id_problem(text: str) -> str | None:

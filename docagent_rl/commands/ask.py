@@ -10,11 +10,13 @@ import typer
 from rich.console import Console
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.text import text_problem
 from docagent_rl.commands.asking import spending
 from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.commands.playing import check_model, open_player
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.eval.choices import Agent
+from docagent_rl.samples.sample import LONGEST_TEXT
 
 if TYPE_CHECKING:
     from docagent_rl.rollout.trajectory import Trajectory
@@ -63,6 +65,8 @@ def ask_command(
     check_model(Agent.SYSTEM, model)
     if out is not None and out.exists():
         raise UserError(f"--out {out} is there already: name another folder")
+    if problem := text_problem(question, LONGEST_TEXT):
+        raise UserError(f"the question {problem}")
     name = recipe or (ONE if len(documents) == 1 else SEVERAL)
     chosen = [] if retriever == OF_RECIPE else [f"+retriever={retriever}"]
     run = play_config(name, Agent.SYSTEM, [*(override or ()), *chosen])

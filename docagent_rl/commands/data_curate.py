@@ -14,7 +14,7 @@ from rich.console import Console
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output
-from docagent_rl.base.text import shown
+from docagent_rl.base.text import shown, unique_keys
 from docagent_rl.commands.data_sft import parquet_file
 from docagent_rl.commands.options import argument, option
 from docagent_rl.lab.collect.rules import QUESTIONS, TRAJECTORIES, Rule, Scoring
@@ -162,7 +162,7 @@ def _dropped(file: Path) -> set[str]:
     bad: dict[str, bool] = {}
     try:
         for line in file.read_text(encoding="utf-8").splitlines():
-            verdict = json.loads(line)
+            verdict = json.loads(line, object_pairs_hook=unique_keys)
             question = str(verdict["question_id"])
             step = (verdict["dropped_by"] or "").rpartition(" ")[2]
             bad[question] = bad.get(question, True) and step in _QUALITY

@@ -13,6 +13,7 @@ from rich.progress import track
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output, write_stream
+from docagent_rl.base.text import unique_keys
 from docagent_rl.commands.options import FractionSeed, argument, option
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.sft import TrajectoryFormat
@@ -123,7 +124,7 @@ def codec_of(model: str, template_kwargs: str) -> Any:
     from docagent_rl.rollout.chat import ChatCodec, check_template
 
     try:
-        arguments = json.loads(template_kwargs)
+        arguments = json.loads(template_kwargs, object_pairs_hook=unique_keys)
     except ValueError as error:
         raise UserError(f"--template-kwargs {template_kwargs}: no JSON ({error})") from error
     if not isinstance(arguments, dict):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.seals import SEAL, Seal, read_seal
+from docagent_rl.base.text import composed
 from docagent_rl.documents.manifest import Manifest, dump_record, read_record
 from docagent_rl.documents.objects import ObjectStore, read_bytes, write
 
@@ -172,5 +173,5 @@ class StoreLayout:
                     path.unlink()
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
+def _digest(doc_id: str) -> str:
+    return hashlib.sha256(composed(doc_id).encode("utf-8", errors="surrogatepass")).hexdigest()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.text import id_problem
+from docagent_rl.base.text import composed, id_problem
 
 Box = tuple[float, float, float, float]
 """(left, top, right, bottom) as fractions of a page's width and height, in [0, 1]."""
@@ -38,7 +38,7 @@ class PageRef:
         doc_id, _, number = text.rpartition("#")
         if not doc_id or not (number.isascii() and number.isdigit()):
             raise UserError(f"{text!r} is not a page reference: write <document id>#<page>, pages from 1")
-        return cls(doc_id, int(number))
+        return cls(composed(doc_id), int(number))
 
 
 @dataclass(frozen=True, order=True, slots=True)

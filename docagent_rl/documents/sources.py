@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.text import id_problem, lone_surrogate, one_line
+from docagent_rl.base.text import composed, id_problem, lone_surrogate, one_line
 from docagent_rl.documents.layout import MARKER
 from docagent_rl.documents.settings import DocumentError
 
@@ -43,6 +43,10 @@ class SourceDocument:
     """The PDF, or the page images in page order."""
     name: str
     """Path of the file or folder inside the ingested folder."""
+
+    def __post_init__(self) -> None:
+        # names that look the same are the same
+        object.__setattr__(self, "doc_id", composed(self.doc_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +204,7 @@ def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Pat
             reason = "not named <document>_<page>; rename it, or give each document a folder of its own"
             found.fail(path.name, reason)
             continue
-        by_document[doc_id].append(path)
+        by_document[composed(doc_id)].append(path)
     for doc_id, paths in by_document.items():
         others = [path for path in paths if path.suffix.lower() in _OTHER_SUFFIXES]
         for path in others:  # without them the pages of the others would be wrong

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.text import composed
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.references import unknown_document
 
@@ -162,7 +163,7 @@ class PageRows:
         """
         if doc_id is None:
             return 0, len(self)
-        position = self._positions.get(doc_id)
+        position = self._positions.get(composed(doc_id))
         if position is None:
             raise unknown_document(doc_id, self.doc_ids, "the index")
         return int(self._starts[position]), int(self._starts[position + 1])

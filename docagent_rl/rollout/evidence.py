@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.text import composed
 from docagent_rl.envs.outcome import OutcomeState
 from docagent_rl.retrieval.tokens import Tokenizer
 from docagent_rl.samples.sample import parse_page_id
@@ -173,7 +174,7 @@ def gold_pages(sample: Mapping[str, Any]) -> frozenset[str]:
     """Return the pages of the evidence as `doc#page`; see `Sample.gold_pages`."""
     pages = mapping(sample.get("extra")).get("page_ids")
     if isinstance(pages, list | tuple):
-        return frozenset(str(page) for page in pages)
+        return frozenset(composed(str(page)) for page in pages)
     numbers = sample.get("evidence_pages") or ()
     return frozenset(f"{sample.get('doc_id')}#{page}" for page in numbers)
 
@@ -186,7 +187,7 @@ def gold_boxes(sample: Mapping[str, Any]) -> dict[str, list[Fractions]]:
     own, others = sample.get("evidence_boxes"), mapping(sample.get("extra")).get("other_boxes")
     named = {f"{sample.get('doc_id')}#{page}": boxes for page, boxes in mapping(own).items()}
     return {
-        page: [box for each in boxes if (box := fractions_of(each)) is not None]
+        composed(page): [box for each in boxes if (box := fractions_of(each)) is not None]
         for page, boxes in {**mapping(others), **named}.items()
         if _is_page(page) and isinstance(boxes, list | tuple)
     }

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.text import composed
 from docagent_rl.samples.sample import FIELDS, Sample, as_whole, decode_object, read_fields, type_problems
 
 TEMPLATE = """\
@@ -26,6 +27,7 @@ TEMPLATE = """\
 
 DATASET = "questions"
 """The dataset of questions that name none."""
+_TABLES = frozenset({".csv", ".tsv", ".xlsx", ".xls", ".ods"})
 
 
 @dataclass(slots=True)
@@ -47,6 +49,12 @@ def scan_questions(path: str | Path) -> Questions:
     if not source.is_file():
         raise UserError(
             f"{source}: no such file; `docagent-rl data template --out {source}` writes an example"
+        )
+    if (end := source.suffix.lower()) in _TABLES:
+        raise UserError(
+            f"{source}: {end} is not read, only JSON, one object a line, and Parquet: export it as CSV in "
+            "UTF-8 with the fields in its first line, then `python -c 'import csv, json, sys; "
+            "[print(json.dumps(row)) for row in csv.DictReader(sys.stdin)]' < FILE.csv > FILE.jsonl`"
         )
     try:
         # some editors begin a file with a byte order mark
@@ -127,7 +135,7 @@ def _doc_id(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     last = value.strip().replace("\\", "/").rstrip("/").rpartition("/")[2]
-    return last[: -len(".pdf")] if last.lower().endswith(".pdf") else last
+    return composed(last[: -len(".pdf")] if last.lower().endswith(".pdf") else last)
 
 
 def _listed(value: Any) -> list[Any]:

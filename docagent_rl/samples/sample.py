@@ -27,9 +27,13 @@ from pydantic import (
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.base.text import id_problem, lone_surrogate
+from docagent_rl.base.text import composed, id_problem, lone_surrogate, unique_keys
 from docagent_rl.samples.answer_format import LISTS, folded_format, format_problem
 
+LONGEST_TEXT = 65_536
+"""Characters of a question, and of an answer, at most."""
+LONGEST_LINE = 4 << 20
+"""Characters of one sample as JSON."""
 OTHER_BOXES = "other_boxes"
 OTHER_FLAGS = "other_crop_required"
 
@@ -119,6 +123,8 @@ class Sample:
         for name in ("question_id", "dataset", "doc_id"):
             if problem := id_problem(getattr(self, name)):
                 raise UserError(f"field {name!r}: {problem}")
+        # as documents are named, whose files may come from another system than the questions
+        object.__setattr__(self, "doc_id", composed(self.doc_id))
         if problem := format_problem(self.answer_format):
             raise UserError(f"field 'answer_format': {problem}")
 
@@ -149,7 +155,7 @@ class Sample:
         `extra["native_doc_id"]` whose part they are.
         """
         native = self.extra.get("native_doc_id")
-        return native if isinstance(native, str) and native else self.doc_id
+        return composed(native) if isinstance(native, str) and native else self.doc_id
 
     @property
     def document_keys(self) -> frozenset[str]:
@@ -204,9 +210,11 @@ read_fields = TypeAdapter(Sample).validate_python
 
 
 def decode_object(line: str) -> Mapping[str, Any]:
-    """Decode a JSON object; a `UserError` refuses anything else, NaN and half a character."""
+    """Decode a JSON object; a `UserError` refuses anything else, NaN, half a character and a key twice."""
+    if len(line) > LONGEST_LINE:
+        raise UserError(f"{len(line):,} characters; {LONGEST_LINE:,} are the most of one question")
     try:
-        data = json.loads(line, parse_constant=_no_constant)
+        data = json.loads(line, parse_constant=_no_constant, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         # JSONDecodeError is a ValueError, and so are integers of thousands of digits
         raise UserError(f"not valid JSON: {error}") from error
@@ -232,7 +240,7 @@ def parse_page_id(page_id: Any, field: str = "extra.page_ids") -> Page:
         raise UserError(f"field '{field}': {page_id!r} is not 'doc#page' with a page number from 1")
     if problem := id_problem(doc_id):
         raise UserError(f"field '{field}': {problem}")
-    return doc_id, int(page)
+    return composed(doc_id), int(page)
 
 
 def gold_boxes(sample: Sample) -> dict[Page, tuple[Box, ...]]:

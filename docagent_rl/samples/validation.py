@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.text import text_problem
 from docagent_rl.samples.parquet import read_parquet
 from docagent_rl.samples.questions import Questions, scan_questions
 from docagent_rl.samples.sample import (
+    LONGEST_TEXT,
     OTHER_BOXES,
     OTHER_FLAGS,
     Box,
@@ -60,9 +62,9 @@ def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str
     `num_pages` is the length of the document; without it `extra["num_pages"]` is used when it is a number.
     """
     problems = [
-        f"field '{name}' is empty"
+        f"field '{name}' {problem}"
         for name in ("question_id", "dataset", "doc_id", "question")
-        if not getattr(sample, name).strip()
+        if (problem := text_problem(getattr(sample, name), LONGEST_TEXT))
     ]
     if "/" in sample.doc_id or "\\" in sample.doc_id or sample.doc_id.lower().endswith(".pdf"):
         problems.append(f"field 'doc_id' must hold no directory and no .pdf suffix, found {sample.doc_id!r}")
@@ -70,8 +72,9 @@ def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str
         num_pages = sample.extra["num_pages"]
     if sample.answerable is not None and sample.answerable is not bool(sample.answers):
         problems.append("field 'answers' is empty where, and only where, 'answerable' is false")
-    elif any(not answer.strip() for answer in sample.answers):
-        problems.append("field 'answers' holds an empty answer")
+    found = (text_problem(answer, LONGEST_TEXT) for answer in sample.answers)
+    if problem := next(filter(None, found), None):
+        problems.append(f"field 'answers': an answer {problem}")
     return problems + _evidence_problems(sample, num_pages) + _extra_problems(sample)
 
 

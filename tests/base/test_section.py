@@ -5,7 +5,7 @@ import pytest
 from hydra import compose, initialize_config_module
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.section import composing_for, filled, fine_tunes, merged
+from docagent_rl.base.section import composing_for, filled, fine_tunes, merged, read_yaml
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.recipe_list import Kind, recipe_names
 from docagent_rl.config import DocAgentConfig, plain
@@ -75,3 +75,12 @@ def test_what_is_composed_for_can_be_said(monkeypatch):
             assert fine_tunes()
         assert not fine_tunes()
     assert fine_tunes()
+
+
+def test_a_key_of_a_file_stands_once(tmp_path):
+    file = tmp_path / "judge.yaml"
+    file.write_text("base: &b {a: 1}\nover:\n  <<: *b\n  a: 2\nother: {a: 1}\n", encoding="utf-8")
+    assert read_yaml(file, "a: 1")["over"] == {"a": 2}
+    file.write_text("model: a\nprice:\n  input: 1\n  input: 2\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"judge\.yaml: .*'input' stands there twice(.|\n)*line 4"):
+        read_yaml(file, "a: 1")

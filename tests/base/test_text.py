@@ -1,9 +1,18 @@
 import base64
+import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.base.text import clean, encodable, lone_surrogate, traceback_text
+from docagent_rl.base.text import (
+    clean,
+    encodable,
+    lone_surrogate,
+    text_problem,
+    traceback_text,
+    unique_keys,
+)
 
 
 @given(st.text(st.characters(codec=None)))
@@ -35,3 +44,30 @@ def test_a_traceback_keeps_place_and_error_and_leaves_pictures_out():
 def test_what_no_file_can_hold_is_escaped_and_long_lines_are_cut():
     assert clean("a \ud800 b") == "a \\ud800 b"
     assert len(clean("word " * 1000)) == 501
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (" \n", "is empty"),
+        ("\u200b", r"'\\u200b': spaces and invisible"),
+        ("\ufeff \u00ad\u2060", "shows nothing"),
+        ("\u3164\u2800", "shows nothing"),
+        ("\u0301", "shows nothing"),
+        ("who\x00", "NUL"),
+        ("x" * 101, "101 characters; 100"),
+    ],
+)
+def test_texts_that_nobody_can_read(text, named):
+    assert named.replace("\\\\", "\\") in (text_problem(text, 100) or "")
+
+
+@pytest.mark.parametrize("text", ["?", "\u2212", "図", "नी", "👍", "a\u200bb", "\tx\n", "x" * 100, "\ue000"])
+def test_texts_that_somebody_can_read(text):
+    assert text_problem(text, 100) is None
+
+
+def test_a_key_stands_once():
+    assert json.loads('{"a": {"b": 1}, "b": 2}', object_pairs_hook=unique_keys) == {"a": {"b": 1}, "b": 2}
+    with pytest.raises(ValueError, match=r"'b\\x1b' stands there twice"):
+        json.loads('{"a": {"b\\u001b": 1, "b\\u001b": 1}}', object_pairs_hook=unique_keys)

@@ -1,6 +1,8 @@
 import hashlib
 import json
 import re
+import subprocess
+import sys
 from contextlib import suppress
 
 import pytest
@@ -113,6 +115,31 @@ def test_all_problems_of_all_lines_are_found(tmp_path):
     with pytest.raises(UserError, match=r"'answers\.0'") as error:
         read_questions(path)
     assert f"{path}:4" in str(error.value)
+
+
+def test_a_key_that_stands_twice_is_named_and_so_is_a_line_without_end(tmp_path):
+    path = tmp_path / "questions.jsonl"
+    twice = json.dumps(ROW)[:-1] + ', "answers": "other"}'
+    path.write_text(f"{twice}\n{json.dumps({**ROW, 'extra': {'x': 'y' * (5 << 20)}})}\n")
+    first, second = validate_file(path).problems
+    assert first.startswith(f"{path}:1: not valid JSON: the key 'answers' stands there twice")
+    assert second.startswith(f"{path}:2: 5,24")
+    assert "4,194,304 are the most" in second
+
+
+@pytest.mark.parametrize("end", ["csv", "TSV", "xlsx"])
+def test_a_table_is_not_read_and_its_conversion_is_named(tmp_path, end):
+    table = tmp_path / f"questions.{end}"
+    table.write_text('doc_id,question,answers,evidence_pages\nreport.pdf,"How many, in all?",1204,3\n')
+    with pytest.raises(UserError, match=rf"{end.lower()} is not read") as refused:
+        read_questions(table)
+    (command,) = re.findall(r"python -c '(.*)' < FILE", str(refused.value))
+    with table.open() as given:
+        lines = subprocess.run([sys.executable, "-c", command], stdin=given, capture_output=True, check=True)
+    (tmp_path / "questions.jsonl").write_bytes(lines.stdout)
+    (sample,) = read_questions(tmp_path / "questions.jsonl")
+    assert (sample.doc_id, sample.question) == ("report", "How many, in all?")
+    assert (sample.answers, sample.evidence_pages) == (("1204",), (3,))
 
 
 def test_files_of_editors(tmp_path):

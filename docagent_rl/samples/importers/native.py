@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from docagent_rl.base.text import id_problem
+from docagent_rl.base.text import composed, id_problem
 from docagent_rl.samples.sample import Box, Page, Split, as_whole
 
 LONGEST_TEXT = 100_000
@@ -167,8 +167,8 @@ def document_id(text: str, name: str) -> str:
 
 
 def without_pdf(name: str) -> str:
-    """Return the name of a file without `.pdf`."""
-    return name[: -len(".pdf")] if name.lower().endswith(".pdf") else name
+    """Return the name of a file without `.pdf`, `composed`."""
+    return composed(name[: -len(".pdf")] if name.lower().endswith(".pdf") else name)
 
 
 def is_file_name(text: str) -> bool:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.text import composed
 from docagent_rl.documents.settings import DocumentError
 from docagent_rl.documents.sources import IMAGE_SUFFIXES, SourceDocument, SourceKind, link_out
 from docagent_rl.samples.importers.native import is_file_name
@@ -182,7 +183,8 @@ def pdfs(root: Path, *patterns: str) -> dict[str, NativeDocument]:
         found: dict[str, NativeDocument] = {}
         for path in sorted(root.glob(pattern)):
             if path.suffix.lower() == ".pdf" and path.is_file() and is_file_name(path.name):
-                found.setdefault(path.stem, NativeDocument(path.stem, (path,)))
+                name = composed(path.stem)
+                found.setdefault(name, NativeDocument(name, (path,)))
         if found:
             return found
     return {}
@@ -199,7 +201,7 @@ def page_images(root: Path, *patterns: str, first: int = 1) -> dict[str, NativeD
             and number.isascii()
             and number.isdecimal()
         ):
-            pages[name].setdefault(int(number), path)
+            pages[composed(name)].setdefault(int(number), path)
     return {
         name: NativeDocument(name, tuple(path for _, path in sorted(numbered.items())))
         for name, numbered in pages.items()
