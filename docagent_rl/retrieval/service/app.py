@@ -4,7 +4,6 @@ import logging
 from collections.abc import Awaitable, Collection
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -70,9 +69,15 @@ def make_app(host: SearchHost, info: Info, *, token: str | None = None, names: C
 def _routes(host: SearchHost, info: Info) -> list[Route]:
     async def search(request: Request) -> Response:
         try:
-            asked = wire.SearchRequest.model_validate_json(await request.body())
-        except ValidationError as error:
-            raise HTTPException(422, wire.first_problem(error)) from None
+            asked = wire.read_request(await request.body())
+        except ValueError as error:
+            raise HTTPException(422, wire.one_line(error)) from None
+        if len(asked.queries) * min(asked.top_k, info.pages) > wire.MOST_HITS:
+            raise HTTPException(
+                422,
+                f"top_k: {len(asked.queries)} queries of {asked.top_k} pages each find "
+                f"more than {wire.MOST_HITS:,}",
+            )
         found = await _answered(host, host.search(asked.question()))
         return Response(wire.reply_body(found), media_type="application/json")
 

@@ -3,19 +3,23 @@
 `POST /v1/search`, `GET /v1/info`, `GET /v1/health`.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.base.text import encodable, visible
+from docagent_rl.base.text import encodable, unique_keys, visible
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit, Question
 from docagent_rl.retrieval.service.host import LONGEST_QUERY
 
 SEARCH, INFO, HEALTH = "/v1/search", "/v1/info", "/v1/health"
 MOST_QUERIES = 256
+MOST_EXCLUDED = 1 << 16
+MOST_HITS = 1 << 16
+"""Pages that one search may find, of all its queries together."""
 LARGEST_BODY = 16 << 20
 """Bytes of a request."""
 LONGEST_LINE = 300
@@ -30,10 +34,13 @@ class SearchRequest(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    queries: Annotated[list[Query], Field(max_length=MOST_QUERIES)]
+    # the first problem is told alone: one with each of millions would take gigabytes
+    queries: Annotated[list[Query], Field(max_length=MOST_QUERIES, fail_fast=True)]
     doc_id: DocId | None = None
     top_k: int = Field(10, ge=1)
-    exclude: list[tuple[DocId, PageNumber]] = Field(default_factory=list)
+    exclude: list[tuple[DocId, PageNumber]] = Field(
+        default_factory=list, max_length=MOST_EXCLUDED, fail_fast=True
+    )
 
     def question(self) -> Question:
         """Return the search that is asked for."""
@@ -41,11 +48,14 @@ class SearchRequest(BaseModel):
         return Question(tuple(self.queries), self.doc_id, self.top_k, excluded)
 
 
+_Hits = Annotated[list[tuple[DocId, PageNumber, FiniteFloat]], Field(fail_fast=True)]
+
+
 class SearchReply(BaseModel):
     """The hits of each query, best first: document, page from 1, score."""
 
     model_config = ConfigDict(strict=True)
-    results: list[list[tuple[DocId, PageNumber, FiniteFloat]]]
+    results: Annotated[list[_Hits], Field(max_length=MOST_QUERIES, fail_fast=True)]
 
 
 class Info(BaseModel):
@@ -68,6 +78,20 @@ def request_body(question: Question) -> bytes:
         exclude=sorted((ref.doc_id, ref.page) for ref in question.exclude),
     )
     return request.model_dump_json().encode()
+
+
+def read_request(body: bytes) -> SearchRequest:
+    """Return the search that a body asks for.
+
+    Raises:
+        ValueError: it is something else, or has a key twice; the message is one line.
+    """
+    try:
+        asked = SearchRequest.model_validate_json(body)
+    except ValidationError as error:
+        raise ValueError(first_problem(error)) from None
+    json.loads(body, object_pairs_hook=unique_keys)  # pydantic takes the last
+    return asked
 
 
 def reply_body(results: Sequence[Sequence[Hit]]) -> bytes:

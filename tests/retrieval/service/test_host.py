@@ -81,3 +81,36 @@ async def test_one_that_gave_up_before_its_turn_is_not_searched_for(held):
     held.gate.set()
     assert await answers(first) == ["first"]
     assert held.calls == [["first"]]
+
+
+async def test_a_large_batch_lets_others_have_their_turn(held):
+    host = SearchHost(held, threads=1, max_waiting=64)
+    batch = asyncio.create_task(host.search(Question(tuple(map(str, range(40))))))
+    await until(lambda: held.calls)
+    single = ask(host, "single")
+    await until(lambda: host.waiting == 41)
+    probe = asyncio.create_task(host.probe())
+    await until(lambda: host.waiting == 42)
+    held.gate.set()
+    assert [hits[0].ref.doc_id for hits in await batch] == [*map(str, range(40))]
+    assert await answers(single) == ["single"]
+    await probe
+    assert [call[0] for call in held.calls] == ["0", HARMLESS, "single", "16", "32"]
+    assert max(map(len, held.calls)) == 16
+
+
+async def test_health_is_seen_while_a_batch_fills_the_host(held):
+    host = SearchHost(held, threads=1, max_waiting=256, deadline_s=0.2)
+    held.gate.set()
+    batch = asyncio.create_task(host.search(Question(("word " * 6000,) * 256)))
+    await until(lambda: held.calls)
+    held.gate.clear()
+    await host.probe()
+    with pytest.raises(TimeoutError):
+        await batch
+    held.gate.set()
+    await host.probe()
+    await until(lambda: host.waiting == 0)
+    # what nobody waits for any more is not searched for
+    assert sum(map(len, held.calls)) < 256
+    assert max(len(call) for call in held.calls) == 2
