@@ -16,6 +16,7 @@ from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import BY_LAYOUT, ChunkEntry, PageEntry, dump_record
 from docagent_rl.documents.objects import ObjectStore, force, write
 from docagent_rl.documents.page_text import Layer, layer_text, may_hide_text, read_page, unmapped_share
+from docagent_rl.documents.page_tree import check_page_count
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, open_pdf
 from docagent_rl.documents.references import OutlineEntry
 from docagent_rl.documents.render import (
@@ -144,6 +145,8 @@ def probe(source: SourceDocument) -> ProbedDocument:
         digest = _hash_file(path)
         beat("its structure")
         with open_pdf(path) as pdf:
+            for _ in check_page_count(pdf):
+                beat("its structure")
             beat("its outline")
             found = ProbedDocument(source, digest, pdf.num_pages, pdf.outline(), stamp)
             return replace(found, title=pdf.title())
