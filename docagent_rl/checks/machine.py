@@ -12,7 +12,8 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.io import FULL
+from docagent_rl.base.holding import hold_folder
+from docagent_rl.base.io import disk_is_full
 from docagent_rl.training.hardware import is_cpu_platform
 from docagent_rl.training.loopback import RAY
 
@@ -40,10 +41,22 @@ def check_folders(config: DictConfig) -> None:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            remedy = "make room there" if error.errno in FULL else "make it writable"
+            remedy = "make room there" if disk_is_full(error) else "make it writable"
             raise UserError(
                 f"{key}={path} cannot be written ({error.strerror or error}): {remedy}, or name another one"
             ) from error
+
+
+def hold_run_folder(config: DictConfig) -> None:
+    """Hold the folders of a run until this process, its driver, ends.
+
+    Raises:
+        UserError: another process holds one of them; the message says which, and since when.
+    """
+    for key in FOLDERS:
+        if given := OmegaConf.select(config, key):
+            path = Path(str(given)).expanduser()
+            hold_folder(path, f"{key}={path}")
 
 
 def check_device(config: DictConfig) -> Iterator[str]:

@@ -18,6 +18,7 @@ from docagent_rl.checks import budget_table, configuration, data, machine
 from docagent_rl.checks.check import Check, PlannedRun, When, refuse, run_checks
 from docagent_rl.checks.environment import settle_environment, settle_folders, settle_reward_file
 from docagent_rl.config import DocAgentConfig
+from docagent_rl.endpoints.http_client import past_proxies
 from docagent_rl.losses.config import check_kl, check_loss
 from docagent_rl.training.loopback import keep_to_loopback
 from docagent_rl.training.nodes import ATTACHED_VARIABLE
@@ -122,6 +123,7 @@ class Preflight(Callback):
             settle_environment(config)
             settle_reward_file(config)
             machine.check_folders(config)  # before Hydra writes to them
+            machine.hold_run_folder(config)  # before anything of an earlier start is ended
             end_earlier(config)  # before memory is looked at
             section = check(config)
             settle_folders(config)  # after a cluster's, on which a relative workspace is refused
@@ -162,8 +164,10 @@ def end_earlier(config: DictConfig) -> None:
 
 
 def pass_on_environment(config: DictConfig) -> None:
-    """Give every process of the run, on all nodes, its id, the user's modules, and whether Ray ran before."""
-    variables = {RUN_VARIABLE: uuid4().hex[:12], TITLES_VARIABLE: "1"}
+    """Give every process of the run, on all nodes, its id, the user's modules, whether Ray ran before, and
+    no proxy between a machine and itself.
+    """
+    variables = {RUN_VARIABLE: uuid4().hex[:12], TITLES_VARIABLE: "1", **past_proxies()}
     note_start(Path(str(config.docagent.run_dir)), variables[RUN_VARIABLE])
     os.environ |= variables  # for the Ray that the run starts
     if modules := ",".join(config.docagent.get("modules") or ()):

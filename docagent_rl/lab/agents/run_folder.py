@@ -1,17 +1,17 @@
 """The folder of a run outside the trainer: its manifest, and its trajectories as they end."""
 
-import fcntl
 import hashlib
 import json
 import logging
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.holding import holding
 from docagent_rl.base.io import writable
 from docagent_rl.base.seals import Seal
 from docagent_rl.base.text import encodable, id_problem
@@ -130,27 +130,21 @@ class RunFolder:
             size += len(more)
             self.seal.grow(self.trajectories_file, size, digest.hexdigest())
 
-        with writable(self.trajectories_file):
-            handle = os.open(self.trajectories_file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            with suppress(OSError):  # of a file system without locks
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise UserError(
-                        f"{self.path} is written by another process: wait for it, or stop it"
-                    ) from None
-            require_whole([self.trajectories_file] if self.trajectories_file.stat().st_size else [])
-            _cut_torn_line(handle)
-            # a line that a killed process had written, and not sealed, is kept
-            with self.trajectories_file.open("rb") as file:
-                while block := file.read(2**20):
-                    digest.update(block)
-                    size += len(block)
-            seal_up_to(b"")
-            yield append
-        finally:
-            os.close(handle)
+        with holding(self.path, str(self.path)):
+            with writable(self.trajectories_file):
+                handle = os.open(self.trajectories_file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                require_whole([self.trajectories_file] if self.trajectories_file.stat().st_size else [])
+                _cut_torn_line(handle)
+                # a line that a killed process had written, and not sealed, is kept
+                with self.trajectories_file.open("rb") as file:
+                    while block := file.read(2**20):
+                        digest.update(block)
+                        size += len(block)
+                seal_up_to(b"")
+                yield append
+            finally:
+                os.close(handle)
 
     def trajectories(self) -> Iterator[Trajectory]:
         """Read the trajectories that have ended, one at a time.

@@ -14,7 +14,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.checkpoints.manifest import read_tracker
 from docagent_rl.checks.check import refuse
 from docagent_rl.checks.environment import settle_environment
-from docagent_rl.checks.machine import check_device, check_folders
+from docagent_rl.checks.machine import check_device, check_folders, hold_run_folder
 from docagent_rl.checks.sft_check import SftSection, check_sft_statically, size_problems
 from docagent_rl.config import data_files
 from docagent_rl.documents.store import DocumentStore
@@ -44,6 +44,7 @@ class SftPreflight(Callback):
             first = int(os.environ.get("RANK", "0")) == 0
             if first:
                 check_folders(config)
+                hold_run_folder(config)
             section = check_sft(config, data=first)
             settle_process(config)
             if section.freeze_vision_tower:
