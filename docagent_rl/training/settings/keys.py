@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 from docagent_rl.config import plain
 from docagent_rl.training.plugin import TRAINER_MODES
 from docagent_rl.training.settings.ledger import MODES, SFT_FILE, ledger
+from docagent_rl.training.settings.trackers import access_problems
 
 OPEN = ("ray_kwargs.ray_init", "docagent", "hydra", "model_engine")
 """Sections with rules of their own: `ray.init`, ours, Hydra's, and the name of the engine group."""
@@ -194,7 +195,7 @@ _adapter = cache(TypeAdapter)
 def tracker_problems(config: DictConfig, *, installed: bool) -> Iterator[str]:
     """Name trackers that verl does not have, which it says when all models are loaded.
 
-    With `installed`, those too whose package this machine lacks.
+    With `installed`, those too whose package, key or server this machine lacks.
     """
     from verl.utils.tracking import Tracking
 
@@ -209,6 +210,8 @@ def tracker_problems(config: DictConfig, *, installed: bool) -> Iterator[str]:
         # a folder of its name, as wandb makes for its runs, has no origin
         elif installed and name in TRACKER_PACKAGES and not getattr(find_spec(name), "origin", None):
             yield f"trainer.logger: {name} is not installed here: pip install {name}, or leave it out"
+    if installed:
+        yield from access_problems(config)
 
 
 def mode_problems(config: DictConfig) -> Iterator[str]:
