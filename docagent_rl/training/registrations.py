@@ -100,8 +100,11 @@ def registered_in_ray_worker() -> Registered:
 
     if ray.is_initialized():
         raise RuntimeError("Ray runs in this process already")
-    # no GPUs: a worker then starts on the same footing with and without an accelerator
-    ray.init(address="local", num_cpus=1, num_gpus=0, include_dashboard=False, log_to_driver=False)
+    try:
+        # no GPUs: a worker then starts on the same footing with and without an accelerator
+        ray.init(address="local", num_cpus=1, num_gpus=0, include_dashboard=False, log_to_driver=False)
+    except Exception as error:  # of a Ray that does not come up in time it is no type of its own
+        raise RuntimeError(f"Ray did not start: {error}") from error
     try:
         return ray.get(ray.remote(registered).remote())
     finally:

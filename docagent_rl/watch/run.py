@@ -1,9 +1,11 @@
 """The watch over a run: a thread of the driver, begun and ended by Hydra."""
 
+import inspect
 import logging
 import os
 import threading
 import time
+import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -40,6 +42,12 @@ _LONGEST = 300
 NODE_S = 40.0
 """Ray calls a node dead some 15 s after its last sign of life; before, its actors are unavailable."""
 TRACEBACK_FILE = "failure_traceback.txt"
+_BUSY = (
+    "the machine may be too busy, or short of memory, of processes or of room in /tmp (Ray's logs are in "
+    "/tmp/ray/session_latest/logs); `ray stop` ends what an earlier start left; then give the same command "
+    "again"
+)
+_RAY_INIT = inspect.unwrap(ray.init).__code__
 
 
 class Watch:
@@ -146,6 +154,8 @@ class RunWatch(Callback):
         error = job_return._return_value
         if isinstance(error, UserError):  # of the trainer, in words that need no traceback
             _end(self._watch, str(getattr(error, "cause", error)), job_return, config)
+        if isinstance(error, Exception) and _is_of_rays_start(error):
+            _end(self._watch, _no_ray(error), job_return, config)
         # Ray lost an actor, and not because an exception ended its creation
         lost = isinstance(error, ActorDiedError) and not error.actor_init_failed
         unreachable = lost or isinstance(error, ActorUnavailableError | NodeDiedError)
@@ -157,6 +167,18 @@ class RunWatch(Callback):
             trouble = f"a part of the run cannot be reached: {reason}\n  {AGAIN}"
         if trouble:
             _end(self._watch, trouble, job_return, config)
+
+
+def _is_of_rays_start(error: Exception) -> bool:
+    """Return whether `ray.init` raised it: the error of a Ray that does not come up in time has no type."""
+    return any(frame.f_code is _RAY_INIT for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _no_ray(error: Exception) -> str:
+    wrong_settings = isinstance(error, TypeError | ValueError)
+    remedy = "correct ray_kwargs.ray_init" if wrong_settings else _BUSY
+    lines = str(error).strip().splitlines() or [""]
+    return f"Ray did not start ({type(error).__name__}: {lines[0][:_LONGEST]}): {remedy}"
 
 
 def _end(watch: Watch, trouble: str, job_return: JobReturn, config: DictConfig) -> NoReturn:

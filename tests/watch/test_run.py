@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import ray
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
 from ray.core.generated.common_pb2 import ActorDiedErrorContext
@@ -102,6 +104,27 @@ def test_what_the_trainer_cannot_work_with_is_one_message(end, tmp_path):
     assert said.startswith(f"docagent-rl: {cause}\n")
     assert "Traceback" not in said
     assert "UserError" in (tmp_path / "failure_traceback.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (Exception("The current node timed out during startup.\nThis could"), "give the same command again"),
+        (ValueError("num_cpus must be a natural number"), r"correct ray_kwargs\.ray_init"),
+    ],
+)
+def test_a_ray_that_does_not_start_is_one_message(end, monkeypatch, tmp_path, error, remedy):
+    def fail(self, *_, **__):
+        raise error
+
+    monkeypatch.setattr("ray._private.node.Node.__init__", fail)
+    monkeypatch.setattr(run.ray, "is_initialized", lambda: False)
+    with pytest.raises(type(error)) as failed:
+        ray.init(address="local", include_dashboard=False)
+    said = end(failed.value, [])
+    assert re.search(rf"^docagent-rl: Ray did not start \({type(error).__name__}: [^\n]*\): .*{remedy}", said)
+    assert "Traceback" not in said
+    assert str(error) in (tmp_path / "failure_traceback.txt").read_text()
 
 
 def test_an_error_of_another_kind_is_looked_after_once(end):
