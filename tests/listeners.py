@@ -51,8 +51,7 @@ async def serve(config) -> None:
     gloo = [
         connection.laddr.ip
         for connection in psutil.Process().net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
-        and connection.laddr.port not in before | {int(port)}  # that is torch's store
+        if connection.status == psutil.CONN_LISTEN and connection.laddr.port not in before
     ]
     torch.distributed.destroy_process_group()
     server.cancel()
