@@ -88,8 +88,9 @@ def test_a_column_that_is_missing_is_one_clear_problem(make_sample, tmp_path):
 
 @pytest.mark.parametrize("name", [each.value for each in Benchmark])
 def test_a_download_of_something_else_is_one_clear_error(tmp_path, name):
-    (tmp_path / "download").mkdir()
-    (tmp_path / "download" / "page.html").write_text("<html>404</html>")
-    arguments = ("import", name, tmp_path / "download", "--out", tmp_path / "out")
-    with pytest.raises(UserError, match="download"):
-        data(*arguments)
+    """An error page in the place of the files."""
+    folder = tmp_path / "fetched"
+    folder.mkdir()
+    (folder / "page.html").write_text("<html>404</html>")
+    with pytest.raises(UserError, match=f"{folder}: .*no questions"):
+        data("import", name, folder, "--out", tmp_path / "out.jsonl")
