@@ -151,6 +151,9 @@ class WatchConfig(Section):
     a step of the engine has to fit in."""
     pending_s: float | None = Field(40.0, gt=0)
     """Seconds that an actor may wait for a place in Ray; null: for ever."""
+    stop_s: float = Field(240.0, gt=0)
+    """Seconds after SIGTERM in which the step may end; then its rollout is given up. An update that goes on,
+    and the checkpoint, have as many again."""
     most_apart: float | None = Field(2.0, gt=0)
     """Nats by which a sampled token may on average be likelier to the rollout server than to the trainer
     (`training.trainer.rollout_correction`); null: any number."""

@@ -30,6 +30,7 @@ from docagent_rl.watch.actors import (
 )
 from docagent_rl.watch.engines import Engines
 from docagent_rl.watch.processes import Family
+from docagent_rl.watch.stopping import REQUEUE, StopSignal
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,8 @@ GRACE_S = 10.0
 _LAST_S = 15.0
 _FINAL_LOOK_S = 3.0
 _AGAIN_S = 1.0
+_TICK_S = 0.5
+"""Between two looks for a signal."""
 _LONGEST = 300
 NODE_S = 40.0
 """Ray calls a node dead some 15 s after its last sign of life; before, its actors are unavailable."""
@@ -53,8 +56,9 @@ _RAY_INIT = inspect.unwrap(ray.init).__code__
 class Watch:
     """A watch over the run that the main thread of this process waits for."""
 
-    def __init__(self, config: WatchConfig) -> None:
+    def __init__(self, config: WatchConfig, checkpoints: Path) -> None:
         self._interval = config.interval_s
+        self.stop_signal = StopSignal(config.stop_s, checkpoints)
         self._engines = Engines(config.engine_timeout_s)
         self._queue = Queue(config.pending_s)
         self._family = Family()
@@ -63,7 +67,8 @@ class Watch:
         self.trouble: str | None = None
 
     def start(self) -> None:
-        """Begin; Ray may start later."""
+        """Begin, in the main thread; Ray may start later."""
+        self.stop_signal.listen()
         self._thread.start()
 
     def stop(self) -> None:
@@ -91,14 +96,25 @@ class Watch:
         self._family.end()
 
     def _watch(self) -> None:
-        while not self._ended.wait(self._interval):
-            if not ray.is_initialized():
+        next_look = time.monotonic() + self._interval
+        while not self._ended.wait(min(self._interval, _TICK_S)):
+            if overdue := self._overdue():
+                self._end_now(overdue, REQUEUE)
+            if time.monotonic() < next_look or not ray.is_initialized():
                 continue
+            next_look = time.monotonic() + self._interval
             self._family.look()
             self.trouble = self._look()
             if self.trouble:
                 self._end_run(self.trouble)
                 return
+
+    def _overdue(self) -> str | None:
+        try:
+            return self.stop_signal.look()
+        except (RayError, RuntimeError) as error:  # Ray's store has gone: so will the run
+            logger.debug("the wish to end could not be handed on: %s", error)
+            return None
 
     def _look(self, wait_s: float = 0.0) -> str | None:
         try:
@@ -120,9 +136,13 @@ class Watch:
         kill_own_actors()
         if self._ended.wait(_LAST_S):
             return
-        tell(clean(trouble))
+        self._end_now(trouble, 1)
+
+    def _end_now(self, message: str, status: int) -> NoReturn:
+        self._family.look()
         self._family.end()
-        os._exit(1)
+        tell(clean(message))
+        os._exit(status)
 
 
 class RunWatch(Callback):
@@ -134,14 +154,15 @@ class RunWatch(Callback):
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
         """Begin to watch, after the checks."""
         section = DocAgentConfig.parse(plain(config.docagent))
-        self._watch = Watch(section.watch)
+        self._watch = Watch(section.watch, Path(str(config.trainer.default_local_dir)).absolute())
         self._watch.start()
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
         """Replace an error by the death that caused it.
 
         Raises:
-            SystemExit: something had died, or the trainer found that it cannot work as it is set up.
+            SystemExit: something had died, the trainer found that it cannot work as it is set up, or it was
+                asked to end (status 75).
         """
         if self._watch is None:
             return
@@ -149,13 +170,17 @@ class RunWatch(Callback):
         if job_return.status is not JobStatus.FAILED:
             # of an earlier start, which this one went on from
             (Path(config.docagent.run_dir) / TRACEBACK_FILE).unlink(missing_ok=True)
+            obeyed = self._watch.stop_signal.obeyed()
             self._watch.end_processes()  # a worker of vLLM can hang in its shutdown, with all its memory
+            if obeyed:
+                tell(f"ended as SIGTERM asked: {self._watch.stop_signal.prospect()}")
+                raise SystemExit(REQUEUE)
             return
         error = job_return._return_value
         if isinstance(error, UserError):  # of the trainer, in words that need no traceback
-            _end(self._watch, str(getattr(error, "cause", error)), job_return, config)
+            _end(self._watch, str(getattr(error, "cause", error)), job_return, config, 1)
         if isinstance(error, Exception) and _is_of_rays_start(error):
-            _end(self._watch, _no_ray(error), job_return, config)
+            _end(self._watch, _no_ray(error), job_return, config, 1)
         # Ray lost an actor, and not because an exception ended its creation
         lost = isinstance(error, ActorDiedError) and not error.actor_init_failed
         unreachable = lost or isinstance(error, ActorUnavailableError | NodeDiedError)
@@ -166,7 +191,9 @@ class RunWatch(Callback):
             reason = " ".join(line for line in lines if not line.startswith("\t"))[:_LONGEST]
             trouble = f"a part of the run cannot be reached: {reason}\n  {AGAIN}"
         if trouble:
-            _end(self._watch, trouble, job_return, config)
+            # a scheduler may have signalled every process of the run
+            status = REQUEUE if self._watch.stop_signal.came else 1
+            _end(self._watch, trouble, job_return, config, status)
 
 
 def _is_of_rays_start(error: Exception) -> bool:
@@ -181,7 +208,7 @@ def _no_ray(error: Exception) -> str:
     return f"Ray did not start ({type(error).__name__}: {lines[0][:_LONGEST]}): {remedy}"
 
 
-def _end(watch: Watch, trouble: str, job_return: JobReturn, config: DictConfig) -> NoReturn:
+def _end(watch: Watch, trouble: str, job_return: JobReturn, config: DictConfig, status: int) -> NoReturn:
     error = job_return._return_value
     if isinstance(error, BaseException):
         with suppress(OSError):
@@ -191,4 +218,4 @@ def _end(watch: Watch, trouble: str, job_return: JobReturn, config: DictConfig) 
             trouble = f"{trouble}\n  what the trainer said: {file}"
     watch.end_processes()
     tell(clean(trouble))
-    raise SystemExit(1) from None
+    raise SystemExit(status) from None

@@ -61,7 +61,7 @@ def main(folder: str) -> None:
         "watch": {"interval_s": 0.5},
         **dict.fromkeys(("workspace", "run_dir", "store"), folder),
     }
-    config = OmegaConf.create({"docagent": section})
+    config = OmegaConf.create({"docagent": section, "trainer": {"default_local_dir": folder}})
     watch, job = RunWatch(), JobReturn()
     watch.on_job_start(config)
     try:

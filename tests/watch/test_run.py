@@ -67,7 +67,7 @@ def end(tmp_path, monkeypatch, capsys):
 
     def end_run(error, looks, *, speaks=True):
         watch, seen = RunWatch(), iter(looks)
-        watch._watch = Watch(WatchConfig())
+        watch._watch = Watch(WatchConfig(), tmp_path)
         watch._watch.stop = watch._watch.end_processes = lambda: None
         watch._watch._look = lambda wait_s: next(seen)
         job = JobReturn(status=JobStatus.FAILED)

@@ -38,6 +38,7 @@ from docagent_rl.training.trainer.rollout_correction import (
     keep_rollout_mask,
     may_reject,
 )
+from docagent_rl.training.trainer.stopping import StoppingMixin, give_up_in_time
 from docagent_rl.training.trainer.summary import PREFIX, mask_reasons, summarise, validation_table
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, distinct, read_trajectories
 from docagent_rl.training.workers.critic import VALUE_MASK, critic_kinds, hand_on_sizes, install_critic
@@ -54,7 +55,9 @@ TRAJECTORIES_OF_PROMPT = "__rollout_n__"
 """verl's column for a prompt with a number of trajectories of its own."""
 
 
-class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, ArchivingMixin):
+class DocAgentTrainerMixin(
+    PassFieldsMixin, NamedImagesMixin, StoppingMixin, CheckpointsMixin, ArchivingMixin
+):
     """An addition to one of verl's V1 trainers, mixed in before it.
 
     Masks failed trajectories out of the group statistics, hands estimators of this package the turns of all
@@ -95,6 +98,7 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, 
         buffer.poll_interval = POLL_S
         filter_by_trajectory(buffer, self.config.data.train_batch_size, self._reader)
         account_for_trajectories(buffer, self._accounts, self._reader, self.release_images)
+        give_up_in_time(buffer, self)
         return buffer
 
     def _submit_batch_to_rollout(self, batch: TensorDict) -> int:

@@ -1,0 +1,53 @@
+"""A run in small that is asked to end: python stop_app.py FOLDER obeys|finishes|hangs."""
+
+import sys
+import time
+from pathlib import Path
+
+import ray
+from hydra.core.utils import JobReturn, JobStatus
+from omegaconf import OmegaConf
+
+from docagent_rl.checkpoints.manifest import write_tracker
+from docagent_rl.watch.run import RunWatch
+from docagent_rl.watch.stopping import StopWish
+
+STOP_S = 2.0
+
+
+@ray.remote
+class TaskRunner:
+    def run(self, folder: str, kind: str) -> None:
+        """Train until the run is asked to end; as a last step if it `finishes`, for ever if it `hangs`."""
+        wish = StopWish(STOP_S)
+        write_tracker(Path(folder), 1)
+        Path(folder, "training").touch()
+        while kind == "hangs" or not wish.asked:
+            time.sleep(0.1)
+        if kind == "obeys":
+            while not wish.overdue:
+                time.sleep(0.1)
+            write_tracker(Path(folder), 2)
+            wish.obey()
+
+
+def main(folder: str, kind: str) -> None:
+    """What Hydra does around verl's main function."""
+    section = {
+        "system": "vrag_rl",
+        "retriever": {"kind": "bm25", "index": folder},
+        "watch": {"stop_s": STOP_S},
+        **dict.fromkeys(("workspace", "run_dir", "store"), folder),
+    }
+    config = OmegaConf.create({"docagent": section, "trainer": {"default_local_dir": folder}})
+    watch, job = RunWatch(), JobReturn()
+    watch.on_job_start(config)
+    quiet = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False}
+    ray.init(address="local", num_cpus=1, **quiet)
+    job.return_value = ray.get(TaskRunner.remote().run.remote(folder, kind))
+    job.status = JobStatus.COMPLETED
+    watch.on_job_end(config, job_return=job)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
