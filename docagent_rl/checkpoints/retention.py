@@ -9,12 +9,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from docagent_rl.checkpoints.inspection import DATA, QUEUE
-from docagent_rl.checkpoints.manifest import UNFINISHED, mark_unfinished
+from docagent_rl.checkpoints.inspection import DATA, QUEUE, State, inspect
+from docagent_rl.checkpoints.manifest import (
+    UNFINISHED,
+    CheckpointCheck,
+    mark_unfinished,
+    step_folders,
+    step_of,
+)
 
 
 class Retention:
-    """The checkpoints that this process has saved; as in verl, those of earlier starts stay.
+    """The checkpoints of a run: those that this process has saved, and those of earlier starts.
 
     Args:
         keep: how many to keep, by part of a checkpoint (`actor`, `critic`); None or 0: all.
@@ -24,6 +30,22 @@ class Retention:
         self._keep = {part: number for part, number in keep.items() if number and number > 0}
         self._saved: dict[str, list[Path]] = {part: [] for part in keep}
         self._best: tuple[float, Path] | None = None
+
+    def adopt(self, root: Path, step: int) -> list[Path]:
+        """Count the checkpoints of earlier starts up to `step`, from which the run goes on; return them.
+
+        A later one is of a history that the run does again: it stays until its step is saved. So does one
+        without a manifest, of verl alone. Whatever an end in the midst of a removal has left goes first.
+        """
+        folders = [folder for folder in reversed(step_folders(root)) if (step_of(folder) or 0) <= step]
+        parts = tuple(self._saved)
+        whole = [f for f in folders if inspect(f, CheckpointCheck.SIZES, parts).state is State.WHOLE]
+        begun = [folder for folder in folders if (folder / UNFINISHED).exists()]
+        for part, saved in self._saved.items():
+            saved[:0] = [folder for folder in (*begun, *whole) if (folder / part).is_dir()]
+        for folder in begun:
+            self._remove_rest(folder)
+        return whole
 
     def make_room(self, folder: Path) -> None:
         """Retire checkpoints before one is saved to `folder`, but never the last whole one."""
@@ -41,7 +63,7 @@ class Retention:
             self._retire(part, number)
 
     def rate(self, folder: Path, score: float) -> None:
-        """Keep a checkpoint of this process beside the limit while no other has a higher score of validation.
+        """Keep a checkpoint that counts beside the limit while no other has a higher score of validation.
 
         Of equal ones the later stays.
         """
@@ -57,11 +79,14 @@ class Retention:
         for folder in old:
             mark_unfinished(folder)
             shutil.rmtree(folder / part, ignore_errors=True)
-            if any(folder in others for others in self._saved.values()):
-                continue
-            # of no use without the models; a user's own files stay, with the folder
-            (folder / DATA).unlink(missing_ok=True)
-            shutil.rmtree(folder / QUEUE, ignore_errors=True)
-            (folder / UNFINISHED).unlink(missing_ok=True)
-            with suppress(OSError):
-                folder.rmdir()
+            self._remove_rest(folder)
+
+    def _remove_rest(self, folder: Path) -> None:
+        """Remove what is of no use without the models; a user's own files stay, with the folder."""
+        if any(folder in others for others in self._saved.values()):
+            return
+        (folder / DATA).unlink(missing_ok=True)
+        shutil.rmtree(folder / QUEUE, ignore_errors=True)
+        (folder / UNFINISHED).unlink(missing_ok=True)
+        with suppress(OSError):
+            folder.rmdir()

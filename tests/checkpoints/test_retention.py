@@ -1,3 +1,4 @@
+import shutil
 from contextlib import suppress
 
 import pytest
@@ -5,7 +6,14 @@ import pytest
 from docagent_rl.base.seals import read_seal
 from docagent_rl.checkpoints.audit import audit_checkpoints, audit_run
 from docagent_rl.checkpoints.inspection import State, inspect
-from docagent_rl.checkpoints.manifest import CheckpointCheck, sealing, step_folder, step_folders, step_of
+from docagent_rl.checkpoints.manifest import (
+    CheckpointCheck,
+    mark_unfinished,
+    sealing,
+    step_folder,
+    step_folders,
+    step_of,
+)
 from docagent_rl.checkpoints.retention import Retention
 from tests.checkpoints.saved import save
 
@@ -70,10 +78,62 @@ def test_the_seal_knows_what_is_saved_and_what_is_retired(tmp_path):
     assert any(f"{folder / 'manifest.json'} was being written" in each for each in audit.unsealed)
 
 
-def test_checkpoints_of_earlier_starts_stay(tmp_path):
-    save(tmp_path, 1)
-    saved(Retention({"actor": 1}), tmp_path, 2, 3)
-    assert whole(tmp_path) == [3, 1]
+def resumed(root, step, keep=2, **parts):
+    """The retention of another start, which goes on from a step."""
+    retention = Retention({"actor": keep, **parts})
+    retention.adopt(root, step)
+    return retention
+
+
+def test_checkpoints_of_earlier_starts_count(tmp_path):
+    for start in (0, 2, 3, 4):
+        saved(resumed(tmp_path, start, critic=2), tmp_path, start + 1, start + 2)
+    assert whole(tmp_path) == [6, 5]
+
+
+def test_the_one_that_a_run_goes_on_from_stays_until_another_is_whole(tmp_path):
+    saved(Retention({"actor": 2}), tmp_path, 1, 2)
+    retention = resumed(tmp_path, 2, keep=1)
+    retention.make_room(step_folder(tmp_path, 3))
+    assert whole(tmp_path) == [2]
+    retention.add(save(tmp_path, 3))
+    assert whole(tmp_path) == [3]
+
+
+def test_later_ones_and_those_of_others_stay(tmp_path):
+    """The later is done again; a checkpoint of verl alone has no manifest, a damaged one a wrong one."""
+    for step in (1, 2, 3, 4, 9):
+        save(tmp_path, step)
+    (tmp_path / "global_step_1" / "manifest.json").unlink()
+    with (tmp_path / "global_step_2" / "data.pt").open("ab") as file:
+        file.write(b"more")
+    saved(resumed(tmp_path, 4, keep=1), tmp_path, 5)
+    assert [step_of(path) for path in step_folders(tmp_path)] == [9, 5, 2, 1]
+
+
+@pytest.mark.parametrize("models", [True, False])
+def test_a_removal_that_was_broken_off_is_finished(tmp_path, models):
+    """Before or after the models went."""
+    saved(Retention({"actor": 3}), tmp_path, 1, 2, 3)
+    first = tmp_path / "global_step_1"
+    mark_unfinished(first)
+    if not models:
+        for part in ("actor", "critic"):
+            shutil.rmtree(first / part)
+    retention = resumed(tmp_path, 3, critic=None)
+    assert first.exists() == models
+    saved(retention, tmp_path, 4)
+    assert (first / "actor").exists() is False
+    assert whole(tmp_path) == [4, 3]
+
+
+def test_the_best_of_earlier_starts_stays(tmp_path):
+    saved(Retention({"actor": 2}), tmp_path, 1, 2)
+    retention = resumed(tmp_path, 2)
+    retention.rate(step_folder(tmp_path, 1), 0.9)
+    retention.rate(step_folder(tmp_path, 2), 0.1)
+    saved(retention, tmp_path, 3, 4)
+    assert whole(tmp_path) == [4, 3, 1]
 
 
 @pytest.mark.parametrize("keep", [None, 0, -1])

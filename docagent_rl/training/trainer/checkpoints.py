@@ -23,6 +23,7 @@ from docagent_rl.checkpoints.manifest import (
     CheckpointCheck,
     sealing,
     step_folder,
+    step_of,
     write_manifest,
     write_tracker,
 )
@@ -35,6 +36,7 @@ from docagent_rl.training.trainer.archive import (
     write_metrics,
 )
 from docagent_rl.training.trainer.base import TrainerPart
+from docagent_rl.training.trainer.trackers import continue_trackers, note_trackers
 
 logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # as verl's lines on checkpoints
@@ -54,13 +56,16 @@ whoever finishes an asynchronous save. The workers have a configuration of their
 class CheckpointsMixin(TrainerPart):
     """The saving of checkpoints, and the going on from them; part of `DocAgentTrainerMixin`."""
 
+    _begun = 0
+    """The step from which this process goes on."""
+
     def _save_checkpoint(self) -> None:
         self._files.settle()
         check = self.docagent.checkpoint_check
         if OmegaConf.select(self.config, _ASYNC_SAVE):
             super()._save_checkpoint()
             return
-        folder = step_folder(Path(self.config.trainer.default_local_dir).absolute(), self.global_steps)
+        folder = step_folder(self._root, self.global_steps)
         if check is CheckpointCheck.OFF:
             with sealing(self.run_dir, folder):
                 super()._save_checkpoint()
@@ -101,14 +106,9 @@ class CheckpointsMixin(TrainerPart):
             self.config, self.checkpoint_callback = kept
 
     def _rate_checkpoint(self, values: Mapping[str, float]) -> None:
-        """Keep the checkpoint of this step, if there is one, while no other has a better validation.
-
-        The score is the mean of the validation's `val-core/` numbers.
-        """
-        core = [value for name, value in values.items() if name.startswith("val-core/")]
-        if self.docagent.keep_best and core:
-            root = Path(self.config.trainer.default_local_dir).absolute()
-            self._retention.rate(step_folder(root, self.global_steps), sum(core) / len(core))
+        """Keep the checkpoint of this step, if there is one, while no other has a better validation."""
+        if self.docagent.keep_best:
+            _rate(self._retention, step_folder(self._root, self.global_steps), values)
 
     @cached_property
     def _retention(self) -> Retention:
@@ -117,12 +117,24 @@ class CheckpointsMixin(TrainerPart):
         keep = {ACTOR: 1 if one else trainer.get("max_actor_ckpt_to_keep")}
         if self.use_critic:
             keep[CRITIC] = 1 if one else trainer.get("max_critic_ckpt_to_keep")
-        return Retention(keep)
+        retention = Retention(keep)
+        for folder in retention.adopt(self._root, self._begun):
+            values = read_metrics(self.run_dir, step_of(folder) or 0, validation=True)
+            if self.docagent.keep_best and values is not None:
+                _rate(retention, folder, values)
+        return retention
+
+    @property
+    def _root(self) -> Path:
+        return Path(self.config.trainer.default_local_dir).absolute()
 
     def fit(self, agent_loop_manager: Any) -> None:
         """Train as verl does; files of steps that are done again are set aside first."""
         if adopted := Seal(self.run_dir).adopt():
             logger.warning("killed before they were sealed, and sealed as they are: %s", ", ".join(adopted))
+        self._begun = self.global_steps
+        if self._begun > 0:
+            continue_trackers(self.run_dir)
         if not self.config.trainer.get("val_only", False):
             moved = set_aside(self.run_dir, self.global_steps)
             if moved is not None:
@@ -138,6 +150,7 @@ class CheckpointsMixin(TrainerPart):
 
     def on_train_begin(self) -> None:
         """Complete the last step before the first one, after verl's validation at the start."""
+        note_trackers(self.run_dir, self.logger)
         step = self.global_steps - 1  # verl counts on before it calls this
         if step > 0:
             self._complete(step)
@@ -182,6 +195,13 @@ class CheckpointsMixin(TrainerPart):
             self.global_steps = now
         self.logger.log(data=values, step=step)
         return values
+
+
+def _rate(retention: Retention, folder: Path, values: Mapping[str, float]) -> None:
+    """Rate a checkpoint by the mean of its validation's `val-core/` numbers, if there are any."""
+    core = [value for name, value in values.items() if name.startswith("val-core/")]
+    if core:
+        retention.rate(folder, sum(core) / len(core))
 
 
 def _is_not_about_async(record: logging.LogRecord) -> bool:

@@ -131,7 +131,7 @@ PLAIN = {"test_freq": 2, "val_before_train": False, "val_only": False}
 
 
 class Loop:
-    """The order of verl's `fit`, with nothing to train; it is its own logger."""
+    """The order of verl's `fit`, with nothing to train."""
 
     def fit(self, manager):
         if self.config.trainer.val_before_train:
@@ -162,7 +162,7 @@ class Trainer(CheckpointsMixin, Loop):
 
     def __init__(self, run_dir, step, **trainer):
         self.docagent = SimpleNamespace(run_dir=run_dir)
-        self.global_steps, self.logger = step, self
+        self.global_steps, self.logger = step, SimpleNamespace(log=self.log, logger={})
         self.config = OmegaConf.create({"trainer": PLAIN | trainer})
         self.lines, self.validations, self.begun, self._files = [], [], False, Background()
         self.fit(None)
