@@ -77,6 +77,7 @@ RUN_VARIABLE = "DOCAGENT_RUN_ID"
 START_FILE = "start.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _SOCKETS = Path("/tmp")
+_MEMORY = Path("/dev/shm")
 _KEPT = 32
 
 
@@ -135,7 +136,9 @@ def note_start(run_dir: Path, run: str) -> None:
 
 
 def end_leftovers(runs: Collection[str]) -> list[str]:
-    """End the processes of starts whose drivers are gone, remove their sockets, and return their names."""
+    """End the processes of starts whose drivers are gone, remove their sockets and the memory of weights on
+    their way, and return the processes' names.
+    """
     left, names = [], []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):  # of another user, or gone
@@ -146,7 +149,14 @@ def end_leftovers(runs: Collection[str]) -> list[str]:
     for run in runs:
         for socket in _SOCKETS.glob(f"rl-colocate-zmq-*-{run}.sock"):
             socket.unlink(missing_ok=True)
+        for memory in _MEMORY.glob(f"{weights_of(run)}*"):
+            memory.unlink(missing_ok=True)
     return names
+
+
+def weights_of(run: str) -> str:
+    """Return how the names of shared memory begin in which a start's weights travel."""
+    return f"verl_weights_{run}_"
 
 
 def _boot() -> str:

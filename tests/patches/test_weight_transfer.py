@@ -2,7 +2,12 @@
 
 import asyncio
 import inspect
+import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,8 +19,15 @@ from verl.workers.rollout.vllm_rollout.vllm_rollout import ServerAdapter
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.patches.weight_transfer_timeout import TIMEOUT_VARIABLE, timeout_s
-from docagent_rl.watch.processes import RUN_VARIABLE
+from docagent_rl.watch.processes import RUN_VARIABLE, end_leftovers
 
+LONELY = """
+import asyncio, sys
+import torch
+import verl.workers.rollout.vllm_rollout.bucketed_weight_transfer as upstream
+sender = upstream.BucketedWeightSender(sys.argv[1], bucket_size_mb=1, use_shm=True)
+asyncio.run(sender.async_send_weights(iter([("a", torch.ones(1))])))
+"""
 WEIGHTS = [("a", torch.arange(6.0).reshape(2, 3)), ("b", torch.full((200_000,), 2.0)), ("c", torch.ones(1))]
 
 
@@ -124,6 +136,26 @@ def test_memory_has_no_name_once_both_sides_have_opened_it(sides, monkeypatch, p
         receiver.receive_weights(keep)
         sent.result(60)
     assert set(named) == {not patched}
+
+
+@pytest.mark.slow
+def test_a_sender_killed_before_the_receiver_came_leaves_what_the_next_start_removes(tmp_path):
+    """The sender's own process, with the tracker of its memory: nobody else removes the name."""
+    environment = {**os.environ, RUN_VARIABLE: "killed1"}
+    command = [sys.executable, "-c", LONELY, f"ipc://{tmp_path}/one.sock"]
+    sender = subprocess.Popen(command, env=environment, start_new_session=True)
+    memory = Path("/dev/shm")
+    while not list(memory.glob("verl_weights_killed1_*")):
+        assert sender.poll() is None
+        time.sleep(0.05)
+    os.killpg(sender.pid, signal.SIGKILL)
+    sender.wait()
+    other = memory / "verl_weights_killed12_0"
+    other.touch()
+    end_leftovers(["killed1"])
+    assert not list(memory.glob("verl_weights_killed1_*"))
+    assert other.exists()
+    other.unlink()
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")

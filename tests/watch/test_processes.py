@@ -18,6 +18,7 @@ from docagent_rl.watch.processes import (
     end_leftovers,
     note_start,
     read_start,
+    weights_of,
 )
 from tests.processes import ended, ends
 
@@ -99,7 +100,11 @@ def test_a_driver_that_runs_keeps_its_folder(tmp_path):
 
 
 def test_engines_of_earlier_starts_end_and_others_stay(tmp_path, monkeypatch):
-    monkeypatch.setattr("docagent_rl.watch.processes._SOCKETS", tmp_path)
+    for place in ("_SOCKETS", "_MEMORY"):
+        monkeypatch.setattr(f"docagent_rl.watch.processes.{place}", tmp_path)
+    memory = [tmp_path / f"{weights_of(run)}{number}" for run in ("old", "new") for number in range(2)]
+    for each in memory:
+        each.touch()
     sockets = [tmp_path / f"rl-colocate-zmq-1-replica-0-rank-0-{run}.sock" for run in ("old", "new")]
     for socket in sockets:
         socket.touch()
@@ -115,5 +120,6 @@ def test_engines_of_earlier_starts_end_and_others_stay(tmp_path, monkeypatch):
     old.wait(60)
     assert new.poll() is None
     assert [socket.exists() for socket in sockets] == [False, True]
+    assert [each.exists() for each in memory] == [False, False, True, True]
     new.kill()
     assert ends(new.pid, within=60)
