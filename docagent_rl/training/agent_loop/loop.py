@@ -24,6 +24,9 @@ from docagent_rl.training.serving.requests import LOADS, for_server, route, serv
 
 logger = logging.getLogger(__name__)
 
+_OF_THE_RUN = ("EngineDeadError:", "ActorDiedError:", "ActorUnavailableError:", "OwnerDiedError:")
+"""Beginnings of reasons that are no service's: what the driver watches over has died."""
+
 validating: ContextVar[bool] = ContextVar("docagent_validating", default=False)
 """True where the trajectory belongs to a validation; verl does not tell the loop."""
 
@@ -90,7 +93,7 @@ class DocAgentLoop(AgentLoopBase):
                 trajectory.end, trajectory.error = MaskReason.INFRASTRUCTURE.value, str(error)
                 break
             except (InfrastructureError, ray.exceptions.RayError, OSError, TimeoutError) as error:
-                trajectory.end, trajectory.error = "infrastructure", f"{type(error).__name__}: {error}"
+                trajectory.end, trajectory.error = "infrastructure", failure_reason(error)
             except UserError as error:
                 trajectory.end, trajectory.error = "sample", str(error)
                 break
@@ -106,8 +109,10 @@ class DocAgentLoop(AgentLoopBase):
                     )
                 trajectory.end, trajectory.error = "empty", "the policy sampled no token of its own"
                 break
-            logger.warning(
-                "%s, attempt %d of %d: %s", sample.question_id, attempt, attempts, trajectory.error
+            _log(
+                logging.WARNING,
+                trajectory,
+                f"{sample.question_id}, attempt {attempt} of {attempts}: {trajectory.error}",
             )
         return [self._masked_row(resources.codec.end_of_turn_id, trajectory, kwargs)]
 
@@ -195,7 +200,8 @@ class DocAgentLoop(AgentLoopBase):
         trajectory.status = Status.MASKED.value
         trajectory.reward = 0.0
         question = trajectory.sample.get("question_id")
-        logger.error("trajectory of %s is masked (%s): %s", question, trajectory.end, trajectory.error)
+        text = f"trajectory of {question} is masked ({trajectory.end}): {trajectory.error}"
+        _log(logging.ERROR, trajectory, text)
         return masked_row(
             [filler],
             filler,
@@ -203,6 +209,37 @@ class DocAgentLoop(AgentLoopBase):
             log_probs=bool(self.rollout_config.calculate_log_probs),
             step=int(kwargs["global_steps"]),
         )
+
+
+def failure_reason(error: BaseException) -> str:
+    """Return the kind and the words of what a service failed with, without the traceback of another process.
+
+    Ray's errors hold that of the task, some of them with its ids.
+    """
+    cause = error
+    if isinstance(error, ray.exceptions.RayTaskError):
+        cause = error.cause if isinstance(error.cause, BaseException) else error
+    text = str(cause).strip()
+    if isinstance(cause, ray.exceptions.RayError):
+        text = text.partition("\n")[0]
+    return f"{type(cause).__name__}: {text}"
+
+
+_logged: set[str] = set()
+"""Reasons of this worker, of a part of the run that died."""
+
+
+def _log(level: int, trajectory: Trajectory, text: str) -> None:
+    """Log a line on a trajectory; of those that fail because a part of the run died, the first alone.
+
+    With an engine all of its trajectories fail, at each attempt, and the driver says so once.
+    """
+    reason = trajectory.error or ""
+    if reason.startswith(_OF_THE_RUN):
+        if reason in _logged:
+            level = logging.DEBUG
+        _logged.add(reason)
+    logger.log(level, text)
 
 
 def _new_trajectory(

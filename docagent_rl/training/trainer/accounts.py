@@ -13,10 +13,11 @@ from typing import Any
 
 from transfer_queue import KVBatchMeta
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import MaskReason
-from docagent_rl.training.trainer.summary import PREFIX
+from docagent_rl.training.trainer.summary import PREFIX, mask_reasons
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, distinct
 
 TRAIN = "train"
@@ -140,6 +141,17 @@ def check_failed(trajectories: Iterable[TrajectoryDigest], run_dir: Path) -> Non
     )
 
 
+def check_counting(trajectories: Sequence[TrajectoryDigest]) -> None:
+    """Refuse a batch in which every trajectory is masked, before anything is computed of it.
+
+    Raises:
+        InfrastructureError: gives the reasons.
+    """
+    if trajectories and all(trajectory.masked for trajectory in trajectories):
+        reasons = mask_reasons(trajectories)
+        raise InfrastructureError(f"every trajectory of step {trajectories[0].step} is masked: {reasons}")
+
+
 def _name(t: TrajectoryDigest) -> str:
     return f"question {t.question_id!r}, trajectory {t.number} of group {t.uid}, step {t.step}"
 
@@ -168,7 +180,10 @@ def account_for_trajectories(
     def made(partition_id: str, uids: Sequence[str], *args: Any) -> KVBatchMeta:
         batch = make(partition_id, uids, *args)
         if partition_id == TRAIN:
-            accounts.receive(uids, batch.keys, distinct(reader.fetch(batch)))
+            rows = reader.fetch(batch)
+            accounts.receive(uids, batch.keys, distinct(rows))
+            if len(rows) == len(batch.keys):
+                check_counting(distinct(rows))
         return batch
 
     def cleared(partition_id: str, uids: set[str]) -> None:

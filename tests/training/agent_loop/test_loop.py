@@ -6,11 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 from omegaconf import OmegaConf
+from ray.core.generated.common_pb2 import ActorDiedErrorContext
+from ray.exceptions import ActorDiedError, RayTaskError
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.rollout.trajectory import MaskReason, Trajectory
+from docagent_rl.training.agent_loop import loop
 from docagent_rl.training.settings.models import load_tokenizer
 from tests.thinking_template import THINKING_TEMPLATE
 from tests.training.agent_loop.lines import CONTROL, Server, played
@@ -152,6 +155,32 @@ async def test_a_service_that_is_down(play_images):
     rows, trajectory = await play_images(InfrastructureError("down"))
     assert masked(rows, trajectory, MaskReason.INFRASTRUCTURE)
     assert trajectory.attempts == 2
+
+
+class EngineDeadError(RuntimeError):
+    """Named like vLLM's."""
+
+
+async def test_a_dead_engine_is_one_line_in_the_log_and_no_traceback(play_images, monkeypatch, caplog):
+    monkeypatch.setattr(loop, "_logged", set())
+    remote = "Traceback of the server\n  File x, line 1\nEngineDeadError: EngineCore encountered an issue."
+    cause = EngineDeadError("EngineCore encountered an issue.")
+    for _ in range(3):
+        dead = RayTaskError("vLLMHttpServer.generate", remote, cause).as_instanceof_cause()
+        rows, trajectory = await play_images(dead)
+        assert masked(rows, trajectory, MaskReason.INFRASTRUCTURE)
+        assert trajectory.error == "EngineDeadError: EngineCore encountered an issue."
+    (line,) = caplog.messages
+    assert line.endswith("attempt 1 of 2: EngineDeadError: EngineCore encountered an issue.")
+    await play_images(InfrastructureError("down"))  # a service's failure is logged each time
+    assert len(caplog.messages) == 4
+
+
+def test_a_dead_actor_is_named_without_ids():
+    context = ActorDiedErrorContext(class_name="S", actor_id=b"\0" * 16, error_message="It was killed.")
+    reason = loop.failure_reason(ActorDiedError(context))
+    assert reason.startswith("ActorDiedError: ")
+    assert "\n" not in reason
 
 
 @pytest.fixture

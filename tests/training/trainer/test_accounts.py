@@ -6,6 +6,7 @@ import pytest
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.training.agent_loop.output import TRAJECTORY_DIGEST, TRAJECTORY_LINE
@@ -64,6 +65,13 @@ def test_a_whole_step_is_counted(sample):
         "groups/uncompared": 1,
     }
     assert counts == {f"docagent/{name}": number for name, number in numbers.items()}
+
+
+@pytest.mark.parametrize("kind", [ReplayBuffer, ReplayBufferAsync])
+def test_a_step_in_which_nothing_counts_ends_the_run_before_anything_is_computed(sample, kind):
+    down = [trajectory(uid, number, MaskReason.INFRASTRUCTURE) for uid in FINISHED for number in range(2)]
+    with pytest.raises(InfrastructureError, match=r"every trajectory of step 7 .*'infrastructure: down': 4"):
+        sample(down, kind=kind)
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, ReplayBufferAsync])
