@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # One run on the nodes of a Slurm job: sbatch --nodes=2 docs/cluster/slurm.sh RECIPE [OVERRIDE ...]
 # Set before: DOCAGENT_WORKSPACE, a folder that all nodes see, and VENV, an environment that all nodes see.
+# Ten minutes before its end Slurm signals this script, and the run saves a checkpoint and is requeued.
 # Requeued or submitted again, it goes on from its last checkpoint.
 #SBATCH --job-name=docagent-rl
 #SBATCH --ntasks-per-node=1
@@ -9,6 +10,7 @@
 #SBATCH --mem=0
 #SBATCH --exclusive
 #SBATCH --requeue
+#SBATCH --signal=B:TERM@600
 #SBATCH --time=48:00:00
 set -euo pipefail
 
@@ -46,5 +48,16 @@ done
 
 # waits itself until all GPUs are there, and ends with one error when they do not come
 export RAY_ADDRESS="$address:$port"
+asked=
+trap 'asked=1; kill -TERM "${driver:-}" 2> /dev/null || true' TERM
 python -m verl.trainer.main_ppo --config-name "$recipe" \
-    trainer.nnodes="${#nodes[@]}" trainer.n_gpus_per_node="$gpus" "$@"
+    trainer.nnodes="${#nodes[@]}" trainer.n_gpus_per_node="$gpus" "$@" &
+driver=$!
+wait "$driver" && status=0 || status=$?
+if [ -n "$asked" ]; then # the signal has ended the wait, not the run
+    wait "$driver" && status=0 || status=$?
+fi
+if [ "$status" -eq 75 ]; then # the run was asked to end, and goes on when it is started again
+    scontrol requeue "$SLURM_JOB_ID"
+fi
+exit "$status"

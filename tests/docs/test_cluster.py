@@ -16,7 +16,7 @@ PAGE = (DOCS / "cluster.md").read_text()
 SLURM = DOCS / "cluster" / "slurm.sh"
 JOB = yaml.safe_load((DOCS / "cluster" / "rayjob.yaml").read_text())
 FAKE = """#!/usr/bin/env python3
-import json, os, sys
+import json, os, signal, sys
 name = os.path.basename(sys.argv[0])
 with open(os.environ["CALLS"], "a") as calls:
     seen = [os.environ.get(variable) for variable in ("RAY_ADDRESS", "RAY_AUTH_MODE")]
@@ -25,6 +25,10 @@ if name == "scontrol":
     print("n1\\nn2\\nn3")
 if name == "srun" and "hostname" in sys.argv:
     print("10.0.0.1 fe80::1")
+if name == "python" and os.environ.get("TERMINATED"):
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(75))
+    os.kill(os.getppid(), signal.SIGTERM)
+    signal.pause()
 sys.exit(int(os.environ.get("STATUS", 0)) if name == "python" else 0)
 """
 
@@ -92,3 +96,11 @@ def test_the_job_of_a_run_that_fails_fails_and_ends_before_anything_starts_witho
         assert code != 0
         assert calls == []
     assert slurm("vrag_rl_qwen2_5_vl_7b", status=3)[0] == 3
+
+
+def test_a_job_that_slurm_is_about_to_end_lets_the_run_save_and_is_requeued(slurm):
+    assert "#SBATCH --signal=B:TERM@600" in SLURM.read_text()
+    code, calls = slurm("vrag_rl_qwen2_5_vl_7b", TERMINATED="1", SLURM_JOB_ID="77")
+    assert code == 75
+    assert calls[-1][:2] == ["scontrol", ["requeue", "77"]]
+    assert not [call for call in slurm("vrag_rl_qwen2_5_vl_7b")[1][len(calls) :] if "requeue" in call[1]]

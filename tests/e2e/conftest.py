@@ -205,7 +205,7 @@ def wanted(session: pytest.Session) -> set[str]:
 @pytest.fixture(scope="session")
 def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     """The runs of all chosen tests, begun at the first test that needs one; the longest first."""
-    from tests.e2e import asynchronous, chain, custom, grpo, learning, nodes, recipes, separate
+    from tests.e2e import asynchronous, chain, custom, grpo, learning, nodes, recipes, separate, stopped
 
     modules, background = wanted(request.session), Background(PLACES)
     folder = tmp_path_factory.mktemp
@@ -218,6 +218,8 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     if {"test_asynchronous_run", "test_deaths_run"} & modules:
         play = partial(asynchronous.play, folder("asynchronous"), workspace, python)
         background.start("asynchronous", play, places=2)  # a critic, an encoder, and nothing shared when cold
+    if "test_stopped_run" in modules:
+        background.start("stopped", lambda: stopped.play(folder("stopped"), workspace, python))
     if "test_separate_run" in modules:
         background.start("separate", lambda: separate.play(folder("separate"), workspace, python), places=2)
     chosen = recipes.chosen(request.session)
