@@ -1,7 +1,8 @@
-"""A run that SIGTERM asks to end while a rollout cannot, and which goes on; nothing was to be saved before."""
+"""A run that SIGTERM asks to end while a rollout cannot, and which goes on; it was never to be saved."""
 
 import signal
 import subprocess
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ def play(folder: Path, workspace: Path, python: Path) -> Stopped:
             "trainer.test_freq=-1",
             "trainer.save_freq=-1",
         )
-        run = Run(folder, workspace, overrides, python)
+        run = Run(folder, workspace, overrides, Path(sys.executable))  # the signal is for the driver itself
         try:
             code, titles = ask_to_end(run, free)
         finally:
@@ -76,6 +77,7 @@ def play(folder: Path, workspace: Path, python: Path) -> Stopped:
         said = run.said
         checkpoints = tuple(sorted(path.name for path in (run.run_dir / "checkpoints").glob("global_step_*")))
         run.log.rename(folder / "first.txt")
+        run.python = python
         run.finish()
     questions = [sample.question_id for sample in read_parquet(workspace / "data" / "train.parquet")]
     superseded = (run.run_dir / "superseded").exists()
