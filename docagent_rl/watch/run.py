@@ -112,7 +112,7 @@ class Watch:
     def _overdue(self) -> str | None:
         try:
             return self.stop_signal.look()
-        except (RayError, RuntimeError) as error:  # Ray's store has gone: so will the run
+        except RayError as error:  # of a store that cannot be reached now
             logger.debug("the wish to end could not be handed on: %s", error)
             return None
 

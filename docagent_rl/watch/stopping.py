@@ -7,11 +7,13 @@ trainer leaves its answer there: a folder that nodes share can show a new file a
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
 import ray
 from ray._private import worker as ray_worker
+from ray.exceptions import RayError
 from ray.experimental import internal_kv
 
 from docagent_rl.base.text import tell
@@ -84,14 +86,14 @@ class StopSignal:
             return f"ended at once by a second SIGTERM: {self.prospect()}"
         if not ray.is_initialized():
             return f"ended by SIGTERM before Ray has started: {self.prospect()}"
-        if not self._handed_on:
-            _put("stop")
-            self._handed_on = True
         if now - self._since >= 2 * self._stop_s:
             return (
                 f"SIGTERM came {now - self._since:.0f} s ago, and the run has not come to an end (twice "
                 f"docagent.watch.stop_s={self._stop_s:g}): it is ended, and {self.prospect()}"
             )
+        if not self._handed_on:
+            _put("stop")
+            self._handed_on = True
         return None
 
     def obeyed(self) -> bool:
@@ -123,8 +125,9 @@ class StopWish:
         now = time.monotonic()
         if self._since is None and now >= self._next and internal_kv._internal_kv_initialized():
             self._next = now + _ASK_AGAIN_S
-            if _is_put("stop"):
-                self._since = now
+            with suppress(RayError):  # of a store that cannot be reached now
+                if _is_put("stop"):
+                    self._since = now
         return self._since is not None
 
     @property

@@ -29,9 +29,13 @@ from tools.warm import WarmPython
 
 STEPS = 3
 OVERRIDES = (*SHORT, f"trainer.total_training_steps={STEPS}", "trainer.save_freq=1", "data.shuffle=false")
+ASKED = "driver, by SIGTERM"
 PARTS = {
     "driver": "verl.trainer.main_ppo",
+    ASKED: "verl.trainer.main_ppo",
     "raylet": "/raylet/raylet",
+    "GCS": "/gcs/gcs_server",
+    "trainer": "TaskRunner",
     "trainer process": "WorkerDict",
     "agent worker": "AgentLoopWorker",
     "storage unit": "SimpleStorageUnit",
@@ -39,7 +43,12 @@ PARTS = {
     "engine": "VLLM::EngineCore",
 }
 """A piece of the command line of the process."""
-PHASES = {"rollout": ".generate", "update": "_update_actor", "checkpoint": "_save_checkpoint"}
+PHASES = {
+    "rollout": ".generate",
+    "update": "_update_actor",
+    "checkpoint": "_save_checkpoint",
+    "weight sync": "_update_weights",
+}
 """The name of a process of the run meanwhile."""
 LEFT_S = 30
 
@@ -90,7 +99,7 @@ def main() -> None:
 
 def attempt(plain: Run, part: str, phase: str, warm: Path) -> Outcome:
     """Kill a part in a phase of the second step, look, start again, finish, compare."""
-    folder = plain.folder.parent / f"{part}_{phase}".replace(" ", "_")
+    folder = plain.folder.parent / f"{part}_{phase}".replace(" ", "_").replace(",", "")
     kept = folder / "outcome.json"
     if kept.exists():
         return Outcome(**json.loads(kept.read_text()))
@@ -115,8 +124,9 @@ def break_off(run: Run, part: str, phase: str) -> tuple[int, float, tuple[str, .
     try:
         saved = run.run_dir / "checkpoints" / "global_step_1" / "manifest.json"
         until(lambda: saved.is_file() and named(run, PHASES[phase]), process)
-        victim = process.pid if part == "driver" else until(lambda: named(run, PARTS[part]), process)
-        os.kill(victim, signal.SIGKILL)
+        drives = part.startswith("driver")
+        victim = process.pid if drives else until(lambda: named(run, PARTS[part]), process)
+        os.kill(victim, signal.SIGTERM if part == ASKED else signal.SIGKILL)
         began = time.monotonic()
         code, seconds = process.wait(PATIENCE_S), time.monotonic() - began
         time.sleep(LEFT_S)
