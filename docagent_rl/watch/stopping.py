@@ -98,7 +98,9 @@ class StopSignal:
 
     def obeyed(self) -> bool:
         """Return whether the trainer ended for the wish, and not because all steps are done."""
-        return self._handed_on and ray.is_initialized() and _is_put("stopped")
+        with suppress(RayError):
+            return self._handed_on and ray.is_initialized() and _is_put("stopped")
+        return False
 
     def prospect(self) -> str:
         """Return where the run goes on from when it is started again."""
