@@ -4,8 +4,11 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from omegaconf import OmegaConf
@@ -28,7 +31,16 @@ from docagent_rl.samples.parquet import write_parquet
 from docagent_rl.samples.sample import Split
 from docagent_rl.systems.vrag_rl.script import VragScript
 from docagent_rl.training.trainer import archive
-from docagent_rl.watch.processes import RUN_VARIABLE, START_FILE, earlier_starts, end_leftovers, note_start
+from docagent_rl.training.trainer.trackers import continue_trackers
+from docagent_rl.watch import stopping
+from docagent_rl.watch.processes import (
+    RUN_VARIABLE,
+    START_FILE,
+    earlier_starts,
+    end_leftovers,
+    note_start,
+    weights_of,
+)
 from tests.checkpoints.saved import cut, flip, save
 from tests.documents.here import files_of
 from tests.lab.agents.test_runner import Player, folder, questions
@@ -223,3 +235,56 @@ def test_trajectories_of_another_run_are_not_gone_on_with(tmp_path):
     RunFolder(tmp_path).begin({"player": {"model": "a"}})
     with pytest.raises(UserError, match=r"player\.model"):
         RunFolder(tmp_path).begin({"player": {"model": "b"}})
+
+
+def test_checkpoints_of_all_starts_count_and_the_one_gone_on_from_stays_until_another_is_whole(tmp_path):
+    for step in range(1, 5):
+        save(tmp_path, step)
+    retention = Retention({"actor": 2})
+    retention.adopt(tmp_path, 4)
+    retention.make_room(step_folder(tmp_path, 5))
+    assert inspect(step_folder(tmp_path, 4), FULL).usable
+    retention.add(save(tmp_path, 5))
+    assert [path.name for path in step_folders(tmp_path)] == ["global_step_5", "global_step_4"]
+
+
+def test_a_run_that_sigterm_asks_to_end_has_a_status_for_requeueing(tmp_path, monkeypatch, capsys):
+    store = {}
+    monkeypatch.setattr(stopping.ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(stopping, "_put", lambda name: store.update({name: True}))
+    monkeypatch.setattr(stopping, "_is_put", store.__contains__)
+    before = signal.getsignal(signal.SIGTERM)
+    asked = stopping.StopSignal(10.0, tmp_path)
+    asked.listen()
+    try:
+        signal.raise_signal(signal.SIGTERM)
+        assert asked.look() is None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert capsys.readouterr().err.startswith("docagent-rl: SIGTERM: ")
+    assert (list(store), asked.obeyed()) == (["stop"], False)
+    stopping.StopWish(10.0).obey()
+    assert asked.obeyed()
+    assert stopping.REQUEUE == 75
+
+
+def test_a_start_removes_the_memory_that_its_own_run_left_and_no_others():
+    run = uuid4().hex[:12]
+    mine, others = (Path("/dev/shm", f"{weights_of(each)}0") for each in (run, uuid4().hex[:12]))
+    for file in (mine, others):
+        file.touch()
+    try:
+        end_leftovers([run])
+        assert (mine.exists(), others.exists()) == (False, True)
+    finally:
+        others.unlink()
+
+
+def test_a_run_that_goes_on_continues_its_runs_of_trackers(tmp_path, monkeypatch):
+    for name in ("WANDB_RUN_ID", "WANDB_RESUME", "MLFLOW_RUN_ID"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    (tmp_path / "trackers.json").write_text('{"wandb": "w1", "mlflow": "m1"}')
+    continue_trackers(tmp_path)
+    found = [os.environ[name] for name in ("WANDB_RUN_ID", "WANDB_RESUME", "MLFLOW_RUN_ID")]
+    assert found == ["w1", "allow", "m1"]
