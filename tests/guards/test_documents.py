@@ -200,7 +200,7 @@ def test_a_page_that_is_not_the_one_that_was_stored_is_never_shown(inbox, ingest
 def test_a_picture_in_a_store_is_opened_in_the_stores_own_format_alone(ingested, stored):
     ingested()
     buffer = io.BytesIO()
-    Image.new("RGB", (9, 9)).save(buffer, "EPS")
+    Image.new("RGB", (9, 9)).save(buffer, "PNG")
     store = stored()
     digest = store.objects.put(buffer.getvalue())
     with pytest.raises(UserError, match=digest):
