@@ -6,7 +6,8 @@ import os
 import threading
 import time
 import traceback
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -44,6 +45,8 @@ _TICK_S = 0.5
 _LONGEST = 300
 NODE_S = 40.0
 """Ray calls a node dead some 15 s after its last sign of life; before, its actors are unavailable."""
+SILENT_S = 30.0
+"""Ray itself ends a driver about a minute after its control service (GCS) has died."""
 TRACEBACK_FILE = "failure_traceback.txt"
 _BUSY = (
     "the machine may be too busy, or short of memory, of processes or of room in /tmp (Ray's logs are in "
@@ -64,12 +67,15 @@ class Watch:
         self._family = Family()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="docagent-watch", daemon=True)
+        self._asking_since: float | None = None
+        """When the question to Ray that is not answered yet was asked; `None` between questions."""
         self.trouble: str | None = None
 
     def start(self) -> None:
         """Begin, in the main thread; Ray may start later."""
         self.stop_signal.listen()
         self._thread.start()
+        threading.Thread(target=self._listen_for_silence, name="docagent-silence", daemon=True).start()
 
     def stop(self) -> None:
         """End the watch: the run has ended."""
@@ -109,21 +115,42 @@ class Watch:
                 self._end_run(self.trouble)
                 return
 
+    def _listen_for_silence(self) -> None:
+        """Say that Ray does not answer: a question to a service that is gone never returns."""
+        while not self._ended.wait(_TICK_S):
+            since = self._asking_since
+            if since is not None and time.monotonic() - since >= SILENT_S:
+                tell(
+                    f"Ray's control service (GCS) has not answered for {SILENT_S:.0f} s. If it is gone, Ray "
+                    f"ends this process in about a minute, with a line of its own. {AGAIN}"
+                )
+                return
+
+    @contextmanager
+    def _asking(self) -> Generator[None]:
+        self._asking_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._asking_since = None
+
     def _overdue(self) -> str | None:
         try:
-            return self.stop_signal.look()
+            with self._asking():
+                return self.stop_signal.look()
         except RayError as error:  # of a store that cannot be reached now
             logger.debug("the wish to end could not be handed on: %s", error)
             return None
 
     def _look(self, wait_s: float = 0.0) -> str | None:
         try:
-            actors = read_actors()
-            return (
-                death_messages(actors)
-                or self._engines.look(actors, wait_s)
-                or self._queue.overdue(actors, waiting_groups(), free_resources())
-            )
+            with self._asking():
+                actors = read_actors()
+                return (
+                    death_messages(actors)
+                    or self._engines.look(actors, wait_s)
+                    or self._queue.overdue(actors, waiting_groups(), free_resources())
+                )
         except (RayError, ValueError, RuntimeError) as error:
             # Ray that is about to start or to end; an actor that went between two questions
             logger.debug("the watch could not look: %s", error)

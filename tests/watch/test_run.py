@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import psutil
@@ -130,3 +131,21 @@ def test_a_ray_that_does_not_start_is_one_message(end, monkeypatch, tmp_path, er
 def test_an_error_of_another_kind_is_looked_after_once(end):
     assert end(ValueError("no"), [None], speaks=False) is None
     assert end(ValueError("no"), [DEATH]).startswith(f"docagent-rl: {DEATH}")
+
+
+def test_a_control_service_that_does_not_answer_is_told_once(monkeypatch, tmp_path, capsys):
+    answered = threading.Event()
+
+    def read_actors():  # as it waits for a GCS that is gone
+        answered.wait()
+        raise RuntimeError("Ray has ended")
+
+    monkeypatch.setattr(run, "SILENT_S", 0.2)
+    monkeypatch.setattr(run, "read_actors", read_actors)
+    monkeypatch.setattr(run.ray, "is_initialized", lambda: True)
+    watch = Watch(WatchConfig(interval_s=0.01), tmp_path)
+    watch.start()
+    until(lambda: "GCS) has not answered" in capsys.readouterr().err)
+    answered.set()
+    watch.stop()
+    assert "GCS" not in capsys.readouterr().err
