@@ -104,7 +104,7 @@ def export_command(
 def parquet_file(out: Path) -> Path:
     """Return a file that is to be written, by whose name those who read it know that it is Parquet."""
     if out.suffix != ".parquet":
-        raise UserError(f"--out {out}: name a .parquet file")
+        raise UserError(f"--out {out}: name a .parquet file, such as {out}.parquet")
     return out
 
 
