@@ -122,6 +122,7 @@ def require_whole(paths: Iterable[Path]) -> None:
     Raises:
         UserError: one is damaged, or passes for a file of a run that has not written it.
     """
+    seals: dict[Path, Sealed] = {}
     for path in paths:
         root = root_of(path)
         if root is None:
@@ -129,7 +130,9 @@ def require_whole(paths: Iterable[Path]) -> None:
                 logger.warning("%s has no seal (%s), so that damage would go unseen", path, SEAL)
             continue
         name = path.absolute().relative_to(root).as_posix()
-        found = finding(root, name)
+        if root not in seals:
+            seals[root] = read_seal_of(root)
+        found = finding(root, name, seals[root])
         if found.standing is Standing.DAMAGED and (name in read_seal_of(root).records or _is_read(name)):
             raise UserError(f"{found}; `docagent-rl check {root}` lists all that is damaged")
         if found.standing is not Standing.WHOLE:
