@@ -347,3 +347,12 @@ def test_an_observation_does_not_count_images_unless_the_template_does(codec, pr
     first, later = (codec.observation_ids(observation, [image], closed=True, shown=n) for n in (0, 3))
     assert first == later
     assert first.count(codec.image_token_id) == image.num_tokens
+
+
+def test_an_observations_images_are_numbered_from_the_first_unless_others_are_told(processor):
+    codec = ChatCodec(processor.tokenizer, processor, (("add_vision_id", True),))
+    image = encoded(processor, SIZES[1])
+    observation = Observation.user(ImagePart(image.ref))
+    ids = codec.observation_ids(observation, [image], closed=True)
+    assert "Picture 1: " in codec.decode(ids)
+    assert ids == codec.observation_ids(observation, [image], closed=True, shown=0)

@@ -1,8 +1,11 @@
 """Images of processors that make no patches of bytes: InternVL's and Gemma's, at the released sizes."""
 
+import copy
+
 import pytest
 import torch
 from PIL import Image
+from tokenizers.processors import TemplateProcessing
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
@@ -69,3 +72,16 @@ def test_marks_are_the_processors_and_others_are_refused(processor, family, monk
     with pytest.raises(UserError, match=type(processor).__name__):
         marks(processor)
     marks.cache_clear()
+
+
+def test_a_tokenizer_that_begins_every_text_adds_nothing_to_an_image(processor):
+    """Gemma's released tokenizer begins each with one token, which is no mark of an image."""
+    begins = copy.deepcopy(processor)
+    tokenizer = begins.tokenizer
+    first = tokenizer.convert_ids_to_tokens(5)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{first} $A", pair=f"{first} $A {first} $B", special_tokens=[(first, 5)]
+    )
+    assert tokenizer("x")["input_ids"][0] == 5
+    assert marks(begins) == marks(processor)
+    assert image_tokens(SIZES, begins) == image_tokens(SIZES, processor)
