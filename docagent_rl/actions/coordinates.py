@@ -126,16 +126,21 @@ def on_view(box: Box, region: tuple[float, ...], frame: tuple[int, int]) -> list
         frame: sides of the frame that coordinates are measured in.
     """
     left, top, right, bottom = region
-    (width, height), (across, down) = frame, (right - left, bottom - top)
-    x1, y1 = (box[0] - left) / across * width, (box[1] - top) / down * height
-    x2, y2 = (box[2] - left) / across * width, (box[3] - top) / down * height
-    # what is a whole number but for the last digits is one
-    x1, y1, x2, y2 = (round(edge, 6) for edge in (x1, y1, x2, y2))
-    first = [min(side - 1, max(0, math.floor(edge))) for edge, side in zip((x1, y1), frame, strict=True)]
-    return [
-        *first,
-        *(max(a + 1, min(b, math.ceil(c))) for a, b, c in zip(first, frame, (x2, y2), strict=True)),
-    ]
+    x1, x2 = _side_on_view(box[0], box[2], start=left, end=right, length=frame[0])
+    y1, y2 = _side_on_view(box[1], box[3], start=top, end=bottom, length=frame[1])
+    return [x1, y1, x2, y2]
+
+
+def _side_on_view(low: float, high: float, *, start: float, end: float, length: int) -> tuple[int, int]:
+    """Return one side of a box on the frame's axis of `length`, which shows a page from `start` to `end`."""
+    shown = end - start
+    # an edge that is a whole number but for rounding errors must not grow by a unit
+    first = math.floor(round((low - start) / shown * length, 6))
+    last = math.ceil(round((high - start) / shown * length, 6))
+    # at least one unit remains, also of a box at the far edge or beyond it
+    first = min(max(first, 0), length - 1)
+    last = max(min(last, length), first + 1)
+    return first, last
 
 
 def iou(a: Box, b: Box) -> float:
