@@ -46,10 +46,12 @@ def option_type(name: str, function: Callable[..., Any], option: str) -> Any:
     annotation = inspect.signature(function).parameters[option].annotation
     if annotation is REQUIRED:
         return Any
-    known = getattr(inspect.unwrap(function), "__globals__", {})
-    stub = SimpleNamespace(__annotations__={option: annotation})
+    # the function as a whole may have annotations that cannot be read, of a batch whose type is imported
+    # for type checkers alone, say: only this one has to be
+    alone = SimpleNamespace(__annotations__={option: annotation})
+    module = getattr(inspect.unwrap(function), "__globals__", {})
     try:
-        return get_type_hints(stub, globalns=known, include_extras=True)[option]
+        return get_type_hints(alone, globalns=module, include_extras=True)[option]
     except (NameError, SyntaxError, TypeError, AttributeError) as error:
         raise UserError(
             f"estimator {name}: the type {annotation!r} of option {option} cannot be read ({error}): import "

@@ -28,8 +28,9 @@ from docagent_rl.rewards.custom.function import load_reward_function
 from docagent_rl.rewards.judge import make_judge
 from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.plugin import TRAINER_MODES
-from docagent_rl.training.settings.keys import key_problems, reference, run_value_problems
+from docagent_rl.training.settings.keys import key_problems, reference
 from docagent_rl.training.settings.ledger import ledger
+from docagent_rl.training.settings.values import run_value_problems
 from docagent_rl.training.trainer.estimators import (
     alone_in_group,
     compares,

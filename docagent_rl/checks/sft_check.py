@@ -14,7 +14,10 @@ from docagent_rl.checks.check import refuse_for
 from docagent_rl.config import Profile, plain
 from docagent_rl.systems import get_system
 from docagent_rl.training.settings.combinations import precision_problems
-from docagent_rl.training.settings.keys import (
+from docagent_rl.training.settings.keys import sft_key_problems, sft_reference
+from docagent_rl.training.settings.ledger import SFT_FILE, ledger
+from docagent_rl.training.settings.models import SFT_KEY, frozen_part_problems
+from docagent_rl.training.settings.values import (
     Amount,
     Count,
     Fraction,
@@ -22,33 +25,44 @@ from docagent_rl.training.settings.keys import (
     OptionalCount,
     PositiveAmount,
     Resume,
-    sft_key_problems,
-    sft_reference,
-    typed,
+    TypesBySection,
     value_problems,
 )
-from docagent_rl.training.settings.ledger import SFT_FILE, ledger
-from docagent_rl.training.settings.models import SFT_KEY, frozen_part_problems
 
 _Length = Annotated[Count, Field(ge=2)]
 _FREQUENCY = Count | Literal[-1, "after_each_epoch"]
 """0 would divide by zero: verl takes the remainder of each step."""
-VALUES = typed(
-    (Count, "data", "train_batch_size micro_batch_size_per_gpu"),
-    (_Length, "data", "max_length max_token_len_per_gpu"),
-    (Natural, "data", "num_workers"),
-    (Literal["no_padding"], "data", "pad_mode"),
-    (Literal["fsdp", "fsdp2"], "engine", "strategy"),
-    (Count, "engine", "ulysses_sequence_parallel_size"),
-    (PositiveAmount, "optim", "lr clip_grad"),
-    (Amount, "optim", "weight_decay"),
-    (Literal["constant", "cosine"], "optim", "lr_scheduler_type"),
-    (Fraction, "optim", "lr_warmup_steps_ratio"),
-    (Count, "trainer", "total_epochs nnodes n_gpus_per_node"),
-    (OptionalCount, "trainer", "total_training_steps max_ckpt_to_keep"),
-    (_FREQUENCY, "trainer", "save_freq test_freq"),
-    (Resume, "trainer", "resume_mode"),
-)
+VALUES: TypesBySection = {
+    "data": {
+        "train_batch_size": Count,
+        "micro_batch_size_per_gpu": Count,
+        "max_length": _Length,
+        "max_token_len_per_gpu": _Length,
+        "num_workers": Natural,
+        "pad_mode": Literal["no_padding"],
+    },
+    "engine": {
+        "strategy": Literal["fsdp", "fsdp2"],
+        "ulysses_sequence_parallel_size": Count,
+    },
+    "optim": {
+        "lr": PositiveAmount,
+        "clip_grad": PositiveAmount,
+        "weight_decay": Amount,
+        "lr_scheduler_type": Literal["constant", "cosine"],
+        "lr_warmup_steps_ratio": Fraction,
+    },
+    "trainer": {
+        "total_epochs": Count,
+        "nnodes": Count,
+        "n_gpus_per_node": Count,
+        "total_training_steps": OptionalCount,
+        "max_ckpt_to_keep": OptionalCount,
+        "save_freq": _FREQUENCY,
+        "test_freq": _FREQUENCY,
+        "resume_mode": Resume,
+    },
+}
 
 
 class SftSection(Section):
