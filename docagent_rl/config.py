@@ -19,6 +19,7 @@ from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.documents.shown import ShownRasters
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.roles import RoleConfig, RoleName
+from docagent_rl.envs.system import System
 from docagent_rl.losses.config import KlConfig, LossConfig
 from docagent_rl.models import get_family
 from docagent_rl.retrieval.config import RetrieverConfig
@@ -250,25 +251,35 @@ class DocAgentConfig(Section):
                 "the configuration has no section `docagent`; start from a recipe (--config-name)"
             )
         config = validated(cls, dict(section), "docagent")
-        system, env = get_system(config.system), config.env
-        vision, tiny = get_family(config.model_family).vision, config.profile is Profile.CPU
+        system = get_system(config.system)
+        vision = get_family(config.model_family).vision
+        tiny = config.profile is Profile.CPU
         grid = None if vision is None else vision.grid_of(tiny=tiny)
+
+        env = config.env
         if tiny:
             small = system.small if grid is None else _large_enough(system.small, grid)
             env = merged(env, merged(small, config.env_cpu))
-        field = system.config_type.model_fields.get("display") if system.shows_images else None
-        if grid is not None and field is not None:
-            default = None if field.is_required() else field.get_default(call_default_factory=True)
-            sizes = {} if default is None else default.model_dump(mode="json", exclude_unset=True)
-            env = merged({"display": {**sizes, "grid": grid.model_dump(mode="json")}}, env)
+        if grid is not None and system.shows_images and "display" in system.config_type.model_fields:
+            env = merged({"display": _display(system, grid)}, env)
         return config.model_copy(update={"env": env})
+
+
+def _display(system: System, grid: ImageGrid) -> dict[str, Any]:
+    """Return how a system shows its images by default, to a model whose processor has this grid."""
+    field = system.config_type.model_fields["display"]
+    sizes: dict[str, Any] = {}
+    default = None if field.is_required() else field.get_default(call_default_factory=True)
+    if default is not None:
+        sizes = default.model_dump(mode="json", exclude_unset=True)
+    return {**sizes, "grid": grid.model_dump(mode="json")}
 
 
 def _large_enough(small: Mapping[str, Any], grid: ImageGrid) -> Mapping[str, Any]:
     """Return a system's small sizes with images that the family's processor would not enlarge."""
-    least, display = grid.image_limits()[0], small.get("display", {})
+    least = grid.image_limits()[0]
+    display = small.get("display", {})
     if display.get("min_pixels", least) >= least:
         return small
-    return merged(
-        small, {"display": {"min_pixels": least, "max_pixels": max(3 * least // 2, display["max_pixels"])}}
-    )
+    most = max(3 * least // 2, display["max_pixels"])
+    return merged(small, {"display": {"min_pixels": least, "max_pixels": most}})

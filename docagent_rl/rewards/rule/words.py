@@ -71,9 +71,13 @@ def fold(text: str) -> str:
     Bullets and numbers of a list go, and so do characters that are not seen. Digits of all scripts become
     ASCII; circled ones stay apart.
     """
-    plain = _UNEQUAL.sub(lambda found: _COMPARED[found[0]], text) if _COMPARING.search(text) else text
+    plain = text
+    if _COMPARING.search(plain):
+        plain = _UNEQUAL.sub(lambda sign: _COMPARED[sign[0]], plain)
+    # ASCII, which most answers are, needs nothing but its signs made one
     plain = plain.translate(_SIGNS) if plain.isascii() else _latin(plain)
-    plain = _BULLET.sub("", plain) if "\n" in plain.strip() else plain
+    if "\n" in plain.strip():
+        plain = _BULLET.sub("", plain)
     plain = months.respell(plain)
     for pattern, respelt in _RESPELT:
         plain = pattern.sub(respelt, plain)
@@ -82,9 +86,14 @@ def fold(text: str) -> str:
 
 def _latin(text: str) -> str:
     """Return text with plain digits, letters and marks, and with Chinese numbers as others are written."""
-    text = _SUPERSCRIPT.sub(lambda found: "^" + unicodedata.normalize("NFKC", found[1]), text)
-    text = unicodedata.normalize("NFKD", "".join(map(_plain, _VULGAR.sub(" ", text))))
-    text = unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", text)).translate(_SIGNS)
+    text = _SUPERSCRIPT.sub(lambda raised: "^" + unicodedata.normalize("NFKC", raised[1]), text)
+    # a blank parts "2\u00bd" before the fraction is taken apart: 2 1/2 is not 21/2
+    text = _VULGAR.sub(" ", text)
+    text = "".join(_plain(char) for char in text)
+    # taken apart, so that accents can be dropped, and put together again for the scripts that keep them
+    text = unicodedata.normalize("NFKD", text)
+    text = unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", text))
+    text = text.translate(_SIGNS)
     return east.respell(text) if _HAN.search(text) else text
 
 

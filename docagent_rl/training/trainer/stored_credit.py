@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -129,25 +129,55 @@ class Rows:
     @classmethod
     def of(cls, trajectories: Sequence[TrajectoryDigest]) -> Rows:
         """Return the rows of trajectories with sampled tokens."""
-        keys, owners, indexes, rewards = [], [], [], []
+        keys: list[str] = []
+        owners: list[TrajectoryDigest] = []
+        turn_indexes: list[Tensor] = []
+        rewards: list[Tensor] = []
         starts: list[list[tuple[int, int, int] | None]] = []
+
         for trajectory in trajectories:
             places: list[tuple[int, int, int] | None] = [None] * len(trajectory.turns)
             for row in sorted({turn.row for turn in trajectory.turns if turn.sampled}):
-                own = [(n, turn.sampled) for n, turn in enumerate(trajectory.turns) if turn.row == row]
-                ends = list(accumulate(sampled for _, sampled in own))
-                turn_rewards = np.zeros(ends[-1], dtype=np.float32)
-                for turn, ordinal in rewarded_turns(trajectory.turns, row):
-                    turn_rewards[ends[ordinal] - 1] += turn.reward
-                for (place, sampled), end in zip(own, ends, strict=True):
-                    places[place] = (len(keys), end - sampled, end) if sampled else None
+                spans = _turn_spans(trajectory, row)
+                for number, (first, end) in spans.items():
+                    if end > first:
+                        places[number] = (len(keys), first, end)
                 keys.append(f"{trajectory.uid}_{trajectory.number}_{row}")
                 owners.append(trajectory)
-                indexes.append(torch.repeat_interleave(torch.tensor([sampled for _, sampled in own])))
-                rewards.append(torch.from_numpy(turn_rewards))
+                turn_indexes.append(_index_of_tokens(spans.values()))
+                rewards.append(_row_rewards(trajectory, row, list(spans.values())))
             starts.append(places)
-        index, padded = (
-            torch.nn.utils.rnn.pad_sequence(each, batch_first=True, padding_value=filler)
-            for each, filler in ((indexes, -1), (rewards, 0))
+
+        padded = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
+        return cls(
+            keys=keys,
+            trajectories=owners,
+            turn_index=padded(turn_indexes, padding_value=-1),
+            rewards=padded(rewards, padding_value=0),
+            starts=starts,
         )
-        return cls(keys, owners, index, padded, starts)
+
+
+def _turn_spans(trajectory: TrajectoryDigest, row: int) -> dict[int, tuple[int, int]]:
+    """Return where the sampled tokens of a row's turns begin and end in it, by the turn's number."""
+    spans = {}
+    end = 0
+    for number, turn in enumerate(trajectory.turns):
+        if turn.row == row:
+            spans[number] = (end, end + turn.sampled)
+            end += turn.sampled
+    return spans
+
+
+def _index_of_tokens(spans: Iterable[tuple[int, int]]) -> Tensor:
+    """Return for each token of a row the turn that it belongs to, counted within the row."""
+    return torch.repeat_interleave(torch.tensor([end - first for first, end in spans]))
+
+
+def _row_rewards(trajectory: TrajectoryDigest, row: int, spans: Sequence[tuple[int, int]]) -> Tensor:
+    """Return the rewards of a row's tokens: that of a turn on its last one."""
+    rewards = torch.zeros(spans[-1][1])
+    for turn, ordinal in rewarded_turns(trajectory.turns, row):
+        last = spans[ordinal][1] - 1
+        rewards[last] += turn.reward
+    return rewards
