@@ -20,7 +20,8 @@ from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.endpoints.meter import Meter
 
 if TYPE_CHECKING:
-    from docagent_rl.lab.eval.report.benchmark import ReportSettings, ScoredRun
+    from docagent_rl.lab.eval.report.benchmark import ReportSettings
+    from docagent_rl.lab.eval.report.runs import ScoredRun
 
 
 @model_options("judge", prefix="judge-")
@@ -82,7 +83,7 @@ async def _scored(paths: Sequence[Path], names: Sequence[str], judge: ModelConfi
     from docagent_rl.checkpoints.standing import require_whole
     from docagent_rl.endpoints.remote_model import open_model
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.report.benchmark import ScoredRun
+    from docagent_rl.lab.eval.report.runs import ScoredRun
     from docagent_rl.lab.eval.run_facts import expected_trajectories
     from docagent_rl.lab.eval.scoring.run import ScoringSettings, paper_experts, score_run
 

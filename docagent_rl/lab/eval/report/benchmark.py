@@ -1,16 +1,15 @@
-"""Numbers of a run over its benchmarks, with intervals and breakdowns, and the papers it is held against."""
+"""Numbers of a run over one benchmark, with intervals and breakdowns."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from docagent_rl.envs.outcome import RIGHT_FROM
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge
-from docagent_rl.lab.eval.report.papers import BENCHMARK_ROWS, EVERY, PaperRow, rows_for
+from docagent_rl.lab.eval.report.papers import BENCHMARK_ROWS
 from docagent_rl.lab.eval.report.statistics import ALL, DRAWS, Cell, Interval, Row, intervals, sums_of
-from docagent_rl.lab.eval.run_facts import expected_trajectories, facts_of
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.protocols import (
     CORRECT,
@@ -95,29 +94,15 @@ def benchmark(
     dataset: str, trajectories: Sequence[ScoredTrajectory], settings: ReportSettings
 ) -> BenchmarkReport:
     """Report on the trajectories of one benchmark."""
+    protocol = protocol_of(dataset)
     answers = answer_measures(dataset, trajectories)
-    # the environments' own numbers, under the names that the trainer logs
-    own = sorted({name for each in trajectories for name in each.values if name.startswith(OWN)})
-    means = [mean(name, name.removeprefix(OWN), unit=Unit.NUMBER) for name in own]
-    use = (*NAVIGATION, *TOOLS, *USE, *means)
-    # broken down are the headline, numbers of the systems' papers, and those of a judge that was asked beside
-    judged = [
-        each for each in (JUDGED, CORRECT) if any(s.values.get(each.value) is not None for s in trajectories)
-    ]
-    broken_down = _distinct(protocol_of(dataset).headline, *_papers(trajectories), *judged)
-    lines = sorted({row for each in trajectories if each.scored for row in rows_of(each)})
-    cells = [Cell(measure) for measure in (*answers, *use)]
-    cells += [Cell(measure, row) for row in lines for measure in broken_down]
-    found = intervals(sums_of(trajectories, cells, rows_of), draws=settings.draws, seed=settings.seed)
-    by = {measure.name: authors(measure, trajectories) for measure in answers}
-    numbers = [
-        Number(cell.measure, cell.row, interval, by.get(cell.measure.name, ()))
-        for cell, interval in zip(cells, found, strict=True)
-        if interval.questions
-    ]
-    whole, names = [each for each in numbers if each.row == ALL], {measure.name for measure in use}
+    use = [*NAVIGATION, *TOOLS, *USE, *_own_measures(trajectories)]
+    numbers = _numbers(trajectories, answers, use, _broken_down(dataset, trajectories), settings)
+
+    use_names = {measure.name for measure in use}
+    over_all = [number for number in numbers if number.row == ALL]
     return BenchmarkReport(
-        title=protocol_of(dataset).name,
+        title=protocol.name,
         systems=tuple(sorted({each.system for each in trajectories})),
         headline=answers[0].name,
         questions=len({each.question_id for each in trajectories}),
@@ -125,14 +110,63 @@ def benchmark(
         trajectories=len(trajectories),
         unscored=len({each.question_id for each in trajectories if not each.scored}),
         masked=_counted(each.reason for each in trajectories if each.status == "masked"),
-        answers=tuple(each for each in whole if each.measure.name not in names),
-        use=tuple(each for each in whole if each.measure.name in names),
-        breakdowns=tuple(each for each in numbers if each.row != ALL),
+        answers=tuple(number for number in over_all if number.measure.name not in use_names),
+        use=tuple(number for number in over_all if number.measure.name in use_names),
+        breakdowns=tuple(number for number in numbers if number.row != ALL),
         pass_at={k: pass_at(trajectories, answers[0], k, settings) for k in settings.pass_at},
         verdicts=_verdicts(trajectories),
-        judge_failures=_counted(
-            n for each in trajectories for n, opinion in each.experts.items() if opinion["failed"]
-        ),
+        judge_failures=_judge_failures(trajectories),
+    )
+
+
+def _numbers(
+    trajectories: Sequence[ScoredTrajectory],
+    answers: Sequence[Measure],
+    use: Sequence[Measure],
+    broken_down: Sequence[Measure],
+    settings: ReportSettings,
+) -> list[Number]:
+    """Return every measure over all questions, then those that are broken down by line."""
+    lines: set[Row] = set()
+    for trajectory in trajectories:
+        if trajectory.scored:
+            lines.update(rows_of(trajectory))
+    cells = [Cell(measure) for measure in (*answers, *use)]
+    for line in sorted(lines):
+        cells += [Cell(measure, line) for measure in broken_down]
+
+    # one draw of questions serves all cells, so that their intervals can be compared
+    found = intervals(sums_of(trajectories, cells, rows_of), draws=settings.draws, seed=settings.seed)
+    by = {measure.name: authors(measure, trajectories) for measure in answers}
+    return [
+        Number(cell.measure, cell.row, interval, by.get(cell.measure.name, ()))
+        for cell, interval in zip(cells, found, strict=True)
+        if interval.questions
+    ]
+
+
+def _own_measures(trajectories: Iterable[ScoredTrajectory]) -> list[Measure]:
+    """Return the environments' own numbers, under the names that the trainer logs."""
+    names = {name for each in trajectories for name in each.values if name.startswith(OWN)}
+    return [mean(name, name.removeprefix(OWN), unit=Unit.NUMBER) for name in sorted(names)]
+
+
+def _broken_down(dataset: str, trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
+    """Return the headline, the numbers of the systems' papers, and those of a judge that was asked beside."""
+    judged = []
+    for measure in (JUDGED, CORRECT):
+        if any(each.values.get(measure.value) is not None for each in trajectories):
+            judged.append(measure)
+    return _distinct(protocol_of(dataset).headline, *_papers(trajectories), *judged)
+
+
+def _judge_failures(trajectories: Iterable[ScoredTrajectory]) -> dict[str, int]:
+    """Count the questions that each judge or extractor was asked and did not answer."""
+    return _counted(
+        name
+        for trajectory in trajectories
+        for name, opinion in trajectory.experts.items()
+        if opinion["failed"]
     )
 
 
@@ -212,71 +246,3 @@ def _verdict(trajectory: ScoredTrajectory, judge: AnswerJudge) -> str:
         return str(opinion["value"])
     unasked = opinion["by"] == Author.NOBODY.value and trajectory.answer is not None
     return "not asked" if unasked else "none"
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredRun:
-    """A scored run: its short name, unique in a report, its trajectories and its `run.json`."""
-
-    name: str
-    trajectories: Sequence[ScoredTrajectory]
-    manifest: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class RunReport:
-    """A run over all of its benchmarks, in alphabetical order."""
-
-    name: str
-    agent: str
-    trajectories: int
-    expected_trajectories: int | None
-    """Trajectories of the whole run; `None` where its description does not say."""
-    facts: dict[str, str]
-    """Facts that its numbers rest on, by name, with those who judged."""
-    benchmarks: dict[str, BenchmarkReport]
-    papers: tuple[PaperRow, ...]
-    """Rows that it is held against."""
-    overall: dict[str, Number]
-    """Numbers over all questions of the benchmarks of a paper's row, where the run has them all, by title."""
-
-
-def report_on(run: ScoredRun, settings: ReportSettings) -> RunReport:
-    """Report on one run."""
-    by_dataset: dict[str, list[ScoredTrajectory]] = {}
-    for trajectory in run.trajectories:
-        by_dataset.setdefault(trajectory.dataset, []).append(trajectory)
-    benchmarks = {name: benchmark(name, by_dataset[name], settings) for name in sorted(by_dataset)}
-    first, facts = next(iter(run.trajectories), None), facts_of(run.manifest)
-    papers = () if first is None else tuple(rows_for(run.manifest.get("recipe"), first.system))
-    judges = {by for each in benchmarks.values() for number in each.answers for by in number.by}
-    overall = {}
-    for row in papers:
-        if overall_value(row) is not None and row.datasets() <= benchmarks.keys():
-            # over all questions, whichever benchmark they are of
-            chosen = [each for each in run.trajectories if each.dataset in row.datasets()]
-            sums = sums_of(chosen, [Cell(JUDGED)])
-            (interval,) = intervals(sums, draws=settings.draws, seed=settings.seed)
-            overall[overall_title(row)] = Number(JUDGED, ALL, interval, authors(JUDGED, chosen))
-    return RunReport(
-        name=run.name,
-        agent="unknown" if first is None else first.agent,
-        trajectories=len(run.trajectories),
-        expected_trajectories=expected_trajectories(run.manifest),
-        facts=facts | ({"judge or extractor": ", ".join(sorted(judges))} if judges else {}),
-        benchmarks=benchmarks,
-        papers=papers,
-        overall=overall,
-    )
-
-
-def overall_title(row: PaperRow) -> str:
-    """Return the title of the number over all benchmarks of a paper's row."""
-    *names, last = (protocol_of(dataset).name for dataset in sorted(row.datasets()))
-    return f"{JUDGED.title}, over {', '.join(names)} and {last}"
-
-
-def overall_value(row: PaperRow) -> float | None:
-    """Return what a paper prints over all of its benchmarks."""
-    printed = (each.value for each in row.numbers if (each.dataset, each.row) == (EVERY, ALL))
-    return next(printed, None)

@@ -10,17 +10,13 @@ from docagent_rl.lab.eval.report.benchmark import (
     BenchmarkReport,
     Number,
     ReportSettings,
-    RunReport,
-    ScoredRun,
     answer_measures,
     authors,
-    overall_title,
-    overall_value,
-    report_on,
 )
 from docagent_rl.lab.eval.report.grid import NOTHING, RULED, Grid, interval_text, markdown
 from docagent_rl.lab.eval.report.paired import Comparison, compare, paired_table
 from docagent_rl.lab.eval.report.papers import PaperRow, questions_of
+from docagent_rl.lab.eval.report.runs import RunReport, ScoredRun, overall_title, overall_value, report_on
 from docagent_rl.lab.eval.report.statistics import ALL, Row
 from docagent_rl.lab.eval.scoring.experts import EXPERTS, expert_prompt
 from docagent_rl.lab.eval.scoring.protocols import JUDGED, NAVIGATION, USE, protocol_of

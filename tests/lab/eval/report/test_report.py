@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from docagent_rl.lab.eval.report.benchmark import ReportSettings, ScoredRun, benchmark, pass_at, report_on
+from docagent_rl.lab.eval.report.benchmark import ReportSettings, benchmark, pass_at
 from docagent_rl.lab.eval.report.report import DATA, PAGE, make_report
+from docagent_rl.lab.eval.report.runs import ScoredRun, report_on
 from docagent_rl.lab.eval.scoring.experts import Author
 from tests.lab.eval.report.scores import OVERALL, SCORE, over_three, scored, told
 
