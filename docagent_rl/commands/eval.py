@@ -177,7 +177,8 @@ async def _play(
 def _report(folder: RunFolder) -> None:
     """Print the numbers of the benchmark; other judges are named to `docagent-rl report`."""
     from docagent_rl.commands.report import report
-    from docagent_rl.lab.eval.report.benchmark import ReportSettings, ScoredRun
+    from docagent_rl.lab.eval.report.benchmark import ReportSettings
+    from docagent_rl.lab.eval.report.runs import ScoredRun
     from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
 
     trajectories = asyncio.run(score_run(folder, ScoringSettings()))

@@ -90,8 +90,7 @@ class TurnLedger:
         self._image_token_id = image_token_id
         self._max_response = max_response
         self._check_placeholders(prompt_ids, images, "prompt")
-        self.prompt_length = len(prompt_ids)
-        """The tokens before the response region."""
+        self._prompt_length = len(prompt_ids)
         self._ids = list(prompt_ids)
         self._images: list[Placed] = list(images)
         self._turns: list[LedgerTurn] = []
@@ -112,9 +111,14 @@ class TurnLedger:
         return tuple(self._turns)
 
     @property
+    def prompt_length(self) -> int:
+        """Return the number of tokens before the response region."""
+        return self._prompt_length
+
+    @property
     def response_length(self) -> int:
-        """Return the tokens in the response region."""
-        return len(self._ids) - self.prompt_length
+        """Return the number of tokens in the response region."""
+        return len(self._ids) - self._prompt_length
 
     @property
     def room(self) -> int:
@@ -220,7 +224,7 @@ class TurnLedger:
             rewards += turn.rewards + [0.0] * observed
             images += turn.images if number < last else ()
         return LedgerRow(
-            prompt_ids=self._ids[: self.prompt_length],
+            prompt_ids=self._ids[: self._prompt_length],
             response_ids=ids,
             response_mask=mask,
             log_probs=log_probs if has_log_probs and turns else None,

@@ -11,6 +11,7 @@ from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.base import DocEnv, Observation
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.retrieval import Hit
+from docagent_rl.retrieval.base import Pages
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rollout.images import sized
 from docagent_rl.rollout.resources import TrajectoryResources
@@ -70,7 +71,9 @@ def recipe_playability(parsed: DocAgentConfig, store: DocumentStore) -> Playabil
 class _Unasked:
     """A retriever for trajectories that are begun and not played."""
 
-    def search(self, *_: Any, **__: Any) -> list[list[Hit]]:
+    def search(
+        self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
+    ) -> list[list[Hit]]:
         raise UserError("an opening that searches needs System.check_sample to tell what can be played")
 
 

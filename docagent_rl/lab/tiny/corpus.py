@@ -5,7 +5,10 @@ from collections.abc import Iterator
 
 from docagent_rl.envs.script import OBJECTS, SUBJECTS
 
-_words = str.split
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
 
 TAG_WORDS = _words(
     "think search bbox region answer fetch select read plan analysis summary information result action "

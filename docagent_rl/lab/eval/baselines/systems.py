@@ -1,6 +1,6 @@
 """The baselines as systems, by which configurations name them."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import Marks
@@ -9,6 +9,7 @@ from docagent_rl.lab.eval.baselines.env import BaselineEnv, PageConfig, PageForm
 from docagent_rl.lab.eval.baselines.react import ReactConfig, ReactEnv
 from docagent_rl.lab.eval.baselines.reader import Material, ReaderConfig, ReaderEnv
 from docagent_rl.retrieval import Hit
+from docagent_rl.retrieval.base import Pages
 
 
 class WholeDocumentConfig(ReaderConfig):
@@ -59,6 +60,8 @@ class Unasked:
     def __init__(self, **settings: object) -> None:
         del settings
 
-    def search(self, *_: Any, **__: Any) -> list[list[Hit]]:
+    def search(
+        self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
+    ) -> list[list[Hit]]:
         """Raise `UserError`."""
         raise UserError("this agent searches, and its configuration has no retriever")
