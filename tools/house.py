@@ -13,6 +13,9 @@ from typing import Annotated
 
 import grimp
 import typer
+from rich.console import Console
+
+from tools.reading import beside, read
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "docagent_rl"
@@ -42,11 +45,13 @@ def main(
             typer.echo(
                 f"{modules[name]:7,} modules with {reached_statements[name]:,} statements reached from {name}"
             )
+        Console(width=120).print(beside(read(python_files(ROOT)), settings["others"]))
         return
     problems = [
         *circles(edges),
         *outgrown("statements", settings["statements"], sizes),
         *outgrown("modules", settings["modules"], modules),
+        *long_functions(settings["functions"]["lines"], python_files(ROOT)),
         *foreign_words(settings["words"], python_files(ROOT)),
         *clauses(settings["docstrings"]["beginnings"], [*python_files(ROOT), *tools_and_studies(ROOT)]),
     ]
@@ -141,6 +146,19 @@ def outgrown(what: str, budgets: Mapping[str, int], found: Mapping[str, int]) ->
         elif size > budgets[name]:
             most = f"{budgets[name]} in {SETTINGS.name}"
             yield f"{name} has {size} {what}, and {most}: take something away, or raise the number there"
+
+
+def long_functions(most: int, files: Iterable[Path]) -> Iterator[str]:
+    """Yield a sentence for each function with a body of more than `most` lines, docstring apart."""
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+            if lines > most:
+                place = f"{file.relative_to(ROOT)}:{node.lineno}"
+                yield f"{place}: {node.name} has {lines} lines, and {most} are the most: divide it"
 
 
 def clauses(beginnings: Iterable[str], files: Iterable[Path]) -> Iterator[str]:

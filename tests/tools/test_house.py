@@ -5,6 +5,7 @@ from tools.house import (
     clauses,
     foreign_words,
     imports,
+    long_functions,
     outgrown,
     package_statements,
     reached_modules,
@@ -56,3 +57,15 @@ def test_docstrings_that_are_clauses_are_found(monkeypatch, tmp_path):
     )
     (tmp_path / "a.py").write_text(text)
     assert [each.split(":")[:2] for each in clauses(["What"], [tmp_path / "a.py"])] == [["a.py", "4"]]
+
+
+def test_a_long_body_is_named_and_a_long_signature_or_docstring_is_not(monkeypatch, tmp_path):
+    monkeypatch.setattr("tools.house.ROOT", tmp_path)
+    text = (
+        'def a(\n    x,\n):\n    """One.\n\n    Two.\n    """\n    return x\n\n\n'
+        "class B:\n    async def c(self):\n        y = 1\n        return y\n\n    def d(self): ...\n"
+    )
+    (tmp_path / "a.py").write_text(text)
+    found = list(long_functions(1, [tmp_path / "a.py"]))
+    assert [each.split(":")[:2] for each in found] == [["a.py", "12"]]
+    assert not list(long_functions(2, [tmp_path / "a.py"]))

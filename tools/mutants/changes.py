@@ -163,12 +163,19 @@ def _named(node: ast.AST, where: str) -> str:
 
 
 def _replacements(node: ast.AST) -> Iterator[ast.AST]:
+    yield from _other_values(node)
+    yield from _other_statements(node)
+    if isinstance(node, ast.Call):
+        for n, keyword in enumerate(node.keywords):
+            if keyword.arg is not None and keyword.arg not in UNSEEN:
+                yield _with(node, keywords=node.keywords[:n] + node.keywords[n + 1 :])
+
+
+def _other_values(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.Compare(ops=[op]) if type(op) in COMPARISONS:
             yield _with(node, ops=[COMPARISONS[type(op)]()])
         case ast.BinOp(op=op) if type(op) in OPERATORS and not _is_type(node):
-            yield _with(node, op=OPERATORS[type(op)]())
-        case ast.AugAssign(op=op) if type(op) in OPERATORS:
             yield _with(node, op=OPERATORS[type(op)]())
         case ast.BoolOp(op=ast.And()):
             yield _with(node, op=ast.Or())
@@ -188,6 +195,12 @@ def _replacements(node: ast.AST) -> Iterator[ast.AST]:
             yield _with(node, func=ast.Name(NAMES[name], ast.Load()))
         case ast.Attribute(attr=name) if name in NAMES:
             yield _with(node, attr=NAMES[name])
+
+
+def _other_statements(node: ast.AST) -> Iterator[ast.AST]:
+    match node:
+        case ast.AugAssign(op=op) if type(op) in OPERATORS:
+            yield _with(node, op=OPERATORS[type(op)]())
         case ast.Raise() | ast.Assert():
             yield ast.Pass()
         case ast.Expr(value=ast.Call() | ast.Await()):
@@ -200,10 +213,6 @@ def _replacements(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Continue()
         case ast.If(test=test) | ast.IfExp(test=test) if not isinstance(test, ast.Compare | ast.UnaryOp):
             yield _with(node, test=ast.UnaryOp(ast.Not(), test))
-    if isinstance(node, ast.Call):
-        for n, keyword in enumerate(node.keywords):
-            if keyword.arg is not None and keyword.arg not in UNSEEN:
-                yield _with(node, keywords=node.keywords[:n] + node.keywords[n + 1 :])
 
 
 def _with(node: ast.AST, **fields: object) -> ast.AST:
