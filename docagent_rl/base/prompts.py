@@ -7,7 +7,8 @@ user: |
   Question: {{ question }}
 ```
 
-The filter `fenced` puts text that others wrote between lines that it cannot spell: `{{ answer | fenced }}`.
+The filter `delimited` puts text that others wrote between lines that it cannot spell:
+`{{ answer | delimited }}`.
 """
 
 import functools
@@ -23,14 +24,14 @@ import jinja2.sandbox
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import read_yaml
-from docagent_rl.base.untrusted import fenced
+from docagent_rl.base.untrusted import delimited
 
 _PACKAGE = Path(__file__).parents[1]
 # Templates are the user's, what is filled in is not: the sandbox keeps values from being more than text.
 _JINJA = jinja2.sandbox.ImmutableSandboxedEnvironment(
     undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
 )
-_JINJA.filters["fenced"] = fenced
+_JINJA.filters["delimited"] = delimited
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,26 +60,26 @@ def inserted(texts: Sequence[str], places: Iterable[int]) -> list[str]:
     return result
 
 
-def defused(text: str) -> str:
+def neutralized(text: str) -> str:
     """Break special tokens, and tags without attributes as well: `<judge>`, `</think>`, `<answer>`."""
     return _TAGS.sub(INVISIBLE, without_tokens(text))
 
 
-def defused_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a prompt's variables with texts, and texts in lists, defused."""
+def neutralized_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a prompt's variables with texts, and texts in lists, neutralized."""
     return {name: _value(value) for name, value in values.items()}
 
 
-def mended(text: str) -> str:
-    """Return a model's text without the invisible characters that it copied from defused text."""
+def without_invisible(text: str) -> str:
+    """Return a model's text without the invisible characters that it copied from neutralized text."""
     return _BROKEN.sub("", text)
 
 
-def fenced(text: str) -> str:
+def delimited(text: str) -> str:
     """Return the text between two lines that it cannot hold: they carry a mark made from the text itself.
 
     Equal texts have equal fences, so that equal requests stay equal. Prompt files use it as a filter:
-    `{{ prediction | fenced }}`.
+    `{{ prediction | delimited }}`.
     """
     text, mark = str(text), ""
     while not mark or mark in text:
@@ -89,7 +89,7 @@ def fenced(text: str) -> str:
 
 def _value(value: Any) -> Any:
     if isinstance(value, str):
-        return defused(value)
+        return neutralized(value)
     if isinstance(value, list | tuple):
         return [_value(item) for item in value]
     return value

@@ -151,7 +151,7 @@ async def _teacher(
 
 def _report(folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig) -> None:
     """Filter the trajectories, and print the numbers that each filter left and that could not be played."""
-    from docagent_rl.lab.collect.collection import KEPT, sift
+    from docagent_rl.lab.collect.collection import KEPT, filter_run
     from docagent_rl.lab.eval.evaluation import unplayed_table
     from docagent_rl.rewards.judge import make_judge
     from docagent_rl.rollout.trajectory import MaskReason
@@ -159,7 +159,7 @@ def _report(folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig) ->
     console, errors = Console(), Console(stderr=True)
     # a judge that nobody chose has no say
     judge = make_judge(parsed.judge) if parsed.judge.kind is not None else None
-    funnel = sift(folder, config, judge)
+    funnel = filter_run(folder, config, judge)
     console.print(funnel.table())
     for warning in funnel.warnings():
         errors.print(shown(warning))

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.text import encodable
-from docagent_rl.base.untrusted import mended
+from docagent_rl.base.untrusted import without_invisible
 from docagent_rl.endpoints.http_client import redacted
 from docagent_rl.endpoints.retrying import describe, retry_after_s
 from docagent_rl.endpoints.usage import Usage, text_tokens
@@ -140,7 +140,7 @@ def reply_text(text: str) -> str:
     Raises:
         ReplyError: nothing is left.
     """
-    words = mended(encodable(without_thoughts(text))).strip()
+    words = without_invisible(encodable(without_thoughts(text))).strip()
     if not words:
         raise ReplyError("a reply without text; a model that thinks may need more max_tokens")
     return words
@@ -163,7 +163,7 @@ class TransientError(Exception):
 
 
 class BusyError(TransientError):
-    """A request that the service did not take, and may take later: no attempt at it, only waiting."""
+    """A request that the service was too busy to accept; the wait for it does not count as an attempt."""
 
 
 class RefusedError(Exception):

@@ -30,8 +30,8 @@ def make_roles(configs: Mapping[RoleName, RoleConfig], store: DocumentStore) -> 
     refused = sorted(set(played) - {RoleName.ANSWER})
     if refused:
         raise UserError(
-            f"roles.{refused[0]}.backend is policy: the policy can be the answer agent alone (a plan is "
-            "shared by a group, the reader needs eyes, the extractor grades)"
+            f"roles.{refused[0]}.backend is policy: the policy can only play the answer agent (a group "
+            "shares one plan, the reader needs a model that sees images, and the extractor grades answers)"
         )
     return {
         name: OpenAIRole(name, config, store)

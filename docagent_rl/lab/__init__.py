@@ -1,1 +1,1 @@
-"""The surroundings of training, which it never imports: agents, evaluation, data, viewer, tiny models."""
+"""Everything around training: agents, evaluation, data, viewer, tiny models. The core never imports it."""

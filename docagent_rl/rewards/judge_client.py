@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate
-from docagent_rl.base.untrusted import defused_values
+from docagent_rl.base.untrusted import neutralized_values
 from docagent_rl.endpoints.chat_reply import THINK_OPEN, ReplyError, without_thoughts
 
 if TYPE_CHECKING:
@@ -96,6 +96,6 @@ class RemoteJudge:
         question, prediction, *golds = (
             _ANY_TAG.sub(r"[\1judge]", text) for text in (question, prediction, *references)
         )
-        values = defused_values({"question": question, "references": golds, "prediction": prediction})
+        values = neutralized_values({"question": question, "references": golds, "prediction": prediction})
         roles = [role for role in ("system", "user") if role in self._prompt]
         return [{"role": role, "content": self._prompt.render(role, **values)} for role in roles]

@@ -96,14 +96,17 @@ class ImageCache(Protocol):
     """The images of all processes of a run, each made by one of them."""
 
     async def find(self, ref: Picture) -> EncodedImage | None:
-        """Return the image, waiting while somebody makes it; `None`: the caller is to `put` or `drop` it."""
+        """Return the image, waiting while another process makes it.
+
+        `None` means that the caller has to make it, and then call `put`, or `drop` if it cannot.
+        """
 
     async def put(self, image: EncodedImage) -> EncodedImage:
         """Leave an image for the others; return the one to hold in the place of it."""
         ...
 
     def drop(self, ref: Picture) -> None:
-        """Say that it could not be made, so that the next who asks tries."""
+        """Announce that the image could not be made, so that the next caller of `find` tries."""
 
 
 CAPACITY = 2 << 30

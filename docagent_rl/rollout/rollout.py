@@ -62,7 +62,7 @@ class Rollout:
     trajectory: Trajectory
     ledgers: list[TurnLedger] = field(default_factory=list)
     """One ledger a context, in order."""
-    unplaced: float = 0.0
+    pending_reward: float = 0.0
     """Reward that waits for the trajectory's first sampled token."""
     recorder: Recorder = field(init=False)
     """The record of the trajectory beside its tokens."""
@@ -184,20 +184,20 @@ class Rollout:
     def _add_reward(self, terms: RewardTerms) -> None:
         """Note the terms of the last turn and place their reward, all of it once there is a sampled token."""
         played, placed = self.trajectory.turns[-1], []
-        self.unplaced += terms.reward
+        self.pending_reward += terms.reward
         for term in terms.tokens:
             tokens = token_range(self.codec.decode, played.token_ids, term.span)
             if tokens is None:
-                self.unplaced += term.reward
+                self.pending_reward += term.reward
                 continue
             placed.append((*tokens, term.reward))
             played.token_terms.append((term.name, *tokens, term.value))
         self._ledger.add_reward(0.0, tokens=placed)
         self.recorder.reward(terms)
-        bearer = next((ledger for ledger in reversed(self.ledgers) if ledger.sampled), None)
-        if bearer is not None:
-            bearer.add_reward(self.unplaced)
-            self.unplaced = 0.0
+        carrier = next((ledger for ledger in reversed(self.ledgers) if ledger.sampled), None)
+        if carrier is not None:
+            carrier.add_reward(self.pending_reward)
+            self.pending_reward = 0.0
 
 
 def split_stop(

@@ -31,7 +31,7 @@ def test_what_is_filled_in_is_never_a_template(write):
 
 
 def test_fences_are_a_filter(write):
-    prompt = load_prompt(write("user: '{{ question | fenced }}'"), SPEC)
+    prompt = load_prompt(write("user: '{{ question | delimited }}'"), SPEC)
     begin, text, end = prompt.render("user", question="why?").splitlines()
     assert text == "why?"
     assert begin.replace("begin", "end") == end

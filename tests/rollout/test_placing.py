@@ -70,14 +70,14 @@ async def test_rewards_wait_for_the_first_sampled_token(stage, follows):
     )
     rows = [row for row in await rewards_of(rollout, stage.sample) if row]
     assert [reward for row in rows for reward in row if reward] == [7.0, 8.0]
-    assert rollout.unplaced == 0.0
+    assert rollout.pending_reward == 0.0
     assert rollout.trajectory.reward == 15.0
 
 
 async def test_rewards_without_any_sampled_token_stay_unplaced(stage):
     rollout = begun(stage, [None, None], [(FRESH, 1.0, -0.5, 2.0), (FRESH, 2.0, 0.0, 1.0)])
     assert await rewards_of(rollout, stage.sample) == [[], []]
-    assert rollout.unplaced == 2.0
+    assert rollout.pending_reward == 2.0
     assert rollout.trajectory.reward == 0.0
 
 

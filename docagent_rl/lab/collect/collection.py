@@ -170,7 +170,7 @@ def run_funnel(played: Iterable[Case], filters: Sequence[Filter], *, trajectorie
     return funnel
 
 
-def sift(folder: RunFolder, config: CollectConfig, judge: Judge | None = None) -> Funnel:
+def filter_run(folder: RunFolder, config: CollectConfig, judge: Judge | None = None) -> Funnel:
     """Filter the trajectories of a whole run; write what is left, the funnel, and every trajectory's verdict.
 
     The lines of `kept.jsonl` are those of `trajectories.jsonl`. Without a `judge` nobody is asked.

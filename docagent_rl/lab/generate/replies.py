@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
-from docagent_rl.base.untrusted import defused_values
+from docagent_rl.base.untrusted import neutralized_values
 from docagent_rl.endpoints.chat_reply import ChatMessage, CutOffError, ReplyError, Unanswered, reply_text
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
@@ -222,7 +222,7 @@ def digest_of_prompts(prompts: Prompts) -> str:
 
 def fill(prompt: PromptTemplate, part: str, **values: Any) -> str:
     """Fill a part with variables that others wrote, their tags broken."""
-    return prompt.render(part, **defused_values(values))
+    return prompt.render(part, **neutralized_values(values))
 
 
 def conversation(prompt: PromptTemplate, user: str | list[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -85,10 +85,10 @@ def grids_of(found: Mapping[str, Any]) -> list[Grid]:
     )
     groups, credit = found["groups"], found["credit"]
     rows = (
-        ("groups of two trajectories and more", f"{groups['groups']:,}"),
-        ("whose trajectories all earned the same before", f"{groups['flat_before']:,}"),
-        ("and do after", f"{groups['flat_after']:,}"),
-        ("order of the trajectories of the others, Kendall's tau-b", _n(groups["agreement"])),
+        ("groups of two or more trajectories", f"{groups['groups']:,}"),
+        ("groups whose trajectories all had the same reward before", f"{groups['flat_before']:,}"),
+        ("groups whose trajectories all have the same reward after", f"{groups['flat_after']:,}"),
+        ("rank correlation of rewards within the other groups, Kendall's tau-b", _n(groups["agreement"])),
     )
     head = ("term", "before", "after", "trajectories that change")
     grids = [Grid("Rewards", head, terms, (note,))]

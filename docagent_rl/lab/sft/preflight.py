@@ -111,7 +111,7 @@ def _process_problems(config: DictConfig) -> Iterator[str]:
     yield from check_device(config)
     yield from tracker_problems(config, installed=True)
     if is_cpu_platform() and config.engine.strategy != "fsdp2":
-        yield f"engine.strategy={config.engine.strategy}: the CPU has fsdp2 alone"
+        yield f"engine.strategy={config.engine.strategy}: only fsdp2 runs on the CPU"
 
 
 def _model_problems(config: DictConfig, section: SftSection) -> Iterator[str]:

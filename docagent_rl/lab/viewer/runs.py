@@ -146,7 +146,7 @@ class OpenRun:
 def open_runs(
     paths: Sequence[Path], store_dir: Path | None = None, tokenizer_dir: Path | None = None
 ) -> list[OpenRun]:
-    """Open the runs of a command line; names are as long as tells their folders apart.
+    """Open the runs of a command line, each named by as many of its folders as tell it from the others.
 
     Raises:
         UserError: one is no run, or is named twice.

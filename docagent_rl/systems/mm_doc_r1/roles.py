@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from docagent_rl.base.prompts import PromptSpec, load_prompt
-from docagent_rl.base.untrusted import defused_values
+from docagent_rl.base.untrusted import neutralized_values
 from docagent_rl.envs.base import ImagePart, Message, Part, Role, TextPart
 from docagent_rl.envs.roles import RoleModel, RoleName
 from docagent_rl.envs.rule_roles import answer_from, extract_answer, plan_search, read_pages
@@ -129,7 +129,7 @@ class RolePlayers:
 
     async def _ask(self, role: RoleName, images: Sequence[Part] = (), **variables: Any) -> str:
         prompt = self._prompts[role]
-        variables = defused_values(variables)
+        variables = neutralized_values(variables)
         messages = []
         if "system" in prompt:
             messages.append(Message(Role.SYSTEM, (TextPart(prompt.render("system", **variables)),)))

@@ -19,7 +19,7 @@ from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.samples.sample import Sample
 from docagent_rl.training.agent_loop.output import VALIDATION, DocAgentLoopOutput, masked_row, training_rows
-from docagent_rl.training.agent_loop.place import Place
+from docagent_rl.training.agent_loop.resources import WorkerResources
 from docagent_rl.training.serving.requests import LOADS, for_server, route, servers_of
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ _OF_THE_RUN = ("EngineDeadError:", "ActorDiedError:", "ActorUnavailableError:", 
 validating: ContextVar[bool] = ContextVar("docagent_validating", default=False)
 """True where the trajectory belongs to a validation; verl does not tell the loop."""
 
-place: ContextVar[Place | None] = ContextVar("docagent_place", default=None)
+own_resources: ContextVar[WorkerResources | None] = ContextVar("docagent_worker_resources", default=None)
 """The agent worker that plays the trajectory."""
 
 
@@ -79,7 +79,7 @@ class DocAgentLoop(AgentLoopBase):
         self, sampling_params: dict[str, Any], kwargs: dict[str, Any], started: list[Trajectory]
     ) -> list[DocAgentLoopOutput]:
         """Play, and play again when a service fails; `started` takes the trajectory of each attempt."""
-        here = place.get() or Place()
+        here = own_resources.get() or WorkerResources()
         resources = await resources_of(self.config, self.tokenizer, self.processor, here.images)
         here.encoder = resources.encoder
         sample = Sample.from_json(kwargs["sample"])

@@ -15,9 +15,15 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorke
 
 from docagent_rl.rollout.images import EncodedImage, any_whole, join_features, join_patches
 from docagent_rl.rollout.patches import GRIDS
-from docagent_rl.training.agent_loop.loop import place, validating
+from docagent_rl.training.agent_loop.loop import own_resources, validating
 from docagent_rl.training.agent_loop.output import IMAGES
-from docagent_rl.training.agent_loop.place import Place, image_bytes, place_of, step_gauges, trajectory_bytes
+from docagent_rl.training.agent_loop.resources import (
+    WorkerResources,
+    image_bytes,
+    step_gauges,
+    trajectory_bytes,
+    worker_resources,
+)
 from docagent_rl.training.serving.image_cache import PageDirectory, RayImageCache, name_images
 
 FEATURES = "docagent_features"
@@ -34,7 +40,7 @@ class DocAgentLoopWorker(_Worker):
     (`patches/byte_patches.py`).
     """
 
-    _place: Place | None = None
+    _resources: WorkerResources | None = None
     _image_cache: RayImageCache | None = None
     _directory: str | None = None
 
@@ -45,10 +51,10 @@ class DocAgentLoopWorker(_Worker):
         pixels.
         """
         self._image_cache = image_cache = None if directory is None else RayImageCache(directory)
-        self._place = place_of(
+        self._resources = worker_resources(
             self.config, workers=workers, on_node=on_node, capacity=capacity, image_cache=image_cache
         )
-        self._place.gauges.watch_loop()
+        self._resources.gauges.watch_loop()
 
     async def name_images(self, directory: str) -> None:
         """Name images in rows to train on from now on, in the actor `directory`."""
@@ -56,25 +62,25 @@ class DocAgentLoopWorker(_Worker):
 
     async def gauges(self) -> dict[str, float]:
         """Return the worker's load since the last call."""
-        if self._place is None:
+        if self._resources is None:
             return {}
-        self._place.look()
-        return self._place.gauges.read()
+        self._resources.look()
+        return self._resources.gauges.read()
 
     async def _run_agent_loop(
         self, sampling_params: dict[str, Any], trajectory: dict[str, Any], **kwargs: Any
     ) -> Any:
         # each trajectory runs in a task of its own, so the variables do not leak into others
         validating.set(bool(trajectory["validate"]))
-        place.set(self._place)
-        if self._place is None or self._place.admission is None:
+        own_resources.set(self._resources)
+        if self._resources is None or self._resources.admission is None:
             return await super()._run_agent_loop(sampling_params, trajectory=trajectory, **kwargs)
-        self._place.look()
-        async with self._place.admission.trajectory():
+        self._resources.look()
+        async with self._resources.admission.trajectory():
             return await super()._run_agent_loop(sampling_params, trajectory=trajectory, **kwargs)
 
     async def _agent_loop_postprocess(self, output: Any, validate: Any, **kwargs: Any) -> None:
-        own = self._place
+        own = self._resources
         if own is not None and own.admission is not None and isinstance(output, list):
             rows = [row for row in output if IMAGES in (row.multi_modal_data or {})]
             own.admission.weigh(trajectory_bytes(rows))

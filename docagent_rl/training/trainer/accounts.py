@@ -166,19 +166,20 @@ def account_for_trajectories(
 
     `buffer` is changed in place; `dropped` is called with the keys of rows that are thrown away.
     """
-    look, make = buffer._sync_metadata_from_transfer_queue, buffer._materialize_batch
-    clear = buffer._clear_groups
+    sync_metadata = buffer._sync_metadata_from_transfer_queue
+    materialize_batch = buffer._materialize_batch
+    clear_groups = buffer._clear_groups
 
-    def looked() -> None:
-        look()
+    def sync_and_check() -> None:
+        sync_metadata()
         failed = sorted(buffer.failure_keys[TRAIN])
         if failed:  # before others take their place, or what is left of them is trained on
             keys = _keys_of(buffer, failed)
             accounts.receive(failed, keys, distinct(reader.fetch_rows(keys, TRAIN)))
             raise TrajectoryFailedError(f"verl marks groups as failed: {', '.join(failed[:_NAMED])}")
 
-    def made(partition_id: str, uids: Sequence[str], *args: Any) -> KVBatchMeta:
-        batch = make(partition_id, uids, *args)
+    def materialize_and_receive(partition_id: str, uids: Sequence[str], *args: Any) -> KVBatchMeta:
+        batch = materialize_batch(partition_id, uids, *args)
         if partition_id == TRAIN:
             rows = reader.fetch(batch)
             accounts.receive(uids, batch.keys, distinct(rows))
@@ -186,16 +187,17 @@ def account_for_trajectories(
                 check_counting(distinct(rows))
         return batch
 
-    def cleared(partition_id: str, uids: set[str]) -> None:
+    def clear_and_forget(partition_id: str, uids: set[str]) -> None:
         if partition_id == TRAIN and uids:
             keys = _keys_of(buffer, uids)
             check_failed(distinct(reader.fetch_rows(keys, TRAIN)), accounts.run_dir)
             accounts.drop(uids)
             dropped(keys)
-        clear(partition_id, uids)
+        clear_groups(partition_id, uids)
 
-    buffer._sync_metadata_from_transfer_queue, buffer._materialize_batch = looked, made
-    buffer._clear_groups = cleared
+    buffer._sync_metadata_from_transfer_queue = sync_and_check
+    buffer._materialize_batch = materialize_and_receive
+    buffer._clear_groups = clear_and_forget
 
 
 def _keys_of(buffer: Any, uids: Iterable[str]) -> list[str]:

@@ -77,24 +77,24 @@ class TermRewards(Mapping[str, Tensor]):
 
 
 def rewarded_turns(turns: Sequence[TurnDigest], row: int) -> Iterator[tuple[TurnDigest, int]]:
-    """Yield the turns whose reward stands in a row of their trajectory, each with its bearer in the row.
+    """Yield the turns whose reward stands in a row of their trajectory, each with its carrier in the row.
 
     A turn bears its own reward; one without sampled tokens passes it on to the nearest earlier turn that has
     some, in whichever row, and to the first that has some where there is none earlier (`Trajectory`).
 
     Yields:
-        The turn, and the ordinal of its bearer among the turns of the row.
+        The turn, and the ordinal of its carrier among the turns of the row.
     """
     ordinals: Counter[int] = Counter()
-    bearer: tuple[int, int] | None = None
+    carrier: tuple[int, int] | None = None
     waiting: list[TurnDigest] = []
     for turn in turns:
         ordinal = ordinals[turn.row]
         ordinals[turn.row] += 1
         waiting.append(turn)
-        bearer = (turn.row, ordinal) if turn.sampled else bearer
-        if bearer is not None:
-            yield from ((each, bearer[1]) for each in waiting if bearer[0] == row)
+        carrier = (turn.row, ordinal) if turn.sampled else carrier
+        if carrier is not None:
+            yield from ((each, carrier[1]) for each in waiting if carrier[0] == row)
             waiting.clear()
 
 

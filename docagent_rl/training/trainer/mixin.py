@@ -41,7 +41,12 @@ from docagent_rl.training.trainer.rollout_correction import (
 from docagent_rl.training.trainer.stopping import StoppingMixin, give_up_in_time
 from docagent_rl.training.trainer.summary import PREFIX, mask_reasons, summarise, validation_table
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, distinct, read_trajectories
-from docagent_rl.training.workers.critic import VALUE_MASK, critic_kinds, hand_on_sizes, install_critic
+from docagent_rl.training.workers.critic import (
+    VALUE_MASK,
+    critic_kinds,
+    install_critic,
+    pass_micro_batch_sizes,
+)
 from docagent_rl.training.workers.policy import install_workers, policy_kinds
 from docagent_rl.training.workers.trajectory_loss import put_trajectory_tokens
 
@@ -77,7 +82,7 @@ class DocAgentTrainerMixin(
         if embeds:
             # loads its model while the workers start
             self._embedder = TrajectoryEmbedder(self.docagent.advantage.embedder, str(config.trainer.device))
-        hand_on_sizes(config.critic)
+        pass_micro_batch_sizes(config.critic)
         self._reader = TrajectoryReader()
         self._accounts = Accounts(self.run_dir, int(config.actor_rollout_ref.rollout.n))
         super().__init__(config)

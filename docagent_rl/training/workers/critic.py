@@ -37,7 +37,7 @@ def critic_kinds(run: DictConfig, section: DocAgentConfig, *, ours: bool) -> lis
     return kinds
 
 
-def hand_on_sizes(critic: DictConfig) -> None:
+def pass_micro_batch_sizes(critic: DictConfig) -> None:
     """Tell the critic's engine, if it is FSDP, how many rows a micro-batch has; `critic` is changed.
 
     verl's V1 trainers do so for the policy alone. The critic's engine then packs rows until they have

@@ -13,7 +13,12 @@ from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.losses.config import KlConfig
 from docagent_rl.training.settings.models import ACTOR_KEY, CRITIC_KEY
 from docagent_rl.training.workers import policy
-from docagent_rl.training.workers.critic import CriticWorker, critic_kinds, hand_on_sizes, install_critic
+from docagent_rl.training.workers.critic import (
+    CriticWorker,
+    critic_kinds,
+    install_critic,
+    pass_micro_batch_sizes,
+)
 from docagent_rl.training.workers.extensions import FrozenVisionWorker, PolicyKinds
 from docagent_rl.training.workers.trained_tokens import TrainedTokensWorker
 from docagent_rl.training.workers.trajectory_loss import TrajectoryCountWorker, TrajectoryWorkerMixin
@@ -131,7 +136,7 @@ def test_micro_batches_of_a_critic_are_as_large_as_the_recipe_says(recipe, value
     run = recipe(ALDEN, *(f"critic.{value}" for value in values), cpu=False)
     with open_dict(run):
         del run.critic.model
-    hand_on_sizes(run.critic)
+    pass_micro_batch_sizes(run.critic)
     config = omega_conf_to_dataclass(run.critic)
     engine = config.engine
     assert engine.use_dynamic_bsz is (rows is None)

@@ -12,7 +12,7 @@ from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptTemplate, load_prompt
-from docagent_rl.base.untrusted import defused_values
+from docagent_rl.base.untrusted import neutralized_values
 from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError, reply_text
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.envs.checks import references
@@ -37,7 +37,7 @@ class Author(StrEnum):
     RULE = "embedded rule judge"
     """No model; not for papers (docs/rule_judge.md)."""
     NOBODY = "nobody"
-    """There was no answer to judge, or the paper's rule keeps it from the judge: wrong without asking."""
+    """No judge was asked: there was no answer, or the paper's rule keeps it from the judge. It is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def messages(expert: Expert, question: str, references: Sequence[str], answer: s
         texts: dict[str, Any] = {"question": question, "answer": answer}
     else:
         texts = {"question": question, "references": list(references), "prediction": answer}
-    values = defused_values({name: _without_labels(value) for name, value in texts.items()})
+    values = neutralized_values({name: _without_labels(value) for name, value in texts.items()})
     roles = [role for role in ("system", "user", "assistant") if role in prompt]
     return [{"role": role, "content": prompt.render(role, **values)} for role in roles]
 

@@ -12,13 +12,13 @@ from docagent_rl.envs.images import ImageRef
 from docagent_rl.rollout.images import CAPACITY, EncodedImage, cores
 from docagent_rl.rollout.patches import PatchFormat
 from docagent_rl.training.agent_loop.output import IMAGES, DocAgentLoopOutput, RowImages
-from docagent_rl.training.agent_loop.place import (
+from docagent_rl.training.agent_loop.resources import (
     FIRST,
     TOKEN_BYTES,
     Admission,
     image_bytes,
-    place_of,
     trajectory_bytes,
+    worker_resources,
 )
 
 GIB = 1 << 30
@@ -104,13 +104,13 @@ def run(**rollout):
 
 @pytest.mark.parametrize("on_node", [1, max(1, cores() // 4)])
 def test_the_workers_of_a_node_share_its_cores(on_node):
-    place = place_of(run(), workers=8, on_node=on_node, capacity=80, image_cache=None)
-    assert place.images.threads == max(2, cores() // on_node)
-    assert place.images.capacity == 10
+    found = worker_resources(run(), workers=8, on_node=on_node, capacity=80, image_cache=None)
+    assert found.images.threads == max(2, cores() // on_node)
+    assert found.images.capacity == 10
     config = run(image_threads=5, trajectory_memory_mb=1)
-    place = place_of(config, workers=1, on_node=on_node, capacity=10, image_cache=None)
-    assert place.images.threads == 5
-    assert place.admission._budget == 1 << 20
+    found = worker_resources(config, workers=1, on_node=on_node, capacity=10, image_cache=None)
+    assert found.images.threads == 5
+    assert found.admission._budget == 1 << 20
 
 
 def test_a_third_of_the_store_is_for_images():

@@ -123,8 +123,8 @@ def step_gauges(workers: Iterable[Mapping[str, float]], directory: Mapping[str, 
 
 
 @dataclass(slots=True)
-class Place:
-    """One agent worker.
+class WorkerResources:
+    """The resources of one agent worker.
 
     `images` are settings (`None`: as a process on its own), `admission` is of trajectories (`None`: all at
     once), `encoder` is there once the first trajectory has begun.
@@ -145,10 +145,10 @@ class Place:
             self.gauges.note("images_bytes", self.encoder.held_bytes)
 
 
-def place_of(
+def worker_resources(
     run: DictConfig, *, workers: int, on_node: int, capacity: int, image_cache: ImageCache | None
-) -> Place:
-    """Return the place of an agent worker, one of `workers` of the run and of `on_node` of its node.
+) -> WorkerResources:
+    """Return the resources of an agent worker, one of `workers` of the run and of `on_node` of its node.
 
     `capacity` is the bytes of images that the run keeps.
     """
@@ -156,7 +156,7 @@ def place_of(
     memory = rollout.get("trajectory_memory_mb")
     budget = memory << 20 if memory else int(FREE_SHARE * psutil.virtual_memory().available / on_node)
     threads = rollout.get("image_threads") or max(2, cores() // on_node)
-    return Place(ImageSettings(capacity // workers, threads, image_cache), Admission(budget))
+    return WorkerResources(ImageSettings(capacity // workers, threads, image_cache), Admission(budget))
 
 
 def image_bytes(run: DictConfig, store: float) -> int:
