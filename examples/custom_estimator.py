@@ -15,7 +15,8 @@ def median_baseline(inputs: AdvantageInputs, *, decay: float = 0.9) -> Advantage
     """One outlier does not move the baseline; turn k of a trajectory gets `decay ** k` of its advantage."""
     tokens = compress(inputs)  # the sampled tokens as one list, those of copied rows left out
     table = trajectory_table(inputs, tokens)  # a trajectory counts once, however many rows it has
-    scores, medians = torch.zeros_like(table.totals), []
+    scores = torch.zeros_like(table.totals)
+    medians = []
     for group in table.group.unique():
         members = table.alive & (table.group == group)  # masked trajectories have no sampled tokens
         if members.any():

@@ -25,7 +25,9 @@ class FuzzyRetriever:
                 f"docagent.retriever.options.cutoff={cutoff}: expected a number from 0 to below 100"
             )
         self.cutoff = cutoff
-        self.refs, self.texts, self.rows = [], [], {}
+        self.refs = []
+        self.texts = []
+        self.rows = {}
         for doc_id in store.doc_ids():
             start = len(self.refs)
             for number in range(1, store.document(doc_id).num_pages + 1):

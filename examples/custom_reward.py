@@ -29,6 +29,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info, most_turn
 
 def word_f1(answer, reference):
     """Return the harmonic mean of the shares of words that the two have in common, in [0, 1]."""
-    ours, theirs = answer.lower().split(), reference.lower().split()
+    ours = answer.lower().split()
+    theirs = reference.lower().split()
     common = sum(min(ours.count(word), theirs.count(word)) for word in set(ours))
     return 2 * common / (len(ours) + len(theirs)) if common else 0.0

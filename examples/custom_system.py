@@ -39,16 +39,21 @@ class OneLookConfig(BaseModel, extra="forbid"):
 
 class OneLookEnv(DocEnv):
     def __init__(self, config, services, prompt, *, validate=False):
-        self.config, self.services, self.prompt = config, services, prompt
-        self.turns, self.terms = 0, {"correct": 0.0, "short": 0.0}
+        self.config = config
+        self.services = services
+        self.prompt = prompt
+        self.turns = 0
+        self.terms = {"correct": 0.0, "short": 0.0}
 
     def show_prompt(self, state):
         return Observation.user(TextPart(self.prompt.render("user", question=state.sample.question)))
 
     async def step(self, turn):
         self.turns += 1
-        parsed, sample = GRAMMAR.parse(turn.text), self.state.sample
-        action, logged = parsed.action, LoggedTurn(self.turns, parsed)
+        parsed = GRAMMAR.parse(turn.text)
+        sample = self.state.sample
+        action = parsed.action
+        logged = LoggedTurn(self.turns, parsed)
         if isinstance(action, Answer):
             correct = await self.services.judge.judge(sample.question, sample.answers, action.text)
             self.terms = {"correct": correct, "short": 1 / (1 + len(action.text.split()))}

@@ -65,7 +65,8 @@ class Setting:
             UserError: the section `docagent` is invalid.
         """
         config = DocAgentConfig.parse(plain(recipe.docagent))
-        rollout, turns = recipe.actor_rollout_ref.rollout, config.rollout
+        rollout = recipe.actor_rollout_ref.rollout
+        turns = config.rollout
         limits = Limits(
             prompt=recipe.data.max_prompt_length,
             response=recipe.data.max_response_length,
@@ -141,7 +142,8 @@ async def _play(
         rollout = Rollout(env, resources.codec, resources.encoder, sampler.generate, limits, trajectory)
         await rollout.play(sample)
     except (InfrastructureError, UserError) as error:
-        trajectory.status, trajectory.error = Status.MASKED.value, str(error)
+        trajectory.status = Status.MASKED.value
+        trajectory.error = str(error)
     return trajectory
 
 

@@ -30,8 +30,10 @@ def _apply(module: ModuleType) -> None:
     def maybe_fix_3d_position_ids(data: TensorDict) -> None:
         nested = data.get(FIELD, None)
         if nested is not None and nested.is_nested and nested.dim() == 3:
-            values, offsets = nested._values, nested.offsets()
-            rows, total = len(offsets) - 1, int(offsets[-1])
+            values = nested._values
+            offsets = nested.offsets()
+            rows = len(offsets) - 1
+            total = int(offsets[-1])
             # else the values are (4, total length)
             if values.shape[0] == total != values.shape[1] and total % rows == 0:
                 split = list(values.reshape(rows, total // rows, -1).unbind())

@@ -28,7 +28,8 @@ def _apply(module: ModuleType) -> None:
         kind = type(model)
         before = kind.forward
         patch(model, use_fused_kernels, fused_kernels_backend)
-        fused, kind.forward = kind.forward, before
+        fused = kind.forward
+        kind.forward = before
         if fused is not before:
             model.forward = MethodType(fused, model)
 

@@ -24,11 +24,13 @@ _replies: ContextVar[list[dict[str, Any]] | None] = ContextVar("docagent_replies
 def _apply(module: ModuleType) -> None:
     resuming = module.FullyAsyncLLMServerClient
     (once,) = resuming.__bases__
-    ask, ask_until_done = once.generate, resuming.generate
+    ask = once.generate
+    ask_until_done = resuming.generate
 
     @wraps(ask)
     async def noting(self: Any, *args: Any, **kwargs: Any) -> Any:
-        output, known = await ask(self, *args, **kwargs), _replies.get()
+        output = await ask(self, *args, **kwargs)
+        known = _replies.get()
         if known is not None:
             known.append(dict(output.extra_fields))
         return output

@@ -22,7 +22,8 @@ from docagent_rl.training.patching import SERVING, Patch, replace
 
 def _apply(module: ModuleType) -> None:
     runner = module.GPUModelRunner
-    sample, keep_books = runner._sample, runner._bookkeeping_sync
+    sample = runner._sample
+    keep_books = runner._bookkeeping_sync
 
     def _sample(self: Any, *args: Any, **options: Any) -> Any:
         generators = self.input_batch.generators
@@ -35,7 +36,8 @@ def _apply(module: ModuleType) -> None:
 
     def _bookkeeping_sync(self: Any, *args: Any, **options: Any) -> Any:
         batch = self.input_batch
-        generators, batch.generators = batch.generators, {}
+        generators = batch.generators
+        batch.generators = {}
         try:
             return keep_books(self, *args, **options)
         finally:

@@ -47,7 +47,8 @@ def update_weights_from_ipc(
         split_buffer_updates,
     )
 
-    weights, model = _receive(self, use_shm), self.model_runner.model
+    weights = _receive(self, use_shm)
+    model = self.model_runner.model
     _validate_plain_weights(self)
     if peft_config and base_sync_done:
         _replace_adapter(self, weights, peft_config)

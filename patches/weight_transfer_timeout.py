@@ -82,7 +82,8 @@ def _no_answer(who: str, handle: str) -> InfrastructureError:
 
 
 def _patch_sender(sender: type[BucketedWeightSender]) -> None:
-    init_socket, send_weights = sender._init_socket, sender.async_send_weights
+    init_socket = sender._init_socket
+    send_weights = sender.async_send_weights
 
     def _init_socket(self: Any) -> None:
         init_socket(self)
@@ -101,7 +102,8 @@ def _patch_sender(sender: type[BucketedWeightSender]) -> None:
 
 
 def _patch_receiver(receiver: type[BucketedWeightReceiver]) -> None:
-    init_socket, receive_weights = receiver._init_socket, receiver.receive_weights
+    init_socket = receiver._init_socket
+    receive_weights = receiver.receive_weights
 
     def _init_socket(self: Any) -> None:
         init_socket(self)

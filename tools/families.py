@@ -68,10 +68,12 @@ class Parts:
     """The parts of a family, each in a folder of its own."""
 
     def __init__(self, workspace: Path, family: Family) -> None:
-        self.family, self.folder = family, workspace / "families" / family.name
+        self.family = family
+        self.folder = workspace / "families" / family.name
         self.system = "mm_doc_r1" if family.vision is None else "vrag_rl"
         add_model(workspace, self.system, PYTHON, family.name)
-        self.workspace, self.model = workspace, DemoPaths(workspace).model(self.system, family.name)
+        self.workspace = workspace
+        self.model = DemoPaths(workspace).model(self.system, family.name)
         of_paper = family.name == "qwen2_5_vl"  # the others write boxes in thousandths
         visual = "vrag_rl_qwen2_5_vl_7b" if of_paper else "vrag_rl_qwen3_vl_4b"
         self.recipe = visual if self.system == "vrag_rl" else "mm_doc_r1_qwen3_4b_grpo"
@@ -102,8 +104,10 @@ class Parts:
 
     def sft(self) -> str:
         """Four steps on trajectories that the oracle has played."""
-        folder, log = self.folder / "sft", self.folder / "sft.txt"
-        kept, rows = self.folder / "collected", self.folder / "rows"
+        folder = self.folder / "sft"
+        log = self.folder / "sft.txt"
+        kept = self.folder / "collected"
+        rows = self.folder / "rows"
         data = self.workspace / "data" / "train.parquet"
         here = ("--", "+profile=cpu", f"docagent.workspace={self.workspace}", *self.options)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +135,8 @@ class Parts:
 
     def evaluation(self) -> str:
         """Five questions by the checkpoint of `rl`."""
-        out, data = self.folder / "evaluated", self.workspace / "data" / "val.parquet"
+        out = self.folder / "evaluated"
+        data = self.workspace / "data" / "val.parquet"
         run = self.folder / "rl" / "run"
         more = (*self.options, *MORE.get(self.family.name, ()))
         if not out.exists():

@@ -13,7 +13,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.retrieval.encoders.spec import MODELS, EncoderSpec, Family, KnownModel
 
-BEGIN, END = "<!-- from docagent_rl/retrieval/encoders/models.yaml -->", "<!-- end -->"
+BEGIN = "<!-- from docagent_rl/retrieval/encoders/models.yaml -->"
+END = "<!-- end -->"
 
 
 def markdown() -> str:

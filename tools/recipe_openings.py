@@ -32,7 +32,8 @@ def main(
     stale = []
     for name in recipe_names(kind=None):
         file = RECIPES / f"{name}.yaml"
-        now, wanted = file.read_text(encoding="utf-8"), opened(name, RECIPES)
+        now = file.read_text(encoding="utf-8")
+        wanted = opened(name, RECIPES)
         if now != wanted:
             stale.append(name)
             if not check:
@@ -54,7 +55,8 @@ def opened(name: str, root: Traversable) -> str:
 
 def opening_notes(name: str, root: Traversable) -> list[str]:
     """Return the lines of a recipe's opening comment that its provenance makes."""
-    found, lines = read_provenance(name, root), []
+    found = read_provenance(name, root)
+    lines = []
     for source in Source:
         own = found.own.get(source, ())
         if not own and not (found.like and found.notes.get(source)):

@@ -82,7 +82,8 @@ def main() -> None:
 
 def variant_page() -> str:
     """Write a page with a table of differences for every system that has both variants."""
-    parts, single = [_VARIANTS], []
+    parts = [_VARIANTS]
+    single = []
     for name in sorted(SYSTEMS):
         cells = [[cell.replace("|", "\\|") for cell in row] for row in differences(name)]
         if not cells:

@@ -87,7 +87,8 @@ def digest(folder: Path, names: Iterable[str]) -> str:
 
 def _installed() -> bool:
     """Return whether the packages of the lock file are there, after a try to get them."""
-    have, want = FRONTEND / "node_modules/.package-lock.json", FRONTEND / "package-lock.json"
+    have = FRONTEND / "node_modules/.package-lock.json"
+    want = FRONTEND / "package-lock.json"
     if have.is_file() and have.stat().st_mtime >= want.stat().st_mtime:
         return True
     return _run("ci", "--no-audit", "--no-fund")

@@ -88,7 +88,9 @@ class TagScanner:
 
     def scan(self, text: str) -> Scan:
         """Find the blocks of `text`; never raises."""
-        visible, hidden, hidden_open = text, [], False
+        visible = text
+        hidden = []
+        hidden_open = False
         for name in self._hidden:
             visible, spans, is_open = _blank(visible, f"<{name}>", f"</{name}>")
             hidden += spans
@@ -111,7 +113,9 @@ class TagScanner:
 
 def _blank(text: str, opening: str, closing: str, *, to_end: bool = True) -> tuple[str, list[Span], bool]:
     """Overwrite `opening … closing` by spaces; an unclosed one reaches to the end or stays."""
-    pieces, spans, at = [], [], 0
+    pieces = []
+    spans = []
+    at = 0
     while (start := text.find(opening, at)) >= 0:
         pieces.append(text[at:start])
         inner = start + len(opening)
@@ -134,7 +138,8 @@ def _blocks(marks: list[re.Match[str]]) -> Iterable[Block]:
         if close is None:
             index += 1
             continue
-        first, last = marks[index], marks[close]
+        first = marks[index]
+        last = marks[close]
         yield Block(
             tag=first[2],
             outer=(first.start(), last.end()),

@@ -104,7 +104,8 @@ class Embedder:
         if len(ids) <= self._room:
             return text
         # decoding and encoding again can add a few tokens at the seam
-        head, tail = self._room // 2 - 2, self._room - self._room // 2 - 2
+        head = self._room // 2 - 2
+        tail = self._room - self._room // 2 - 2
         return f"{tokenizer.decode(ids[:head])} {tokenizer.decode(ids[-tail:])}"
 
 

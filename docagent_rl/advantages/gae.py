@@ -33,7 +33,8 @@ def token_gae(inputs: AdvantageInputs, *, whiten: bool = True) -> Advantages:
     """
     dense = critic_values(inputs, "token_gae")
     tokens = compress(inputs)
-    values, discounts = tokens.gather(dense), inputs.discounts
+    values = tokens.gather(dense)
+    discounts = inputs.discounts
     returns = lambda_returns(
         tokens.gather(inputs.token_rewards),
         values,
@@ -105,10 +106,12 @@ def turn_gae(
             "turn_gae: broadcast with the end anchor subtracts a value that has seen the turn, which removes "
             "the gradient of its decisions. Use anchor=start, or set allow_biased=true to reproduce it."
         )
-    dense, discounts = critic_values(inputs, "turn_gae"), inputs.discounts
+    dense = critic_values(inputs, "turn_gae")
+    discounts = inputs.discounts
     tokens = compress(inputs)
     turns = turn_table(inputs, tokens)
-    values, rewards = tokens.gather(dense), tokens.gather(inputs.token_rewards)
+    values = tokens.gather(dense)
+    rewards = tokens.gather(inputs.token_rewards)
     at = turns.last if anchor == Anchor.END else turns.first
     estimates = lambda_returns(
         rewards[turns.last], values[at], linked(turns.trajectory), discounts.gamma_turn, discounts.lam_turn

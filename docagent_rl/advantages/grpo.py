@@ -49,7 +49,8 @@ def outcome_advantages(
     Source:
         DeepSeekMath (arXiv 2402.03300), section 4.1.2; without std and with `loo`: RLOO (arXiv 2402.14740).
     """
-    rewards, count = rewards.double(), torch.bincount(group)
+    rewards = rewards.double()
+    count = torch.bincount(group)
     num = len(count)
     check_singletons(count, singleton)
     scores = centre(rewards, group, num, loo=loo, tol=tol)
@@ -90,7 +91,8 @@ def grpo(
     tokens = compress(inputs)
     table = trajectory_table(inputs, tokens)
     alive = table.alive
-    rewards, group = table.totals[alive], table.group[alive]
+    rewards = table.totals[alive]
+    group = table.group[alive]
     scores = torch.zeros_like(table.totals)
     scores[alive] = outcome_advantages(
         rewards, group, std=std, loo=loo, singleton=singleton, tol=tol, eps=eps
@@ -145,9 +147,13 @@ def turn_grpo(
         verl issue #7244 (horizon bias); MT-GRPO (arXiv 2505.11821), cumulative form.
     """
     tokens = compress(inputs)
-    table, turns = trajectory_table(inputs, tokens), turn_table(inputs, tokens)
-    totals, group, num = table.totals[table.alive], table.group[table.alive], table.num_groups
-    size, group_of_turn = cell_count(group, num), table.group[turns.trajectory]
+    table = trajectory_table(inputs, tokens)
+    turns = turn_table(inputs, tokens)
+    totals = table.totals[table.alive]
+    group = table.group[table.alive]
+    num = table.num_groups
+    size = cell_count(group, num)
+    group_of_turn = table.group[turns.trajectory]
     check_singletons(size, singleton)
     to_go = turns.sum_onwards(turns.rewards)
     if baseline == TurnBaseline.RTG_CENTERED:

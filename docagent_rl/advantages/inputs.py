@@ -168,7 +168,9 @@ def _check_shapes(inputs: AdvantageInputs) -> None:
 
 
 def _check_rows(inputs: AdvantageInputs) -> None:
-    trajectory, row, valid = inputs.trajectory, inputs.row, inputs.valid
+    trajectory = inputs.trajectory
+    row = inputs.row
+    valid = inputs.valid
     twice = valid & (originals(trajectory, row, valid) != torch.arange(len(row), device=row.device))
     if twice.any():
         at = int(twice.nonzero()[0])

@@ -26,7 +26,8 @@ def options_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
         UserError: the function does not take the batch, or an option cannot be given by its name.
     """
     where = f"estimator {name}: {function.__module__}.{getattr(function, '__qualname__', function)}"
-    first, others = None, []
+    first = None
+    others = []
     if parameters := list(inspect.signature(function).parameters.values()):
         first, *others = parameters
     if first is None or first.kind in (first.KEYWORD_ONLY, first.VAR_KEYWORD):
@@ -114,7 +115,8 @@ class Estimator:
         Raises:
             UserError: an option that the function does not have or lacks, or a value of a wrong type.
         """
-        known, parsed = self.options, {}
+        known = self.options
+        parsed = {}
         for name, value in options.items():
             if name in known:
                 parsed[name] = self._typed(name, value)

@@ -27,7 +27,8 @@ def reverse_scan(terms: Tensor, factors: Tensor) -> Tensor:
     """
     if terms.shape[-1] <= 4 * _BLOCK:
         return _double(terms, factors)
-    solution, product = _steps_of_blocks(terms), _steps_of_blocks(factors)
+    solution = _steps_of_blocks(terms)
+    product = _steps_of_blocks(factors)
     for k in range(_BLOCK - 2, -1, -1):
         torch.addcmul(solution[k], product[k], solution[k + 1], out=solution[k])
         torch.mul(product[k], product[k + 1], out=product[k])
@@ -45,7 +46,9 @@ def _steps_of_blocks(x: Tensor) -> Tensor:
 
 def _double(terms: Tensor, factors: Tensor) -> Tensor:
     """Do the same in `log2(longest segment)` steps over everything: for few terms."""
-    solution, factors, step = terms.clone(), factors.clone(), 1
+    solution = terms.clone()
+    factors = factors.clone()
+    step = 1
     while factors.any():
         solution[..., :-step] += factors[..., :-step] * solution[..., step:]
         product = factors[..., :-step] * factors[..., step:]

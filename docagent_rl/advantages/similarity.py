@@ -67,7 +67,8 @@ def _scaled(vectors: Tensor, plain: Tensor) -> tuple[Tensor, Tensor]:
     largest = odd.abs().amax(1, keepdim=True)
     usable = torch.isfinite(largest) & (largest > 0)
     largest = largest.clamp(min=torch.finfo(torch.float32).tiny)
-    vectors, known = vectors.clone(), plain.clone()
+    vectors = vectors.clone()
+    known = plain.clone()
     vectors[~plain] = (odd / largest).masked_fill_(~usable, 0.0)
     known[~plain] = usable[:, 0]
     return vectors, known

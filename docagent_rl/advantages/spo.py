@@ -138,7 +138,8 @@ def spo(
     tokens = compress(inputs)
     table = trajectory_table(inputs, tokens)
     alive = table.alive
-    rewards, group = table.totals[alive], table.group[alive]
+    rewards = table.totals[alive]
+    group = table.group[alive]
     if scope == Scope.BATCH:
         group = torch.zeros_like(group)
     vectors = inputs.embeddings[alive]
@@ -178,7 +179,8 @@ def _members(group: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
 def _by_trajectory(values: Tensor, member: Tensor, present: Tensor) -> Tensor:
     """Write (q, g) as (m,)."""
     if not present.all():
-        member, values = member[present], values[present]
+        member = member[present]
+        values = values[present]
     return torch.empty_like(values).view(-1).index_copy_(0, member.flatten(), values.flatten())
 
 
@@ -221,7 +223,8 @@ def spo_prefix(
     tokens = compress(inputs)
     table = trajectory_table(inputs, tokens)
     alive = table.alive
-    rewards, group = table.totals[alive], table.group[alive]
+    rewards = table.totals[alive]
+    group = table.group[alive]
     steps = inputs.prefix_embeddings.shape[1]
     scores = table.totals.new_zeros(len(table.totals), steps)
     for step in range(steps):

@@ -83,7 +83,8 @@ def compress(inputs: AdvantageInputs) -> SampledTokens:
         rank = torch.empty_like(order)
         rank[order] = numbers
         by_trajectory = torch.argsort(rank[rows], stable=True)
-        rows, positions = rows[by_trajectory], positions[by_trajectory]
+        rows = rows[by_trajectory]
+        positions = positions[by_trajectory]
     index = inputs.turn_index[rows, positions]
     back = (rows[1:] == rows[:-1]) & (index[1:] < index[:-1])
     if back.any():
@@ -228,7 +229,8 @@ def turn_metrics(inputs: AdvantageInputs, result: Advantages) -> dict[str, float
     turns = turn_table(inputs, tokens)
     if not len(turns.last):
         return {}
-    credit, number = tokens.gather(result.advantages), turns.ordinal[tokens.turn]
+    credit = tokens.gather(result.advantages)
+    number = turns.ordinal[tokens.turn]
     mean = _means(credit, number)
     columns = {
         "trajectories": torch.bincount(turns.ordinal),

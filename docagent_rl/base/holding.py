@@ -20,7 +20,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import writable
 
 LOCK_FILE = ".docagent.lock"
-_LOOKS, _LOOK_S = 20, 0.05
+_LOOKS = 20
+_LOOK_S = 0.05
 _held: dict[str, int] = {}
 _mutex = threading.Lock()
 
@@ -101,7 +102,8 @@ def _holder(handle: int) -> str:
     for _ in range(_LOOKS):
         with suppress(ValueError, KeyError, TypeError):
             found = json.loads(os.pread(handle, 4096, 0))
-            pid, host = int(found["pid"]), str(found["host"])
+            pid = int(found["pid"])
+            host = str(found["host"])
             if host != socket.gethostname() or Path(f"/proc/{pid}").exists():
                 return f"process {pid} on {host[:200]!r}, since {str(found['since'])[:40]},"
         time.sleep(_LOOK_S)

@@ -27,7 +27,8 @@ from docagent_rl.base.text import encodable
 SEAL = "seal.jsonl"
 _CHECK = 16
 """Hexadecimal digits of a line's check."""
-_BEGIN, _END = b', "check": "', b'"}'
+_BEGIN = b', "check": "'
+_END = b'"}'
 _CHECKED = re.compile(_BEGIN + b"([0-9a-f]{%d})" % _CHECK + _END + b"$")
 _LONGEST = 2**16  # bytes of a line
 
@@ -138,10 +139,12 @@ class Seal:
         So are `others` without a record, given with what each is of. What a process had only begun to replace
         is as it was before.
         """
-        known, adopted = read_seal(self.root), {}
+        known = read_seal(self.root)
+        adopted = {}
         abouts = {self._name(path): about for path, about in others.items()}
         for name in sorted({*known.begun, *abouts}):
-            record, path = known.records.get(name), self.root / name
+            record = known.records.get(name)
+            path = self.root / name
             if record is None or (name in known.begun and difference(path, record)):
                 record = _as_it_is(path, State.FOUND, abouts.get(name, record.about if record else ""))
             elif name not in known.begun:
@@ -201,14 +204,17 @@ def read_seal(root: Path) -> Sealed:
         return Sealed({}, frozenset(), there=False)
     records: dict[str, Record] = {}
     begun: set[str] = set()
-    broken, before = [], ""
+    broken = []
+    before = ""
     for number, line in enumerate(lines, start=1):
-        event, found = _parsed(line), _check_in(line)
+        event = _parsed(line)
+        found = _check_in(line)
         if found != _check_of(line[: -len(_END) - _CHECK], before):
             broken.append(number)
         before = found
         try:
-            name, state = str(event["path"]), State(event["state"])
+            name = str(event["path"])
+            state = State(event["state"])
             begun.discard(name)
             if state is State.BEGUN:
                 begun.add(name)

@@ -51,7 +51,9 @@ def without_joint_tokens(texts: Sequence[str]) -> list[str]:
 
 def inserted(texts: Sequence[str], places: Iterable[int]) -> list[str]:
     """Put invisible characters into the pieces of one text, before ascending places of the whole."""
-    marks, result, begin = list(places), [], 0
+    marks = list(places)
+    result = []
+    begin = 0
     for text in texts:
         here = [place - begin for place in marks if begin <= place < begin + len(text)]
         edges = [0, *here, len(text)]
@@ -81,7 +83,8 @@ def delimited(text: str) -> str:
     Equal texts have equal fences, so that equal requests stay equal. Prompt files use it as a filter:
     `{{ prediction | delimited }}`.
     """
-    text, mark = str(text), ""
+    text = str(text)
+    mark = ""
     while not mark or mark in text:
         mark = hashlib.sha256(f"{mark}{text}".encode("utf-8", "replace")).hexdigest()[:_MARK]
     return f"----- begin {mark} -----\n{text}\n----- end {mark} -----"

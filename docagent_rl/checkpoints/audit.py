@@ -53,7 +53,8 @@ def _put_here(path: Path, inner: Iterable[Path]) -> Iterator[str]:
 
 def audit_sealed(root: Path) -> Audit:
     """Compare the files of a run with its seal."""
-    audit, count = Audit(""), 0
+    audit = Audit("")
+    count = 0
     for found in findings(root):
         count += found.standing is not Standing.ABSENT
         if found.standing is Standing.DAMAGED:

@@ -25,7 +25,8 @@ from docagent_rl.checkpoints.manifest import (
 DATA = "data.pt"
 QUEUE = "transfer_queue"
 """Trajectories under way, of the asynchronous trainer modes."""
-ACTOR, CRITIC = "actor", "critic"
+ACTOR = "actor"
+CRITIC = "critic"
 _SHARD = re.compile(r"(actor|critic)/(\w+)_world_size_(\d+)_rank_(\d+)\.pt")
 _READ_WHOLE = 64 * 2**20
 """Bytes up to which the checksums inside of an archive are verified too."""

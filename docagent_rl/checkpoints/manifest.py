@@ -107,7 +107,8 @@ def is_of_run(path: Path) -> bool:
     root = next((folder for folder in path.absolute().parents[:4] if (folder / SEAL).is_file()), None)
     if root is None:
         return True
-    sealed, name = read_seal(root), path.absolute().relative_to(root).as_posix()
+    sealed = read_seal(root)
+    name = path.absolute().relative_to(root).as_posix()
     record = sealed.records.get(name)
     return record is None or name in sealed.begun or not difference(path, record)
 
@@ -119,7 +120,8 @@ def sealing(run_dir: Path, folder: Path) -> Generator[None]:
     The manifest speaks for all files of a checkpoint, which are not read for it. Checkpoints that lie outside
     of the run have their manifests alone.
     """
-    seal, root = Seal(run_dir.absolute()), folder.parent.absolute()
+    seal = Seal(run_dir.absolute())
+    root = folder.parent.absolute()
     if not root.is_relative_to(seal.root):
         yield
         return

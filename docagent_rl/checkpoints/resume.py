@@ -49,7 +49,8 @@ def settle_resume(config: DictConfig, check: CheckpointCheck) -> None:
     Raises:
         UserError: the named checkpoint is not whole, or none of several is, or the run cannot load it.
     """
-    trainer, parts = config.trainer, _parts(config)
+    trainer = config.trainer
+    parts = _parts(config)
     check_saving(config)
     if check is CheckpointCheck.OFF or trainer.resume_mode == "disable":
         return
@@ -76,7 +77,9 @@ def latest_checkpoint(root: Path, check: CheckpointCheck, parts: Sequence[str] =
     Raises:
         UserError: there are checkpoints, and none is whole.
     """
-    folders, complaint, named = step_folders(root), None, None
+    folders = step_folders(root)
+    complaint = None
+    named = None
     try:
         named = read_tracker(root)
     except ValueError as error:

@@ -97,7 +97,8 @@ def names_of(root: Path, sealed: Sealed) -> list[str]:
 
     Of a seal that is damaged nobody knows which files it does not know any more.
     """
-    known, others = {*sealed.records, *sealed.begun}, set[str]()
+    known = {*sealed.records, *sealed.begun}
+    others = set[str]()
     if known and not sealed.broken:
         patterns = (*READ, *(f"{SUPERSEDED}/*/{each}" for each in READ if "/" in each))
         paths = (path for pattern in patterns for path in root.glob(pattern) if path.name[0] != ".")

@@ -186,7 +186,8 @@ def total(lines: Sequence[Line], place: Place, *, exact: bool = False) -> int:
 
 def _update(run: Run, gpu_memory: int) -> Iterator[Line]:
     """List the parts while the largest of the models trains; the others' shards stay."""
-    place, work = Place.UPDATE, {part.name: list(_work(part, run)) for part in run.trained}
+    place = Place.UPDATE
+    work = {part.name: list(_work(part, run)) for part in run.trained}
     largest = max(run.trained, key=lambda part: total(work[part.name], place))
     for part in run.trained:
         if not part.offloaded or part is largest:
@@ -200,7 +201,10 @@ def _update(run: Run, gpu_memory: int) -> Iterator[Line]:
 
 def _work(part: Trained, run: Run) -> Iterator[Line]:
     """List the parts of a model's update beside its weights and optimizer."""
-    place, model, name, tokens = Place.UPDATE, part.model, part.name, part.tokens
+    place = Place.UPDATE
+    model = part.model
+    name = part.name
+    tokens = part.tokens
     yield Line(place, f"{name}: gradients", part.gradients)
     # embeddings, head and two layers in bfloat16, and one layer's gradient in float32
     learned = part.adapters // model.layers if part.adapters else model.layer
@@ -231,7 +235,8 @@ def _sync(run: Run) -> Iterator[Line]:
 
 
 def _rollout(run: Run, gpu_memory: int) -> Iterator[Line]:
-    place, server = Place.ROLLOUT, run.server
+    place = Place.ROLLOUT
+    server = run.server
     for part in run.trained:
         if not part.offloaded:
             yield Line(place, f"{part.name}: weights and optimizer", part.weights + part.optimizer)
@@ -247,7 +252,8 @@ def _rollout(run: Run, gpu_memory: int) -> Iterator[Line]:
 
 
 def _host(run: Run) -> Iterator[Line]:
-    place, gpus = Place.HOST, run.gpus_per_node
+    place = Place.HOST
+    gpus = run.gpus_per_node
     if run.reference is not None:
         share = FLOAT32 * run.reference.parameters * gpus // run.trained[0].shards
         yield Line(place, "reference, float32", share)

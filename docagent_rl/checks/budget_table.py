@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+ACTOR = "actor_rollout_ref.actor"
+ROLLOUT = "actor_rollout_ref.rollout"
 HALF = ("bf16", "bfloat16")
 """Names that verl takes for the type."""
 ON_GPU = (Place.UPDATE, Place.SYNC, Place.ROLLOUT)
@@ -55,9 +56,11 @@ ADVICE = {
 def sizes_of(model: nn.Module) -> Model:
     """Count the sizes of a model of transformers; on the meta device too."""
     built: Any = model
-    config, vision = built.config.get_text_config(), getattr(built.config, "vision_config", None)
+    config = built.config.get_text_config()
+    vision = getattr(built.config, "vision_config", None)
     named = [(name, p.numel()) for name, p in model.named_parameters()]
-    embeddings, head = built.get_input_embeddings().weight, built.get_output_embeddings().weight
+    embeddings = built.get_input_embeddings().weight
+    head = built.get_output_embeddings().weight
     family = _family_of(built.config)
     layer = family.layer if family else plain_layer
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -103,20 +106,24 @@ def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
     # imports verl, which takes seconds
     from docagent_rl.training.settings.arithmetic import has_critic, has_reference, read_layout
 
-    policy, trainer, rollout = config.actor_rollout_ref, config.trainer, config.actor_rollout_ref.rollout
+    policy = config.actor_rollout_ref
+    trainer = config.trainer
+    rollout = config.actor_rollout_ref.rollout
     paths = {"policy": policy.model.path} | (
         {"critic": config.critic.model.path} if has_critic(config) else {}
     )
     models = {name: known_model(str(path)) for name, path in paths.items()}
     if None in models.values() or policy.actor.get("strategy") not in STRATEGIES:
         return None
-    sizes, layout = {name: sizes_of(model) for name, model in models.items() if model}, read_layout(config)
+    sizes = {name: sizes_of(model) for name, model in models.items() if model}
+    layout = read_layout(config)
     trained = [_trained(config, parsed, name, each, layout.longest) for name, each in sizes.items()]
     kept = [trainer.max_actor_ckpt_to_keep, trainer.max_critic_ckpt_to_keep][: len(trained)]
     system = get_system(parsed.system)
     vision = get_family(parsed.model_family).vision
     image_tokens = system.max_image_tokens(system.parse_config(parsed.env))
-    share, sleeps = rollout.gpu_memory_utilization, rollout.free_cache_engine
+    share = rollout.gpu_memory_utilization
+    sleeps = rollout.free_cache_engine
     apart = 0 if OmegaConf.select(policy.model, "lora.merge") else trained[0].adapters
     return Run(
         trained=trained,

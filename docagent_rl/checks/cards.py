@@ -5,7 +5,8 @@ from fractions import Fraction
 
 from docagent_rl.base.errors import UserError
 
-MIB, GIB = 2**20, 2**30
+MIB = 2**20
+GIB = 2**30
 CARDS: Mapping[str, int] = {
     "a10": 23_028,
     "l4": 23_034,

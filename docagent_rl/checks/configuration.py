@@ -66,8 +66,10 @@ def check_keys(config: DictConfig) -> None:
 
 def check_budget(run: PlannedRun) -> Iterator[str]:
     """Find a context that cannot hold the largest images and the least turns, or prompt and response."""
-    data, most = run.config.data, run.config.actor_rollout_ref.rollout.max_model_len
-    turns, least = run.system.max_turns(run.env), run.section.rollout.min_turn_tokens
+    data = run.config.data
+    most = run.config.actor_rollout_ref.rollout.max_model_len
+    turns = run.system.max_turns(run.env)
+    least = run.section.rollout.min_turn_tokens
     image_tokens = run.system.max_image_tokens(run.env)
     needed = image_tokens + turns * least
     if needed > data.max_response_length:
@@ -89,8 +91,11 @@ def check_estimator(run: PlannedRun) -> Iterator[str]:
 
     Ours is called once on a made-up batch.
     """
-    config, settings, known = run.config, run.section.advantage, known_estimators()
-    algorithm, mode = config.algorithm, str(config.trainer.v1.trainer_mode)
+    config = run.config
+    settings = run.section.advantage
+    known = known_estimators()
+    algorithm = config.algorithm
+    mode = str(config.trainer.v1.trainer_mode)
     name = str(algorithm.adv_estimator)
     key = f"algorithm.adv_estimator={name}"
     if name not in known:
@@ -115,7 +120,8 @@ def check_estimator(run: PlannedRun) -> Iterator[str]:
     if estimator.embeds:
         check_embedder(settings.embedder, str(config.trainer.device))
     discounts = Discounts(algorithm.gamma, algorithm.lam, settings.gamma_turn, settings.lam_turn)
-    trajectories, critic = config.actor_rollout_ref.rollout.n, bool(config.critic.enable)
+    trajectories = config.actor_rollout_ref.rollout.n
+    critic = bool(config.critic.enable)
     doubt = rehearse(
         estimator, settings.options, trajectories=trajectories, critic=critic, discounts=discounts
     )
@@ -163,7 +169,8 @@ def check_policy_roles(run: PlannedRun) -> Iterator[str]:
 
 def check_second_ranking(run: PlannedRun) -> Iterator[str]:
     """See that there is a second ranking exactly where one is asked for."""
-    text, asked = run.section.text_retriever, run.system.two_rankings(run.env)
+    text = run.section.text_retriever
+    asked = run.system.two_rankings(run.env)
     if text is not None and not asked:
         yield (
             f"docagent.text_retriever is set, but {run.system.name} asks docagent.retriever alone as it "
@@ -192,7 +199,8 @@ def check_stand_ins(run: PlannedRun) -> Iterator[str]:
 
     The CPU profile chooses all of them.
     """
-    system, section = run.system, run.section
+    system = run.system
+    section = run.section
     if section.profile is Profile.CPU:
         return
     chosen = {role for role, config in section.roles.items() if config.backend is not None}

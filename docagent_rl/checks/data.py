@@ -96,7 +96,9 @@ def check_openings(config: DictConfig, parsed: DocAgentConfig) -> Iterator[str]:
 def _file_problems(
     key: str, questions: Sequence[Sample], resources: TrajectoryResources, limit: int
 ) -> Iterator[str]:
-    name, count, validate = f"data.{key}", len(questions), key == "val_files"
+    name = f"data.{key}"
+    count = len(questions)
+    validate = key == "val_files"
     if count > _MANY:
         tell(f"{name}: making {count} prompts")
     found = open_all(questions, resources, limit=limit, validate=validate)

@@ -151,7 +151,8 @@ def check_system() -> list[Finding]:
 
 def check_shared_memory(path: Path = Path("/dev/shm")) -> Finding:
     """Look at the room in shared memory."""
-    name, advice = "free shared memory", "weights and Ray's objects travel through it: mount it larger"
+    name = "free shared memory"
+    advice = "weights and Ray's objects travel through it: mount it larger"
     if not path.is_dir():
         return Finding(MACHINE, name, f"no {path}", advice)
     free = shutil.disk_usage(path).free / 1024**3
@@ -170,7 +171,8 @@ def ask_process(command: Sequence[str], timeout_s: float) -> Probe:
     What it prints goes to a log, which stays when there is no answer.
     """
     with tempfile.TemporaryDirectory(prefix="docagent-doctor-") as folder:
-        answer, family = Path(folder) / "answer.json", Family()
+        answer = Path(folder) / "answer.json"
+        family = Family()
         handle, log = tempfile.mkstemp(prefix="docagent-doctor-", suffix=".log")
         with os.fdopen(handle, "wb") as output:
             process = subprocess.Popen(

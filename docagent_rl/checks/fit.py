@@ -26,7 +26,8 @@ POLICY_OFFLOADED, CRITIC_OFFLOADED = (
 )
 OVERLAYS = {79 * GIB: "gpu_80", 44 * GIB: "gpu_48", 0: "gpu_24"}
 """Overlays of LoRA (`+lora=`) by the least memory of the GPUs that each is for, as drivers report it."""
-RESPONSE, CONTEXT = "data.max_response_length", "actor_rollout_ref.rollout.max_model_len"
+RESPONSE = "data.max_response_length"
+CONTEXT = "actor_rollout_ref.rollout.max_model_len"
 SHARES = (Fraction(1), Fraction(3, 4), Fraction(1, 2))
 """Shares of a recipe's response that are tried."""
 
@@ -166,7 +167,8 @@ def _shortened(config: DictConfig, share: Fraction) -> dict[str, int]:
     """Return the keys that leave a share of the response."""
     if share == 1:
         return {}
-    prompt, response = int(config.data.max_prompt_length), int(config.data.max_response_length)
+    prompt = int(config.data.max_prompt_length)
+    response = int(config.data.max_response_length)
     shorter = int(response * share)
     found = {RESPONSE: shorter, CONTEXT: prompt + shorter}
     for key in (key for part in read_layout(config).parts for key in part.tokens):

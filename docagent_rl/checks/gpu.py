@@ -10,7 +10,8 @@ from docagent_rl.training.hardware import TORCH_VARLEN, flash_attn_version
 OLDEST_CAPABILITY = (8, 0)
 """Ampere: flash attention, of flash-attn and of torch, knows nothing older."""
 MACHINE = "machine"
-DELTA_KERNELS, DELTA_VERSION = "flash-linear-attention", "0.5.2"
+DELTA_KERNELS = "flash-linear-attention"
+DELTA_VERSION = "0.5.2"
 """The package that transformers and verl take for the gated delta rule, and verl's version of it."""
 
 
@@ -57,7 +58,8 @@ def check_gpu() -> list[Finding]:
     if torch.cuda.is_available():  # then the driver will do, be it by forward compatibility
         value = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name(0)}"
         return [Finding(MACHINE, "accelerator", value)]
-    found, driver = [Finding(MACHINE, "accelerator", "none (platform cpu)")], ask_gpus("driver_version")
+    found = [Finding(MACHINE, "accelerator", "none (platform cpu)")]
+    driver = ask_gpus("driver_version")
     if driver is not None:
         found.append(check_driver(driver, torch.version.cuda, wanted=not is_cpu_platform()))
     return found
@@ -84,7 +86,8 @@ def check_attention() -> Finding:
 
     from docagent_rl.training.hardware import is_cpu_platform, without_flash_attn
 
-    value, advice = f"{TORCH_VARLEN} of torch {torch.__version__}", ""
+    value = f"{TORCH_VARLEN} of torch {torch.__version__}"
+    advice = ""
     if is_cpu_platform():  # whatever the GPU beside it can do
         value = "row by row, on the processor"
     elif not without_flash_attn():
@@ -106,7 +109,8 @@ def check_delta_layers() -> Finding:
     """Name what computes the delta layers of Qwen3.5, on this process's platform."""
     from docagent_rl.training.hardware import installed_version, is_cpu_platform
 
-    kernels, advice = installed_version(DELTA_KERNELS), ""
+    kernels = installed_version(DELTA_KERNELS)
+    advice = ""
     if is_cpu_platform():
         value = "by torch, a row at a time, on the processor"
     elif kernels is None:

@@ -77,7 +77,8 @@ def check_shared_memory(config: DictConfig) -> Iterator[str]:
     Without it both sides are killed.
     """
     if is_cpu_platform() and SHARED_MEMORY.is_dir():
-        needed, free = int(OmegaConf.select(config, BUCKET)), shutil.disk_usage(SHARED_MEMORY).free >> 20
+        needed = int(OmegaConf.select(config, BUCKET))
+        free = shutil.disk_usage(SHARED_MEMORY).free >> 20
         if free < needed:
             yield (
                 f"{SHARED_MEMORY} has {free} MB free, weights go through {BUCKET}={needed} MB of it: enlarge "
@@ -121,7 +122,9 @@ def attachment(config: DictConfig) -> Attachment | None:
     from ray._private.utils import get_ray_address_file
 
     settings = OmegaConf.select(config, RAY) or {}
-    given, folder, variable = settings.get("address"), settings.get("_temp_dir"), os.environ.get(VARIABLE)
+    given = settings.get("address")
+    folder = settings.get("_temp_dir")
+    variable = os.environ.get(VARIABLE)
     try:
         # Ray's own callers give it no address either
         found = canonicalize_bootstrap_address(given, folder)  # ty: ignore[invalid-argument-type]
@@ -145,7 +148,8 @@ def check_cluster(config: DictConfig) -> Iterator[str]:
 
     What every node sees and reaches is asked there, once Ray runs (`training.nodes`).
     """
-    found, nodes = attachment(config), int(config.trainer.nnodes)
+    found = attachment(config)
+    nodes = int(config.trainer.nnodes)
     if found is not None:
         yield from _attachment_problems(config, found)
     elif nodes > 1 and int(OmegaConf.select(config, f"{RAY}.num_gpus") or 0) < nodes:

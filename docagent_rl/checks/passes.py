@@ -11,7 +11,8 @@ from docagent_rl.models.layers import BFLOAT16, FLOAT32, Layer
 
 FUSED_TOKENS = 512
 """Positions whose logits verl's fused kernels hold at a time (`FusedLinearForPPO.chunk_size`)."""
-CHANNELS, FRAMES = 3, 2
+CHANNELS = 3
+FRAMES = 2
 """An image's channels, and its frames: the encoder takes two of a video at a time, and both are the page."""
 VISUAL_SHARE = Fraction(3, 5)
 """Share of a full pack that is visual tokens, where rows show images: chosen, for a pack of rows that show

@@ -83,7 +83,8 @@ def read_provenance(name: str, root: Traversable = ROOT, above: tuple[str, ...] 
 
     `above` are the recipes that take it over.
     """
-    file, where = root / FOLDER / f"{name}.yaml", f"recipes/{FOLDER}/{name}.yaml"
+    file = root / FOLDER / f"{name}.yaml"
+    where = f"recipes/{FOLDER}/{name}.yaml"
     if above and not file.is_file():
         file = ROOT / FOLDER / f"{name}.yaml"  # a user's recipe may be like one of the package
     if name in above:

@@ -79,7 +79,9 @@ def check_recipe(
     except UserError as error:
         return [Finding(name, problem=str(error))]
     plain.merge_with(cluster.change)
-    findings, kind, values = [], recipe_kind(name, root), {}
+    findings = []
+    kind = recipe_kind(name, root)
+    values = {}
     for profile in PROFILES[kind]:
         top = [_load(ROOT / "profile" / f"{profile}.yaml")] if profile else []
         for ablation, change in ({None: []} | changes).items():
@@ -101,7 +103,8 @@ def _meaning(config: DictConfig, kind: Kind) -> object:
     with suppress(UserError, ValidationError):  # which the checks name
         if kind is Kind.RL and isinstance(values, dict):
             section = DocAgentConfig.parse(plain(config.docagent))
-            system, variant = get_system(section.system), section.env.get("variant")
+            system = get_system(section.system)
+            variant = section.env.get("variant")
             found = [{"variant": each} for each in getattr(system.config_type, "variants", ())] or [{}]
             parsed = [system.parse_config({**section.env, **each}).model_dump() for each in found]
             values["docagent"] |= {"env": parsed, "variant": variant}

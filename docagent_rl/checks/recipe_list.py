@@ -71,7 +71,8 @@ def recipe_kind(name: str, root: Traversable = ROOT) -> Kind:
     A file that cannot be read counts as a recipe of reinforcement learning; its check says what is wrong.
     """
     name, root = located(name, root)
-    seen, names = set(), [name]
+    seen = set()
+    names = [name]
     while names:
         current = names.pop()
         if current == _SFT_BASE:
@@ -134,7 +135,8 @@ def ablation_row(name: str, root: Traversable = ROOT) -> str:
 
 
 def _field(name: str, field: str, root: Traversable) -> str:
-    prefix, lines = f"{field}: ", _comment(root / ABLATIONS / f"{name}.yaml")
+    prefix = f"{field}: "
+    lines = _comment(root / ABLATIONS / f"{name}.yaml")
     return next((line.removeprefix(prefix) for line in lines if line.startswith(prefix)), "")
 
 

@@ -107,7 +107,8 @@ def size_problems(config: DictConfig, processes: int) -> list[str]:
     ranks, left = divmod(processes, shared)
     if left or not ranks:
         return [f"engine.ulysses_sequence_parallel_size={shared}: does not divide {processes} processes"]
-    batch, micro = config.data.train_batch_size, config.data.micro_batch_size_per_gpu
+    batch = config.data.train_batch_size
+    micro = config.data.micro_batch_size_per_gpu
     if batch % ranks:
         return [
             f"data.train_batch_size={batch}: is shared by {ranks} processes, of which it is no multiple "

@@ -20,7 +20,8 @@ _CUT_OFF = "length"
 _ENDED = frozenset({None, "stop", "stop_sequence", "eos_token", "end_turn"})
 ChatMessage = Mapping[str, Any]
 """A message of the chat-completions protocol: `role` and `content`."""
-THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
+THINK_OPEN = "<think>"
+_THINK_CLOSE = "</think>"
 # far more than is ever shown; what is not shown need not be searched for the key
 _LONGEST = 4000
 _PASSING = (408, 409, 425, 429)
@@ -109,14 +110,16 @@ def read_reply(body: bytes, usage: Usage, *, partial: bool = False) -> ChatReply
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "body"
         raise ReplyError(f"the reply is no chat completion: {where}: {first['msg']}") from error
-    cut_off, content = choice.finish_reason == _CUT_OFF, choice.message.content
+    cut_off = choice.finish_reason == _CUT_OFF
+    content = choice.message.content
     if cut_off and not partial:
         raise CutOffError("the reply was cut off: raise max_tokens")
     if not cut_off and choice.finish_reason not in _ENDED:
         raise ReplyError(f"the reply did not end by itself but by {str(choice.finish_reason)[:40]!r}")
     if content is None and not partial:
         raise ReplyError("a reply without text")
-    text, thoughts = content or "", choice.message.thoughts
+    text = content or ""
+    thoughts = choice.message.thoughts
     tokens = usage.completion_tokens or text_tokens(text) + text_tokens(thoughts)
     return ChatReply(text, usage.prompt_tokens, tokens, thoughts=thoughts, cut_off=cut_off)
 
@@ -209,11 +212,13 @@ class Unanswered:
     """Counts requests without a usable reply since the last that had one."""
 
     def __init__(self) -> None:
-        self._in_a_row, self._answered = 0, False
+        self._in_a_row = 0
+        self._answered = False
 
     def answered(self) -> None:
         """Note that a reply came."""
-        self._in_a_row, self._answered = 0, True
+        self._in_a_row = 0
+        self._answered = True
 
     def reason(self, error: InfrastructureError) -> str | None:
         """Return why one request has no usable reply, by the error of `RemoteModel` that it met.

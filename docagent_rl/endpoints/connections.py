@@ -86,7 +86,8 @@ class BoundedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
-        self._head, self._unread = _cancelled(self._head), _cancelled(self._unread)
+        self._head = _cancelled(self._head)
+        self._unread = _cancelled(self._unread)
         super().connection_lost(exc)
 
     def _wait_for_head(self) -> None:

@@ -65,7 +65,8 @@ async def _bound(response: httpx2.Response) -> None:
 
 class _Bounded(httpx2.AsyncByteStream):
     def __init__(self, stream: httpx2.AsyncByteStream, pieces: AsyncIterator[bytes]) -> None:
-        self._stream, self._pieces = stream, pieces
+        self._stream = stream
+        self._pieces = pieces
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self._pieces

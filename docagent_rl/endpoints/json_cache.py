@@ -22,7 +22,8 @@ class JsonCache:
     """
 
     def __init__(self, folder: Path, what: str) -> None:
-        self._folder, self._what = folder, f"the {what} {folder}"
+        self._folder = folder
+        self._what = f"the {what} {folder}"
         place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
         if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
             raise UserError(f"{self._what} cannot be opened: {place} is no folder that can be written")

@@ -138,7 +138,8 @@ class Meter:
         with self._lock:
             after = _sum((self.spent, room))
             if name := self._passed(after):
-                asked, limit = getattr(room, name), getattr(self._limits, name)
+                asked = getattr(room, name)
+                limit = getattr(self._limits, name)
                 raise BudgetError(
                     f"the budget is used up: {self.words()} so far, and the next request may take "
                     f"{asked:,.6g} and pass the {limit:,.6g} of --max-{name}. What was paid for is kept: the "

@@ -91,7 +91,8 @@ class RemoteModel:
         self._key = read_api_key(endpoint.api_key_env, f"{name}.api_key_env")
         check_url(endpoint.base_url, f"{name}.base_url")
         self._cache = None if cache_dir is None else JsonCache(cache_dir, f"{name} cache")
-        self._meter, self._own_meter = meter, Meter()
+        self._meter = meter
+        self._own_meter = Meter()
         self._places = Places(endpoint.concurrency)
         self._coming: Answers[ChatReply] = Answers(remembered)
         self._connections: WeakKeyDictionary[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = (
@@ -216,7 +217,8 @@ class RemoteModel:
         deadline_s: float,
     ) -> ChatReply:
         """Ask until there is a reply that `accept` lets through."""
-        endpoint, most = self.endpoint, sampling.max_tokens or self.endpoint.max_tokens
+        endpoint = self.endpoint
+        most = sampling.max_tokens or self.endpoint.max_tokens
         # images are decoded for their sizes
         unreported = Usage(await asyncio.to_thread(message_tokens, messages), 0)
         sendable = [_sendable(message) for message in messages]
@@ -256,7 +258,8 @@ class RemoteModel:
         """Return the body of the reply to one request, without the key."""
         endpoint = self.endpoint
         chosen = {"temperature": self.temperature, "max_tokens": endpoint.max_tokens, **sampling.fields()}
-        most, temperature = int(chosen.pop("max_tokens")), chosen.pop("temperature")
+        most = int(chosen.pop("max_tokens"))
+        temperature = chosen.pop("temperature")
         length = _LENGTH if _LENGTH in endpoint.extra_body else "max_tokens"
         try:
             # the client's own limit begins anew with every piece of a reply

@@ -88,8 +88,11 @@ async def call_service(
     Raises:
         InfrastructureError: the attempts or the deadline are spent, or a failure of `give_up_on`.
     """
-    deadline, loop = asyncio.timeout(deadline_s), asyncio.get_running_loop()
-    made, counted, last = 0, 0, None
+    deadline = asyncio.timeout(deadline_s)
+    loop = asyncio.get_running_loop()
+    made = 0
+    counted = 0
+    last = None
     try:
         async with deadline:
             while True:
@@ -155,7 +158,8 @@ async def run_jobs(
     When one fails no other is begun, and those at work come to their end: what they ask for is paid for
     already. Then the first failure is raised.
     """
-    waiting, failures = iter(jobs), []
+    waiting = iter(jobs)
+    failures = []
 
     async def worker(jobs: Iterator[J]) -> None:
         for job in jobs:
@@ -201,9 +205,11 @@ class Answers(Generic[T]):
             if question in self._known:
                 return self._known[question], True
         coming = self._coming.setdefault(asyncio.get_running_loop(), {})
-        task, shared = coming.get(question), True
+        task = coming.get(question)
+        shared = True
         if task is None:
-            task, shared = asyncio.ensure_future(ask()), False
+            task = asyncio.ensure_future(ask())
+            shared = False
             coming[question] = task
 
             def settle(done: asyncio.Future[T]) -> None:

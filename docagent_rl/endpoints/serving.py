@@ -61,9 +61,13 @@ class Guard:
         largest_body: int = 0,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        self._app, self._token, self._cookie, self._largest_body = app, token, cookie, largest_body
+        self._app = app
+        self._token = token
+        self._cookie = cookie
+        self._largest_body = largest_body
         self._names = {name.casefold() for name in ("localhost", socket.gethostname(), *names)}
-        self._open_paths, self._headers = open_paths, headers or {}
+        self._open_paths = open_paths
+        self._headers = headers or {}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """See ASGI."""
@@ -106,7 +110,8 @@ class Guard:
         await self._app(scope, replay, answer)
 
     def _check_head(self, request: HTTPConnection) -> None:
-        scope, headers = request.scope, request.headers
+        scope = request.scope
+        headers = request.headers
         if self._token is None:
             # probes of HTTP/1.0 name none, and browsers always do
             self._check_name(headers.get("host", "localhost"))

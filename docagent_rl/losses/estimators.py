@@ -61,7 +61,8 @@ def hidden_drift(hidden: Tensor, ref_hidden: Tensor) -> tuple[Tensor, Tensor]:
         (n,) relative L2 distance |h - h_ref| / |h_ref| and (n,) cosine similarity, both in float32; a
         reference state of length 0 gives the distance over the smallest positive float.
     """
-    hidden, ref_hidden = hidden.float(), ref_hidden.float()
+    hidden = hidden.float()
+    ref_hidden = ref_hidden.float()
     length = ref_hidden.norm(dim=1).clamp_min(torch.finfo(torch.float32).tiny)
     distance = (hidden - ref_hidden).norm(dim=1) / length
     return distance, torch.nn.functional.cosine_similarity(hidden, ref_hidden)

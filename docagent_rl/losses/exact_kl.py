@@ -66,7 +66,8 @@ class Tiles:
     def product(self, a: Tensor, b: Tensor) -> Tensor:
         """Return the matrix product of operands in `dtype`."""
         if a.dtype != b.dtype:
-            a, b = a.to(self.dtype), b.to(self.dtype)
+            a = a.to(self.dtype)
+            b = b.to(self.dtype)
         return a @ b if a.dtype == self.dtype else torch.mm(a, b, out_dtype=self.dtype)
 
     def add_product(self, total: Tensor, a: Tensor, b: Tensor) -> None:
@@ -145,14 +146,16 @@ class _ExactKl(torch.autograd.Function):
         empty = inverse.new_empty(3, 0)
         kl, log_z, ref_log_z = torch.cat([empty, *sums], dim=1)
         ctx.save_for_backward(hidden, weight, bias, ref_hidden, inverse, kl + log_z - ref_log_z, log_z)
-        ctx.ref, ctx.tiles = ref, tiles
+        ctx.ref = ref
+        ctx.tiles = tiles
         return kl
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         hidden, weight, bias, ref_hidden, inverse, mean, log_z = ctx.saved_tensors
-        ref, tiles = ctx.ref, ctx.tiles
+        ref = ctx.ref
+        tiles = ctx.tiles
         needs_hidden, needs_weight, needs_bias = ctx.needs_input_grad[:3]
         # float32 over all tiles; the head's is as large as the head and summed a block of rows at a time
         grad_hidden = torch.zeros(hidden.shape, dtype=tiles.dtype, device=hidden.device)
@@ -161,7 +164,8 @@ class _ExactKl(torch.autograd.Function):
         scale = grad.to(tiles.dtype) * inverse
         head = Head(weight, bias)
         for columns in tiles.columns():
-            block, ref_block = tiles.block(head, columns), tiles.block(ref, columns)
+            block = tiles.block(head, columns)
+            ref_block = tiles.block(ref, columns)
             block_grad = torch.zeros(block.weight.shape, dtype=tiles.dtype, device=hidden.device)
             for rows in tiles.rows():
                 states = tiles.operand(hidden[rows])
@@ -188,20 +192,25 @@ def _accumulate(
     hidden: Tensor, head: Head, ref_hidden: Tensor, ref: Head, inverse: Tensor, tiles: Tiles
 ) -> Tensor:
     """Pass once over the vocabulary; return (3, n): divergence, log-normalisers of policy and reference."""
-    hidden, ref_hidden = tiles.operand(hidden), tiles.operand(ref_hidden)
+    hidden = tiles.operand(hidden)
+    ref_hidden = tiles.operand(ref_hidden)
     low = inverse.new_full(inverse.shape, -torch.inf)
-    top, ref_top = low, low
+    top = low
+    ref_top = low
     total, ref_total, weighted = (torch.zeros_like(inverse) for _ in range(3))
     for columns in tiles.columns():
         p = tiles.logits(hidden, tiles.block(head, columns), inverse)
         q = tiles.logits(ref_hidden, tiles.block(ref, columns), inverse)
-        new_top, new_ref_top = torch.maximum(top, p.amax(1)), torch.maximum(ref_top, q.amax(1))
+        new_top = torch.maximum(top, p.amax(1))
+        new_ref_top = torch.maximum(ref_top, q.amax(1))
         shrink = (top - new_top).exp_()
         ratio = p - q
         ratio.mul_(p.sub_(new_top[:, None]).exp_())
         weighted = weighted * shrink + ratio.sum(1)
         total = total * shrink + p.sum(1)
         ref_total = ref_total * (ref_top - new_ref_top).exp_() + q.sub_(new_ref_top[:, None]).exp_().sum(1)
-        top, ref_top = new_top, new_ref_top
-    log_z, ref_log_z = top + total.log(), ref_top + ref_total.log()
+        top = new_top
+        ref_top = new_ref_top
+    log_z = top + total.log()
+    ref_log_z = ref_top + ref_total.log()
     return torch.stack([weighted / total - log_z + ref_log_z, log_z, ref_log_z])

@@ -87,7 +87,8 @@ class HiddenTap:
         """
         if self._hidden is None:
             raise RuntimeError("the model's base has not run: its hidden states cannot be taken")
-        hidden, self._hidden = self._hidden, None
+        hidden = self._hidden
+        self._hidden = None
         return hidden
 
     def _keep(self, _module: nn.Module, _args: Any, output: Any) -> None:

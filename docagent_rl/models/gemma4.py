@@ -35,12 +35,15 @@ def _layer(config: Any, number: int) -> Layer:
 
     The last layers take keys and values of earlier ones, and their MLP may be twice as wide.
     """
-    attention, inner, own = _attention(config, number), config.intermediate_size, True
+    attention = _attention(config, number)
+    inner = config.intermediate_size
+    own = True
     shared = getattr(config, "num_kv_shared_layers", 0) or 0
     if number >= config.num_hidden_layers - shared:
         own = False
         inner *= 2 if config.use_double_wide_mlp else 1
-    hidden, extra = config.hidden_size, config.hidden_size_per_layer_input or 0
+    hidden = config.hidden_size
+    extra = config.hidden_size_per_layer_input or 0
     norms = (5 if extra else 4) * _norm(hidden)
     norms += _norm(attention.query, attention.heads)
     if own:
@@ -71,7 +74,9 @@ def _values_norm(attention: Attention) -> int:
 
 def _block(config: Any) -> Layer:
     """Return a layer of the tower: norms of queries, keys and values as well."""
-    attention, width, inner = Attention.of(config), config.hidden_size, config.intermediate_size
+    attention = Attention.of(config)
+    width = config.hidden_size
+    inner = config.intermediate_size
     norms = 4 * _norm(width) + _values_norm(attention)
     norms += _norm(attention.query, attention.heads) + _norm(attention.keys, attention.key_heads)
     kept = norms + attention.kept + gated_mlp(width, inner)

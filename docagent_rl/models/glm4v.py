@@ -21,14 +21,17 @@ from docagent_rl.models.towers import fused_attention, patch_pixels
 
 def _layer(config: Any, number: int) -> Layer:
     """Return a layer with norms before and behind both halves, whose gate and value are one linear layer."""
-    attention, hidden, inner = Attention.of(config), config.hidden_size, config.intermediate_size
+    attention = Attention.of(config)
+    hidden = config.hidden_size
+    inner = config.intermediate_size
     kept = 4 * rms_norm(hidden) + attention.kept + BFLOAT16 * attention.query + gated_mlp(hidden, inner)
     return Layer(kept, BFLOAT16 * (hidden + 3 * inner + 2 * attention.head))
 
 
 def _block(config: Any) -> Layer:
     """Return a layer of the tower, whose MLP is as wide as the tower's output."""
-    width, inner = config.hidden_size, config.out_hidden_size
+    width = config.hidden_size
+    inner = config.out_hidden_size
     attention = fused_attention(width, config.num_heads)
     kept = 2 * rms_norm(width) + attention.kept + gated_mlp(width, inner)
     return Layer(kept, mlp_working(width, inner) + attention.working)
@@ -40,7 +43,8 @@ def _outside(config: Any) -> int:
     Two norms; of each token the convolution that merges patches, a linear layer with a norm, an activation,
     and an MLP with a gate.
     """
-    width, out = config.hidden_size, config.out_hidden_size
+    width = config.hidden_size
+    out = config.out_hidden_size
     merger = layer_norm(out) + 5 * BFLOAT16 * out + gated_mlp(out, config.intermediate_size)
     norms = 2 * rms_norm(width) + BFLOAT16 * width
     return norms + merger // config.spatial_merge_size**2 + patch_pixels(config)

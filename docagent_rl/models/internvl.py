@@ -27,7 +27,8 @@ def _layer(config: Any, number: int) -> Layer:
 
 def _block(config: Any) -> Layer:
     """Return a layer of the tower, which scales what both halves add."""
-    width, inner = config.hidden_size, config.intermediate_size
+    width = config.hidden_size
+    inner = config.intermediate_size
     attention = 7 * BFLOAT16 * width + FLOAT32 * config.num_attention_heads
     kept = 2 * layer_norm(width) + attention + plain_mlp(width, inner) + 2 * BFLOAT16 * width
     return Layer(kept, mlp_working(width, inner, gated=False))

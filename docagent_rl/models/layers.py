@@ -9,7 +9,8 @@ holds every family to it, at several widths.
 from dataclasses import dataclass
 from typing import Any
 
-BFLOAT16, FLOAT32 = 2, 4
+BFLOAT16 = 2
+FLOAT32 = 4
 """Bytes of a number, bfloat16 and float32."""
 INTEGER = 8
 """Bytes of an index."""
@@ -152,5 +153,6 @@ def qwen3_layer(config: Any, number: int) -> Layer:
 
 
 def _with_gated_mlp(kept: int, config: Any) -> Layer:
-    hidden, inner = config.hidden_size, config.intermediate_size
+    hidden = config.hidden_size
+    inner = config.intermediate_size
     return Layer(kept + gated_mlp(hidden, inner), mlp_working(hidden, inner))

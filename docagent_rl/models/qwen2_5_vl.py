@@ -39,7 +39,8 @@ def _layer(config: Any, number: int) -> Layer:
 
 def _block(config: Any) -> Layer:
     """Return a layer of the tower, whether it looks through windows or not."""
-    width, inner = config.hidden_size, config.intermediate_size
+    width = config.hidden_size
+    inner = config.intermediate_size
     attention = fused_attention(width, config.num_heads)
     kept = 2 * rms_norm(width) + attention.kept + gated_mlp(width, inner)
     return Layer(kept, mlp_working(width, inner) + attention.working)

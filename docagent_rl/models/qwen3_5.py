@@ -45,7 +45,8 @@ def _mixer(config: Any, number: int) -> int:
 
 
 def _layer(config: Any, number: int) -> Layer:
-    hidden, inner = config.hidden_size, config.intermediate_size
+    hidden = config.hidden_size
+    inner = config.intermediate_size
     mlp = gated_mlp(hidden, inner)
     kept = 2 * float_norm(hidden) + _mixer(config, number) + mlp
     working = mlp_working(hidden, inner)
@@ -56,13 +57,15 @@ def _layer(config: Any, number: int) -> Layer:
 
 
 def _delta_working(config: Any) -> int:
-    heads, key = config.linear_num_value_heads, config.linear_key_head_dim
+    heads = config.linear_num_value_heads
+    key = config.linear_key_head_dim
     return delta_working(config.hidden_size, heads, key, config.linear_value_head_dim)
 
 
 def _layer_of_experts(config: Any, number: int) -> Layer:
     """Return a layer with experts, and one more that all tokens go to, whose output has a gate."""
-    hidden, shared = config.hidden_size, config.shared_expert_intermediate_size
+    hidden = config.hidden_size
+    shared = config.shared_expert_intermediate_size
     mlp = experts(hidden, config.moe_intermediate_size, config.num_experts, config.num_experts_per_tok)
     shared_kept = gated_mlp(hidden, shared) + FLOAT32
     kept = 2 * float_norm(hidden) + _mixer(config, number) + mlp.kept + shared_kept

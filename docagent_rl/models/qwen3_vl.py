@@ -21,7 +21,8 @@ from docagent_rl.models.towers import fused_attention, patch_pixels
 
 
 def _block(config: Any) -> Layer:
-    width, inner = config.hidden_size, config.intermediate_size
+    width = config.hidden_size
+    inner = config.intermediate_size
     attention = fused_attention(width, config.num_heads)
     kept = 2 * layer_norm(width) + attention.kept + plain_mlp(width, inner)
     return Layer(kept, mlp_working(width, inner, gated=False) + attention.working)

@@ -32,7 +32,9 @@ def _config(hidden: int, inner: int, *, tied: bool) -> dict[str, Any]:
 
 def _gemma3_layer(config: Any, number: int) -> Layer:
     """Return a layer of Gemma 3, whether its window slides or not: norms before and behind both halves."""
-    attention, hidden, inner = Attention.of(config), config.hidden_size, config.intermediate_size
+    attention = Attention.of(config)
+    hidden = config.hidden_size
+    inner = config.intermediate_size
     norms = 4 * float_norm(hidden)
     norms += float_norm(attention.query, attention.heads) + float_norm(attention.keys, attention.key_heads)
     working = max(mlp_working(hidden, inner) - float_norm(hidden), 5 * FLOAT32 * hidden)

@@ -19,7 +19,8 @@ JUDGE_PROMPT = PromptSpec(
     variables=frozenset({"question", "references", "prediction"}),
 )
 
-_OPEN, _CLOSE = "<judge>", "</judge>"
+_OPEN = "<judge>"
+_CLOSE = "</judge>"
 _ANY_TAG = re.compile(r"<\s{0,9}(/?)\s{0,9}judge\b[^<>]{0,80}>", re.IGNORECASE)
 
 

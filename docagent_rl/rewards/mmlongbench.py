@@ -13,7 +13,8 @@ from docagent_rl.rewards.text import edit_distance
 FAIL_TO_ANSWER = "Fail to answer"
 """The reply of an extractor when the answer only says that the material could not be read."""
 
-_ANSWER, _FORMAT = "Extracted answer:", "Answer format:"
+_ANSWER = "Extracted answer:"
+_FORMAT = "Answer format:"
 _LABEL = re.compile(rf"({_ANSWER[:-1]}|{_FORMAT[:-1]})\s*:", re.IGNORECASE)
 _EXACT = re.compile(
     r"\d+|\d+[-\s]\d+|\d{4}[-\s]\d{2}[-\s]\d{2}|\d{4}[-\s]\d{2}"
@@ -128,7 +129,8 @@ def text_score(gold: str, prediction: str) -> float:
 def number_score(gold: str, prediction: str) -> float:
     """Return whether two cleaned texts are one number, within 1 % or after rounding, or as percentages."""
     try:
-        wanted, given = float(gold), float(prediction)
+        wanted = float(gold)
+        given = float(prediction)
     except ValueError:
         return 0.0
     return float(any(_close(given, candidate) for candidate in (wanted / 100, wanted, wanted * 100)))
@@ -164,7 +166,8 @@ def _decimals(number: float) -> int:
 
 def _list_score(gold: str | Sequence[str], prediction: str) -> float:
     try:
-        wanted, given = _items(gold), _items(prediction)
+        wanted = _items(gold)
+        given = _items(prediction)
     except ValueError:
         return 0.0
     if not wanted or len(wanted) != len(given):
@@ -192,7 +195,8 @@ def _text(gold: str | Sequence[str]) -> str:
 
 
 def _without_parentheses(text: str) -> str:
-    pieces, at = [], 0
+    pieces = []
+    at = 0
     while (start := text.find("(", at)) >= 0 and (end := text.find(")", start)) >= 0:
         pieces.append(text[at:start].rstrip())
         at = end + 1

@@ -35,7 +35,8 @@ def navigation(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> dict[str,
 
     Each in `[0, 1]`; all 0 when no page was shown; none of them, for no average, when nothing is gold.
     """
-    pages, wanted = set(shown), set(gold)
+    pages = set(shown)
+    wanted = set(gold)
     if not wanted:
         return {}
     common = len(pages & wanted)

@@ -42,7 +42,8 @@ def anls(reference: str, prediction: str, threshold: float = 0.5) -> float:
     Returns:
         `1 - distance / longer length` when that is at least `threshold`, else 0; 0 for an empty prediction.
     """
-    a, b = reference.strip().lower(), prediction.strip().lower()
+    a = reference.strip().lower()
+    b = prediction.strip().lower()
     longest = max(len(a), len(b))
     if not longest:
         return 0.0

@@ -100,7 +100,8 @@ def flash_attn_func(
     `q` is (rows, queries, heads, d), `k` and `v` are (rows, keys, heads of keys, d); returns the shape of
     `q`.
     """
-    queries, keys = q.shape[1], k.shape[1]
+    queries = q.shape[1]
+    keys = k.shape[1]
     rows = torch.arange(q.shape[0] + 1, dtype=torch.int32, device=q.device)
     out = flash_attn_varlen_func(
         q.flatten(0, 1),
@@ -183,7 +184,8 @@ def plain_varlen_attn(
     """
     groups = query.shape[1] // key.shape[1]
     key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))
-    q_lengths, k_lengths = cu_seqlens_q.diff().tolist(), cu_seqlens_k.diff().tolist()
+    q_lengths = cu_seqlens_q.diff().tolist()
+    k_lengths = cu_seqlens_k.diff().tolist()
     rows = zip(query.split(q_lengths), key.split(k_lengths), value.split(k_lengths), strict=True)
     return torch.cat([_row(q, k, v, scale, window) for q, k, v in rows])
 

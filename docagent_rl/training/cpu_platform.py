@@ -38,7 +38,9 @@ class CpuDeviceModule(ModuleType):
     set_device = synchronize = empty_cache = ipc_collect = staticmethod(_nothing)
     set_per_process_memory_fraction = reset_peak_memory_stats = staticmethod(_nothing)
     manual_seed = manual_seed_all = staticmethod(torch.manual_seed)
-    is_available, device_count, current_device = _always(True), _always(1), _always(0)
+    is_available = _always(True)
+    device_count = _always(1)
+    current_device = _always(0)
     set_rng_state = staticmethod(lambda state, device=None: torch.set_rng_state(state))
     get_rng_state = staticmethod(lambda device=None: torch.get_rng_state())
 
@@ -59,7 +61,8 @@ class CpuDeviceModule(ModuleType):
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
 
-    memory_reserved, max_memory_reserved = memory_allocated, max_memory_allocated
+    memory_reserved = memory_allocated
+    max_memory_reserved = max_memory_allocated
 
     def mem_get_info(self, device: object = None) -> tuple[int, int]:
         """Return the available and the total memory of the host, in bytes."""
@@ -91,9 +94,11 @@ class PlatformCPU(PlatformBase):
     device_module = CpuDeviceModule()
     set_device = synchronize = set_allocator_settings = empty_cache = cudart = staticmethod(_nothing)
     profiler_start = profiler_stop = staticmethod(_nothing)
-    is_available, device_count = _always(True), _always(1)
+    is_available = _always(True)
+    device_count = _always(1)
     get_device_capability = _always((None, None))
-    communication_backend_name, visible_devices_envvar = _always("gloo"), _always("CUDA_VISIBLE_DEVICES")
+    communication_backend_name = _always("gloo")
+    visible_devices_envvar = _always("CUDA_VISIBLE_DEVICES")
     ray_resource_name = _always("GPU")
     # Ray is kept from hiding devices
     ray_noset_envvars = _always(["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"])

@@ -56,7 +56,8 @@ def starts_ray(config: DictConfig) -> bool:
     settings = OmegaConf.select(config, RAY) or {}
     try:
         # the address, RAY_ADDRESS or a Ray that `ray start` left on this machine, in Ray's own order
-        address, folder = settings.get("address"), settings.get("_temp_dir")
+        address = settings.get("address")
+        folder = settings.get("_temp_dir")
         # Ray's own callers give it no address either
         return canonicalize_bootstrap_address(address, folder) is None  # ty: ignore[invalid-argument-type]
     except (ConnectionError, ValueError):  # ray.init says it better

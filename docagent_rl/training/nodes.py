@@ -35,7 +35,8 @@ logger = logging.getLogger(__name__)
 
 PACKAGES = ("docagent-rl", "verl", "torch", "transformers")
 """Their versions are the same on all nodes; Ray compares its own and Python's."""
-MODEL, CRITIC = "actor_rollout_ref.model.path", "critic.model.path"
+MODEL = "actor_rollout_ref.model.path"
+CRITIC = "critic.model.path"
 EMBEDDER = "docagent.advantage.embedder.model"
 FOLDERS = ("docagent.run_dir", "trainer.default_local_dir")
 ATTACHED_VARIABLE = "DOCAGENT_ATTACHED"
@@ -98,7 +99,8 @@ def inspect_node(config: DictConfig, embeds: bool) -> NodeReport:
     parsed = DocAgentConfig.parse(plain(config.docagent))
     if start := read_start(parsed.run_dir):
         end_leftovers(start.earlier)
-    problems, seen = [], {}
+    problems = []
+    seen = {}
     for key, path, read in _files(config, parsed, embeds):
         try:
             seen[f"{key}={path}"] = read(path)

@@ -46,7 +46,8 @@ class Family:
 
 def end_gently(processes: Iterable[psutil.Process]) -> None:
     """Ask processes to end, then end them; those that tidy up after the others come last."""
-    left, trackers = [], []
+    left = []
+    trackers = []
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
@@ -139,7 +140,8 @@ def end_leftovers(runs: Collection[str]) -> list[str]:
     """End the processes of starts whose drivers are gone, remove their sockets and the memory of weights on
     their way, and return the processes' names.
     """
-    left, names = [], []
+    left = []
+    names = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):  # of another user, or gone
             if process.environ().get(RUN_VARIABLE) in runs:

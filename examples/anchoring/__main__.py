@@ -19,7 +19,8 @@ from docagent_rl.cli import main
 if TYPE_CHECKING:
     from anchoring.results import Anchoring
 
-COEF, UPDATES = 0.3, 16
+COEF = 0.3
+UPDATES = 16
 """Those of `AnchoringSettings`, which takes a second to load."""
 
 COMMAND = "PYTHONPATH=examples python -m anchoring"
@@ -68,7 +69,8 @@ def anchoring_command(
             bars.update(tasks[what], completed=done)
 
         found = demonstrate(work, seeds=seeds or [0, 1, 2], settings=settings, on_work=on_work)
-    page, picture = anchoring_page(found, _command(out, seeds, coef, updates)), anchoring_plot(found.runs)
+    page = anchoring_page(found, _command(out, seeds, coef, updates))
+    picture = anchoring_plot(found.runs)
     write_outputs({out / "anchoring.svg": picture, out / "anchoring.md": page}, force=force)
     console = Console()
     console.print(_table(found))

@@ -80,7 +80,8 @@ class LocalEngine:
 
     def log_probs(self, data: TensorDict) -> Tensor:
         """Return the log-prob of the next token at each position, nested; the last one means nothing."""
-        hidden, ids = self.hidden(data), jagged(data, "input_ids")
+        hidden = self.hidden(data)
+        ids = jagged(data, "input_ids")
         lengths = ids.offsets().diff().tolist()
         states = torch.cat([row[:length] for row, length in zip(hidden, lengths, strict=True)])
         log_probs = self.module.lm_head(states).float().log_softmax(-1)

@@ -89,14 +89,16 @@ def _about(found: Anchoring) -> str:
 
 
 def _finding(found: Anchoring) -> str:
-    first, at = stops(found)[0], stops(found)[-1]
+    first = stops(found)[0]
+    at = stops(found)[-1]
 
     def mean(arm: Arm, name: str) -> float:
         return spread_at(found.runs, arm, at, name).mean
 
     early = [f"{spread_at(found.runs, arm, first, 'distance').mean:.2f} ({arm.value})" for arm in arms(found)]
 
-    base, base_kl = mean(Arm.NONE, "distance"), mean(Arm.NONE, "visual_kl")
+    base = mean(Arm.NONE, "distance")
+    base_kl = mean(Arm.NONE, "visual_kl")
     held = [
         f"""with the {NAMES[arm]} term by {mean(arm, "distance"):.2f}, and {mean(arm, "visual_kl"):.3f} nats
         ({mean(arm, "distance") / base:.0%} of the drift and {mean(arm, "visual_kl") / base_kl:.0%} of the KL

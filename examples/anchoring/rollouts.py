@@ -92,7 +92,8 @@ def reward(text: str) -> float:
 def advantages(played: Sequence[Played]) -> list[float]:
     """Rewards minus their mean over their standard deviation; zeros where all are alike."""
     rewards = [each.reward for each in played]
-    mean, spread = fmean(rewards), pstdev(rewards)
+    mean = fmean(rewards)
+    spread = pstdev(rewards)
     return [(reward - mean) / spread if spread else 0.0 for reward in rewards]
 
 

@@ -124,11 +124,13 @@ def run(
         on_work: hears of progress.
     """
     # copies, since both get hooks
-    policy, reference = copy.deepcopy(start), copy.deepcopy(start)
+    policy = copy.deepcopy(start)
+    reference = copy.deepcopy(start)
     term = arm.term(settings.coef)
     updater = Updater(policy, reference, term, settings, len(world.processor.tokenizer))
     ruler = Probe(start, [each.row for each in probe])
-    questions, rng = world.samples(Part.TRAIN), random.Random(f"anchoring/{seed}")
+    questions = world.samples(Part.TRAIN)
+    rng = random.Random(f"anchoring/{seed}")
     points = []
     for number in range(settings.updates + 1):
         chosen = draw(questions, settings.trajectories, rng)
@@ -143,7 +145,8 @@ def run(
 
 def _digest(*choices: object) -> str:
     """Return the digest of settings, of the code that results come from, and of the libraries under it."""
-    examples, package = Path(__file__).parents[1], Path(docagent_rl.__file__).parent
+    examples = Path(__file__).parents[1]
+    package = Path(docagent_rl.__file__).parent
     files = [examples / name for name in SOURCES]
     for folder in ("losses", "training/workers", "lab/tiny"):
         files += package.glob(f"{folder}/*.py")

@@ -57,7 +57,8 @@ class Updater:
         settings: AnchoringSettings,
         vocabulary: int,
     ) -> None:
-        self._policy, self._reference = LocalEngine(policy), LocalEngine(reference)
+        self._policy = LocalEngine(policy)
+        self._reference = LocalEngine(reference)
         self._optimizer = torch.optim.AdamW(
             policy.parameters(), lr=settings.learning_rate, betas=(0.9, 0.999), weight_decay=0.0
         )
@@ -148,7 +149,8 @@ class Probe:
     @torch.no_grad()
     def _read(self, model: Qwen2_5_VLForConditionalGeneration) -> list[Tensor]:
         """(n, d) states that predict sampled tokens, those at images, those that predict placeholders."""
-        hidden, rows = LocalEngine(model).hidden(self._data), self._rows
+        hidden = LocalEngine(model).hidden(self._data)
+        rows = self._rows
         masks: list[Tensor] = [rows.sampled, self._images, self._labels]
         return [predicting_states(hidden, mask, rows, packed=False) for mask in masks]
 

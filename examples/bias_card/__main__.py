@@ -65,7 +65,8 @@ def bias_card_command(
                 measured, total=len(bias_rows(similarity, modules)), description="enumerating groups"
             )
         )
-    page, picture = bias_page(card, toy, group_size, similarity), bias_plot(card, group_size)
+    page = bias_page(card, toy, group_size, similarity)
+    picture = bias_plot(card, group_size)
     write_outputs({out / "bias_card.svg": picture, out / "bias_card.md": page}, force=force)
     table = Table("estimator", "going on", "picking well", "verdict")
     for each in card:

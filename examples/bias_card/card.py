@@ -106,7 +106,8 @@ def measure(row: BiasRow, groups: ToyGroups) -> Measured:
     Source:
         Williams (1992), REINFORCE: a baseline adds nothing on average if it does not depend on the action.
     """
-    toy, size = groups.toy, groups.endings.shape[1]
+    toy = groups.toy
+    size = groups.endings.shape[1]
     if toy.gradient.abs().min() < _TOL:
         raise UserError(
             f"toy: the true gradient is {toy.gradient.tolist()}, and the card compares with it. Choose "

@@ -84,7 +84,8 @@ _TOLL = "g1 - D (1-lam) (b - E[V2])"
 _REACHED = "g2 (1 - (1-(1-p)^G)/(Gp))"
 _LIVING = "u D (c - a + (1-p) b)"
 _BROADCAST: dict[str, Any] = {"broadcast": True, "allow_biased": True}
-_SHORT, _HALF = {"lam_token": 0.95}, {"lam_turn": 0.5}
+_SHORT = {"lam_token": 0.95}
+_HALF = {"lam_turn": 0.5}
 
 CASES: Mapping[Family, tuple[Case, ...]] = {
     Family.TRAJECTORY: (

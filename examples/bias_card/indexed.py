@@ -49,7 +49,8 @@ def index_advantages(turns: TurnTable, table: TrajectoryTable, mean: IndexMean) 
     Source:
         verl issue #7244.
     """
-    group, size = table.group[turns.trajectory], cell_count(table.group[table.alive], table.num_groups)
+    group = table.group[turns.trajectory]
+    size = cell_count(table.group[table.alive], table.num_groups)
     if mean == IndexMean.PADDED:
         return turns.rewards - turns.padded_mean(turns.rewards, group, size)
     cell = group * turns.horizon + turns.ordinal
@@ -66,7 +67,8 @@ def turn_index(
     `J - sum_l mean[l] P(T >= l)`.
     """
     tokens = compress(inputs)
-    table, turns = trajectory_table(inputs, tokens), turn_table(inputs, tokens)
+    table = trajectory_table(inputs, tokens)
+    turns = turn_table(inputs, tokens)
     scores = index_advantages(turns, table, mean)
     if form == TurnForm.SUFFIX:
         scores = turns.sum_onwards(scores)
@@ -86,9 +88,11 @@ def turn_split(inputs: AdvantageInputs, *, mean: IndexMean = IndexMean.SURVIVORS
         mean: see `IndexMean`.
     """
     tokens = compress(inputs)
-    table, turns = trajectory_table(inputs, tokens), turn_table(inputs, tokens)
+    table = trajectory_table(inputs, tokens)
+    turns = turn_table(inputs, tokens)
     goes_on = linked(turns.trajectory)
-    ends, earlier = (~goes_on).nonzero().squeeze(1), goes_on.nonzero().squeeze(1)
+    ends = (~goes_on).nonzero().squeeze(1)
+    earlier = goes_on.nonzero().squeeze(1)
     outcome = torch.zeros_like(table.totals).index_copy(0, turns.trajectory[ends], turns.rewards[ends])
     scores = outcome_advantages(outcome, table.group, std=Std.NONE)[turns.trajectory]
     steps = TurnTable(

@@ -134,15 +134,16 @@ def bias_page(card: Sequence[Measured], toy: Toy, group_size: int, similarity: f
 
 def _drawing(toy: Toy) -> str:
     """The toy as a tree."""
-    go_on, first = f"p = {toy.go_on:g}", f"--> go on, reward c = {toy.go_on_reward:g}  --"
-    stop, good, bad = (
-        f"1-p = {_plain(1 - toy.go_on):g}",
-        f"q = {toy.good:g}",
-        f"1-q = {_plain(1 - toy.good):g}",
-    )
-    wide, deep = max(len(go_on), len(stop)) + 1, max(len(good), len(bad)) + 1
+    go_on = f"p = {toy.go_on:g}"
+    first = f"--> go on, reward c = {toy.go_on_reward:g}  --"
+    stop = f"1-p = {_plain(1 - toy.go_on):g}"
+    good = f"q = {toy.good:g}"
+    bad = f"1-q = {_plain(1 - toy.good):g}"
+    wide = max(len(go_on), len(stop)) + 1
+    deep = max(len(good), len(bad)) + 1
     left = " " * len("question --")
-    middle, inner = " " * (wide + len(first)), " " * (len(left) + 4 + wide + len(first))
+    middle = " " * (wide + len(first))
+    inner = " " * (len(left) + 4 + wide + len(first))
     return "\n".join(
         [
             f"{left}+-- {stop:<{wide}}--> stop, reward a = {toy.stop_reward:g}",
@@ -160,7 +161,8 @@ def _table(card: Sequence[Measured]) -> str:
         "|---|---:|---|---:|---|---:|---:|---|",
     ]
     for each in card:
-        row, (first, second) = each.row, each.expected
+        row = each.row
+        first, second = each.expected
         numbers = [_number(x) for x in (first, second, *each.variance)]
         cells = [
             row.name,

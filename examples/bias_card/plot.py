@@ -55,7 +55,8 @@ def bias_plot(card: Sequence[Measured], group_size: int) -> str:
                 panel.annotate(label, (at, -1.1), ha="center", va="bottom", color="#57606a", fontsize=8)
             for each, height in zip(card, heights, strict=True):
                 ratio = round(each.ratio[decision], 6)
-                colour, marker = _COLOURS[each.verdict], _MARKERS[each.verdict]
+                colour = _COLOURS[each.verdict]
+                marker = _MARKERS[each.verdict]
                 panel.plot([0, ratio], [height, height], color=colour, linewidth=1.4, alpha=0.45)
                 panel.plot([ratio], [height], color=colour, marker=marker, markersize=5.5, linestyle="")
             panel.tick_params(axis="y", length=0)
@@ -76,7 +77,8 @@ def bias_plot(card: Sequence[Measured], group_size: int) -> str:
 
 def _heights(card: Sequence[Measured]) -> list[float]:
     """One line an estimator, with a gap between families."""
-    heights, at = [], -1.0
+    heights = []
+    at = -1.0
     for number, each in enumerate(card):
         at += 1.0 if number == 0 or each.row.family == card[number - 1].row.family else 1.7
         heights.append(at)

@@ -68,7 +68,8 @@ class Toy:
     @property
     def probabilities(self) -> Tensor:
         """(3,) by ending."""
-        p, q = self.go_on, self.good
+        p = self.go_on
+        q = self.good
         return torch.tensor([1 - p, p * q, p * (1 - q)], dtype=torch.float64)
 
     @property
@@ -82,13 +83,15 @@ class Toy:
     @property
     def scores(self) -> Tensor:
         """(3, 2) derivative of the log-probability of each turn's decision, by its own logit."""
-        p, q = self.go_on, self.good
+        p = self.go_on
+        q = self.good
         return torch.tensor([[-p, 0], [1 - p, 1 - q], [1 - p, -q]], dtype=torch.float64)
 
     @property
     def gradient(self) -> Tensor:
         """(2,) of the expected total reward: `p (1 - p) gain` and `p q (1 - q) (b1 - b0)`."""
-        p, q = self.go_on, self.good
+        p = self.go_on
+        q = self.good
         second = p * q * (1 - q) * (self.good_reward - self.bad_reward)
         return torch.tensor([p * (1 - p) * self.gain, second], dtype=torch.float64)
 

@@ -126,7 +126,8 @@ def publish(paths: LearnPaths) -> list[RunResult]:
 
 
 def _check_settings(paths: LearnPaths, settings: LearnSettings) -> None:
-    file, text = paths.root / "settings.json", json.dumps(asdict(settings), indent=1) + "\n"
+    file = paths.root / "settings.json"
+    text = json.dumps(asdict(settings), indent=1) + "\n"
     if not file.is_file():
         for output in (paths.results, paths.plot):
             if output.exists():

@@ -16,7 +16,8 @@ FONT = "Helvetica-Bold"
 SIZE_PT = 22.0
 """44 pixels at 144 dpi."""
 
-_VISIBLE, _INVISIBLE = 0, 3
+_VISIBLE = 0
+_INVISIBLE = 3
 
 
 @dataclass(frozen=True, slots=True)

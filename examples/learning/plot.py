@@ -63,10 +63,12 @@ def _curves(axes: Axes, results: Sequence[RunResult]) -> None:
         curves = [smoothed(run.curve) for run in runs]
         length = min(map(len, curves))
         points = [over_seeds([float(curve[step]) for curve in curves]) for step in range(length)]
-        steps, colour = np.arange(1, length + 1), COLOURS[estimator]
+        steps = np.arange(1, length + 1)
+        colour = COLOURS[estimator]
         axes.plot(steps, [p.mean for p in points], style, color=colour, label=_label(estimator, arm))
         if len(runs) > 1:
-            low, high = [p.low for p in points], [p.high for p in points]
+            low = [p.low for p in points]
+            high = [p.high for p in points]
             axes.fill_between(steps, low, high, color=colour, alpha=0.12, linewidth=0)
     axes.set(xlabel="step", ylabel="reward of sampled trajectories", ylim=(0, 1.02))
     axes.legend(frameon=False, fontsize=7)
@@ -103,5 +105,6 @@ def _error(interval: Interval) -> list[list[float]] | None:
     """Lengths below and above; the interval is cut to the range of rewards."""
     if np.isnan(interval.low):
         return None
-    low, high = max(interval.low, 0.0), min(interval.high, 1.0)
+    low = max(interval.low, 0.0)
+    high = min(interval.high, 1.0)
     return [[interval.mean - low], [max(high - interval.mean, 0.0)]]

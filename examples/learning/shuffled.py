@@ -77,7 +77,8 @@ def _variant(name: str, estimator: Callable[..., Advantages], needs: tuple[Need,
     def estimate(inputs: AdvantageInputs, **options: Any) -> Advantages:
         return estimator(shuffled(inputs), **options)
 
-    estimate.__module__, estimate.__qualname__ = __name__, f"{PREFIX}{name}"
+    estimate.__module__ = __name__
+    estimate.__qualname__ = f"{PREFIX}{name}"
     register(f"{PREFIX}{name}", needs=needs)(estimate)
 
 

@@ -158,7 +158,8 @@ def make_task(workspace: Path, settings: TaskSettings, *, progress: bool = False
     Raises:
         UserError: the workspace holds the task of other settings.
     """
-    paths, drawn = TaskPaths(workspace), sheets(settings)
+    paths = TaskPaths(workspace)
+    drawn = sheets(settings)
     stamp = workspace / "task.txt"
     if stamp.is_file():
         if stamp.read_text(encoding="utf-8") != f"{settings}\n":

@@ -160,7 +160,8 @@ def choose(
         InfrastructureError: there is no checkpoint, or the first one reaches the ceiling.
     """
     measured: dict[int, float] = {}
-    low, high = 0, len(steps)
+    low = 0
+    high = len(steps)
     while low < high:
         middle = (low + high) // 2
         measured[steps[middle]] = measure(steps[middle])

@@ -23,7 +23,10 @@ from proof.unit import ProofPaths, Unit
 from proof.warm_start import processor_of, sampled, script_trajectories, setting_of
 from trial import Setting
 
-QUESTION_ONLY, COMMONEST, RANDOM, ORACLE = "question_only", "commonest", "random", "oracle"
+QUESTION_ONLY = "question_only"
+COMMONEST = "commonest"
+RANDOM = "random"
+ORACLE = "oracle"
 
 
 def measure_floors(unit: Unit, paths: ProofPaths) -> dict[str, Any]:

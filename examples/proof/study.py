@@ -36,7 +36,8 @@ def run_unit(
         InfrastructureError: a trainer failed.
         UserError: the folder holds another task, or a run of the unit with other settings.
     """
-    task, paths = unit.task, ProofPaths(root.resolve(), unit.system)
+    task = unit.task
+    paths = ProofPaths(root.resolve(), unit.system)
     _stamp(paths.run(unit) / "settings.txt", settings_digest(task))
     make_workspace(task, paths.task)
     warm_start = make_warm_start(unit, paths, python)

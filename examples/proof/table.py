@@ -14,7 +14,8 @@ from proof.statistics import Interval, clustered_gain, over_seeds
 from proof.tasks import SYSTEMS, get_task
 from proof.unit import REWARD, SEEDS, Unit, in_order
 
-BEGIN, END = "<!-- made by `python -m proof table` -->", "<!-- to here -->"
+BEGIN = "<!-- made by `python -m proof table` -->"
+END = "<!-- to here -->"
 """Marks in docs/proof.md: the text between them is replaced."""
 _HEAD = ("system", "arm", "steps", "seeds", "warm start", "trained", "gain", "trained, blank pages")
 _MORE = ("gain of each seed", "by kind of question, trained", "commit of each seed")

@@ -50,7 +50,8 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
         InfrastructureError: the script is not right, the trainer failed, or no checkpoint is weak enough.
         UserError: one is there that was chosen among other checkpoints.
     """
-    target, task = paths.warm_start(unit), unit.task
+    target = paths.warm_start(unit)
+    task = unit.task
     if (target / SAMPLE).is_file():
         return _made(target / SAMPLE, task.sizes)
     began = time.monotonic()

@@ -36,7 +36,8 @@ def make_workspace(task: ProofTask, paths: DemoPaths) -> DemoPaths:
     """
     drawn = task.sheets(DOCUMENT_SEED)
     _copy_prompts(task.system, paths.workspace / "prompts")
-    stamp, found = paths.workspace / _STAMP, digest_of(drawn)
+    stamp = paths.workspace / _STAMP
+    found = digest_of(drawn)
     if stamp.is_file():
         if stamp.read_text(encoding="utf-8").strip() != found:
             raise UserError(f"{paths.workspace} holds another task; choose another folder or remove this one")

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 MEASURES = ("rule", "page_recall", "invalid_rate")
 """Measures that are drawn, by the report's names; one that a run lacks is left out."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73")
-PICTURE, TABLES = "small_model.svg", "small_model.md"
+PICTURE = "small_model.svg"
+TABLES = "small_model.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ def bars(report: Mapping[str, Any], measure: str) -> tuple[str, list[Bar]]:
     Returns:
         Its title, empty when no run has it, and the numbers in the order of the runs.
     """
-    title, found = "", []
+    title = ""
+    found = []
     for run in report["runs"]:
         for name, benchmark in run["benchmarks"].items():
             for number in (*benchmark["answers"], *benchmark["use"]):

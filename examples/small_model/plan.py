@@ -150,7 +150,8 @@ def _before(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[
 
 
 def _collect(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
-    out, preset = paths.run(system, "collect"), HERE / "collect.yaml"
+    out = paths.run(system, "collect")
+    preset = HERE / "collect.yaml"
     words = ("docagent-rl", "collect", system.recipe, "--data", str(paths.train), "--out", str(out))
     words += ("--player", "detours", "--preset", str(preset))
     words += ("--limit", str(settings.collected), "--seed", str(settings.seed))
@@ -158,7 +159,8 @@ def _collect(system: StudySystem, paths: StudyPaths, settings: Settings) -> list
 
 
 def _sft(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
-    kept, rows = paths.run(system, "collect") / "kept.jsonl", paths.rows(system)
+    kept = paths.run(system, "collect") / "kept.jsonl"
+    rows = paths.rows(system)
     encode = ("docagent-rl", "data", "sft", str(kept), "--model", str(paths.model))
     encode += ("--store", str(paths.store), "--out", str(rows.parent))
     encode += ("--val-fraction", "0.1", "--by", "question", "--max-length", "1536")

@@ -18,7 +18,8 @@ from small_model.plan import HERE, ROOT, Step
 
 GRACE_S = 60.0
 """Seconds that an interrupted command has to stop by itself."""
-TIDY_S, POLL_S = 5.0, 0.1
+TIDY_S = 5.0
+POLL_S = 0.1
 """Seconds that what it started has after it."""
 
 

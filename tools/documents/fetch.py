@@ -136,7 +136,8 @@ def _unpacked(document: Fetched, data: bytes | None, origin: str) -> bytes:
 
 
 def _scan(folder: Path, scan: Scan, outcome: Outcome) -> None:
-    source, target = place(folder, scan.of), place(folder, scan.doc_id)
+    source = place(folder, scan.of)
+    target = place(folder, scan.doc_id)
     # what a scan was made from and how; it is made anew when that changes
     made = folder / f".{scan.doc_id}.made"
     key = f"{hashlib.sha256(source.read_bytes()).hexdigest()} {scan.dpi} {scan.seed}"

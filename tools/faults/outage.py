@@ -20,7 +20,9 @@ from tests.crowd.service import Service, overrides
 from tests.crowd.world import make_world
 
 RECIPES = ("vrag_rl_qwen2_5_vl_7b", "doc_v_star_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b")
-FAILING, TRAJECTORIES, SEED = 0.3, 128, 3
+FAILING = 0.3
+TRAJECTORIES = 128
+SEED = 3
 
 
 def main() -> None:

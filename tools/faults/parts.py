@@ -128,7 +128,8 @@ def break_off(run: Run, part: str, phase: str) -> tuple[int, float, tuple[str, .
         victim = process.pid if drives else until(lambda: named(run, PARTS[part]), process)
         os.kill(victim, signal.SIGTERM if part == ASKED else signal.SIGKILL)
         began = time.monotonic()
-        code, seconds = process.wait(PATIENCE_S), time.monotonic() - began
+        code = process.wait(PATIENCE_S)
+        seconds = time.monotonic() - began
         time.sleep(LEFT_S)
         left = tuple(sorted(title(member)[:60] for member in members(run.folder)))
     finally:

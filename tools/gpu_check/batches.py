@@ -60,12 +60,20 @@ def make_batch(rows: list[Row], config: Qwen2_5_VLConfig, seed: int = 0) -> Tens
         seed: of all of it.
     """
     draw = torch.Generator().manual_seed(seed)
-    begin, image, end = config.vision_start_token_id, config.image_token_id, config.vision_end_token_id
+    begin = config.vision_start_token_id
+    image = config.image_token_id
+    end = config.vision_end_token_id
     words = 1 + max(begin, image, end, config.video_token_id), config.text_config.vocab_size
-    prompts, responses, masks, positions, pictures, noise = [], [], [], [], [], []
+    prompts = []
+    responses = []
+    masks = []
+    positions = []
+    pictures = []
+    noise = []
     for row in rows:
         prompts.append(_words(row.prompt, words, draw))
-        first, rest = _words(row.text // 2, words, draw), _words(row.text - row.text // 2, words, draw)
+        first = _words(row.text // 2, words, draw)
+        rest = _words(row.text - row.text // 2, words, draw)
         shown = torch.tensor([begin] + [image] * row.image_tokens + [end])
         responses.append(torch.cat([first, *[shown] * row.images, rest]))
         masks.append(torch.cat([first > 0, *[shown < 0] * row.images, rest > 0]).long())
@@ -96,11 +104,14 @@ def _words(count: int, words: tuple[int, int], draw: torch.Generator) -> Tensor:
 
 def _positions(row: Row) -> Tensor:
     """(4, tokens): of text, then time, height and width, as Qwen2.5-VL numbers them."""
-    height, width = row.grid[0] // 2, row.grid[1] // 2
+    height = row.grid[0] // 2
+    width = row.grid[1] // 2
     cell = torch.arange(height * width)
     image = torch.stack([cell * 0, cell // width, cell % width])
-    before, after = row.prompt + row.text // 2, row.text - row.text // 2
-    parts, start = [torch.arange(before).expand(3, -1)], before
+    before = row.prompt + row.text // 2
+    after = row.text - row.text // 2
+    parts = [torch.arange(before).expand(3, -1)]
+    start = before
     for _ in range(row.images):
         side = max(height, width)
         parts += [torch.full((3, 1), start), image + start + 1, torch.full((3, 1), start + side + 1)]

@@ -27,11 +27,15 @@ MODES = (
 """verl's means."""
 KL_TYPES = ("kl", "k1", "k1+", "abs", "mse", "k2", "low_var_kl", "k3", "k3+", "low_var_kl+")
 """verl's divergences."""
-TRAINED, TARGETS, OBSERVED, IMAGES = frozenset("sp"), frozenset("s"), frozenset("oi"), frozenset("i")
+TRAINED = frozenset("sp")
+TARGETS = frozenset("s")
+OBSERVED = frozenset("oi")
+IMAGES = frozenset("i")
 """Letters of tokens that the policy trains, that the critic has a target at, that nobody sampled, and those
 among the last that stand for images. The remaining letter, `r`, is a token that was sampled and rejected.
 """
-LOG_RATIO, DIVERGENCE = 20.0, 10.0
+LOG_RATIO = 20.0
+DIVERGENCE = 10.0
 """verl's bounds of a log-ratio and of k3; beyond them the gradient is zero."""
 
 
@@ -85,7 +89,10 @@ def policy_loss(rows: Sequence[ReferenceRow], objective: Objective) -> dict[str,
     """Return the loss of a mini-batch, as `loss`, and its terms by name."""
     trained = [row for row in rows if TRAINED & set(row.kinds)]
     observations = IMAGES if objective.images else OBSERVED
-    surrogates, entropies, divergences, observed = [], [], [], []
+    surrogates = []
+    entropies = []
+    divergences = []
+    observed = []
     for row in trained:
         places = _places(row, TRAINED)
         seen = _places(row, observations)
@@ -137,7 +144,8 @@ def _surrogate(numbers: Mapping[str, Tensor], at: int, objective: Objective) -> 
 
 def _divergence(numbers: Mapping[str, Tensor], at: int, kind: str) -> Tensor:
     """Return an estimate of KL(policy || reference) at a token, in nats."""
-    own, other = numbers["log_probs"][at], numbers["ref_log_prob"][at]
+    own = numbers["log_probs"][at]
+    other = numbers["ref_log_prob"][at]
     squared = (own - other) ** 2 / 2
     name = kind.removesuffix("+")
     if name in ("kl", "k1"):

@@ -141,7 +141,8 @@ def differences(
         loss = set_policy_loss(made, objective, image)
     recorder = Recorder(loss)
     made.set_loss_fn(recorder)
-    workers, rank = distributed.get_world_size(), distributed.get_rank()
+    workers = distributed.get_world_size()
+    rank = distributed.get_rank()
     part = tu.chunk_tensordict(data.copy(), workers)[rank]
     more = {} if critic else {"calculate_entropy": True}
     tu.assign_non_tensor(part, **layout.settings(), **more)

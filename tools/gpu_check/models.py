@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from transformers import Qwen2_5_VLConfig
 
 VOCABULARY = 4096
-TEXT_HEAD, VISION_HEAD = 128, 80
+TEXT_HEAD = 128
+VISION_HEAD = 80
 """Settings of Qwen2.5-VL in all its sizes."""
 
 SMALL = {
@@ -56,7 +57,8 @@ SEVEN = {
 def configuration(sizes: dict, *, layers: int | None = None, tied: bool = False) -> Qwen2_5_VLConfig:
     """A configuration of these sizes, with the special tokens of the tiny tokenizer."""
     config = tiny_config(build_tokenizer([]))
-    text, count = config.text_config, layers or sizes["layers"]
+    text = config.text_config
+    count = layers or sizes["layers"]
     changes = sizes["text"] | {
         "vocab_size": sizes["vocabulary"],
         "num_hidden_layers": count,

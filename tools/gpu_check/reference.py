@@ -63,7 +63,8 @@ def by_torch(model: Any) -> None:
 
 def _log_probs(model: Any, row: ShownRow, processor: Any, temperature: float, device: str) -> Tensor:
     """(sampled tokens of the row,) float64."""
-    ids, shown = row.ids[None].to(device), {}
+    ids = row.ids[None].to(device)
+    shown = {}
     if row.pictures:
         shown = _features(row, processor, device)
     if "image_grid_thw" in shown:

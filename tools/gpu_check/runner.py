@@ -78,7 +78,8 @@ def run_one(
     """
     own = folder / check.name
     own.mkdir(parents=True, exist_ok=True)
-    result, log = own / "result.json", own / "log.txt"
+    result = own / "result.json"
+    log = own / "log.txt"
     result.unlink(missing_ok=True)
     began = time.monotonic()
     with log.open("wb") as output:

@@ -19,7 +19,8 @@ from verl.workers.engine_workers import TrainingWorker
 
 from docagent_rl.training.tensors import response_part
 
-POLICY, VALUE = "language_model", "value_model"
+POLICY = "language_model"
+VALUE = "value_model"
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,8 @@ def response_outputs(made: TrainingWorker, data: TensorDict) -> list[Tensor]:
 
 def update(made: TrainingWorker, data: TensorDict) -> tuple[float, float, dict[str, Tensor]]:
     """One step: its loss, the norm of the gradient, and gradients by parameter, on the processor."""
-    data, seen = data.copy(), {}
+    data = data.copy()
+    seen = {}
     step = made.engine.optimizer_step
     made.engine.optimizer_step = partial(_watched, made, step, seen)
     tu.assign_non_tensor(data, mini_batch_size=len(data), global_batch_size=len(data), epochs=1)
@@ -147,7 +149,8 @@ def optimizer_states(made: TrainingWorker) -> dict[str, Tensor]:
 
 def train_without_step(made: TrainingWorker, data: TensorDict) -> None:
     """Forward and backward pass over a batch; gradients are dropped, and the optimizer makes no states."""
-    data, engine = data.copy(), made.engine
+    data = data.copy()
+    engine = made.engine
     step = engine.optimizer_step
     engine.optimizer_step = partial(_no_step, made)
     tu.assign_non_tensor(data, mini_batch_size=len(data), global_batch_size=len(data), epochs=1)

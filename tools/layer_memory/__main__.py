@@ -14,7 +14,8 @@ def main() -> None:
         if sys.argv[1:] and not any(part in name for part in sys.argv[1:]):
             continue
         for each in count(family, name, config):
-            formula, memory = each.formula, each.memory
+            formula = each.formula
+            memory = each.memory
             numbers = (memory.kept, formula.kept, memory.peak, formula.kept + formula.working)
             cells = " | ".join(f"{number:,}" for number in numbers)
             print(f"| {each.model} | {each.what} | {cells} |", flush=True)

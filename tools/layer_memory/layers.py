@@ -19,7 +19,8 @@ from docagent_rl.training.settings.models import model_config
 from tools.layer_memory.meter import Memory, per_token
 
 HALF = torch.bfloat16
-MANY, CHUNKED = 65_536, 4_096
+MANY = 65_536
+CHUNKED = 4_096
 """Tokens at which a layer is counted: enough for gradients of weights not to matter; fewer where it loops."""
 # widths of published models whose sizes are not listed in docagent_rl/models
 OTHERS: dict[str, Callable[[], Any]] = {
@@ -92,7 +93,8 @@ def count(family: Family, name: str, config: Any) -> Iterator[Counted]:
 
 def shortened(config: Any) -> Any:
     """Leave as many layers as show every kind, and one of the tower."""
-    text, vision = config.get_text_config(), getattr(config, "vision_config", None)
+    text = config.get_text_config()
+    vision = getattr(config, "vision_config", None)
     if not getattr(text, "num_kv_shared_layers", 0):
         kinds_of_layers = getattr(text, "layer_types", None)
         last = max(map(kinds_of_layers.index, set(kinds_of_layers))) if kinds_of_layers else 0

@@ -72,7 +72,8 @@ class LiveBytes(TorchDispatchMode):
 
     def _follow(self, tensor: Tensor) -> None:
         storage = tensor.untyped_storage()
-        key, size = storage._cdata, storage.nbytes()
+        key = storage._cdata
+        size = storage.nbytes()
         if key in self._alive:
             return
 

@@ -72,7 +72,8 @@ def mutants(source: str) -> list[Mutant]:
     Left alone are docstrings, texts, messages of errors and of logs, annotations, decorators, and imports for
     types alone.
     """
-    found, seen = [], Counter[str]()
+    found = []
+    seen = Counter[str]()
     for place in count():
         tree = ast.parse(source)
         change = next((each for n, each in enumerate(_changes(tree)) if n == place), None)
@@ -104,7 +105,8 @@ class Change:
         if self.index is None:
             setattr(self.parent, self.field, self.after)
         else:
-            before, siblings = before[self.index], before
+            siblings = before
+            before = siblings[self.index]
             siblings[self.index] = self.after
         return f"{_shown(before)} -> {_shown(self.after)}"
 
@@ -125,7 +127,8 @@ def _inside(node: ast.AST, where: str, lines: range) -> Iterator[Change]:
         for index, child in enumerate(value if many else [value]):
             if not isinstance(child, ast.AST) or _is_kept(child):
                 continue
-            line, its_lines = getattr(child, "lineno", 0), _lines(child, lines)
+            line = getattr(child, "lineno", 0)
+            its_lines = _lines(child, lines)
             for after in _replacements(child):
                 yield Change(where, line, its_lines, node, field, index if many else None, after)
             if not isinstance(child, ast.Raise):  # a message is no behaviour

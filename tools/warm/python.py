@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
-WARM, COLD = "WARM_PYTHON", "COLD_PYTHON"
+WARM = "WARM_PYTHON"
+COLD = "COLD_PYTHON"
 """Variables that name the warm interpreter of a test session, and the one that it was made of."""
 
 _ALONE = {"OMP_NUM_THREADS": "1", "TORCH_COMPILE_DISABLE": "1"}
@@ -41,7 +42,8 @@ class WarmPython:
         lazy: bool = False,
     ):
         self._folder = Path(tempfile.mkdtemp(prefix="warm-"))
-        self._modules, self._env = tuple(modules), {**_ALONE, **(env or {})}
+        self._modules = tuple(modules)
+        self._env = {**_ALONE, **(env or {})}
         self._when = "lazy" if lazy else "eager"
 
     @property

@@ -95,7 +95,8 @@ class MessageMaker:
         return [self._message(message) for message in observation.messages]
 
     def _message(self, message: Message) -> dict[str, Any]:
-        role, parts = message.role.value, message.parts
+        role = message.role.value
+        parts = message.parts
         if not any(isinstance(part, ImagePart) for part in parts):
             return {"role": role, "content": "".join(p.text for p in parts if isinstance(p, TextPart))}
         content = [
@@ -151,7 +152,9 @@ class Conversation:
         """Add what the environment shows; a fresh context begins a conversation."""
         messages = await asyncio.to_thread(self.maker.messages, observation)
         if observation.fresh:
-            self.messages, self.held, self.added = [], 0, 0
+            self.messages = []
+            self.held = 0
+            self.added = 0
         self.messages += messages
         self.added += await asyncio.to_thread(message_tokens, messages)
 
@@ -213,13 +216,15 @@ class ChatPlayer(EnvPlayer):
         self, resources: EnvResources, model: ChatModel, limits: ChatLimits, *, validate: bool = True
     ) -> None:
         super().__init__(resources, validate=validate)
-        self.model, self.limits = model, limits
+        self.model = model
+        self.limits = limits
         self.maker = MessageMaker(resources.services.store)
 
     @property
     def identity(self) -> Mapping[str, Any]:
         """Model, limits, format of images and environments."""
-        model, limits = dict(self.model.identity), asdict(self.limits)
+        model = dict(self.model.identity)
+        limits = asdict(self.limits)
         return self.identified("chat", model=model, limits=limits, images="png")
 
     async def play(self, sample: Sample, number: int) -> Trajectory:

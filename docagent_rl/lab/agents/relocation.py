@@ -36,7 +36,8 @@ def relocate(config: DictConfig, run: Path) -> None:
 
 def move_workspace(config: DictConfig, workspace: str) -> None:
     """Name another workspace, in all paths below it too; the configuration is changed in place."""
-    old, new = str(OmegaConf.select(config, KEY)).rstrip("/"), workspace.rstrip("/")
+    old = str(OmegaConf.select(config, KEY)).rstrip("/")
+    new = workspace.rstrip("/")
     plain: Any = OmegaConf.to_container(config)
     for parent, key, text in list(leaves(config, plain)):
         if text == old or text.startswith(f"{old}/"):

@@ -113,7 +113,8 @@ class RunFolder:
             UserError: another process holds it, it cannot be written, or what was played is damaged; by the
                 function, the disk is full or went away.
         """
-        digest, size = hashlib.sha256(), 0
+        digest = hashlib.sha256()
+        size = 0
 
         def append(trajectory: Trajectory) -> None:
             line = encodable(trajectory.to_json()).encode() + b"\n"
@@ -199,7 +200,8 @@ def trajectories_of(source: Path) -> Iterable[Trajectory]:
 def _differing(found: Mapping[str, Any], description: Mapping[str, Any], prefix: str = "") -> list[str]:
     names = []
     for name in sorted({*found, *description}):
-        old, new = found.get(name), description.get(name)
+        old = found.get(name)
+        new = description.get(name)
         if old == new:
             continue
         if isinstance(old, dict) and isinstance(new, dict):
@@ -231,7 +233,8 @@ def run_names(runs: Sequence[Path]) -> list[str]:
     paths = [path.resolve() for path in runs]
     if twice := next((path for path in paths if paths.count(path) > 1), None):
         raise UserError(f"{twice} is named twice: name each run once")
-    depth, names = 0, [""] * len(paths)
+    depth = 0
+    names = [""] * len(paths)
     while len(set(names)) < len(names) or not depth:
         depth += 1
         names = ["/".join(path.parts[-depth:]) for path in paths]

@@ -61,7 +61,8 @@ class Runner:
                     played.add(key_of(trajectory))
                     self.listener(trajectory)
             left = [key for key in tasks if key not in played]
-            undone, one_at_a_time = len(left), asyncio.Lock()
+            undone = len(left)
+            one_at_a_time = asyncio.Lock()
 
             async def play(key: Key) -> None:
                 nonlocal undone
@@ -87,10 +88,12 @@ class Runner:
             except UserError as problem:
                 trajectory = masked(sample, number, self.system, MaskReason.SAMPLE, str(problem))
             except RewardFunctionError as problem:
-                trajectory.error, trajectory.attempts = str(problem), attempt
+                trajectory.error = str(problem)
+                trajectory.attempts = attempt
                 break
             except (InfrastructureError, OSError, TimeoutError) as problem:
-                trajectory.error, trajectory.attempts = f"{type(problem).__name__}: {problem}", attempt
+                trajectory.error = f"{type(problem).__name__}: {problem}"
+                trajectory.attempts = attempt
                 continue
             else:
                 self._failed_in_row = 0
@@ -108,7 +111,9 @@ class Runner:
 def masked(sample: Sample, number: int, system: str, reason: MaskReason, error: str) -> Trajectory:
     """Return the record of a trajectory that was not played, for a reason."""
     trajectory = new_trajectory(sample, number, system)
-    trajectory.status, trajectory.end, trajectory.error = Status.MASKED.value, reason.value, error
+    trajectory.status = Status.MASKED.value
+    trajectory.end = reason.value
+    trajectory.error = error
     return trajectory
 
 

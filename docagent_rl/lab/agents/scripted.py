@@ -60,16 +60,19 @@ async def page_query(
     with `corpus` of all documents; `exclude` are pages that are known already, `skip` the number of queries,
     from the likeliest, that were tried.
     """
-    best, place = "", None
+    best = ""
+    place = None
     # reads all pages of a document once
     candidates = await asyncio.to_thread(lambda: list(_queries(sample, page, services.store)))
     for query in candidates[min(skip, len(candidates) - 1) :]:
-        doc_id, top_k = None if corpus else sample.doc_id, shown + len(exclude) + 4
+        doc_id = None if corpus else sample.doc_id
+        top_k = shown + len(exclude) + 4
         with noting():
             hits = await services.retriever.search(query, doc_id=doc_id, top_k=top_k)
         fresh = [hit.ref for hit in hits if hit.ref not in exclude]
         if page in fresh and (place is None or fresh.index(page) < place):
-            best, place = query, fresh.index(page)
+            best = query
+            place = fresh.index(page)
         if place is not None and place < shown:
             break
     return best or candidates[-1]
@@ -135,7 +138,9 @@ class ScriptedRollout:
     async def _with_query(self, act: Act) -> Act:
         if act.move is not Move.SEARCH or act.query:
             return act
-        page, state, agent = act.pages[0], self.state, self.agent
+        page = act.pages[0]
+        state = self.state
+        agent = self.agent
         tried = state.tries.get(page, 0)
         where = {"shown": agent.pages_a_search, "corpus": agent.corpus, "exclude": state.seen, "skip": tried}
         return replace(act, query=await page_query(self.services, state.sample, page, **where))
@@ -168,7 +173,8 @@ class _AgentPlayer(EnvPlayer):
 
     def __init__(self, resources: EnvResources, *, seed: int = 0, validate: bool = True) -> None:
         super().__init__(resources, validate=validate)
-        self.seed, self.agent = seed, resources.system.make_agent(resources.env_config)
+        self.seed = seed
+        self.agent = resources.system.make_agent(resources.env_config)
 
 
 class ScriptPlayer(_AgentPlayer):
@@ -223,7 +229,8 @@ class ChancePlayer(_AgentPlayer):
 
 def any_act(agent: ScriptedAgent, state: AgentState) -> Act:
     """Return a legal action with arguments drawn at random."""
-    rng, question = state.rng, state.sample.question
+    rng = state.rng
+    question = state.sample.question
     move = rng.choice(agent.legal(state))
     if move is Move.SEARCH:
         words = [*content_words(question), *COMMON_WORDS]
@@ -233,7 +240,8 @@ def any_act(agent: ScriptedAgent, state: AgentState) -> Act:
     if move in _OPENING:
         return Act(move, pages=(PageRef(state.sample.doc_id, rng.randint(1, state.num_pages)),))
     if move is Move.CROP:
-        left, top = rng.uniform(0, 0.7), rng.uniform(0, 0.7)
+        left = rng.uniform(0, 0.7)
+        top = rng.uniform(0, 0.7)
         box = (left, top, rng.uniform(left + 0.2, 1), rng.uniform(top + 0.2, 1))
         return Act(move, boxes=(box,))
     if move is Move.ANSWER:
@@ -256,7 +264,8 @@ def state_of(resources: EnvResources, sample: Sample, seed: str) -> AgentState:
 def _look(agent: ScriptedAgent, state: AgentState, trajectory: Trajectory) -> None:
     """Have an agent look at what its last turn brought."""
     if trajectory.turns:
-        state.turn, state.info = len(trajectory.turns) + 1, trajectory.turns[-1].info
+        state.turn = len(trajectory.turns) + 1
+        state.info = trajectory.turns[-1].info
         agent.look(state)
 
 

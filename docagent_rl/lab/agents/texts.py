@@ -31,7 +31,8 @@ async def play_texts(
         InfrastructureError: a service failed, or the user's reward function (`RewardFunctionError`).
         NotFiniteError: a reward term of the system is NaN or infinite.
     """
-    recorder, row = Recorder(env, trajectory), 0
+    recorder = Recorder(env, trajectory)
+    row = 0
     with recorder.recording():
         prompt = await env.reset(sample)
         trajectory.prompt = describe(prompt)
@@ -45,14 +46,16 @@ async def play_texts(
                 if trajectory.turns:
                     recorder.reward(await recorder.conclude(end))
                 break
-            turn.row, turn.seconds["generate"] = row, time.perf_counter() - began
+            turn.row = row
+            turn.seconds["generate"] = time.perf_counter() - began
             trajectory.turns.append(turn)
             result = await recorder.step(AssistantTurn(turn.text, StopCause(turn.stop)))
             recorder.reward(result.terms)
             if result.observation is None:
                 end = result.end or EndReason.FINISHED
                 break
-            row, began = row + result.observation.fresh, time.perf_counter()
+            row = row + result.observation.fresh
+            began = time.perf_counter()
             turn.observation = describe(result.observation)
             if see is not None:
                 await see(result.observation)
@@ -74,7 +77,8 @@ class EnvPlayer:
     """A `Player` in the environments of a configuration; with `validate`, in those of an evaluation."""
 
     def __init__(self, resources: EnvResources, *, validate: bool = True) -> None:
-        self.resources, self.validate = resources, validate
+        self.resources = resources
+        self.validate = validate
 
     def identified(self, player: str, **facts: Any) -> dict[str, Any]:
         """Return the identity of a player by name, with the environments last."""

@@ -25,7 +25,8 @@ _SHOWN = re.compile(
     r"(?:pages?|passages?|texts?|excerpts?|images?|pictures?|screenshots?|documents? pages?)\b"
     r"|\b(?:according to|in|from|on|by) the (?:passage|text|excerpt|image|picture|page)s?\b(?! \d)"
 )
-_LONGEST_QUESTION, _LONGEST_ANSWER = 600, 200
+_LONGEST_QUESTION = 600
+_LONGEST_ANSWER = 200
 
 
 class Stage(StrEnum):
@@ -138,7 +139,8 @@ def draft_of(slot: Slot, index: int, written: WrittenQuestion) -> Draft:
     pages = tuple(sorted(set(written.pages)))
     if slot.kind is Kind.UNANSWERABLE:
         # its pages are no evidence, and a refusal is no answer
-        pages, answer = (), "" if is_refusal(answer) else answer
+        pages = ()
+        answer = "" if is_refusal(answer) else answer
     return Draft(slot, index, question, answer, pages)
 
 
@@ -170,7 +172,8 @@ def _answer_problem(draft: Draft) -> str | None:
         return "there is no answer"
     if len(draft.answer) > _LONGEST_ANSWER:
         return "the answer is too long"
-    answer, question = squad_normalise(draft.answer), squad_normalise(draft.question)
+    answer = squad_normalise(draft.answer)
+    question = squad_normalise(draft.question)
     if answer and f" {answer} " in f" {question} " and draft.slot.kind is not Kind.PAGE_INDEX:
         return "the question holds its answer"
     return None

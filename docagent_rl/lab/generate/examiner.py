@@ -45,7 +45,8 @@ class Examiner:
             BudgetError: a request may pass the budget.
             InfrastructureError: an endpoint fails for many requests, or refuses them.
         """
-        filters, unanswerable = self.filters, draft.slot.kind is Kind.UNANSWERABLE
+        filters = self.filters
+        unanswerable = draft.slot.kind is Kind.UNANSWERABLE
         if problem := shape_problem(draft):
             return Dropped(draft.slot, Stage.SHAPE, problem, draft)
         checks = (
@@ -102,7 +103,8 @@ class Examiner:
         return f"answered from pages {', '.join(map(str, pages))}" if found else None
 
     async def _answered(self, draft: Draft) -> str | None:
-        known, window = self.views.of(draft.slot.doc_id), self.filters.window
+        known = self.views.of(draft.slot.doc_id)
+        window = self.filters.window
         # the likeliest pages first: a question that they answer needs no further request
         first = await asyncio.to_thread(known.alike, draft.question, known.readable, window)
         rest = [page for page in known.readable if page not in first]

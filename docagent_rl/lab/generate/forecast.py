@@ -21,7 +21,8 @@ def forecast(run: Generation) -> Amount:
 
     Second requests, after replies that cannot be read, are not counted. Tokens are estimated.
     """
-    config, views = run.config, run.views
+    config = run.config
+    views = run.views
     picture = pixel_tokens(config.max_pixels) if config.view.pictures else 0
 
     @cache
@@ -29,7 +30,9 @@ def forecast(run: Generation) -> Amount:
         text = 0 if config.view is View.IMAGE else text_tokens(views.of(doc_id).texts[page])
         return _AROUND + picture + text
 
-    asked, compared = [_WORDS], [_WORDS] if run.judge not in (None, run.model) else []  # signs of life
+    # signs of life
+    asked = [_WORDS]
+    compared = [_WORDS] if run.judge not in (None, run.model) else []
     for slot in run.slots:
         pages = sorted(views.of(slot.doc_id).readable, key=lambda page: tokens(slot.doc_id, page))
         plain, answered = _checks(run, slot, pages)
@@ -49,7 +52,8 @@ def _checks(
 
     `pages` are those of the document that can be read, the longest last.
     """
-    filters, several = run.config.filters, len(slot.pages)
+    filters = run.config.filters
+    several = len(slot.pages)
     plain: list[Sequence[int]] = [()] * filters.clear
     if slot.kind is Kind.UNANSWERABLE:
         starts = range(0, len(pages) if filters.unanswered else 0, filters.window)

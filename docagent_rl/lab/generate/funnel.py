@@ -16,7 +16,9 @@ from docagent_rl.lab.generate.plan import Gap, Slot
 
 _REQUESTS = (Stage.NO_REPLY, Stage.UNREADABLE, Stage.DECLINED)
 """Stages at which whole requests are dropped."""
-_ASKED, _WRITTEN, _KEPT = "requests for questions", "questions written", "kept"
+_ASKED = "requests for questions"
+_WRITTEN = "questions written"
+_KEPT = "kept"
 _WHOLE = frozenset({_ASKED, _WRITTEN, _KEPT})
 _HEADINGS = {Kind.SINGLE_PAGE: "one page", Kind.MULTI_PAGE: "more pages", Kind.UNANSWERABLE: "no answer"}
 

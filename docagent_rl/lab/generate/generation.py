@@ -55,7 +55,8 @@ class Generation:
         self.model = model
         self.judge = (judge or model) if config.judge is JudgedBy.MODEL else None
         self._judge_name = self.judge.model if self.judge else None
-        self._prompts, self._known = prompts, known
+        self._prompts = prompts
+        self._known = known
         self.views = PageViews(store, config, prompts)
         self.slots: list[Slot] = []
         self.gaps: list[Gap] = []
@@ -157,7 +158,8 @@ class Generation:
 
     async def _written(self, slot: Slot) -> list[Draft] | Dropped:
         """Return the questions of a slot, unchecked."""
-        prompt, messages = self._prompts["write"], await asyncio.to_thread(self.messages, slot)
+        prompt = self._prompts["write"]
+        messages = await asyncio.to_thread(self.messages, slot)
         try:
             sampling = self.config.sampling(slot.sample)
             written = await self._reader.read(prompt, messages, Written, *sampling)
@@ -171,7 +173,8 @@ class Generation:
         return [draft_of(slot, index, question) for index, question in enumerate(chosen)]
 
     def _sample(self, draft: Draft) -> Sample:
-        slot, config = draft.slot, self.config
+        slot = draft.slot
+        config = self.config
         provenance = {
             "model": self.model.model,
             "judge": self._judge_name,

@@ -89,7 +89,8 @@ def askable(entries: Sequence[Titled], num_pages: int, text: Callable[[int], str
     read = functools.cache(lambda page: folded(text(page)))
 
     def seen(entry: Titled) -> bool:
-        title, page = folded(entry.title), entry.page
+        title = folded(entry.title)
+        page = entry.page
         if page is None or not 1 <= page <= num_pages or titles[title] > 1:
             return False
         return sum(map(str.isalpha, title)) >= _FEWEST_LETTERS and title in read(page)
@@ -135,7 +136,8 @@ def _of_headings(headings: Sequence[Heading], *, marked: bool) -> Iterator[_Fill
     """Fill in headings; what else begins on a page is known by bookmarks alone (`marked`)."""
     first = Counter(heading.page for heading in headings)
     for heading in headings:
-        page, single = heading.page, Kind.SINGLE_PAGE
+        page = heading.page
+        single = Kind.SINGLE_PAGE
         question = f'On which page does the section "{heading.title}" begin?'
         yield _Filled("section_page", single, question, str(page), (page,))
         if marked and first[page] == 1:
@@ -153,7 +155,8 @@ def _of_captions(captions: Sequence[tuple[str, str, int]], text: str) -> Iterato
             question = f'On which page is the table or figure titled "{title.rstrip(".")}"?'
             yield _Filled("caption_page", kind, question, str(page), (page,), kind.source)
         if (found := _WHOLE.fullmatch(label)) is not None:
-            word, number = found["word"], int(found["number"])
+            word = found["word"]
+            number = int(found["number"])
             if number > last.get(folded(word), (word, 0))[1]:
                 last[folded(word)] = word, number
     for word, number in last.values():

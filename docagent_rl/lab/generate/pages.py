@@ -148,7 +148,8 @@ class PageViews:
         return parts
 
     def _page(self, doc_id: str, number: int) -> list[Mapping[str, Any]]:
-        known, view = self.of(doc_id), self.config.view
+        known = self.of(doc_id)
+        view = self.config.view
         place = {"number": number, "count": known.count, "text": ""}
         shown: list[Mapping[str, Any]] = []
         if view.pictures:

@@ -76,7 +76,9 @@ def _slots(
         if not heads:
             heads = rng.sample(list(pages), len(pages))
         shown = _together(known, asked, heads.pop(), pages, rng)
-        kind, level, sample = asked.kind, asked.difficulty, seen[shown] + 1000 * first
+        kind = asked.kind
+        level = asked.difficulty
+        sample = seen[shown] + 1000 * first
         slots.append(Slot(known.doc_id, kind, level, first + number, shown, asked.questions, sample))
         seen[shown] += 1
     return slots

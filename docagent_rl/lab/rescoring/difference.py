@@ -45,7 +45,8 @@ class Change:
             | {k.partition("/")[2]: v for k, v in side.metrics.items() if k.startswith("reward/")}
             for side in (rescored.before, rescored.after)
         ]
-        old, new = rescored.before, rescored.after
+        old = rescored.before
+        new = rescored.after
         outcomes = (_state(old.outcome), _state(new.outcome))
         return cls(old.uid, old.step, *sides, rescored.same, outcomes)
 
@@ -83,7 +84,8 @@ def grids_of(found: Mapping[str, Any]) -> list[Grid]:
     terms = tuple(
         (t["name"], _n(t["before"]), _n(t["after"]), _percent(t["changed"])) for t in found["terms"]
     )
-    groups, credit = found["groups"], found["credit"]
+    groups = found["groups"]
+    credit = found["credit"]
     rows = (
         ("groups of two or more trajectories", f"{groups['groups']:,}"),
         ("groups whose trajectories all had the same reward before", f"{groups['flat_before']:,}"),

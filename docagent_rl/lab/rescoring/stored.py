@@ -53,7 +53,8 @@ class StoredRun:
         """
         if (path / _HYDRA).is_file():
             require_whole([path / _HYDRA])
-            config, steps = OmegaConf.load(path / _HYDRA), {}
+            config = OmegaConf.load(path / _HYDRA)
+            steps = {}
             for file in (path / "trajectories").glob("*.jsonl"):
                 if name := STEP_FILE.fullmatch(file.name):
                     steps["val" if name[1] else "train", int(name[2])] = file

@@ -19,7 +19,8 @@ from docagent_rl.rollout.trajectory import Trajectory
 
 _NO_LIMIT = 1 << 62
 """The limits of the run held when it was recorded."""
-_REF, _SHEET = TypeAdapter(ImageRef), TypeAdapter(ImageSheet)
+_REF = TypeAdapter(ImageRef)
+_SHEET = TypeAdapter(ImageSheet)
 
 
 class TurnError(UserError):
@@ -66,15 +67,18 @@ def replay(trajectory: Trajectory, codec: ChatCodec, *, retokenise: bool = False
     if not texts:
         _expect(trajectory, ledgers[0].prompt_length, trajectory.prompt_tokens, "prompt")
     for number, turn in enumerate(trajectory.turns, 1):
-        ids, log_probs = turn.token_ids, turn.log_probs
+        ids = turn.token_ids
+        log_probs = turn.log_probs
         closed = turn.stop == StopCause.END_OF_TURN.value
         if texts:
-            ids, log_probs = turn_ids(turn.text, codec, str(trajectory.question_id)), []
+            ids = turn_ids(turn.text, codec, str(trajectory.question_id))
+            log_probs = []
             ids = ids if closed else ids[:-1]
         ledgers[-1].add_turn(ids, log_probs)
         if not turn.observation or turn.dropped:
             continue
-        shown, following = observation_of(turn.observation), trajectory.turns[number : number + 1]
+        shown = observation_of(turn.observation)
+        following = trajectory.turns[number : number + 1]
         if following and following[0].row != turn.row:
             ledgers.append(_open(shown, codec))
             added = ledgers[-1].prompt_length

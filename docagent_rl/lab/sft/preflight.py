@@ -153,7 +153,8 @@ def _row_problems(config: DictConfig) -> Iterator[str]:
     for key in ("train_files", "val_files"):
         if config.data[key] is None:
             continue
-        files, rows = data_files(config, key), 0
+        files = data_files(config, key)
+        rows = 0
         for path in files:
             try:
                 file = SftFile(path, digest)

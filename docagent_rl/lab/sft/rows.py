@@ -100,7 +100,8 @@ def file_pieces(rows: Iterable[SftRow], digest: str, name: str = "rows") -> Iter
     Raises:
         UserError: there is no row.
     """
-    sink, remaining = _Pieces(), iter(rows)
+    sink = _Pieces()
+    remaining = iter(rows)
     schema = SCHEMA.with_metadata({_TOKENIZER: digest.encode()})
     empty = True
     with pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True) as writer:
@@ -161,7 +162,8 @@ class SftFile:
         if self._group is None or self._group[0] != group:
             self._group = (group, self._read(group))
         (values,) = self._group[1].slice(index - self._starts[group], 1).to_pylist()
-        ids, mask = tuple(values.pop("input_ids")), tuple(values.pop("loss_mask"))
+        ids = tuple(values.pop("input_ids"))
+        mask = tuple(values.pop("loss_mask"))
         images = tuple(read_picture(json.loads(image)) for image in values.pop("images"))
         return SftRow(**values, input_ids=ids, loss_mask=mask, images=images)
 

@@ -20,7 +20,8 @@ from docagent_rl.lab.synth.model import Section, Table
 from docagent_rl.lab.synth.plan import DocumentPlan
 from docagent_rl.samples.sample import Box
 
-FONT, BOLD = "Helvetica", "Helvetica-Bold"
+FONT = "Helvetica"
+BOLD = "Helvetica-Bold"
 MARGIN = 54.0
 FOOTER = 48.0
 """Height kept free at the bottom for the footer."""
@@ -68,7 +69,8 @@ class Style:
 
     def heading(self, level: int) -> ParagraphStyle:
         """Return the style of a heading of level 0 or 1; it stays with what follows."""
-        before, colour = self.text * (1.4, 0.9)[level], HexColor(self.accent)
+        before = self.text * (1.4, 0.9)[level]
+        colour = HexColor(self.accent)
         more = {"fontName": BOLD, "spaceBefore": before, "textColor": colour, "keepWithNext": 1}
         return self.paragraph(f"heading{level}", (1.75, 1.25)[level], **more)
 
@@ -122,7 +124,10 @@ class NotedParagraph(_Whole, Paragraph):
         self, text: str, style: ParagraphStyle, spots: Spots, key: str, level: int | None = None
     ) -> None:
         super().__init__(text, style)
-        self._title, self._spots, self._key, self._level = text, spots, key, level
+        self._title = text
+        self._spots = spots
+        self._key = key
+        self._level = level
 
     def draw(self) -> None:
         """Draw, note and bookmark."""
@@ -140,14 +145,17 @@ class NotedTable(_Whole, GridTable):
         cells = [list(table.header), *map(list, table.rows)]
         # a long table on a low page gets smaller type, so that its heading and introduction stay with it
         size = max(min(style.text - 1, 11.5, 0.62 * style.height / (1.6 * len(cells))), 8.5)
-        widths, grid = _column_widths(cells, style, size), _grid(style, size)
+        widths = _column_widths(cells, style, size)
+        grid = _grid(style, size)
         super().__init__(cells, colWidths=widths, rowHeights=1.6 * size, hAlign="LEFT", style=grid)
-        self._table, self._spots = table, spots
+        self._table = table
+        self._spots = spots
 
     def draw(self) -> None:
         """Draw and note."""
         super().draw()
-        width, key = sum(cast("list[float]", self._colWidths)), self._table.key
+        width = sum(cast("list[float]", self._colWidths))
+        key = self._table.key
         self._spots.note(key, self, 0, width, self._height)
         tops = self._rowpositions  # from the top edge of the header down to the bottom edge
         for row in range(len(self._table.rows)):
@@ -163,7 +171,9 @@ class Picture(Flowable):
     ) -> None:
         super().__init__()
         self.width, self.height = size
-        self._make, self._spots, self._key = make, spots, key
+        self._make = make
+        self._spots = spots
+        self._key = key
 
     def draw(self) -> None:
         """Draw (nothing in a draft) and note."""

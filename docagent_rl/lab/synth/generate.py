@@ -11,7 +11,8 @@ from docagent_rl.base.io import atomic_dir
 from docagent_rl.lab.synth.settings import SynthSettings
 from docagent_rl.samples.sample import Sample, Split, write_jsonl
 
-MANIFEST, SAMPLES = "synth.json", "samples.jsonl"
+MANIFEST = "synth.json"
+SAMPLES = "samples.jsonl"
 HELD_OUT = 0.15
 """Share of the documents for validation, and as many for the test; at least one each of three or more."""
 

@@ -82,7 +82,8 @@ def _fit(plan: DocumentPlan) -> Rendered:
         return _Layout(plan, plan.sections(chapters, back), {}, 0).build(draw=False)
 
     fewest, target = plan.pages
-    chapters, back = len(plan.chapters), len(plan.back)
+    chapters = len(plan.chapters)
+    back = len(plan.back)
     found = draft(chapters, back)
     while found.num_pages > target and (chapters > 1 or back):
         if chapters > 1:
@@ -105,13 +106,18 @@ class _Layout:
     def __init__(
         self, plan: DocumentPlan, sections: Sequence[Section], starts: Mapping[str, int], num_pages: int
     ) -> None:
-        self.plan, self.sections, self.starts, self.num_pages = plan, sections, starts, num_pages
+        self.plan = plan
+        self.sections = sections
+        self.starts = starts
+        self.num_pages = num_pages
         self.style = Style.of(plan)
         self.spots = Spots(self.style.size)
         self.labels = _labels(sections)
 
     def build(self, *, draw: bool) -> Rendered:
-        style, plan, buffer = self.style, self.plan, io.BytesIO()
+        style = self.style
+        plan = self.plan
+        buffer = io.BytesIO()
         frame = Frame(MARGIN, FOOTER, style.width, style.height, 0, 0, 0, 0)
         document = BaseDocTemplate(
             buffer,
@@ -127,7 +133,8 @@ class _Layout:
         return Rendered(plan, self.sections, buffer.getvalue(), document.page, found, self.labels)
 
     def _story(self, draw: bool) -> Iterator[Flowable]:
-        style, plan = self.style, self.plan
+        style = self.style
+        plan = self.plan
         yield Spacer(1, 0.16 * style.height)
         yield Paragraph(plan.company, style.paragraph("company", 1.5))
         title = style.paragraph("title", 2.8, fontName=BOLD, spaceAfter=1.5 * style.text)
@@ -142,7 +149,8 @@ class _Layout:
             yield from self._section(section, draw)
 
     def _section(self, section: Section, draw: bool) -> Iterator[Flowable]:
-        style, level = self.style, section.level
+        style = self.style
+        level = section.level
         if level == 0 and section is not self.sections[0]:
             yield PageBreak() if self.plan.slides else CondPageBreak(0.25 * style.height)
         heading = NotedParagraph(section.title, style.heading(level), self.spots, section.key, level)
@@ -152,7 +160,8 @@ class _Layout:
             yield KeepTogether(self._block(block, draw))
 
     def _block(self, block: Block, draw: bool) -> list[Flowable]:
-        style, spots = self.style, self.spots
+        style = self.style
+        spots = self.spots
         if isinstance(block, Prose):
             return [NotedParagraph(block.text, style.paragraph("body"), spots, block.key)]
         grey = style.paragraph("caption", 0.9, textColor=HexColor("#444444"))
@@ -165,7 +174,9 @@ class _Layout:
 
     def _page(self, canvas: Canvas, _: BaseDocTemplate) -> None:
         """Draw the footer."""
-        style, base, right = self.style, 0.5 * FOOTER, self.style.size[0] - MARGIN
+        style = self.style
+        base = 0.5 * FOOTER
+        right = self.style.size[0] - MARGIN
         canvas.saveState()
         canvas.setStrokeColor(HexColor(style.accent))
         canvas.setLineWidth(0.5)

@@ -110,7 +110,8 @@ def sentence_case(text: str) -> str:
 def document_names(seed: int, index: int) -> list[str]:
     """Return the coined names of document `index`; no two of the first `MAX_DOCUMENTS` share one."""
     rng = random.Random(f"names/{seed}")
-    offset, step = rng.randrange(_POOL), rng.randrange(_POOL)
+    offset = rng.randrange(_POOL)
+    step = rng.randrange(_POOL)
     # stepping by a number without a common factor visits every name once before any repeats
     while math.gcd(step, _POOL) != 1:
         step = rng.randrange(_POOL)

@@ -22,14 +22,17 @@ class DocumentPlan:
     """
 
     def __init__(self, settings: SynthSettings, index: int) -> None:
-        self.index, self.difficulty = index, settings.difficulty(index)
+        self.index = index
+        self.difficulty = settings.difficulty(index)
         self.rng = rng = random.Random(f"plan/{settings.seed}/{index}/{self.difficulty}")
-        self.easy, self.hard = self.difficulty is Difficulty.EASY, self.difficulty is Difficulty.HARD
+        self.easy = self.difficulty is Difficulty.EASY
+        self.hard = self.difficulty is Difficulty.HARD
         profile = PROFILES[self.difficulty]
         self.theme = rng.choice(LEXICON.themes)
         self.year = rng.randint(2012, 2024)
         self.report = f"{self.theme.report} {self.year}"
-        self._names, self._keys = iter(document_names(settings.seed, index)), Counter[str]()
+        self._names = iter(document_names(settings.seed, index))
+        self._keys = Counter[str]()
         self.stem = next(self._names)
         self.doc_id = f"{index:05d}-{self.stem.lower()}-{self.theme.key}-{self.year}"
         self.company = f"{self.stem} {rng.choice(self.theme.companies)}"
@@ -44,7 +47,8 @@ class DocumentPlan:
         """Fewest pages, and the number of pages aimed at."""
         self.absent = next(self._names), next(self._names)
         """Names that occur in no document."""
-        self.front, self.back = list(self._front()), list(self._back())
+        self.front = list(self._front())
+        self.back = list(self._back())
 
     def sections(self, chapters: int, back: int) -> list[Section]:
         """Return the sections with the first `chapters` chapters and the first `back` closing sections."""
@@ -52,7 +56,8 @@ class DocumentPlan:
         return [*self.front, *middle, *self.back[:back]]
 
     def _front(self) -> Iterator[Section]:
-        theme, (first, second) = self.theme, self.theme.yearly
+        theme = self.theme
+        first, second = theme.yearly
         title = f"The year {self.year} at a glance"
         yield self._section(title, 0, self._prose(self.company), self._yearly_table(first))
         if not self.easy:

@@ -122,8 +122,12 @@ class _Author:
     """Everything that can be asked about a document; `rng` chooses among wordings."""
 
     def __init__(self, rendered: Rendered, rng: random.Random) -> None:
-        self.rng, self.sections, self.plan = rng, rendered.sections, rendered.plan
-        self.theme, self.company, self.year = self.plan.theme, self.plan.company, self.plan.year
+        self.rng = rng
+        self.sections = rendered.sections
+        self.plan = rendered.plan
+        self.theme = self.plan.theme
+        self.company = self.plan.company
+        self.year = self.plan.year
         self.spots = rendered.spots
         self.blocks: list[Block] = [block for section in self.sections for block in section.blocks]
         self.tables = [block for block in self.blocks if isinstance(block, Table)]
@@ -146,12 +150,14 @@ class _Author:
 
     def _facts(self, prose: Prose) -> Iterator[Candidate]:
         for fact in prose.facts:
-            question, answers = self.rng.choice(fact.questions), _number_answers(fact.value)
+            question = self.rng.choice(fact.questions)
+            answers = _number_answers(fact.value)
             spots = (self.spots[prose.key],)
             yield Candidate(QuestionKind.TEXT_FACT, question, answers, spots, (EvidenceSource.TEXT,))
 
     def _chart(self, chart: Chart) -> Iterator[Candidate]:
-        spots, sources = (self.spots[chart.key],), (EvidenceSource.CHART,)
+        spots = (self.spots[chart.key],)
+        sources = (EvidenceSource.CHART,)
         if chart.values_in_caption:
             spots = (_union(*spots, self.spots[f"{chart.key}/caption"]),)
         details = {"chart_only": not chart.values_in_caption}
@@ -164,7 +170,8 @@ class _Author:
     def _headings(self) -> Iterator[Candidate]:
         seen = set()
         where = f"of the {self.plan.report} of {self.company}"
-        kind, sources = QuestionKind.PAGE_INDEX, (EvidenceSource.LAYOUT,)
+        kind = QuestionKind.PAGE_INDEX
+        sources = (EvidenceSource.LAYOUT,)
         for section in self.sections:
             spot = self.spots[section.key]
             question = f'On which page {where} does the section "{section.title}" begin?'
@@ -179,15 +186,15 @@ class _Author:
         sources = (EvidenceSource.TEXT, EvidenceSource.TABLE)
         for unit in self.plan.units:
             row = hubs.column(0).index(unit.hub)
-            first, second = self.spots.get(f"hub/{unit.name}"), self._row(hubs, row)
+            first = self.spots.get(f"hub/{unit.name}")
+            second = self._row(hubs, row)
             if first is None or first.page == second.page:
                 continue
-            clause, details = self.theme.hub_clause.format(unit=self._unit(unit.name)), {"bridge": unit.hub}
+            clause = self.theme.hub_clause.format(unit=self._unit(unit.name))
+            details = {"bridge": unit.hub}
             for measure, cell in zip(hubs.measures, hubs.rows[row][1:], strict=True):
-                question, answers = (
-                    f"What is the {measure.noun} of {clause}{measure.in_unit}?",
-                    _number_answers(cell),
-                )
+                question = f"What is the {measure.noun} of {clause}{measure.in_unit}?"
+                answers = _number_answers(cell)
                 yield Candidate(
                     QuestionKind.TWO_HOP, question, answers, (first, second), sources, details=details
                 )
@@ -205,7 +212,8 @@ class _Author:
 
     def _words(self, table: Table, row: int, column: int) -> dict[str, object]:
         """Return what fills the slots of a wording about a cell."""
-        theme, names = self.theme, {"company": self.company, "year": self.year, "name": table.unit}
+        theme = self.theme
+        names = {"company": self.company, "year": self.year, "name": table.unit}
         cell = {"row": table.rows[row][0], "column": table.header[column], "nth": _ORDINALS[row % 4]}
         return {**names, **cell, "unit": theme.unit, "hub": theme.hub}
 

@@ -51,7 +51,8 @@ def make_players(name: str, env: Mapping[str, Any] | None, world: World) -> list
 
     system = get_system(name)
     if system.script is None:
-        system, env = get_system(DEFAULT_SYSTEM), None
+        system = get_system(DEFAULT_SYSTEM)
+        env = None
     config = system.parse_config(system.small if env is None else env)
     services = EnvServices(world.store, RetrieverService(world.retriever), RuleJudge())
     script = cast("type[Script]", system.script)  # the default system has one

@@ -75,7 +75,8 @@ def sentences(seed: int = 0, count: int = 5000) -> Iterator[str]:
 
 
 def _report_line(rng: random.Random) -> str:
-    subject, other = rng.choice(SUBJECTS), rng.choice(SUBJECTS)
+    subject = rng.choice(SUBJECTS)
+    other = rng.choice(SUBJECTS)
     number = rng.choice([rng.randrange(100), rng.randrange(1900, 2030), round(rng.random() * 100, 1)])
     return (
         f"The {rng.choice(ADJECTIVES)} {subject} of {rng.choice(PLACES)} {rng.choice(VERBS)} {number} "
@@ -94,7 +95,8 @@ def _question_line(rng: random.Random) -> str:
 
 
 def _turn_line(rng: random.Random) -> str:
-    tag, word = rng.choice(TAG_WORDS), rng.choice(SUBJECTS)
+    tag = rng.choice(TAG_WORDS)
+    word = rng.choice(SUBJECTS)
     numbers = ", ".join(str(rng.randrange(220)) for _ in range(4))
     argument = rng.choice((word, f"{word} {rng.choice(OBJECTS)}", f"[{numbers}]", str(rng.randrange(100))))
     return f"<think>I need the {word}.</think><{tag}>{argument}</{tag}> <{tag}> </{tag}> <{tag}>{word}"

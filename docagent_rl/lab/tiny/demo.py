@@ -103,7 +103,8 @@ def prepare_demo(
     if system is not None:
         world = World(store, BM25Retriever.load(paths.index), questions[Split.TRAIN])
         players = make_players(system, env, world)
-        family, path = family or get_system(system).model_family, paths.model(system, family)
+        path = paths.model(system, family)
+        family = family or get_system(system).model_family
         build_model(path, players, family=family, seed=seed, changes=warm_up, progress=progress)
     return DemoReport(
         paths,

@@ -107,7 +107,8 @@ async def play(stage: Stage, script: Script, sample: Sample, rng: random.Random)
 
     async def write(trajectory: Trajectory) -> TrajectoryTurn:
         if trajectory.turns:
-            context.turn, context.info = len(trajectory.turns) + 1, trajectory.turns[-1].info
+            context.turn = len(trajectory.turns) + 1
+            context.info = trajectory.turns[-1].info
         return whole_turn(script.line(context).text)
 
     return await play_texts(stage.environment(), sample, write, new_trajectory(sample, 0, stage.system.name))
@@ -125,7 +126,8 @@ def scripted_conversations(players: Sequence[Player], seed: int) -> Iterator[Con
     rng = random.Random(seed)
     with asyncio.Runner() as runner:
         for player in cycle(players):
-            stage, sample = player.stage, rng.choice(player.stage.playable)
+            stage = player.stage
+            sample = rng.choice(player.stage.playable)
             contexts = conversations(runner.run(play(stage, player.script, sample, rng)))
             for turns in () if isinstance(contexts, Dropped) else contexts:
                 yield [stage.message(turn) for turn in turns]

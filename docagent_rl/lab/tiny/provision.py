@@ -62,8 +62,10 @@ def provide_data(config: DictConfig, parsed: DocAgentConfig) -> None:
     if any(need.path not in {each.index for each in vectors} for need in missing):
         from docagent_rl.lab.tiny.demo import prepare_demo
 
-        name, progress = parsed.tiny_model or parsed.system, sys.stderr.isatty()
-        env, family = _env(parsed, name), parsed.model_family
+        name = parsed.tiny_model or parsed.system
+        progress = sys.stderr.isatty()
+        env = _env(parsed, name)
+        family = parsed.model_family
         prepare_demo(paths.workspace, progress=progress, system=name, family=family, env=env)
     for each in vectors:
         make_index(each, paths)
@@ -85,7 +87,8 @@ def provide_model(config: DictConfig, parsed: DocAgentConfig) -> None:
     Raises:
         UserError: `docagent.env` is no configuration of the system.
     """
-    name, family = parsed.tiny_model or parsed.system, parsed.model_family
+    name = parsed.tiny_model or parsed.system
+    family = parsed.model_family
     path = DemoPaths(parsed.workspace).model(name, family)
     if path.absolute() not in _models(config) or (path / "config.json").is_file():
         return

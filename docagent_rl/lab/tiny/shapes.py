@@ -237,7 +237,8 @@ def tiny_config(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
     A vocabulary padded beyond the tokenizer would give the trainer logits for rows that the rollout engine
     never samples.
     """
-    shape, vision = get_shape(family), get_family(family).vision
+    shape = get_shape(family)
+    vision = get_family(family).vision
 
     def token(name: str) -> int:
         return tokenizer.convert_tokens_to_ids(shape.token(name))
@@ -256,7 +257,8 @@ def tiny_config(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
     if vision is None:
         return config(**text, dtype="float32")
     if vision.grid.rule is GridRule.TILES:
-        grid, image = vision.grid, token(IMAGE_TOKEN)
+        grid = vision.grid
+        image = token(IMAGE_TOKEN)
         tower = {**shape.vision, "image_size": grid.tile, "patch_size": vision.patch}
         tokens = {"image_token_id": image, "image_seq_length": (grid.tile // grid.unit) ** 2}
         return config(text_config=text, vision_config=tower, **tokens, dtype="float32")
@@ -274,7 +276,8 @@ def tiny_config(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
 
 def build_processor(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
     """Return the processor, with the limits of the family's released checkpoints; of text the tokenizer."""
-    shape, vision = get_shape(family), get_family(family).vision
+    shape = get_shape(family)
+    vision = get_family(family).vision
     if vision is None:
         return tokenizer
     if vision.grid.rule is GridRule.TILES:
@@ -284,11 +287,13 @@ def build_processor(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
         more = {"image_seq_length": (grid.tile // grid.unit) ** 2}
     elif vision.grid.rule is GridRule.FILLS:
         image = vision.numbers(vision.grid_of(tiny=True))
-        video, more = {}, {"feature_extractor": transformers.Gemma4AudioFeatureExtractor()}
+        video = {}
+        more = {"feature_extractor": transformers.Gemma4AudioFeatureExtractor()}
     else:
         size = {"shortest_edge": vision.grid.min_pixels, "longest_edge": vision.grid.max_pixels}
         merged = {"merge_size": vision.merge, "patch_size": vision.patch, "temporal_patch_size": 2}
-        image, more = {"size": size, **merged, **shape.pixels}, {}
+        image = {"size": size, **merged, **shape.pixels}
+        more = {}
         video = image
     video_class = {"Qwen2_5_VL": "Qwen2VL"}.get(shape.processor, shape.processor)
     return getattr(transformers, f"{shape.processor}Processor")(

@@ -211,11 +211,13 @@ def _images(
     """Return the features of images, and the tokens of each."""
     if not pictures:
         return {}, iter(())
-    token, (before, after) = processor.image_token_id, ((), ())
+    token = processor.image_token_id
+    before, after = (), ()
     if merges(processor.image_processor):
         vision = processor.image_processor(images=pictures, return_tensors="pt")
     else:
-        vision, (before, after) = whole_features(pictures, processor), marks(processor)
+        vision = whole_features(pictures, processor)
+        before, after = marks(processor)
     sizes = image_tokens([picture.size for picture in pictures], processor)
     return vision, ([*before, *[token] * size, *after] for size in sizes)
 

@@ -184,7 +184,8 @@ def _batches(examples: Sequence[Example], settings: WarmUp) -> Iterator[list[Exa
     for step in range(settings.steps):
         while len(queue) < settings.batch_size:
             queue.extend(rng.sample(examples, len(examples)))
-        batch, queue = queue[: settings.batch_size], queue[settings.batch_size :]
+        batch = queue[: settings.batch_size]
+        queue = queue[settings.batch_size :]
         whole = _is_full(step, settings)
         yield batch if whole else [example.shortened(SHORT_CONTEXT) for example in batch]
 
@@ -192,7 +193,8 @@ def _batches(examples: Sequence[Example], settings: WarmUp) -> Iterator[list[Exa
 def _is_full(step: int, settings: WarmUp) -> bool:
     """Return whether a step sees whole conversations: half of those are the last, half spread before."""
     tail = settings.full_steps // 2
-    spread, before = settings.full_steps - tail, settings.steps - tail
+    spread = settings.full_steps - tail
+    before = settings.steps - tail
     if step >= before:
         return True
     return (step + 1) * spread // before > step * spread // before

@@ -10,7 +10,8 @@ from docagent_rl.base.section import Section
 
 KEY = "reward.custom_reward_function"
 """verl's section, from which the recipes take `path`, `name` and `reward_kwargs`."""
-PACKAGE, FILE = "pkg://", "file://"
+PACKAGE = "pkg://"
+FILE = "file://"
 """Beginnings of a path that verl's loader takes, too."""
 
 

@@ -82,7 +82,8 @@ class RewardFunction:
             raise RewardFunctionError(f"{self._failed(call)}: {problem}") from problem
 
     async def _returned(self, call: RewardCall) -> tuple[Any, BaseException | None]:
-        loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        context = contextvars.copy_context()
         returned, error = await loop.run_in_executor(self._threads, context.run, self._attempt, call)
         if error is None and inspect.isawaitable(returned):
             try:

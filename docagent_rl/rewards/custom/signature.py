@@ -19,7 +19,8 @@ from docagent_rl.base.errors import UserError
 VERL_NAMES = ("data_source", "solution_str", "ground_truth", "extra_info")
 REWARD_TYPE = "REWARD_TYPE"
 """The variable of a file for EasyR1 that says what its function takes."""
-BATCH, SEQUENTIAL = "batch", "sequential"
+BATCH = "batch"
+SEQUENTIAL = "sequential"
 
 
 class Style(StrEnum):

@@ -103,7 +103,9 @@ def read(folded: str) -> list[Atom]:
     A text of marks has none. Takes time linear in the length of the text.
     """
     atoms: list[Atom] = []
-    at, opens, last = 0, True, 0
+    at = 0
+    opens = True
+    last = 0
     while at < len(folded):
         found = _date(folded, at) or _number(folded, at) or _cardinal(folded, at) or _word(folded, at)
         if found:

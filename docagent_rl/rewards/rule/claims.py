@@ -90,7 +90,8 @@ def claims_only(
 
 def _is_related(atoms: Sequence[Atom], hits: Collection[int]) -> bool:
     """Return whether something is said of the reference, not it: before 2019, Jane Roe's director."""
-    first, last = min(hits), max(hits)
+    first = min(hits)
+    last = max(hits)
     beside = [atoms[at] for at in (first - 1, last + 1) if 0 <= at < len(atoms)]
     if any(atom.text in RELATIONS for atom in beside) or (first and atoms[first - 1].text in _BOUNDS):
         return True
@@ -114,7 +115,8 @@ def _is_own_sentence(
         return False
     if not all(atom.number is not None or atom.days or atom.text in _MEASURES for atom in wanted):
         return False
-    first, last = min(hits), max(hits)
+    first = min(hits)
+    last = max(hits)
     if len(hits) != last + 1 - first or not _is_whole(atoms, first, last, question):
         return False
     start = max((at for at in range(first + 1) if atoms[at].begins_clause), default=0)

@@ -90,12 +90,15 @@ class DocAgentLoop(AgentLoopBase):
             try:
                 ledgers = await self._play(resources, sample, trajectory, sampling_params)
             except RewardFunctionError as error:
-                trajectory.end, trajectory.error = MaskReason.INFRASTRUCTURE.value, str(error)
+                trajectory.end = MaskReason.INFRASTRUCTURE.value
+                trajectory.error = str(error)
                 break
             except (InfrastructureError, ray.exceptions.RayError, OSError, TimeoutError) as error:
-                trajectory.end, trajectory.error = "infrastructure", failure_reason(error)
+                trajectory.end = "infrastructure"
+                trajectory.error = failure_reason(error)
             except UserError as error:
-                trajectory.end, trajectory.error = "sample", str(error)
+                trajectory.end = "sample"
+                trajectory.error = str(error)
                 break
             else:
                 if any(ledger.sampled for ledger in ledgers):
@@ -107,7 +110,8 @@ class DocAgentLoop(AgentLoopBase):
                         steps=(min(versions), max(versions)),
                         texts=resources.config.advantage.text,
                     )
-                trajectory.end, trajectory.error = "empty", "the policy sampled no token of its own"
+                trajectory.end = "empty"
+                trajectory.error = "the policy sampled no token of its own"
                 break
             _log(
                 logging.WARNING,
@@ -123,8 +127,10 @@ class DocAgentLoop(AgentLoopBase):
         trajectory: Trajectory,
         sampling_params: dict[str, Any],
     ) -> list[TurnLedger]:
-        config, codec = resources.config.rollout, resources.codec
-        name, sent = self._route(trajectory), set[str]()
+        config = resources.config.rollout
+        codec = resources.codec
+        name = self._route(trajectory)
+        sent = set[str]()
         stops = [codec.end_of_turn_id, *sorted(codec.control_ids)]
 
         async def ask(ids: list[int], changes: dict[str, Any], images: list[Any] | None = None) -> Any:
@@ -193,7 +199,8 @@ class DocAgentLoop(AgentLoopBase):
             except (TypeError, ValueError):
                 sample = None
             trajectory = _new_trajectory(kwargs, sample if isinstance(sample, dict) else {}, "")
-        trajectory.end, trajectory.error = MaskReason.FAILED.value, traceback_text(error)
+        trajectory.end = MaskReason.FAILED.value
+        trajectory.error = traceback_text(error)
         return self._masked_row(getattr(self.tokenizer, "eos_token_id", None) or 0, trajectory, kwargs)
 
     def _masked_row(self, filler: int, trajectory: Trajectory, kwargs: dict[str, Any]) -> DocAgentLoopOutput:

@@ -51,9 +51,11 @@ class DocAgentLoopOutput(AgentLoopOutput):
     def as_dict(self) -> dict[str, Any]:
         """Return fields as tensors of the response's length; `rm_scores` holds the token-level rewards."""
         fields = super().as_dict()
-        fields[TRAJECTORY_DIGEST], fields[TRAJECTORY_LINE] = "", b""
+        fields[TRAJECTORY_DIGEST] = ""
+        fields[TRAJECTORY_LINE] = b""
         if not self.validation:
-            fields[TRAJECTORY_DIGEST], fields[TRAJECTORY_LINE] = self.digest, self.line
+            fields[TRAJECTORY_DIGEST] = self.digest
+            fields[TRAJECTORY_LINE] = self.line
         elif self.line:
             extra = fields["extra_fields"]
             # in a copy: verl gives all rows of a trajectory what the last one has

@@ -103,7 +103,8 @@ class Gauges:
 
     def read(self) -> dict[str, float]:
         """Return the values and begin anew."""
-        found, self._most = self._most, {}
+        found = self._most
+        self._most = {}
         return found
 
     async def _watch(self) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 
-SETTINGS, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+SETTINGS = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
 LORA = "lora_adapter"
 """Folder in which verl puts an adapter beside the weights it was trained on."""
 _BESIDE = (
@@ -70,7 +71,8 @@ def _merge(base: str, adapter: str, target: str) -> None:
     targets = _adapted(Path(adapter) / WEIGHTS)
     if targets <= {name for name, _ in model.named_modules()}:
         # verl's merger writes the last part of each name alone, and "0" (of an MLP) means every layer 0
-        settings.target_modules, settings.exclude_modules = targets, None
+        settings.target_modules = targets
+        settings.exclude_modules = None
     added = get_peft_model(model, settings)
     # of a module that the adapter does not have, PEFT's own first weights add nothing
     extra = added.load_adapter(adapter, "default", key_mapping=names).unexpected_keys

@@ -49,7 +49,8 @@ class TokenEngine:
 
     def __init__(self, settings: EngineSettings, tokenizer: Any, processor: Any | None) -> None:
         settings.prepare(get_platform().rollout_env_vars())
-        self._processor, self._settings = processor, settings
+        self._processor = processor
+        self._settings = settings
         self._vocabulary = len(tokenizer)
         self._numbers = itertools.count()
         with _starting(settings.model):

@@ -140,7 +140,8 @@ class EnginePlayer:
         resources: TrajectoryResources,
         model: Mapping[str, str],
     ) -> None:
-        self._settings, self._engine = settings, engine
+        self._settings = settings
+        self._engine = engine
         self.resources = resources
         """Resources that its trajectories share."""
         self._model = dict(model)
@@ -184,7 +185,8 @@ class EnginePlayer:
         Raises:
             UserError: what it names cannot be used.
         """
-        mine, parsed = self.resources, DocAgentConfig.parse(plain(run.docagent))
+        mine = self.resources
+        parsed = DocAgentConfig.parse(plain(run.docagent))
         template = template_kwargs(run)
         resources = TrajectoryResources(parsed, mine.tokenizer, mine.processor, template, running=False)
         return EnginePlayer(self._settings, self._engine, resources, self._model)
@@ -212,7 +214,8 @@ class EnginePlayer:
 
         async def ask(ids: list[int], changes: dict[str, Any]) -> Sampled:
             sampling = EngineSampling(changes["temperature"], changes["top_p"], changes["top_k"])
-            most, seed = changes["max_tokens"], next(seeds)
+            most = changes["max_tokens"]
+            seed = next(seeds)
             return await self._engine.generate(
                 ids, (), most=most, stops=self._stops, seed=seed, sampling=sampling
             )
@@ -228,7 +231,8 @@ class EnginePlayer:
         )
         ledgers = await rollout.play(sample)
         if not any(ledger.sampled for ledger in ledgers):
-            trajectory.status, trajectory.end = Status.MASKED.value, MaskReason.EMPTY.value
+            trajectory.status = Status.MASKED.value
+            trajectory.end = MaskReason.EMPTY.value
             trajectory.error = "the model sampled no token of its own"
         return trajectory
 

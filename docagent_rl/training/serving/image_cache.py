@@ -69,7 +69,8 @@ class PageDirectory:
         """Keep images that the rows of a trajectory name until it is released."""
         for image in images:
             self._keep(image)
-        keys, before = {image.key for image in images}, self._named.get(trajectory, frozenset())
+        keys = {image.key for image in images}
+        before = self._named.get(trajectory, frozenset())
         self._readers.update(keys - before)
         self._named[trajectory] = before | keys
         self._most_in_rows = max(self._most_in_rows, len(self._readers))
@@ -88,7 +89,8 @@ class PageDirectory:
 
     async def gauges(self) -> dict[str, float]:
         """Return images kept, bytes, images being made, and the most that rows named since the last call."""
-        most, self._most_in_rows = self._most_in_rows, len(self._readers)
+        most = self._most_in_rows
+        self._most_in_rows = len(self._readers)
         return {
             "image_cache_images": float(len(self._kept)),
             "image_cache_bytes": float(self._held),

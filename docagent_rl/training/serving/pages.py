@@ -86,7 +86,8 @@ class Pages:
             EvictedError: the cache does not hold an image any more that was not fetched.
             ValueError: placeholders and images differ in number.
         """
-        processor, cache = self._renderer.get_mm_processor(), self._renderer.mm_processor_cache
+        processor = self._renderer.get_mm_processor()
+        cache = self._renderer.mm_processor_cache
         token = processor.info.get_hf_config().image_token_id
         ids, places = expand(prompt_ids, token, [loaded.image.num_tokens for loaded in images])
         keys = [loaded.image.key for loaded in images]

@@ -106,7 +106,8 @@ def buckets(weights: Iterable[tuple[str, Tensor]], most_bytes: int) -> Generator
     for name, weight in weights:
         if bucket and filled + weight.nbytes > most_bytes:
             yield bucket
-            bucket, filled = [], 0
+            bucket = []
+            filled = 0
         bucket.append((name, weight.detach().cpu()))
         filled += weight.nbytes
     if bucket:

@@ -173,7 +173,8 @@ def head_problems(config: DictConfig) -> Iterator[str]:
     if model is None:
         return
     text: Any = model.get_text_config()
-    heads, kv = text.num_attention_heads, text.num_key_value_heads
+    heads = text.num_attention_heads
+    kv = text.num_key_value_heads
     for key in (f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size", TENSOR_PARALLEL):
         size = OmegaConf.select(config, key) or 1
         if heads % size or (kv % size and size % kv):

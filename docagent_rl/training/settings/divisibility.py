@@ -133,7 +133,8 @@ def remedy(layout: Layout) -> dict[str, int]:
 
 def _servers(layout: Layout) -> Iterator[Problem]:
     """`engine_workers.ActorRolloutRefWorker.init_model`; `replica.RolloutReplica.__init__`."""
-    server, node = layout.server, layout.values[PER_NODE]
+    server = layout.server
+    node = layout.values[PER_NODE]
     whole = server % node == 0 if server > node else node % server == 0
     if layout.own_servers or (layout.gpus % server == 0 and whole):
         return
@@ -149,7 +150,8 @@ def _servers(layout: Layout) -> Iterator[Problem]:
 def _groups(layout: Layout) -> Iterator[Problem]:
     """`FSDPEngine._init_device_mesh` and `fsdp.utils.create_device_mesh`, which torch refuses otherwise."""
     for part in layout.parts:
-        shared, group = layout.values[part.sequence_parallel], layout.values[part.fsdp_size]
+        shared = layout.values[part.sequence_parallel]
+        group = layout.values[part.fsdp_size]
         fits = {part.sequence_parallel: _divisor(layout.gpus, shared)}
         if layout.gpus % shared:
             yield Problem(f"{part.sequence_parallel}={shared} does not divide {layout.gpus} GPUs", fits)
@@ -161,7 +163,8 @@ def _groups(layout: Layout) -> Iterator[Problem]:
 def _mini_batches(layout: Layout) -> Iterator[Problem]:
     """`TrainingWorker.train_mini_batch`: workers share a mini-batch."""
     for part in layout.parts:
-        rows, workers = layout.mini_rows(part), layout.workers(part)
+        rows = layout.mini_rows(part)
+        workers = layout.workers(part)
         if part.mini is not None and rows % workers:
             yield Problem(
                 f"{_product(layout, part.mini)} rows, which {workers} data-parallel workers cannot share "
@@ -193,7 +196,8 @@ def _micro_batches(layout: Layout) -> Iterator[Problem]:
         for key, rows, of in (*trained, (part.infer_micro, layout.rows, "a step")):
             if key is None or part.dynamic or rows % workers or rows // workers % layout.values[key] == 0:
                 continue
-            own, size = rows // workers, layout.values[key]
+            own = rows // workers
+            size = layout.values[key]
             text = f"{key}={size} does not divide the {own} rows of {of} on a GPU"
             yield Problem(text, {key: _divisor(own, size)})
 
@@ -209,7 +213,8 @@ def _tokens(layout: Layout) -> Iterator[Problem]:
 
 
 def _product(layout: Layout, key: str) -> str:
-    size, trajectories = layout.values[key], layout.values[TRAJECTORIES]
+    size = layout.values[key]
+    trajectories = layout.values[TRAJECTORIES]
     return f"{key}={size} times {TRAJECTORIES}={trajectories} is {size * trajectories}"
 
 

@@ -90,7 +90,8 @@ def tracker_problems(config: DictConfig, *, installed: bool) -> Iterator[str]:
     """
     from verl.utils.tracking import Tracking
 
-    chosen, known = config.trainer.logger, Tracking.supported_backend
+    chosen = config.trainer.logger
+    known = Tracking.supported_backend
     for name in chosen if OmegaConf.is_list(chosen) else [chosen]:
         if name == "tracking":
             yield "trainer.logger: verl calls 'tracking' wandb today; write wandb"

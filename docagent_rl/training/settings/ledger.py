@@ -18,7 +18,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.config import plain
 
-RL_FILE, SFT_FILE = "verl_keys.yaml", "verl_sft_keys.yaml"
+RL_FILE = "verl_keys.yaml"
+SFT_FILE = "verl_sft_keys.yaml"
 MODE = "trainer.v1.trainer_mode"
 OURS = "docagent_"
 """Prefix of the names of this package's trainer modes; behind it stands the name of verl's."""

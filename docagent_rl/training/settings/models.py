@@ -76,7 +76,8 @@ def unsupported(strategy: str | None) -> str:
 
 def family_problems(run: DictConfig, section: DocAgentConfig, env: Any) -> Iterator[str]:
     """Find a model of another family, and warn of boxes in another unit than its pre-training's."""
-    family, critic = get_family(section.model_family), bool(OmegaConf.select(run, "critic.enable"))
+    family = get_family(section.model_family)
+    critic = bool(OmegaConf.select(run, "critic.enable"))
     for key in ("actor_rollout_ref.model.path", *(["critic.model.path"] if critic else [])):
         check_model_type(family, key, str(OmegaConf.select(run, key)))
     if family.vision is None:

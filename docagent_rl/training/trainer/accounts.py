@@ -79,11 +79,13 @@ class Accounts:
         Raises:
             TrajectoryFailedError: the number asked for is not that of trained and masked ones together.
         """
-        asked, self._of_step = self._of_step, None
+        asked = self._of_step
+        self._of_step = None
         if asked is None:
             return {}
         masked_by_group = Counter(t.uid for t in trajectories if t.masked)
-        groups, masked = trajectories_by_group(keys), masked_by_group.total()
+        groups = trajectories_by_group(keys)
+        masked = masked_by_group.total()
         trained = sum(map(len, groups.values())) - masked
         if asked != trained + masked:
             raise TrajectoryFailedError(

@@ -28,7 +28,8 @@ from docagent_rl.training.trainer.trajectory_reader import (
     trajectory_of,
 )
 
-ENTROPY, REFERENCE = "entropy", "ref_log_prob"
+ENTROPY = "entropy"
+REFERENCE = "ref_log_prob"
 """Fields of verl that are there in some runs alone."""
 _POLICY = "old_log_probs"
 _PLAIN = ("advantages", "returns", "values", ENTROPY)
@@ -122,7 +123,8 @@ class ArchivingMixin(TrainerPart):
 
     def _columns(self, keys: Sequence[str], partition_id: str, names: Sequence[str]) -> SampledColumns:
         """Return fields of rows at their sampled tokens; the step's estimates were made of some of them."""
-        estimated, self._estimated = self._estimated, {}
+        estimated = self._estimated
+        self._estimated = {}
         if not estimated or [key for part in estimated for key in part] != list(keys):
             return SampledColumns.fetch(keys, partition_id, names)
         known = SampledColumns.joined(list(estimated.values()))
@@ -151,13 +153,15 @@ class ArchivingMixin(TrainerPart):
         log_probs: Mapping[str, Mapping[int, NDArray[np.float64]]],
     ) -> None:
         """Write the step's trajectories while the next step goes on."""
-        run_dir, step = self.run_dir, self.global_steps
+        run_dir = self.run_dir
+        step = self.global_steps
         named = {f"{trajectory.uid}_{trajectory.number}": trajectory for trajectory in trajectories}
         filled = [
             (trajectory, filled_line(lines[name], turn_log_probs(trajectory, log_probs.get(name, {}))))
             for name, trajectory in named.items()
         ]
-        credited, self._credited = self._credited, ()
+        credited = self._credited
+        self._credited = ()
         estimator = str(self.config.algorithm.adv_estimator) if credited else ""
 
         def write() -> None:
@@ -196,7 +200,8 @@ class ArchivingMixin(TrainerPart):
         if self.docagent.credit:
             there = {ENTROPY: not self._bypasses_log_probs, REFERENCE: self.use_reference_policy}
             optional = [name for name, present in there.items() if present]
-            seen, self._likeness = self._likeness, None
+            seen = self._likeness
+            self._likeness = None
             self._credited = credit_rows(keys, with_optional(columns, keys, partition_id, optional), seen)
         padded = {name: columns.padded(name, -1 if name == TURN else 0) for name in (TURN, *fields)}
         return turn_report(keys, [trajectory for _, trajectory in rows], padded), log_probs

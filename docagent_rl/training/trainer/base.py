@@ -39,7 +39,8 @@ class Background:
         Raises:
             Exception: it has failed, with its own error; raised once.
         """
-        last, self._last = self._last, None
+        last = self._last
+        self._last = None
         if last is not None:
             last.result()
 

@@ -186,7 +186,8 @@ class CheckpointsMixin(TrainerPart):
         if found is not None:
             return found
         logger.warning("the validation of step %d is made up for", step)
-        now, self.global_steps = self.global_steps, step
+        now = self.global_steps
+        self.global_steps = step
         try:
             self.on_validate_begin()
             values = self._validate()

@@ -31,7 +31,8 @@ class RowKeys:
         """Read verl's keys `{uid}_{trajectory}_{index}`; a uid may hold underscores itself."""
         trajectories: dict[tuple[str, str], int] = {}
         groups: dict[str, int] = {}
-        numbers, first = [], []
+        numbers = []
+        first = []
         for position, key in enumerate(keys):
             uid, trajectory, index = key.rsplit("_", 2)
             if (uid, trajectory) not in trajectories:
@@ -50,7 +51,9 @@ class TermRewards(Mapping[str, Tensor]):
     """
 
     def __init__(self, trajectories: Sequence[TrajectoryDigest], row: Tensor, turn_index: Tensor):
-        self._trajectories, self._row, self._turn_index = trajectories, row.tolist(), turn_index
+        self._trajectories = trajectories
+        self._row = row.tolist()
+        self._turn_index = turn_index
         self._names = sorted({name for t in trajectories for turn in t.turns for name in turn.terms})
 
     def __iter__(self) -> Iterator[str]:

@@ -193,7 +193,8 @@ class DocAgentTrainerMixin(
                 f"algorithm.adv_estimator={estimator.name} needs trajectories of the agent loop docagent; "
                 f"{len(batch.keys) - len(rows)} rows of this batch come from another"
             )
-        settings, algorithm = self.docagent.advantage, self.config.algorithm
+        settings = self.docagent.advantage
+        algorithm = self.config.algorithm
         embedder = cast("TrajectoryEmbedder", self._embedder)
         inputs = advantage_inputs(
             keys=batch.keys,

@@ -53,7 +53,8 @@ class GroupFilter:
         """
         if partition_id == "val":
             return set(), Counter()
-        finished, known = buffer.finished_keys[partition_id], buffer._dapo_classification_cache[partition_id]
+        finished = buffer.finished_keys[partition_id]
+        known = buffer._dapo_classification_cache[partition_id]
         for uid in known.keys() - finished:
             del known[uid]
         new = finished - known.keys()

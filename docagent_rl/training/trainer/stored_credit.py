@@ -36,7 +36,8 @@ class Crediting:
     """
 
     def __init__(self, run: DictConfig, settings: AdvantageConfig) -> None:
-        self._algorithm, self._settings = run.algorithm, settings
+        self._algorithm = run.algorithm
+        self._settings = settings
         name = run.algorithm.get("adv_estimator")
         self._name = None if name is None else str(name)
         if self._name is not None and self._name not in known_estimators():
@@ -70,7 +71,8 @@ class Crediting:
             raise UserError(
                 f"algorithm.adv_estimator={self._name} needs a critic's values, and trajectories hold none"
             )
-        algorithm, settings = self._algorithm, self._settings
+        algorithm = self._algorithm
+        settings = self._settings
         inputs = advantage_inputs(
             keys=rows.keys,
             trajectories=rows.trajectories,

@@ -17,7 +17,8 @@ from docagent_rl.base.io import atomic_write
 logger = logging.getLogger(__name__)
 
 FILE = "trackers.json"
-WANDB, MLFLOW = "wandb", "mlflow"
+WANDB = "wandb"
+MLFLOW = "mlflow"
 _VARIABLES = {WANDB: "WANDB_RUN_ID", MLFLOW: "MLFLOW_RUN_ID"}
 
 

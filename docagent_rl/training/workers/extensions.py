@@ -103,7 +103,8 @@ def freeze_vision(engine: Any) -> None:
         made.register_load_state_dict_pre_hook(_same_size)
         return made
 
-    engine._build_fsdp_module, engine._build_optimizer = frozen_module, optimizer
+    engine._build_fsdp_module = frozen_module
+    engine._build_optimizer = optimizer
 
 
 def freeze(model: nn.Module, *, required: bool = True) -> list[str]:

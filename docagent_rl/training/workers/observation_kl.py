@@ -83,8 +83,12 @@ class ObservationKlLoss:
     ) -> None:
         if (config.type is KlType.EXACT) != (exact is not None):
             raise ValueError(f"type {config.type.value} with exact={exact}")
-        self._base, self._config, self._rule, self._exact = base, config, rule, exact
-        self._aggregation, self._scale_factor = aggregation, scale_factor
+        self._base = base
+        self._config = config
+        self._rule = rule
+        self._exact = exact
+        self._aggregation = aggregation
+        self._scale_factor = scale_factor
 
     def __call__(self, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None) -> Loss:
         """Return the loss of a micro-batch and its metrics, in verl's layout.
@@ -97,12 +101,15 @@ class ObservationKlLoss:
         """
         # verl's part first: see `losses.model_parts.gathered_head`
         loss, metrics = self._base(model_output=model_output, data=data, dp_group=dp_group)
-        rows, tokens, workers = read_rows(data), count(data, OBSERVATION_TOKENS), count(data, "dp_size")
+        rows = read_rows(data)
+        tokens = count(data, OBSERVATION_TOKENS)
+        workers = count(data, "dp_size")
         log_probs = no_padding_2_padding(model_output["log_probs"], data)
         ref_log_probs = pad(tensor(data, "ref_log_prob"))
         mask = self._rule.observations(rows)
         if self._exact is None:
-            kl, drift = sampled_kl(log_probs, ref_log_probs, self._config.type), {}
+            kl = sampled_kl(log_probs, ref_log_probs, self._config.type)
+            drift = {}
         else:
             values = self._exact(data, rows, mask)
             kl = _scatter(values.kl, mask)
@@ -231,8 +238,11 @@ class EngineExactTerm:
         ref_head: Head,
         vocabulary: int,
     ) -> None:
-        self._config, self._model, self._states = config, model, states
-        self._ref_head, self._vocabulary = ref_head, vocabulary
+        self._config = config
+        self._model = model
+        self._states = states
+        self._ref_head = ref_head
+        self._vocabulary = vocabulary
         self._resident: Head | None = None
         self._tap = HiddenTap(model, training_only=True)
 

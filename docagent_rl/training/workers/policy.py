@@ -122,7 +122,8 @@ class ObservationKlMixin(_Worker):
         actor = cast("PolicyWorker | None", self.actor)
         if actor is None:
             return
-        config, options = self.observation_kl, self.config.actor
+        config = self.observation_kl
+        options = self.config.actor
         rule = ObservationRule(config.scope, config.at, self._image_token_id(actor))
         actor.rule = rule
         actor.exact = self._exact_term(actor, rule) if config.type is KlType.EXACT else None
@@ -150,9 +151,11 @@ class ObservationKlMixin(_Worker):
             raise UserError(
                 "docagent.kl.observation.type is exact, but no reference model lives in the policy's worker"
             )
-        states, engine = ReferenceStates(), cast("FSDPEngine", ref.engine)
+        states = ReferenceStates()
+        engine = cast("FSDPEngine", ref.engine)
         sample_reference(engine, rule, states)
         ref.states = states
         head = copied_head(engine.module, engine._autocast_dtype, torch.device(get_device_id()))
-        policy, vocabulary = cast("FSDPEngine", actor.engine).module, len(actor.model_config.tokenizer)
+        policy = cast("FSDPEngine", actor.engine).module
+        vocabulary = len(actor.model_config.tokenizer)
         return EngineExactTerm(self.observation_kl, policy, states, head, vocabulary)

@@ -82,10 +82,12 @@ class TrajectoryMeanLoss:
         Metrics that verl adds up over micro-batches are averaged by trajectory too; its means over the tokens
         of a micro-batch stay that.
         """
-        lengths, tokens = trajectory_tokens(data), row_tokens(data)
+        lengths = trajectory_tokens(data)
+        tokens = row_tokens(data)
         # rows without a token weigh nothing: any length does
         lengths = [length if count else 0 for length, count in zip(lengths, tokens, strict=True)]
-        losses, parts = [], []
+        losses = []
+        parts = []
         for length in sorted(set(lengths)):
             rows = [row for row, each in enumerate(lengths) if each == length]
             if not length and len(set(lengths)) > 1:

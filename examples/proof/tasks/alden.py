@@ -29,9 +29,11 @@ from proof.tasks.base import (
 )
 from trial import WriteTurn
 
-PAGES, INDEX = 12, 4
+PAGES = 12
+INDEX = 4
 DOCUMENTS = {Part.SFT: 60, Part.TRAIN: 120, Part.DEV: 12, Part.HELD_OUT: 30}
-PAGE_INDEX, TWO_HOP = "page_index", "two_hop"
+PAGE_INDEX = "page_index"
+TWO_HOP = "two_hop"
 KINDS = (PAGE_INDEX, TWO_HOP)
 """Kinds of questions."""
 
@@ -82,7 +84,8 @@ class AldenTask:
 
 def _sheet(doc_id: str, part: Part, pool: Sequence[str], rng: random.Random) -> Sheet:
     places = rng.sample(range(1, PAGES + 1), PAGES)
-    index, content = sorted(places[:INDEX]), sorted(places[INDEX:])
+    index = sorted(places[:INDEX])
+    content = sorted(places[INDEX:])
     number = {page: rng.choice(pool) for page in content}
     words = dict(zip(index, rng.sample(WORDS, INDEX), strict=True))
     target = dict(zip(index, rng.sample(content, INDEX), strict=True))

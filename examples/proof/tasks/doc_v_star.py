@@ -22,13 +22,15 @@ BAND = 24.0
 """Height of the band at the top of a page, white or coloured, with the page's own number: 12 pixels in the
 overview, where a page is one visual token, so that colour and number are seen together. That the fourth
 picture is page 4 would have to be counted, which a model of two layers does not find out in minutes."""
-PAGE_NUMBER_PT, ANSWER_PT = 26.0, 18.0
+PAGE_NUMBER_PT = 26.0
+ANSWER_PT = 18.0
 """Sizes: the answer is 6 pixels high in the overview and 26 on a page that was fetched."""
 FIELD = (0.0, BAND, SIDE_PT, SIDE_PT)
 """White below it; the number that is asked for is there on every page."""
 TEXT_LAYER = "A page."
 """The same on all pages: a retrieval tells nothing."""
-OVERVIEW, NO_OVERVIEW = "overview", "no_overview"
+OVERVIEW = "overview"
+NO_OVERVIEW = "no_overview"
 
 
 class DocVStarTask:

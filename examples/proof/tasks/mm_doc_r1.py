@@ -24,7 +24,8 @@ DOCUMENTS = {Part.SFT: 120, Part.TRAIN: 120, Part.DEV: 16, Part.HELD_OUT: 40}
 SIDE = 200.0
 EMPTY = "Nothing is written here."
 """The text layer of a blank page: this agent reads text."""
-ONE_HOP, TWO_HOP = "one_hop", "two_hop"
+ONE_HOP = "one_hop"
+TWO_HOP = "two_hop"
 
 
 class MMDocTask:
@@ -80,7 +81,8 @@ class MMDocTask:
 
 def _sheet(doc_id: str, part: Part, pool: Sequence[str], rng: random.Random) -> Sheet:
     words = rng.sample(WORDS, len(WORDS))
-    linked, direct = words[:LINKS], words[LINKS:]
+    linked = words[:LINKS]
+    direct = words[LINKS:]
     target = dict(zip(linked, rng.sample(direct, LINKS), strict=True))
     totals = {word: rng.choice(pool) for word in direct}
     order = rng.sample(words, len(words))

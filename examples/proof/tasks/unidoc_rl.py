@@ -89,7 +89,8 @@ def _sheet(doc_id: str, part: Part, pool: Sequence[str], rng: random.Random) -> 
     words = rng.sample(WORDS, TOPICS)
     plan = [(word, colour) for word in words for colour in CHOSEN]
     rng.shuffle(plan)
-    pages, quarters = [], []
+    pages = []
+    quarters = []
     for word, colour in plan:
         quarter = rng.randrange(2) * HALF, rng.randrange(2) * HALF
         quarters.append(quarter)

@@ -27,8 +27,11 @@ from proof.tasks.base import (
 )
 from trial import WriteTurn
 
-PAGES, ASKED = 10, 5
-SIDE, CELL, SHOWN = 224.0, 56.0, 112
+PAGES = 10
+ASKED = 5
+SIDE = 224.0
+CELL = 56.0
+SHOWN = 112
 """Side of a page and of a corner in points; pixels of the shown page, and of a shown corner."""
 SIZE = 18.0
 """Size of the font: 9 pixels on the shown page, 36 on a magnified corner."""

@@ -37,7 +37,8 @@ CASES = (
     Case("language of 3B, 128", 16, 2, 128, True),
     Case("vision, 80", 16, 16, 80, False),
 )
-LONG, SHORT = (4096, 1, 777, 1280, 64), (33, 1, 64, 7)
+LONG = (4096, 1, 777, 1280, 64)
+SHORT = (33, 1, 64, 7)
 """Rows of a pack, on a GPU and on a processor."""
 
 
@@ -73,7 +74,9 @@ def _both(
     def normal(heads: int) -> Tensor:
         return torch.randn(total, heads, case.size, generator=draw, device=device).bfloat16()
 
-    q, k, v = normal(case.heads), normal(case.key_heads), normal(case.key_heads)
+    q = normal(case.heads)
+    k = normal(case.key_heads)
+    v = normal(case.key_heads)
     weight = normal(case.heads)
     ends = torch.tensor([0, *lengths], device=device).cumsum(0).int()
     packed = [each.clone().requires_grad_() for each in (q, k, v)]

@@ -21,9 +21,11 @@ from docagent_rl.losses.exact_kl import Head, exact_kl
 from tools.gpu_check.check import Machine, Result, expect, passed
 from tools.gpu_check.meter import Cost, measured
 
-SMALL_SIZES, LARGE_SIZES = (256, 16_384, 64), (15_000, 152_064, 3584)
+SMALL_SIZES = (256, 16_384, 64)
+LARGE_SIZES = (15_000, 152_064, 3584)
 """Positions, vocabulary, width."""
-GPU_ERROR, CPU_ERROR = 0.1, 1e-3
+GPU_ERROR = 0.1
+CPU_ERROR = 1e-3
 CAP = 10.0
 """The bound of k3 in verl and ALDEN's release."""
 MEMORY_SHARE = 0.5
@@ -78,7 +80,8 @@ def run(machine: Machine, folder: Path) -> Result:
         assert own is not None
         if whole is not None:
             numbers[f"{cheap[0]}, apart"] = _agree(cheap[0], own, whole, tolerance)
-    whole_cost, tiles = costs["exact, whole logits"], costs["exact, tiles"]
+    whole_cost = costs["exact, whole logits"]
+    tiles = costs["exact, tiles"]
     assert tiles is not None
     if machine.gpu is not None and whole_cost is not None:
         share = tiles.peak_mib / whole_cost.peak_mib
@@ -130,7 +133,8 @@ def _states(positions: int, vocabulary: int, width: int, device: str) -> States:
     def normal(rows: int, scale: float) -> Tensor:
         return (scale * torch.randn(rows, width, generator=draw, device=device)).to(dtype)
 
-    ref_hidden, ref_head = normal(positions, 1.0), normal(vocabulary, width**-0.5)
+    ref_hidden = normal(positions, 1.0)
+    ref_head = normal(vocabulary, width**-0.5)
     hidden = (ref_hidden + normal(positions, 0.2)).requires_grad_()
     labels = torch.randint(vocabulary, (positions,), generator=draw, device=device)
     return States(hidden, ref_head.clone().requires_grad_(), ref_hidden, ref_head, labels)

@@ -20,7 +20,9 @@ from docagent_rl.losses.exact_kl import Head, exact_kl
 from docagent_rl.training.attention import log_probs_of_labels
 from tools.gpu_check.check import Machine, Result, expect, passed
 
-POSITIONS, VOCABULARY, WIDTH = 700, 5000, 48
+POSITIONS = 700
+VOCABULARY = 5000
+WIDTH = 48
 TEMPERATURE = 0.7
 ERROR = 1e-4
 """Largest difference in float32, as a share of the largest number: sums over 5,000 entries in any order."""
@@ -58,8 +60,10 @@ def _case(device: str) -> Case:
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=draw, dtype=torch.float64)
 
-    ref_hidden, ref_head = normal(POSITIONS, WIDTH), normal(VOCABULARY, WIDTH) / 4
-    hidden, head = ref_hidden + normal(POSITIONS, WIDTH) / 4, ref_head + normal(VOCABULARY, WIDTH) / 40
+    ref_hidden = normal(POSITIONS, WIDTH)
+    ref_head = normal(VOCABULARY, WIDTH) / 4
+    hidden = ref_hidden + normal(POSITIONS, WIDTH) / 4
+    head = ref_head + normal(VOCABULARY, WIDTH) / 40
     labels = torch.randint(VOCABULARY, (POSITIONS,), generator=draw)
     parts = (hidden, head, ref_hidden, ref_head, labels, normal(POSITIONS))
     return Case(*(part.to(device) for part in parts))
@@ -71,7 +75,8 @@ def _divergences(case: Case) -> dict[str, float]:
 
     log_ratio = torch.linspace(-6, 3.5, POSITIONS, dtype=torch.float64, device=case.weight.device)
     policy = torch.full_like(log_ratio, -7.0)
-    ref, errors = policy + log_ratio, {}
+    ref = policy + log_ratio
+    errors = {}
     for kind, (value, slope) in _definitions(policy, ref).items():
         for owner, function in {
             "ours": lambda own, other, kind=kind: sampled_kl(own, other, kind),
@@ -88,11 +93,13 @@ def _divergences(case: Case) -> dict[str, float]:
 
 def _definitions(policy: Tensor, ref: Tensor) -> dict[KlType, tuple[Tensor, Tensor]]:
     """Values and their derivatives by the policy's log-probs; p and q are probabilities of a token."""
-    p, q = policy.exp(), ref.exp()
+    p = policy.exp()
+    q = ref.exp()
     difference = policy - ref
     k3 = q / p - 1 - (q / p).log()
     inside = k3 <= CAP
-    k3, slope = k3.clamp(max=CAP), torch.where(inside, 1 - q / p, 0.0)
+    k3 = k3.clamp(max=CAP)
+    slope = torch.where(inside, 1 - q / p, 0.0)
     return {
         KlType.K1: (difference, torch.ones_like(p)),
         KlType.K2: (difference**2 / 2, difference),

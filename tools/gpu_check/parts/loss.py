@@ -21,7 +21,8 @@ from tools.gpu_check.workers import POLICY, VALUE, Settings, make_worker, respon
 
 ERROR = 1e-4
 """Largest difference in float32, as a share of the largest number."""
-WORDS, IMAGE = (20, 120), 10
+WORDS = (20, 120)
+IMAGE = 10
 """Tokens that are drawn, and the one that stands for an image."""
 LAYOUTS = (Layout(), Layout(micro=None), Layout(mini=4, micro=1))
 DIVERGENCES = (("low_var_kl", "k3"), ("k1", "k1"), ("k2", "k2"), ("k3+", "k3+"), ("abs", "k3"))

@@ -50,7 +50,8 @@ class Bound:
     norm: float
 
 
-EXACT, ROUNDED = Bound(1e-4, 0.9999, 1e-3), Bound(0.05, 0.99, 0.05)
+EXACT = Bound(1e-4, 0.9999, 1e-3)
+ROUNDED = Bound(0.05, 0.99, 0.05)
 """In float32; in bfloat16, whose 8 bits leave logits of a deviation of some units about .02 apart."""
 CARRIED = {"qwen3_5": replace(ROUNDED, cosine=0.95)}
 """Families whose layers carry a state over all tokens, in which roundings add up: padded rows of bfloat16
@@ -62,7 +63,8 @@ def run(machine: Machine, folder: Path, families: Sequence[str] = FAMILIES) -> R
     # all references before any worker, and what is padded before what is packed: verl changes the attention
     # of classes for good
     made = {name: small_family(name, machine.device, folder) for name in families}
-    lean, numbers = settings_of_recipes(machine), {}
+    lean = settings_of_recipes(machine)
+    numbers = {}
     first = made[families[0]]
     values = infer(make_worker(first.path, Settings(lr=0.0), VALUE), first.batch)
     for name, family in made.items():

@@ -116,7 +116,9 @@ the second bound. In float32 a run had 1e-6 on average."""
 def run(machine: Machine, folder: Path) -> Result:
     """See the module."""
     end = float(os.environ.get(DEADLINE, "inf"))
-    longest, found, left_out = 0.0, {}, []
+    longest = 0.0
+    found = {}
+    left_out = []
     for kind in KINDS if machine.gpu else KINDS[:1]:
         if time.time() + SPARE * longest > end or left_out:
             left_out.append(kind.title)
@@ -176,7 +178,8 @@ def check_apart(title: str, found: dict[str, float], bound: Bound) -> None:
 def _one(kind: Kind, machine: Machine, folder: Path, end: float) -> dict[str, Any]:
     """Train until `end` at most; return metrics of both steps, and how far server and trainer are apart."""
     folder.mkdir(parents=True)
-    workspace, run_dir = folder / "workspace", folder / "run"
+    workspace = folder / "workspace"
+    run_dir = folder / "run"
     if machine.gpu is None:
         prepare_demo(workspace, synthetic=DOCUMENTS, system=kind.system, ocr=OcrMode.NEVER)
     else:

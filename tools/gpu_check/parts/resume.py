@@ -18,7 +18,9 @@ from tools.gpu_check.workers import make_worker, optimizer_states, update
 
 FIRST = 3
 """The step after loading."""
-NEXT_LOSS, LATER_LOSS, NORM = 1e-5, 0.05, 0.02
+NEXT_LOSS = 1e-5
+LATER_LOSS = 0.05
+NORM = 0.02
 """Shares that may differ. The next loss comes of a forward pass; sums of a GPU's backward pass are in no
 fixed order, and Adam's first steps make much of small gradients."""
 
@@ -44,7 +46,8 @@ def run(machine: Machine, folder: Path) -> Result:
     losses = [loss for loss, _ in (*before, *expected)]
     expect(len(set(losses)) == len(losses), f"training changes nothing: {losses}")
     for step, ours, theirs in zip((FIRST, FIRST + 1), found, expected, strict=True):
-        (loss, norm), (wanted, wanted_norm) = ours, theirs
+        loss, norm = ours
+        wanted, wanted_norm = theirs
         share = NEXT_LOSS if step == FIRST else LATER_LOSS
         expect(abs(loss - wanted) <= share * abs(wanted), f"step {step}: loss {loss}, not {wanted}")
         same = step > FIRST or abs(norm - wanted_norm) <= NORM * wanted_norm

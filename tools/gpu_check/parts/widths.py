@@ -39,7 +39,8 @@ OF_THIS_MODEL = "_qwen2_5_vl_7b"
 """The ends of the names of the model's recipes."""
 VISUAL = 0.6
 """Share of a row that is pages."""
-PAGE, UNIT = (64, 80), 28
+PAGE = (64, 80)
+UNIT = 28
 """A page in patches, and the side of a visual token in pixels."""
 
 
