@@ -60,6 +60,23 @@ class TextReading:
     """Name and version of the engine that read the picture, if any, whether its text was taken or not."""
 
 
+class Finding(StrEnum):
+    """What a reader of a page should know before relying on its picture or text."""
+
+    MISSING_GLYPHS = "missing_glyphs"
+    """Letters of the text layer have no ink in the picture."""
+    REDRAWN = "redrawn"
+    """The picture is by the second renderer: the first one left letters out."""
+    WRONG_MAP = "wrong_map"
+    """The text layer gives other letters than the picture shows."""
+    XFA_STUB = "xfa_stub"
+    """The page asks the reader to wait for a form (XFA) that no renderer here draws."""
+    TURNED = "turned"
+    """The picture was not upright as the file has it."""
+    DOUBTFUL_OCR = "doubtful_ocr"
+    """OCR was unsure of much of what it read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """The file or folder that a document was made from."""
@@ -84,6 +101,8 @@ class PageEntry:
     """None: the page was made without text (`derived`)."""
     described: str | None = None
     """SHA-256 of a model's description of what the picture shows (`describing`); None: there is none."""
+    findings: tuple[Finding, ...] = ()
+    """What was found wrong with the page when it was ingested; each once, in the order of `Finding`."""
 
     def __post_init__(self) -> None:
         for name in ("image", "text", "described"):

@@ -6,6 +6,7 @@ import os
 import pickle
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from docagent_rl.base.io import seal
 from docagent_rl.base.text import one_line
 from docagent_rl.documents import OutlineEntry, PageRef, PageRegion
 from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.documents.manifest import Finding
 from docagent_rl.documents.objects import Kind
 from docagent_rl.documents.store import DocumentStore, Face, derive
 from tests.documents.here import ingest_here
@@ -140,6 +142,19 @@ def test_a_manifest_without_checksum_is_refused(store):
     path.write_text(json.dumps(content, indent=1), encoding="utf-8")
     with pytest.raises(UserError, match="no checksum"):
         DocumentStore(store.path).document("deck")
+
+
+def test_findings_of_a_page_are_kept_and_unknown_ones_refused(store):
+    layout = StoreLayout(store.objects.root.parent)
+    path = layout.manifest("deck")
+    manifest = layout.read_manifest(path)
+    found = (Finding.MISSING_GLYPHS, Finding.TURNED)
+    pages = (replace(manifest.pages[0], findings=found), *manifest.pages[1:])
+    layout.write_manifest(replace(manifest, pages=pages))
+    assert [page.findings for page in layout.read_manifest(path).pages] == [found, ()]
+    edit_record(path, ('"turned"', '"twisted"'))
+    with pytest.raises(UserError, match=r"findings\.1"):
+        layout.read_manifest(path)
 
 
 def test_a_manifest_cannot_lead_out_of_the_store(store):
