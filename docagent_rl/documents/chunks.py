@@ -3,7 +3,6 @@
 import hashlib
 import stat
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,16 +14,16 @@ from docagent_rl.documents.contents.typography import typed_headings
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import BY_LAYOUT, ChunkEntry, PageEntry, dump_record
 from docagent_rl.documents.objects import ObjectStore, force, write
-from docagent_rl.documents.page_text import Layer, layer_text, may_hide_text, read_page, unmapped_share
+from docagent_rl.documents.page_text import Layer, read_page, read_part
 from docagent_rl.documents.page_tree import check_page_count
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, open_pdf
+from docagent_rl.documents.pdf_pages import PdfPages
 from docagent_rl.documents.references import OutlineEntry
 from docagent_rl.documents.render import (
     FORMATS,
     encode_jpeg,
     has_little_colour,
     is_white,
-    make_renderer,
     read_page_image,
 )
 from docagent_rl.documents.settings import (
@@ -210,16 +209,15 @@ def is_whole(objects: ObjectStore, stored: tuple[ProbedDocument, tuple[PageEntry
 
 def _pdf_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
     """Yield the pages of a range: name, JPEG file, size and text layer."""
-    # one for all pages: it draws them into the same memory
-    renderer = make_renderer(task.plan.render)
+    read = None if task.plan.ocr is OcrMode.NEVER else read_part
     with open_pdf(task.probed.source.files[0]) as pdf:
+        pages = PdfPages(pdf, task.plan.render, read)
         for number in range(task.first, task.last + 1):
             name = f"page {number}"
             beat(name)
-            with pdf.page(number) as page:
-                jpeg, size = _drawn(pdf, number, renderer.render(pdf, number), task.plan.render)
-                with closing(page.get_textpage()) as text:
-                    layer = Layer(layer_text(text), unmapped_share(text), partial(may_hide_text, page))
+            with pdf.page(number):
+                picture, layer = pages.read(number)
+                jpeg, size = _drawn(pdf, number, picture, task.plan.render)
                 yield name, jpeg, size, layer
 
 
@@ -234,7 +232,7 @@ def _image_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
 def _stored(plan: Plan, batch: list[Path], name: str, jpeg: bytes, size: Size, layer: Layer) -> PageEntry:
     put = partial(plan.layout.objects.put, batch=batch)
     text, reading = read_page(name, jpeg, layer, plan.ocr)
-    return PageEntry(*size, put(jpeg), put(text) if text else None, reading)
+    return PageEntry(*size, put(jpeg), put(text) if text else None, reading, findings=layer.findings)
 
 
 def _drawn(pdf: OpenPdf, number: int, image: Image.Image, settings: RenderSettings) -> tuple[bytes, Size]:

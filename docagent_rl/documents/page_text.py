@@ -12,7 +12,7 @@ import pypdfium2
 import pypdfium2.raw as pdfium_c
 from PIL import Image
 
-from docagent_rl.documents.manifest import TextReading, TextReason, TextSource
+from docagent_rl.documents.manifest import Finding, TextReading, TextReason, TextSource
 from docagent_rl.documents.ocr import engine_name, read_picture
 from docagent_rl.documents.pdf import clean_text
 from docagent_rl.documents.settings import DocumentError, OcrMode
@@ -43,6 +43,8 @@ class Layer:
     """Share of its glyphs without a character."""
     hidden: Callable[[], bool] = lambda: False
     """Tells whether pictures or drawings on the page may show text that is not in it."""
+    findings: tuple[Finding, ...] = ()
+    """What was found wrong with it, or with the picture."""
 
 
 def read_page(name: str, jpeg: bytes, layer: Layer, mode: OcrMode) -> tuple[str, TextReading]:
@@ -55,6 +57,8 @@ def read_page(name: str, jpeg: bytes, layer: Layer, mode: OcrMode) -> tuple[str,
     if mode is OcrMode.NEVER:
         return _of_layer(layer, TextReason.OFF)
     state = assess(layer.text, layer.unmapped, layer.hidden)
+    if state is TextReason.SOUND and Finding.WRONG_MAP in layer.findings:
+        state = TextReason.GARBLED
     if state is TextReason.SOUND:
         if mode is not OcrMode.ALWAYS:
             return _of_layer(layer, state)
@@ -72,6 +76,18 @@ def read_page(name: str, jpeg: bytes, layer: Layer, mode: OcrMode) -> tuple[str,
     if is_better(text, layer.text, state):
         return text, TextReading(TextSource.OCR, state, engine_name())
     return _of_layer(layer, TextReason.NO_BETTER, engine_name())
+
+
+def read_part(picture: Image.Image) -> str:
+    """Return the text of a part of a page's picture; empty where it shows nothing that OCR could read.
+
+    Raises:
+        DocumentError: OCR fails on it.
+        UserError: The engine is not installed.
+    """
+    if is_blank(picture.convert("L")) or min(picture.size) < _SMALLEST_SIDE:
+        return ""
+    return read_picture(picture)
 
 
 def is_better(text: str, layer: str, state: TextReason) -> bool:

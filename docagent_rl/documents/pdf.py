@@ -64,6 +64,32 @@ class OpenPdf:
             self._open = outer
             page.close()
 
+    @contextmanager
+    def flattened(self, number: int) -> Generator[pypdfium2.PdfPage]:
+        """Open a copy of page `number` with its annotations as part of its content, as they are drawn."""
+        with closing(pypdfium2.PdfDocument.new()) as copy:
+            try:
+                copy.import_pages(self._pdf, [number - 1])
+                with closing(copy[0]) as page:
+                    pdfium_c.FPDFPage_Flatten(page, pdfium_c.FLAT_NORMALDISPLAY)
+                with closing(copy[0]) as page:  # it has to be opened again to show the change
+                    yield page
+            except pypdfium2.PdfiumError as error:
+                raise DocumentError(f"page {number} cannot be read: its annotations are damaged") from error
+
+    @property
+    def form(self) -> pypdfium2.PdfFormEnv | None:
+        """The fields of forms; None for a file without any."""
+        return self._pdf.formenv
+
+    def is_xfa_stub(self, page: pypdfium2.PdfPage) -> bool:
+        """Return whether a page stands in for a form (XFA) that only a few programs draw: "Please wait…".
+
+        It is the one page of its file, and has none of the fields of the form.
+        """
+        is_dynamic = pdfium_c.FPDF_GetFormType(self._pdf) == pdfium_c.FORMTYPE_XFA_FULL
+        return is_dynamic and self.num_pages == 1 and pdfium_c.FPDFPage_GetAnnotCount(page) == 0
+
     def outline(self) -> tuple[OutlineEntry, ...]:
         """Return the bookmarks in reading order."""
         entries = []

@@ -13,7 +13,7 @@ MAX_SIDE_RATIO = 200
 """Image processors refuse images whose sides differ by more than this factor."""
 # Raised when the stored pages would come out differently for the same settings: documents ingested before
 # are then stored anew when they are ingested again, and stay readable until then.
-_PDF_PIPELINE = 3
+_PDF_PIPELINE = 4
 _IMAGE_PIPELINE = 1
 
 

@@ -1,0 +1,226 @@
+"""Text that the annotations of a page draw: values of forms, typed notes, stamps."""
+
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pypdfium2
+import pypdfium2.raw as pdfium_c
+from PIL import Image
+
+from docagent_rl.documents.ink import has_ink
+from docagent_rl.documents.pdf import OpenPdf, utf16
+from docagent_rl.documents.projection import Box, Projection, TextBoxes
+
+_WITHOUT_TEXT = frozenset(
+    {
+        pdfium_c.FPDF_ANNOT_LINK,
+        pdfium_c.FPDF_ANNOT_POPUP,
+        pdfium_c.FPDF_ANNOT_HIGHLIGHT,
+        pdfium_c.FPDF_ANNOT_UNDERLINE,
+        pdfium_c.FPDF_ANNOT_SQUIGGLY,
+        pdfium_c.FPDF_ANNOT_STRIKEOUT,
+        pdfium_c.FPDF_ANNOT_INK,
+    }
+)
+_READ = frozenset({pdfium_c.FPDF_ANNOT_FREETEXT, pdfium_c.FPDF_ANNOT_STAMP, pdfium_c.FPDF_ANNOT_WATERMARK})
+"""Those whose appearance may be letters drawn as curves, or a picture of them."""
+_BUTTONS = frozenset({pdfium_c.FPDF_FORMFIELD_CHECKBOX, pdfium_c.FPDF_FORMFIELD_RADIOBUTTON})
+_TYPED = frozenset(
+    {
+        pdfium_c.FPDF_FORMFIELD_TEXTFIELD,
+        pdfium_c.FPDF_FORMFIELD_COMBOBOX,
+        pdfium_c.FPDF_FORMFIELD_LISTBOX,
+    }
+)
+_CHECKED = "\u2612"
+"""A button that is on, where its mark is drawn and no character."""
+_DEEPEST = 8
+
+
+@dataclass(slots=True)
+class DrawnText:
+    """Text that one annotation draws."""
+
+    box: Box
+    """Box of its first line."""
+    lines: list[str] = field(default_factory=list)
+    extent: Box | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Annotation:
+    kind: int
+    box: Box
+    value: str
+    """What a field holds or a note says; empty where that is not what is drawn."""
+    checked: bool
+
+
+def drawn_texts(
+    pdf: OpenPdf, number: int, picture: Image.Image, read: Callable[[Image.Image], str] | None
+) -> list[DrawnText]:
+    """Return the texts that annotations of page `number` draw on its picture, from top to bottom.
+
+    Hidden ones have no ink there and are left out. A value takes the place of letters that are spread over
+    cells, or drawn as curves.
+
+    Args:
+        pdf: the file.
+        number: the page, 1-based.
+        picture: what was drawn, annotations included.
+        read: reads the part of the picture where a stamp or note has no characters; None: none is read.
+    """
+    with pdf.page(number) as page:
+        projection = Projection(page, picture.size)
+        annotations = list(_annotations(pdf, page, projection))
+    if not annotations:
+        return []
+    texts = [text for text in _flat_texts(pdf, number, picture.size) if _is_drawn(text, picture)]
+    for annotation in annotations:
+        own = [text for text in texts if text.extent and annotation.box.holds(text.extent.middle)]
+        if own:
+            _take_value(own, annotation.value)
+        elif line := _without_characters(annotation, picture, read):
+            texts.append(DrawnText(annotation.box, line.splitlines(), annotation.box))
+    return sorted(
+        (text for text in texts if text.lines), key=lambda text: (text.box.middle[1], text.box.left)
+    )
+
+
+def _annotations(pdf: OpenPdf, page: pypdfium2.PdfPage, projection: Projection) -> Iterator[_Annotation]:
+    for index in range(pdfium_c.FPDFPage_GetAnnotCount(page)):
+        annotation = pdfium_c.FPDFPage_GetAnnot(page, index)
+        try:
+            kind = pdfium_c.FPDFAnnot_GetSubtype(annotation)
+            if kind not in _WITHOUT_TEXT:
+                yield _annotation(pdf, kind, annotation, projection)
+        finally:
+            pdfium_c.FPDFPage_CloseAnnot(annotation)
+
+
+def _annotation(pdf: OpenPdf, kind: int, annotation: Any, projection: Projection) -> _Annotation:
+    sides = pdfium_c.FS_RECTF()
+    pdfium_c.FPDFAnnot_GetRect(annotation, sides)
+    box = projection.box(sides.left, sides.bottom, sides.right, sides.top)
+    value, checked = "", False
+    if kind == pdfium_c.FPDF_ANNOT_FREETEXT:
+        value = _string(lambda *buffer: pdfium_c.FPDFAnnot_GetStringValue(annotation, b"Contents", *buffer))
+    elif kind == pdfium_c.FPDF_ANNOT_WIDGET and (form := pdf.form):
+        field_kind = pdfium_c.FPDFAnnot_GetFormFieldType(form, annotation)
+        if field_kind in _TYPED:
+            value = _string(lambda *buffer: pdfium_c.FPDFAnnot_GetFormFieldValue(form, annotation, *buffer))
+        checked = field_kind in _BUTTONS and bool(pdfium_c.FPDFAnnot_IsChecked(form, annotation))
+    return _Annotation(kind, box, value, checked)
+
+
+def _string(fill: Callable[..., int]) -> str:
+    def cast(buffer: ctypes.Array | None, size: int) -> int:
+        units = ctypes.cast(buffer, ctypes.POINTER(ctypes.c_ushort)) if buffer else None
+        return fill(units, size)
+
+    return utf16(cast).replace("\r\n", "\n").replace("\r", "\n").strip()
+
+
+def _flat_texts(pdf: OpenPdf, number: int, size: tuple[int, int]) -> Iterator[DrawnText]:
+    """Yield the characters that annotations draw, as a copy of the page has them in its content."""
+    with pdf.flattened(number) as page:
+        count = pdfium_c.FPDFPage_CountObjects(page)
+        owners = _owners(pdfium_c.FPDFPage_GetObject(page, count - 1)) if count else {}
+        if not owners:
+            return
+        textpage = page.get_textpage()
+        try:
+            boxes = TextBoxes(textpage, Projection(page, size))
+            yield from _collected(textpage, owners, boxes)
+        finally:
+            textpage.close()
+
+
+def _owners(flat: Any) -> dict[int, int]:
+    """Return the number of the annotation of each text object, by address.
+
+    Flattening leaves one form object at the end of the page, which holds one for each annotation.
+    """
+    owners: dict[int, int] = {}
+    if pdfium_c.FPDFPageObj_GetType(flat) != pdfium_c.FPDF_PAGEOBJ_FORM:
+        return owners
+    for number in range(pdfium_c.FPDFFormObj_CountObjects(flat)):
+        for item in _texts_within(pdfium_c.FPDFFormObj_GetObject(flat, number)):
+            owners[_address(item)] = number
+    return owners
+
+
+def _texts_within(item: Any, depth: int = 0) -> Iterator[Any]:
+    kind = pdfium_c.FPDFPageObj_GetType(item)
+    if kind == pdfium_c.FPDF_PAGEOBJ_TEXT:
+        yield item
+    elif kind == pdfium_c.FPDF_PAGEOBJ_FORM and depth < _DEEPEST:
+        for index in range(pdfium_c.FPDFFormObj_CountObjects(item)):
+            yield from _texts_within(pdfium_c.FPDFFormObj_GetObject(item, index), depth + 1)
+
+
+def _address(handle: Any) -> int:
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0
+
+
+def _collected(
+    textpage: pypdfium2.PdfTextPage, owners: dict[int, int], boxes: TextBoxes
+) -> Iterator[DrawnText]:
+    found: dict[int, DrawnText] = {}
+    before, gap = -1, ""
+    for index in range(textpage.count_chars()):
+        character = chr(pdfium_c.FPDFText_GetUnicode(textpage, index))
+        owner = owners.get(_address(pdfium_c.FPDFText_GetTextObject(textpage, index)))
+        if owner is None:
+            gap += character
+            continue
+        box = boxes.loose(index)
+        text = found.setdefault(owner, DrawnText(box))
+        if not text.lines or owner != before or "\n" in gap:
+            text.lines.append(character)
+        else:
+            text.lines[-1] += (" " if gap else "") + character
+        if len(text.lines) == 1:
+            text.box = text.box.around(box)
+        text.extent = text.extent.around(box) if text.extent else box
+        before, gap = owner, ""
+    for text in found.values():
+        text.lines = [line for each in text.lines if (line := each.strip())]
+        yield text
+
+
+def _is_drawn(text: DrawnText, picture: Image.Image) -> bool:
+    return bool(text.lines) and text.extent is not None and has_ink(picture, text.extent)
+
+
+def _take_value(texts: Sequence[DrawnText], value: str) -> None:
+    """Take the value for letters in cells, which stand too far apart to be read as words."""
+    drawn = "".join(line for text in texts for line in text.lines)
+    if len(texts) == 1 and len(texts[0].lines) == 1 and "\n" not in value and _dense(value) == _dense(drawn):
+        texts[0].lines = [value]
+
+
+def _dense(text: str) -> str:
+    return "".join(text.split())
+
+
+def _without_characters(
+    annotation: _Annotation, picture: Image.Image, read: Callable[[Image.Image], str] | None
+) -> str:
+    """Return the text of an annotation that draws none as characters; empty where it has none."""
+    if not has_ink(picture, annotation.box):
+        return ""
+    if annotation.checked:
+        return _CHECKED
+    if read is None or annotation.kind not in _READ:
+        return ""
+    left, top, right, bottom = annotation.box
+    part = (
+        max(int(left), 0),
+        max(int(top), 0),
+        min(int(right) + 1, picture.width),
+        min(int(bottom) + 1, picture.height),
+    )
+    return read(picture.crop(part).convert("RGB"))

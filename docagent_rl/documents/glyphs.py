@@ -1,0 +1,84 @@
+"""Letters of a text layer held against their glyphs: some have none, some have those of other letters."""
+
+import ctypes
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import pypdfium2
+import pypdfium2.raw as pdfium_c
+from PIL import Image
+
+from docagent_rl.documents.ink import CONTRAST, has_ink
+from docagent_rl.documents.projection import Box, TextBoxes
+
+_MOST = 16
+"""Places at which one letter is looked at, spread over its page: fonts of a page may differ."""
+_FLAT = 0.02
+"""Height of a glyph, of that of its line, up to which it has no outline."""
+_UNSEEN = frozenset({pdfium_c.FPDF_TEXTRENDERMODE_INVISIBLE, pdfium_c.FPDF_TEXTRENDERMODE_CLIP})
+
+
+def sampled(textpage: pypdfium2.PdfTextPage) -> dict[str, list[int]]:
+    """Return the letters and digits of a page, each with the indices of at most 16 places."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for index in range(textpage.count_chars()):
+        character = chr(pdfium_c.FPDFText_GetUnicode(textpage, index))
+        if character.isalnum():
+            places[character].append(index)
+    return {letter: found[:: -(-len(found) // _MOST)] for letter, found in places.items()}
+
+
+def blank_letters(
+    textpage: pypdfium2.PdfTextPage,
+    letters: dict[str, list[int]],
+    boxes: TextBoxes,
+    picture: Image.Image,
+) -> list[Box]:
+    """Return where letters stand that are to be seen, and for which their font draws nothing.
+
+    Text that is invisible by right does not count: that of scans that were read, in the colour of its
+    ground, of no size, or outside of the page. Nor do letters at whose place the picture shows something.
+
+    Args:
+        textpage: the text layer.
+        letters: the letters to look at (`sampled`).
+        boxes: the boxes of the characters.
+        picture: the page as it was drawn, in mode RGB or RGBX.
+    """
+    blank = []
+    for places in letters.values():
+        for index in places:
+            outline, box = boxes.tight(index), boxes.loose(index)
+            if outline.height > _FLAT * box.height:
+                continue
+            if (
+                _fits(box, picture)
+                and not has_ink(picture, box.inner())
+                and _is_seen(textpage, index, picture, box)
+            ):
+                blank.append(box)
+    return blank
+
+
+def without_ink(blank: Sequence[Box], picture: Image.Image) -> list[Box]:
+    """Return those of the boxes that show nothing in a picture of the page."""
+    return [box for box in blank if not has_ink(picture, box.inner())]
+
+
+def _fits(box: Box, picture: Image.Image) -> bool:
+    """Return whether a letter lies within the page, and is large enough to be drawn."""
+    inside = box.left >= 0 and box.top >= 0 and box.right <= picture.width and box.bottom <= picture.height
+    return inside and box.right - box.left >= 1 and box.bottom - box.top >= 2
+
+
+def _is_seen(textpage: pypdfium2.PdfTextPage, index: int, picture: Image.Image, box: Box) -> bool:
+    item: Any = pdfium_c.FPDFText_GetTextObject(textpage, index)
+    if item and pdfium_c.FPDFTextObj_GetTextRenderMode(item) in _UNSEEN:
+        return False
+    channels = [ctypes.c_uint() for _ in range(4)]
+    if not pdfium_c.FPDFText_GetFillColor(textpage, index, *channels):
+        return False
+    *colour, alpha = (channel.value for channel in channels)
+    ground = picture.getpixel(tuple(map(int, box.middle)))[:3]
+    return alpha > 0 and any(abs(one - other) >= CONTRAST for one, other in zip(colour, ground, strict=True))

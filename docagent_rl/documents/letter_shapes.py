@@ -1,0 +1,109 @@
+"""Maps from glyphs to characters that give wrong letters: the shapes of the glyphs contradict them."""
+
+import ctypes
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import pypdfium2
+import pypdfium2.raw as pdfium_c
+
+_FEWEST_WIDE = 8
+_FEWEST_SMALL = 10
+"""Different letters that a judgement needs."""
+_NARROW = 0.55
+"""Width of a letter, of the height of its line, below which it is none of a script of square letters."""
+_NARROW_SHARE = 0.5
+_CONTRADICTED_SHARE = 0.4
+_RARE_SHARE = 0.5
+_LEVEL = "acemnorsuvwxz"
+_TALL = "bdfhkl"
+_HANGING = "gpqy"
+_UPRIGHT = 0.01
+"""Radians off the horizontal up to which a letter is looked at."""
+
+
+class _Shape(NamedTuple):
+    """A glyph's outline, as parts of the height of its line."""
+
+    width: float
+    """Of the place that it takes up."""
+    above: float
+    """From the base line to its top."""
+    below: float
+    """From the base line to its bottom, downwards."""
+
+
+def is_wrongly_mapped(textpage: pypdfium2.PdfTextPage, letters: Mapping[str, Sequence[int]]) -> bool:
+    """Return whether the letters of a page are likely to be others than its glyphs show.
+
+    - Letters of East Asia that are half as wide as high: those scripts fill squares.
+    - Small Latin letters of which two fifths have an outline that they cannot have: an `o` that hangs below
+      the line, a `p` that does not, a `b` as low as an `o`.
+    - Rare letters (Latin Extended-B, IPA) as the half of all: numbers of glyphs taken for characters.
+
+    Args:
+        textpage: the text layer.
+        letters: the letters to look at, with the indices of some of their places (`glyphs.sampled`).
+    """
+    if not letters:
+        return False
+    rare = sum(0x0180 <= ord(letter) < 0x02B0 for letter in letters)
+    if rare >= max(_RARE_SHARE * len(letters), _FEWEST_WIDE):
+        return True
+    wide = [letter for letter in letters if _is_wide(letter)]
+    if len(wide) >= _FEWEST_WIDE:
+        widths = [shape.width for letter in wide if (shape := _shape(textpage, letters[letter]))]
+        return sum(width < _NARROW for width in widths) > _NARROW_SHARE * len(wide)
+    small = [letter for letter in _LEVEL + _TALL + _HANGING if letter in letters]
+    if len(small) < _FEWEST_SMALL:
+        return False
+    return _contradicts({each: shape for each in small if (shape := _shape(textpage, letters[each]))})
+
+
+def _is_wide(letter: str) -> bool:
+    code = ord(letter)
+    return 0x3041 <= code <= 0x30FF or 0x3400 <= code <= 0x9FFF or 0xAC00 <= code <= 0xD7A3
+
+
+def _contradicts(shapes: Mapping[str, _Shape]) -> bool:
+    level = [shapes[letter].above for letter in _LEVEL if letter in shapes]
+    if len(shapes) < _FEWEST_SMALL or not level:
+        return False
+    usual = statistics.median(level)
+    heights = [shape.above for shape in shapes.values()]
+    if usual < 0.1 or max(heights) - min(heights) < 0.15 * usual:
+        return False  # a font that is mirrored, or small capitals
+    wrong = 0
+    for letter, shape in shapes.items():
+        if letter in _LEVEL:
+            wrong += shape.below > 0.12 or shape.above > 1.25 * usual
+        elif letter in _TALL:
+            wrong += shape.above < 1.12 * usual
+        else:
+            wrong += shape.below < 0.04
+    return wrong >= _CONTRADICTED_SHARE * len(shapes)
+
+
+def _shape(textpage: pypdfium2.PdfTextPage, places: Sequence[int]) -> _Shape | None:
+    """Return the usual shape of a letter; None where it stands upright at none of its places."""
+    shapes = [shape for index in places if (shape := _shape_at(textpage, index))]
+    if not shapes:
+        return None
+    return _Shape(*(statistics.median(part) for part in zip(*shapes, strict=True)))
+
+
+def _shape_at(textpage: pypdfium2.PdfTextPage, index: int) -> _Shape | None:
+    if abs(pdfium_c.FPDFText_GetCharAngle(textpage, index)) > _UPRIGHT:
+        return None
+    left, right, bottom, top, x, y = (ctypes.c_double() for _ in range(6))
+    pdfium_c.FPDFText_GetCharBox(textpage, index, left, right, bottom, top)
+    pdfium_c.FPDFText_GetCharOrigin(textpage, index, x, y)
+    line = pdfium_c.FS_RECTF()
+    pdfium_c.FPDFText_GetLooseCharBox(textpage, index, line)
+    height = line.top - line.bottom
+    if height <= 0 or top.value <= bottom.value:
+        return None
+    return _Shape(
+        (line.right - line.left) / height, (top.value - y.value) / height, (y.value - bottom.value) / height
+    )

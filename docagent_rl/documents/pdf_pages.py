@@ -1,0 +1,97 @@
+"""Pages of a PDF as they are stored: picture, text that it shows, and what was found wrong with them."""
+
+from collections.abc import Callable
+from contextlib import closing
+from functools import cache, partial
+
+import pypdfium2
+from PIL import Image
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents.annotations import drawn_texts
+from docagent_rl.documents.glyphs import blank_letters, sampled, without_ink
+from docagent_rl.documents.letter_shapes import is_wrongly_mapped
+from docagent_rl.documents.manifest import Finding
+from docagent_rl.documents.page_text import Layer, layer_text, may_hide_text, unmapped_share
+from docagent_rl.documents.pdf import OpenPdf, clean_text
+from docagent_rl.documents.placing import placed
+from docagent_rl.documents.projection import Box, Projection, TextBoxes
+from docagent_rl.documents.render import Pdf2ImageRenderer, PdfiumRenderer, make_renderer
+from docagent_rl.documents.settings import DocumentError, RendererKind, RenderSettings
+
+
+class PdfPages:
+    """The pages of one PDF, drawn into the same memory one after the other.
+
+    Args:
+        pdf: the file.
+        settings: how its pages are drawn.
+        read: reads a part of a picture, for stamps without characters; None: they are left out.
+    """
+
+    def __init__(
+        self, pdf: OpenPdf, settings: RenderSettings, read: Callable[[Image.Image], str] | None
+    ) -> None:
+        self._pdf = pdf
+        self._settings = settings
+        self._read = read
+        self._renderer = make_renderer(settings)
+
+    def read(self, number: int) -> tuple[Image.Image, Layer]:
+        """Return the picture of page `number` (1-based), good until the next is read, and its text layer.
+
+        Raises:
+            DocumentError: The page cannot be drawn or read.
+        """
+        with self._pdf.page(number) as page:
+            picture = self._renderer.render(self._pdf, number)
+            with closing(page.get_textpage()) as textpage:
+                picture, findings = self._checked(number, page, textpage, picture)
+                text = self._text(number, page, textpage, picture)
+                if self._pdf.is_xfa_stub(page):
+                    findings = (*findings, Finding.XFA_STUB)
+                return picture, Layer(text, unmapped_share(textpage), partial(may_hide_text, page), findings)
+
+    def _checked(
+        self, number: int, page: pypdfium2.PdfPage, textpage: pypdfium2.PdfTextPage, picture: Image.Image
+    ) -> tuple[Image.Image, tuple[Finding, ...]]:
+        """Return the picture, drawn by the second renderer where the first left letters out, and findings."""
+        letters = sampled(textpage)
+        boxes = TextBoxes(textpage, Projection(page, picture.size))
+        blank = blank_letters(textpage, letters, boxes, picture)
+        findings: tuple[Finding, ...] = ()
+        if blank and (second := self._redrawn(number)) is not None:
+            left = without_ink(blank, second)
+            if len(left) < len(blank):
+                picture, blank, findings = second, left, (Finding.REDRAWN,)
+        if blank:
+            findings = (Finding.MISSING_GLYPHS, *findings)
+        if is_wrongly_mapped(textpage, letters):
+            findings = (*findings, Finding.WRONG_MAP)
+        return picture, findings
+
+    def _redrawn(self, number: int) -> Image.Image | None:
+        if self._settings.renderer is RendererKind.PDF2IMAGE or (second := _second(self._settings)) is None:
+            return None
+        try:
+            return second.render(self._pdf, number)
+        except DocumentError:
+            return None  # the first picture is there
+
+    def _text(
+        self, number: int, page: pypdfium2.PdfPage, textpage: pypdfium2.PdfTextPage, picture: Image.Image
+    ) -> str:
+        texts = drawn_texts(self._pdf, number, picture, self._read)
+        if not texts:
+            return layer_text(textpage)
+        boxes = TextBoxes(textpage, Projection(page, picture.size))
+        return clean_text(placed(textpage, boxes, texts, Box(0, 0, *picture.size))).strip()
+
+
+@cache
+def _second(settings: RenderSettings) -> PdfiumRenderer | None:
+    """Return the renderer that finds fonts of the system for those a file lacks; None without poppler."""
+    try:
+        return Pdf2ImageRenderer(settings)
+    except UserError:
+        return None

@@ -1,0 +1,106 @@
+"""Places on a page of a PDF, as pixels of its picture."""
+
+import ctypes
+from typing import NamedTuple
+
+import pypdfium2
+import pypdfium2.raw as pdfium_c
+
+from docagent_rl.documents.settings import Size
+
+_FINE = 16
+"""Parts of a pixel: PDFium rounds to whole numbers of what it is asked for."""
+
+
+class Box(NamedTuple):
+    """A rectangle in pixels of a page's picture, from the upper left corner."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def height(self) -> float:
+        """Pixels from top to bottom."""
+        return self.bottom - self.top
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        """The point `(x, y)` in its middle."""
+        return (self.left + self.right) / 2, (self.top + self.bottom) / 2
+
+    def around(self, other: "Box") -> "Box":
+        """Return the smallest box around both."""
+        return Box(
+            min(self.left, other.left),
+            min(self.top, other.top),
+            max(self.right, other.right),
+            max(self.bottom, other.bottom),
+        )
+
+    def inner(self) -> "Box":
+        """Return its middle half each way, which neighbours do not reach into."""
+        across, down = (self.right - self.left) / 4, (self.bottom - self.top) / 4
+        return Box(self.left + across, self.top + down, self.right - across, self.bottom - down)
+
+    def holds(self, point: tuple[float, float]) -> bool:
+        """Return whether a point `(x, y)` is in it."""
+        return self.left <= point[0] <= self.right and self.top <= point[1] <= self.bottom
+
+
+class Projection:
+    """The map from a page's points to pixels of its picture: the page may be cropped and turned."""
+
+    def __init__(self, page: pypdfium2.PdfPage, size: Size) -> None:
+        self.size = size
+        self._page = page
+        self._origin = self._device(0, 0)
+        far = 1000
+        x_axis, y_axis = self._device(far, 0), self._device(0, far)
+        self._x = tuple((end - start) / far for end, start in zip(x_axis, self._origin, strict=True))
+        self._y = tuple((end - start) / far for end, start in zip(y_axis, self._origin, strict=True))
+
+    def box(self, left: float, bottom: float, right: float, top: float) -> Box:
+        """Return where a rectangle of the page lies."""
+        first, second = self._point(left, bottom), self._point(right, top)
+        return Box(
+            min(first[0], second[0]),
+            min(first[1], second[1]),
+            max(first[0], second[0]),
+            max(first[1], second[1]),
+        )
+
+    def _point(self, x: float, y: float) -> tuple[float, float]:
+        return (
+            self._origin[0] + x * self._x[0] + y * self._y[0],
+            self._origin[1] + x * self._x[1] + y * self._y[1],
+        )
+
+    def _device(self, x: float, y: float) -> tuple[float, float]:
+        width, height = self.size
+        across, down = ctypes.c_int(), ctypes.c_int()
+        pdfium_c.FPDF_PageToDevice(self._page, 0, 0, width * _FINE, height * _FINE, 0, x, y, across, down)
+        return across.value / _FINE, down.value / _FINE
+
+
+class TextBoxes:
+    """The boxes of the characters of a text page, by index."""
+
+    def __init__(self, textpage: pypdfium2.PdfTextPage, projection: Projection) -> None:
+        self._textpage = textpage
+        self._projection = projection
+        self._loose = pdfium_c.FS_RECTF()
+        self._sides = [ctypes.c_double() for _ in range(4)]
+
+    def loose(self, index: int) -> Box:
+        """Return the box of the line that a character takes up, whatever its glyph."""
+        pdfium_c.FPDFText_GetLooseCharBox(self._textpage, index, self._loose)
+        loose = self._loose
+        return self._projection.box(loose.left, loose.bottom, loose.right, loose.top)
+
+    def tight(self, index: int) -> Box:
+        """Return the box of a glyph's outline; it has no height where the font has none."""
+        pdfium_c.FPDFText_GetCharBox(self._textpage, index, *self._sides)
+        left, right, bottom, top = (side.value for side in self._sides)
+        return self._projection.box(left, bottom, right, top)
