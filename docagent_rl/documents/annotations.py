@@ -10,7 +10,7 @@ import pypdfium2.raw as pdfium_c
 from PIL import Image
 
 from docagent_rl.documents.ink import has_ink
-from docagent_rl.documents.pdf import OpenPdf, utf16
+from docagent_rl.documents.pdf import OpenPdf, annotations, utf16
 from docagent_rl.documents.projection import Box, Projection, TextBoxes
 
 _WITHOUT_TEXT = frozenset(
@@ -74,11 +74,11 @@ def drawn_texts(
     """
     with pdf.page(number) as page:
         projection = Projection(page, picture.size)
-        annotations = list(_annotations(pdf, page, projection))
-    if not annotations:
+        sources = list(_annotations(pdf, page, projection))
+    if not sources:
         return []
     texts = [text for text in _flat_texts(pdf, number, picture.size) if _is_drawn(text, picture)]
-    for annotation in annotations:
+    for annotation in sources:
         own = [text for text in texts if text.extent and annotation.box.holds(text.extent.middle)]
         if own:
             _take_value(own, annotation.value)
@@ -90,14 +90,10 @@ def drawn_texts(
 
 
 def _annotations(pdf: OpenPdf, page: pypdfium2.PdfPage, projection: Projection) -> Iterator[_Annotation]:
-    for index in range(pdfium_c.FPDFPage_GetAnnotCount(page)):
-        annotation = pdfium_c.FPDFPage_GetAnnot(page, index)
-        try:
-            kind = pdfium_c.FPDFAnnot_GetSubtype(annotation)
-            if kind not in _WITHOUT_TEXT:
-                yield _annotation(pdf, kind, annotation, projection)
-        finally:
-            pdfium_c.FPDFPage_CloseAnnot(annotation)
+    for annotation in annotations(page):
+        kind = pdfium_c.FPDFAnnot_GetSubtype(annotation)
+        if kind not in _WITHOUT_TEXT:
+            yield _annotation(pdf, kind, annotation, projection)
 
 
 def _annotation(pdf: OpenPdf, kind: int, annotation: Any, projection: Projection) -> _Annotation:

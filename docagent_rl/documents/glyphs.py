@@ -3,7 +3,7 @@
 import ctypes
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pypdfium2
 import pypdfium2.raw as pdfium_c
@@ -80,5 +80,6 @@ def _is_seen(textpage: pypdfium2.PdfTextPage, index: int, picture: Image.Image, 
     if not pdfium_c.FPDFText_GetFillColor(textpage, index, *channels):
         return False
     *colour, alpha = (channel.value for channel in channels)
-    ground = picture.getpixel(tuple(map(int, box.middle)))[:3]
+    x, y = box.middle
+    ground = cast("tuple[int, ...]", picture.getpixel((int(x), int(y))))[:3]
     return alpha > 0 and any(abs(one - other) >= CONTRAST for one, other in zip(colour, ground, strict=True))

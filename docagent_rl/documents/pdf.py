@@ -1,11 +1,13 @@
 """PDF files: opening, text layer, bookmarks."""
 
 import ctypes
+import logging
 import os
 import re
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pypdfium2
 import pypdfium2.raw as pdfium_c
@@ -77,6 +79,20 @@ class OpenPdf:
             except pypdfium2.PdfiumError as error:
                 raise DocumentError(f"page {number} cannot be read: its annotations are damaged") from error
 
+    @contextmanager
+    def drawn(self, number: int) -> Generator[pypdfium2.PdfPage]:
+        """Open page `number` to be drawn.
+
+        PDFium draws fields of the form that the file states alone; those of pages that were taken out of a
+        form, which states none, become a part of the content.
+        """
+        with self.page(number) as page:
+            if self.form is not None or not _has_fields(page):
+                yield page
+                return
+        with self.flattened(number) as page:
+            yield page
+
     @property
     def form(self) -> pypdfium2.PdfFormEnv | None:
         """The fields of forms; None for a file without any."""
@@ -85,10 +101,10 @@ class OpenPdf:
     def is_xfa_stub(self, page: pypdfium2.PdfPage) -> bool:
         """Return whether a page stands in for a form (XFA) that only a few programs draw: "Please wait…".
 
-        It is the one page of its file, and has none of the fields of the form.
+        It is the one page of its file, and shows none of the fields of the form.
         """
         is_dynamic = pdfium_c.FPDF_GetFormType(self._pdf) == pdfium_c.FORMTYPE_XFA_FULL
-        return is_dynamic and self.num_pages == 1 and pdfium_c.FPDFPage_GetAnnotCount(page) == 0
+        return is_dynamic and self.num_pages == 1 and not _has_fields(page)
 
     def outline(self) -> tuple[OutlineEntry, ...]:
         """Return the bookmarks in reading order."""
@@ -130,8 +146,31 @@ def open_pdf(path: Path) -> Generator[OpenPdf]:
         raise DocumentError(_reason(path)) from error
     with closing(pdf):
         # form fields are drawn only when the form environment exists before the first page is opened
+        # what it says of XFA forms is a finding of their page (`is_xfa_stub`)
+        logging.getLogger("pypdfium2").setLevel(logging.ERROR)
         pdf.init_forms()
         yield OpenPdf(path, pdf)
+
+
+def annotations(page: pypdfium2.PdfPage) -> Generator[Any]:
+    """Yield PDFium's handles of the annotations of a page, each open until the next."""
+    for index in range(pdfium_c.FPDFPage_GetAnnotCount(page)):
+        annotation = pdfium_c.FPDFPage_GetAnnot(page, index)
+        try:
+            yield annotation
+        finally:
+            pdfium_c.FPDFPage_CloseAnnot(annotation)
+
+
+def _has_fields(page: pypdfium2.PdfPage) -> bool:
+    """Return whether a page has fields of a form that take up room."""
+    sides = pdfium_c.FS_RECTF()
+    for annotation in annotations(page):
+        pdfium_c.FPDFAnnot_GetRect(annotation, sides)
+        is_field = pdfium_c.FPDFAnnot_GetSubtype(annotation) == pdfium_c.FPDF_ANNOT_WIDGET
+        if is_field and sides.right > sides.left and sides.top > sides.bottom:
+            return True
+    return False
 
 
 def raster_scale(page: pypdfium2.PdfPage, dpi: int, max_side: int) -> float:

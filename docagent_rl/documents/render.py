@@ -45,7 +45,7 @@ class PdfiumRenderer:
 
         It may share memory with this renderer: it is good until the next page is rendered.
         """
-        with pdf.page(number) as page:
+        with pdf.drawn(number) as page:
             scale = raster_scale(page, self._settings.dpi, self._settings.max_side)
             try:
                 bitmap = page.render(
