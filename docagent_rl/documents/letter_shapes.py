@@ -11,9 +11,10 @@ import pypdfium2.raw as pdfium_c
 _FEWEST_WIDE = 8
 _FEWEST_SMALL = 10
 """Different letters that a judgement needs."""
-_NARROW = 0.55
-"""Width of a letter, of the height of its line, below which it is none of a script of square letters."""
-_NARROW_SHARE = 0.5
+_SQUARE = 0.55
+"""Width, of the height of the line, that most letters of a script of square ones have, or more."""
+_UNEVEN = 0.4
+"""Spread of the widths of four fifths of the letters, of the usual width, that such a script has not."""
 _CONTRADICTED_SHARE = 0.4
 _RARE_SHARE = 0.5
 _LEVEL = "acemnorsuvwxz"
@@ -37,7 +38,7 @@ class _Shape(NamedTuple):
 def is_wrongly_mapped(textpage: pypdfium2.PdfTextPage, letters: Mapping[str, Sequence[int]]) -> bool:
     """Return whether the letters of a page are likely to be others than its glyphs show.
 
-    - Letters of East Asia that are half as wide as high: those scripts fill squares.
+    - Letters of East Asia that are narrow, or of many widths: those scripts fill squares.
     - Small Latin letters of which two fifths have an outline that they cannot have: an `o` that hangs below
       the line, a `p` that does not, a `b` as low as an `o`.
     - Rare letters (Latin Extended-B, IPA) as the half of all: numbers of glyphs taken for characters.
@@ -54,7 +55,7 @@ def is_wrongly_mapped(textpage: pypdfium2.PdfTextPage, letters: Mapping[str, Seq
     wide = [letter for letter in letters if _is_wide(letter)]
     if len(wide) >= _FEWEST_WIDE:
         widths = [shape.width for letter in wide if (shape := _shape(textpage, letters[letter]))]
-        return sum(width < _NARROW for width in widths) > _NARROW_SHARE * len(wide)
+        return len(widths) >= _FEWEST_WIDE and not _are_square(widths)
     small = [letter for letter in _LEVEL + _TALL + _HANGING if letter in letters]
     if len(small) < _FEWEST_SMALL:
         return False
@@ -64,6 +65,12 @@ def is_wrongly_mapped(textpage: pypdfium2.PdfTextPage, letters: Mapping[str, Seq
 def _is_wide(letter: str) -> bool:
     code = ord(letter)
     return 0x3041 <= code <= 0x30FF or 0x3400 <= code <= 0x9FFF or 0xAC00 <= code <= 0xD7A3
+
+
+def _are_square(widths: Sequence[float]) -> bool:
+    usual = statistics.median(widths)
+    tenths = statistics.quantiles(widths, n=10)
+    return usual >= _SQUARE and tenths[-1] - tenths[0] < _UNEVEN * usual
 
 
 def _contradicts(shapes: Mapping[str, _Shape]) -> bool:

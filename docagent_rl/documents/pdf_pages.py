@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import closing
-from functools import cache, partial
+from functools import cached_property, partial
 
 import pypdfium2
 from PIL import Image
@@ -71,12 +71,22 @@ class PdfPages:
         return picture, findings
 
     def _redrawn(self, number: int) -> Image.Image | None:
-        if self._settings.renderer is RendererKind.PDF2IMAGE or (second := _second(self._settings)) is None:
+        if self._second is None:
             return None
         try:
-            return second.render(self._pdf, number)
+            return self._second.render(self._pdf, number)
         except DocumentError:
             return None  # the first picture is there
+
+    @cached_property
+    def _second(self) -> PdfiumRenderer | None:
+        """The renderer that finds fonts of the system for those a file lacks; None without poppler."""
+        if self._settings.renderer is RendererKind.PDF2IMAGE:
+            return None
+        try:
+            return Pdf2ImageRenderer(self._settings)
+        except UserError:
+            return None
 
     def _text(
         self, number: int, page: pypdfium2.PdfPage, textpage: pypdfium2.PdfTextPage, picture: Image.Image
@@ -86,12 +96,3 @@ class PdfPages:
             return layer_text(textpage)
         boxes = TextBoxes(textpage, Projection(page, picture.size))
         return clean_text(placed(textpage, boxes, texts, Box(0, 0, *picture.size))).strip()
-
-
-@cache
-def _second(settings: RenderSettings) -> PdfiumRenderer | None:
-    """Return the renderer that finds fonts of the system for those a file lacks; None without poppler."""
-    try:
-        return Pdf2ImageRenderer(settings)
-    except UserError:
-        return None
