@@ -210,9 +210,10 @@ def is_whole(objects: ObjectStore, stored: tuple[ProbedDocument, tuple[PageEntry
 def _pdf_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
     """Yield the pages of a range: name, JPEG file, size and text layer."""
     read = None if task.plan.ocr is OcrMode.NEVER else read_part
+    numbers = range(task.first, task.last + 1)
     with open_pdf(task.probed.source.files[0]) as pdf:
-        pages = PdfPages(pdf, task.plan.render, read)
-        for number in range(task.first, task.last + 1):
+        pages = PdfPages(pdf, task.plan.render, numbers, read)
+        for number in numbers:
             name = f"page {number}"
             beat(name)
             with pdf.page(number):

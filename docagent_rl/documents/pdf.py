@@ -12,6 +12,7 @@ from typing import Any
 import pypdfium2
 import pypdfium2.raw as pdfium_c
 
+from docagent_rl.documents.hyphens import Spellings
 from docagent_rl.documents.references import OutlineEntry
 from docagent_rl.documents.settings import DocumentError
 
@@ -19,8 +20,6 @@ POINTS_PER_INCH = 72
 _TAIL_BYTES = 1 << 16
 _MAX_OUTLINE_DEPTH = 32
 
-# PDFium puts U+0002 (older builds: U+FFFE) in place of a hyphen and line break inside a word.
-_LINE_END_HYPHEN = re.compile("[\x02\ufffe]")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 
 _REASONS = {
@@ -182,9 +181,12 @@ def raster_scale(page: pypdfium2.PdfPage, dpi: int, max_side: int) -> float:
     return min(dpi / POINTS_PER_INCH, (max_side - 1e-3) / max(width, height))
 
 
-def clean_text(text: str) -> str:
-    """Return text as it is stored: words split at a line's end joined, without control characters."""
-    joined = _LINE_END_HYPHEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+def clean_text(text: str, spellings: Spellings | None = None) -> str:
+    """Return text as it is stored: words split at a line's end joined, without control characters.
+
+    `spellings` knows the compounds that keep their hyphen; by default there are none.
+    """
+    joined = (spellings or Spellings()).joined(text.replace("\r\n", "\n").replace("\r", "\n"))
     # a lone surrogate cannot be written as UTF-8
     return _CONTROL.sub(" ", joined).encode("utf-8", errors="ignore").decode("utf-8")
 

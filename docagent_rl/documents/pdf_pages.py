@@ -1,6 +1,6 @@
 """Pages of a PDF as they are stored: picture, text that it shows, and what was found wrong with them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import cached_property, partial
 
@@ -10,9 +10,10 @@ from PIL import Image
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.annotations import drawn_texts
 from docagent_rl.documents.glyphs import blank_letters, sampled, without_ink
+from docagent_rl.documents.hyphens import Spellings, splits_words
 from docagent_rl.documents.letter_shapes import is_wrongly_mapped
 from docagent_rl.documents.manifest import Finding
-from docagent_rl.documents.page_text import Layer, layer_text, may_hide_text, unmapped_share
+from docagent_rl.documents.page_text import Layer, may_hide_text, unmapped_share
 from docagent_rl.documents.pdf import OpenPdf, clean_text
 from docagent_rl.documents.placing import placed
 from docagent_rl.documents.projection import Box, Projection, TextBoxes
@@ -26,14 +27,20 @@ class PdfPages:
     Args:
         pdf: the file.
         settings: how its pages are drawn.
+        numbers: the pages that are read, 1-based: their spelling tells which hyphens at line ends stay.
         read: reads a part of a picture, for stamps without characters; None: they are left out.
     """
 
     def __init__(
-        self, pdf: OpenPdf, settings: RenderSettings, read: Callable[[Image.Image], str] | None
+        self,
+        pdf: OpenPdf,
+        settings: RenderSettings,
+        numbers: range,
+        read: Callable[[Image.Image], str] | None,
     ) -> None:
         self._pdf = pdf
         self._settings = settings
+        self._numbers = numbers
         self._read = read
         self._renderer = make_renderer(settings)
 
@@ -92,7 +99,18 @@ class PdfPages:
         self, number: int, page: pypdfium2.PdfPage, textpage: pypdfium2.PdfTextPage, picture: Image.Image
     ) -> str:
         texts = drawn_texts(self._pdf, number, picture, self._read)
-        if not texts:
-            return layer_text(textpage)
-        boxes = TextBoxes(textpage, Projection(page, picture.size))
-        return clean_text(placed(textpage, boxes, texts, Box(0, 0, *picture.size))).strip()
+        if texts:
+            boxes = TextBoxes(textpage, Projection(page, picture.size))
+            text = placed(textpage, boxes, texts, Box(0, 0, *picture.size))
+        else:
+            text = textpage.get_text_bounded()
+        return clean_text(text, self._spellings if splits_words(text) else None).strip()
+
+    @cached_property
+    def _spellings(self) -> Spellings:
+        return Spellings(self._texts())
+
+    def _texts(self) -> Iterator[str]:
+        for number in self._numbers:
+            with self._pdf.page(number) as page, closing(page.get_textpage()) as textpage:
+                yield textpage.get_text_bounded()

@@ -1,0 +1,39 @@
+"""Hyphens at the ends of lines: they split a word, or stand in a compound that has one anyway."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+# PDFium puts U+0002 (older builds: U+FFFE) in place of a hyphen and line break inside a word.
+_LINE_END = re.compile("(?P<before>[^\\W\\d_]*)[\x02\ufffe](?=(?P<after>[^\\W\\d_]*))")
+_WORD = re.compile(r"[^\W\d_]+")
+_COMPOUND = re.compile(r"(?<![^\W\d_])(?=([^\W\d_]+-[^\W\d_]+))")
+
+
+class Spellings:
+    """How often some pages have a compound with its hyphen, within a line, and how often as one word."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._seen: Counter[str] = Counter()
+        for text in texts:
+            folded = text.casefold()
+            self._seen.update(_WORD.findall(folded))
+            self._seen.update(_COMPOUND.findall(folded))
+
+    def joined(self, text: str) -> str:
+        """Return a text of PDFium's with its line-end hyphens left out, save those of compounds.
+
+        A hyphen stays where the pages have the compound more often with it than without.
+        """
+        return _LINE_END.sub(self._join, text)
+
+    def _join(self, match: re.Match[str]) -> str:
+        before, after = match["before"], match["after"]
+        with_hyphen = self._seen[f"{before}-{after}".casefold()]
+        is_compound = with_hyphen > self._seen[f"{before}{after}".casefold()]
+        return f"{before}-" if is_compound else before
+
+
+def splits_words(text: str) -> bool:
+    """Return whether a text of PDFium's has hyphens at the ends of lines."""
+    return _LINE_END.search(text) is not None
