@@ -13,6 +13,7 @@ from docagent_rl.documents.contents import FEWEST_ENTRIES
 from docagent_rl.documents.contents.typography import typed_headings
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import BY_LAYOUT, ChunkEntry, PageEntry, dump_record
+from docagent_rl.documents.native import native_messages
 from docagent_rl.documents.objects import ObjectStore, force, write
 from docagent_rl.documents.page_text import Layer, read_page, read_part
 from docagent_rl.documents.page_tree import check_page_count
@@ -187,7 +188,8 @@ def store_chunk(task: ChunkTask) -> int:
         if _stamp(task.probed.source.files[task.files]) != task.probed.stamp[task.files]:
             raise DocumentError("it changed while it was being ingested: ingest it again")
         read = _pdf_pages if task.probed.source.kind is SourceKind.PDF else _image_pages
-        pages = tuple(_stored(task.plan, batch, *page) for page in read(task))
+        with native_messages():
+            pages = tuple(_stored(task.plan, batch, *page) for page in read(task))
         headings, unread = task.headings()
     except OSError as error:  # of the source: what the store does raises a UserError
         raise _unreadable(error) from error

@@ -13,6 +13,7 @@ _FEWEST_SMALL = 10
 """Different letters that a judgement needs."""
 _SQUARE = 0.55
 """Width, of the height of the line, that most letters of a script of square ones have, or more."""
+_SURELY_SQUARE = 0.9
 _UNEVEN = 0.4
 """Spread of the widths of four fifths of the letters, of the usual width, that such a script has not."""
 _CONTRADICTED_SHARE = 0.4
@@ -70,6 +71,8 @@ def _is_wide(letter: str) -> bool:
 def _are_square(widths: Sequence[float]) -> bool:
     usual = statistics.median(widths)
     tenths = statistics.quantiles(widths, n=10)
+    if usual >= _SURELY_SQUARE:
+        return True  # columns, too, whose letters have lines of many heights
     return usual >= _SQUARE and tenths[-1] - tenths[0] < _UNEVEN * usual
 
 

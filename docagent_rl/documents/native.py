@@ -1,0 +1,42 @@
+"""What libraries in C say on the standard error output, which names no file."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from docagent_rl.documents.settings import DocumentError
+
+_ERROR_OUTPUT = 2
+_LONGEST = 200
+
+
+@contextmanager
+def native_messages() -> Generator[None]:
+    """Keep what is written to the error output meanwhile; a `DocumentError` gets its last line.
+
+    libtiff and others write there of files that they read in the end, or fail on: whoever reads it cannot
+    tell which. For a process of one thread.
+    """
+    sys.stderr.flush()
+    kept = os.dup(_ERROR_OUTPUT)
+    with tempfile.TemporaryFile() as messages:
+        os.dup2(messages.fileno(), _ERROR_OUTPUT)
+        try:
+            yield
+        except DocumentError as error:
+            sys.stderr.flush()
+            if said := _last_line(messages.fileno()):
+                raise DocumentError(f"{error}; {said}") from error
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, _ERROR_OUTPUT)
+            os.close(kept)
+
+
+def _last_line(messages: int) -> str:
+    text = os.pread(messages, os.fstat(messages).st_size, 0).decode("utf-8", errors="replace")
+    lines = [line for line in text.splitlines() if line.strip()]
+    return " ".join(lines[-1].split())[:_LONGEST] if lines else ""
