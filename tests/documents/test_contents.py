@@ -241,3 +241,25 @@ def test_a_placeholder_is_no_title(stated):
 
 def test_the_stated_title_comes_first():
     assert document_title(" A\n survey ", {1: "# Rivers"}) == "A survey"
+
+
+def prose(page: int) -> list[str]:
+    return [f"Of the {word} that came in {'the ' * page} spring" for word in "abcdefghijkl"]
+
+
+def test_footnotes_at_the_foot_of_pages_are_no_headings():
+    notes = ("See the report of the harbour master", "Counted by hand", "Without the ferries of Kantora")
+    lines = [f"{page} {note}" for page, note in enumerate(notes, start=1)]
+    footed = {page: "\n".join([*prose(page), line]) for page, line in enumerate(lines, start=1)}
+    assert table_of_contents((), footed, first_lines=False) == ()
+    headed = {page: "\n".join([line, *prose(page)]) for page, line in enumerate(lines, start=1)}
+    assert [each.title for each in table_of_contents((), headed, first_lines=False)] == lines
+
+
+def test_units_are_headings_though_most_pages_have_one():
+    texts = {page: "\n".join(prose(page)) for page in range(1, 33)}
+    units = {2 * unit - 1: f"UNIT {unit}" for unit in range(1, 17)}
+    for page, unit in units.items():
+        texts[page] = f"{unit}\n{texts[page]}"
+    found = table_of_contents((), texts, first_lines=False)
+    assert {each.page: each.title for each in found} == units

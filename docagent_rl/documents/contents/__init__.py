@@ -21,6 +21,9 @@ _FEWEST_LETTERS = 3
 _LATEST_START = 1 / 3
 _SPREAD = 1 / 4
 _NUMBERED_SHARE = 0.5
+_FEWEST_WITH_FOOT = 8
+_FOOT_LINES = 3
+_FOOT_SHARE = 0.2
 _SENTENCE_END = (".", ",", ";", ":", "!")
 _REFERENCES = re.compile(
     r"(?i)(?:[\dIVX]+\.?\s+)?(?:references(?: and notes)?|bibliography|(?:literature|works) cited"
@@ -219,9 +222,17 @@ def _numbered(pages: Pages, listed: Sequence[Block]) -> list[Block]:
             if number[:-1] in known and number not in known and (block.page, block.first) not in places
         ]
     blocks = [block for block, _ in chosen]
-    if not blocks or list(pages).index(blocks[0].page) > _LATEST_START * len(pages):
+    if all(_is_at_foot(block, pages) for block in blocks):
+        return []
+    if list(pages).index(blocks[0].page) > _LATEST_START * len(pages):
         return []
     return [] if len({block.page for block in blocks}) < _SPREAD * len(blocks) else blocks
+
+
+def _is_at_foot(block: Block, pages: Pages) -> bool:
+    """Return whether a line is among the last of its page, as footnotes are: headings have text below."""
+    lines = len(pages[block.page])
+    return lines >= _FEWEST_WITH_FOOT and block.first >= lines - max(_FOOT_LINES, _FOOT_SHARE * lines)
 
 
 def _heading_label(line: str) -> Label | None:

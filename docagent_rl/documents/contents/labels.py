@@ -13,7 +13,7 @@ Number = tuple[int, ...]
 _LETTER = 1000
 _ROMANS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _KEYWORDS = (
-    "chapter|section|part|appendix|annex|kapitel|abschnitt|teil|anhang|chapitre|partie|annexe|cap[ií]tulo|secci[oó]n"
+    "chapter|section|part|appendix|annex|unit|lesson|module|unidad|lecci[oó]n|unité|leçon|lektion|kapitel|abschnitt|teil|anhang|chapitre|partie|annexe|cap[ií]tulo|secci[oó]n"
     "|seção|parte|ap[eéê]ndice|capitolo|sezione|appendice|hoofdstuk|bijlage|deel|rozdzia[lł]|глава|раздел|часть|приложение"
 )
 _NAMED = re.compile(
