@@ -12,21 +12,27 @@ from PIL import Image
 from docagent_rl.documents.ink import CONTRAST, has_ink
 from docagent_rl.documents.projection import Box, TextBoxes
 
-_MOST = 16
+_MOST = 8
 """Places at which one letter is looked at, spread over its page: fonts of a page may differ."""
-_FLAT = 0.02
-"""Height of a glyph, of that of its line, up to which it has no outline."""
 _UNSEEN = frozenset({pdfium_c.FPDF_TEXTRENDERMODE_INVISIBLE, pdfium_c.FPDF_TEXTRENDERMODE_CLIP})
 
 
 def sampled(textpage: pypdfium2.PdfTextPage) -> dict[str, list[int]]:
-    """Return the letters and digits of a page, each with the indices of at most 16 places."""
+    """Return the letters and digits of a page, each with the indices of at most 8 places."""
     places: dict[str, list[int]] = defaultdict(list)
-    for index in range(textpage.count_chars()):
-        character = chr(pdfium_c.FPDFText_GetUnicode(textpage, index))
+    for index, character in enumerate(_characters(textpage)):
         if character.isalnum():
             places[character].append(index)
     return {letter: found[:: -(-len(found) // _MOST)] for letter, found in places.items()}
+
+
+def _characters(textpage: pypdfium2.PdfTextPage) -> Sequence[str]:
+    """Return the characters of a page by index: in one call unless some are left out of its text."""
+    count = textpage.count_chars()
+    text = textpage.get_text_range(0, count)
+    if len(text) == count:
+        return text
+    return [chr(pdfium_c.FPDFText_GetUnicode(textpage, index)) for index in range(count)]
 
 
 def blank_letters(
@@ -49,14 +55,11 @@ def blank_letters(
     blank = []
     for places in letters.values():
         for index in places:
-            outline, box = boxes.tight(index), boxes.loose(index)
-            if outline.height > _FLAT * box.height:
+            if not boxes.is_flat(index):
                 continue
-            if (
-                _fits(box, picture)
-                and not has_ink(picture, box.inner())
-                and _is_seen(textpage, index, picture, box)
-            ):
+            box = boxes.loose(index)
+            is_blank = _fits(box, picture) and not has_ink(picture, box.inner())
+            if is_blank and _is_seen(textpage, index, picture, box):
                 blank.append(box)
     return blank
 

@@ -21,6 +21,8 @@ _RARE_SHARE = 0.5
 _LEVEL = "acemnorsuvwxz"
 _TALL = "bdfhkl"
 _HANGING = "gpqy"
+_PLACES = 4
+"""Places at which a letter's shape is looked at, or a few more."""
 _UPRIGHT = 0.01
 """Radians off the horizontal up to which a letter is looked at."""
 
@@ -97,7 +99,8 @@ def _contradicts(shapes: Mapping[str, _Shape]) -> bool:
 
 def _shape(textpage: pypdfium2.PdfTextPage, places: Sequence[int]) -> _Shape | None:
     """Return the usual shape of a letter; None where it stands upright at none of its places."""
-    shapes = [shape for index in places if (shape := _shape_at(textpage, index))]
+    some = places[:: max(1, len(places) // _PLACES)]
+    shapes = [shape for index in some if (shape := _shape_at(textpage, index))]
     if not shapes:
         return None
     return _Shape(*(statistics.median(part) for part in zip(*shapes, strict=True)))

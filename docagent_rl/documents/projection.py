@@ -10,6 +10,10 @@ from docagent_rl.documents.settings import Size
 
 _FINE = 16
 """Parts of a pixel: PDFium rounds to whole numbers of what it is asked for."""
+_FLAT = 0.02
+"""Side of a glyph's box, of that of its place in the line, up to which the font has no outline for it."""
+_SURELY_SOLID = 0.5
+"""Points."""
 
 
 class Box(NamedTuple):
@@ -99,8 +103,13 @@ class TextBoxes:
         loose = self._loose
         return self._projection.box(loose.left, loose.bottom, loose.right, loose.top)
 
-    def tight(self, index: int) -> Box:
-        """Return the box of a glyph's outline; it has no height where the font has none."""
+    def is_flat(self, index: int) -> bool:
+        """Return whether a glyph has no outline, by its box, one side of which is next to nothing."""
         pdfium_c.FPDFText_GetCharBox(self._textpage, index, *self._sides)
         left, right, bottom, top = (side.value for side in self._sides)
-        return self._projection.box(left, bottom, right, top)
+        across, up = right - left, top - bottom
+        if across > _SURELY_SOLID and up > _SURELY_SOLID:
+            return False
+        pdfium_c.FPDFText_GetLooseCharBox(self._textpage, index, self._loose)
+        loose = self._loose
+        return across < _FLAT * (loose.right - loose.left) or up < _FLAT * (loose.top - loose.bottom)
