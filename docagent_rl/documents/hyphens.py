@@ -11,7 +11,7 @@ _COMPOUND = re.compile(r"(?<![^\W\d_])(?=([^\W\d_]+-[^\W\d_]+))")
 
 
 class Spellings:
-    """How often some pages have a compound with its hyphen, within a line, and how often as one word."""
+    """Counts of compounds that some pages write with a hyphen within a line, and of words."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._seen: Counter[str] = Counter()

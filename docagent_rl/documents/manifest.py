@@ -61,7 +61,7 @@ class TextReading:
 
 
 class Finding(StrEnum):
-    """What a reader of a page should know before relying on its picture or text."""
+    """Defects of a page that a reader should know of before relying on its picture or text."""
 
     MISSING_GLYPHS = "missing_glyphs"
     """Letters of the text layer have no ink in the picture."""

@@ -1,4 +1,4 @@
-"""What libraries in C say on the standard error output, which names no file."""
+"""Messages of libraries in C on the standard error output, which name no file."""
 
 import os
 import sys
