@@ -256,9 +256,10 @@ def test_footnotes_at_the_foot_of_pages_are_no_headings():
     assert [each.title for each in table_of_contents((), headed, first_lines=False)] == lines
 
 
-def test_units_are_headings_though_most_pages_have_one():
+@pytest.mark.parametrize("pages_a_unit", [1, 2])
+def test_units_are_headings_though_most_pages_have_one(pages_a_unit):
     texts = {page: "\n".join(prose(page)) for page in range(1, 33)}
-    units = {2 * unit - 1: f"UNIT {unit}" for unit in range(1, 17)}
+    units = {pages_a_unit * (unit - 1) + 1: f"UNIT {unit}" for unit in range(1, 17)}
     for page, unit in units.items():
         texts[page] = f"{unit}\n{texts[page]}"
     found = table_of_contents((), texts, first_lines=False)

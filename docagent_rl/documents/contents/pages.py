@@ -93,6 +93,10 @@ def _running(pages: Pages) -> set[tuple[int, int]]:
 
 
 def _edge(page: int, index: int, text: str) -> _Edge:
+    label = read_label(text)
+    if label and label.named and not label.title:
+        # the number of "UNIT 3" is its own, though each page may begin a unit
+        return _Edge(page, index, text, text.casefold(), [], [])
     # every line matches: all of it may be words
     found = cast("re.Match[str]", _FOLIO.fullmatch(text[:_LONGEST]))
     first, words, last = found.groups()
