@@ -84,9 +84,18 @@ def drawn_texts(
             _take_value(own, annotation.value)
         elif line := _without_characters(annotation, picture, read):
             texts.append(DrawnText(annotation.box, line.splitlines(), annotation.box))
-    return sorted(
-        (text for text in texts if text.lines), key=lambda text: (text.box.middle[1], text.box.left)
-    )
+    return _in_rows([text for text in texts if text.lines])
+
+
+def _in_rows(texts: Sequence[DrawnText]) -> list[DrawnText]:
+    """Return texts from top to bottom, and those of one row from left to right."""
+    rows: list[list[DrawnText]] = []
+    for text in sorted(texts, key=lambda text: text.box.middle[1]):
+        if rows and text.box.middle[1] < rows[-1][0].box.bottom:
+            rows[-1].append(text)
+        else:
+            rows.append([text])
+    return [text for row in rows for text in sorted(row, key=lambda text: text.box.left)]
 
 
 def _annotations(pdf: OpenPdf, page: pypdfium2.PdfPage, projection: Projection) -> Iterator[_Annotation]:

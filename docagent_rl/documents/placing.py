@@ -43,10 +43,8 @@ def placed(textpage: pypdfium2.PdfTextPage, boxes: TextBoxes, texts: Sequence[Dr
             continue
         written = "\n".join(text.lines)
         row = [each for each in shown if _same_row(each.box, text.box)]
-        middle = text.box.middle[0]
-        left = [each for each in row if each.box.middle[0] < max(text.box.left, each.box.left)]
-        left = [each for each in left if each.box.middle[0] < middle]
-        right = [each for each in row if each.box.middle[0] >= middle]
+        left = [each for each in row if each.box.middle[0] < text.box.left]
+        right = [each for each in row if each.box.middle[0] >= text.box.middle[0]]
         if left:
             nearest = max(left, key=lambda each: each.box.right)
             after[_past_leaders(pieces, nearest.index)] += f" {written}"

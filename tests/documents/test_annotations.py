@@ -60,6 +60,12 @@ def test_a_note_without_label_has_a_line_below_what_is_above(inbox, text_of):
     assert text_of("a") == "Application\nName:\nOkonkwo\nSigned below"
 
 
+def test_fields_of_one_row_are_read_from_left_to_right(inbox, text_of):
+    second = field(look="", rect="190 126 290 146").replace("name", "given").replace("Okonkwo", "Adaeze")
+    write_form(inbox / "a.pdf", field(), second)
+    assert text_of("a") == "Application\nName: Okonkwo Adaeze\nSigned below"
+
+
 @pytest.mark.parametrize("flags", [2, 32])
 def test_hidden_fields_are_not_read(inbox, text_of, flags):
     write_form(inbox / "a.pdf", field(flags=flags))
