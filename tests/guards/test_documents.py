@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from PIL import EpsImagePlugin, Image
+from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.ingest import check_command, ingest_command
@@ -205,3 +206,12 @@ def test_a_picture_in_a_store_is_opened_in_the_stores_own_format_alone(ingested,
     digest = store.objects.put(buffer.getvalue())
     with pytest.raises(UserError, match=digest):
         store.decode(digest)
+
+
+def test_what_is_filled_into_a_form_is_in_the_text_once(inbox, ingested, stored):
+    canvas = Canvas(str(inbox / "form.pdf"), pagesize=(300, 100))
+    canvas.drawString(10, 50, "City:")
+    canvas.acroForm.textfield(value="Velmora", x=80, y=45, width=100, height=20, name="city")
+    canvas.save()
+    ingested(dpi=72)
+    assert stored().document("form").page(1).text() == "City: Velmora"
