@@ -156,4 +156,6 @@ def _table(report: ImportReport) -> Table:
     for name, count in report.documents.items():
         table.add_row(f"documents {name}", str(count), "")
     table.add_row("number of a first page", str(report.first_page), "")
+    if report.unread:
+        table.add_row("files beside, not read", str(len(report.unread)), shown(", ".join(report.unread[:3])))
     return table

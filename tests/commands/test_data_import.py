@@ -52,6 +52,15 @@ def test_from_a_download_to_a_training_file(download, tmp_path):
     assert read_parquet(parquet) == samples
 
 
+def test_other_files_of_questions_are_named_in_the_summary(download, tmp_path):
+    told = ("import", "mmlongbench_doc", download.root, "--out")
+    assert "not read" not in data(*told, tmp_path / "a.jsonl", *OPTIONS)
+    download.json("data/question_types.json", [])
+    assert "files beside, not read │ 1 │ data/question_types.json" in data(
+        *told, tmp_path / "b.jsonl", *OPTIONS
+    )
+
+
 def test_parts_for_sft_and_rl_share_no_question(download, tmp_path):
     imported(download, tmp_path / "mmlb.jsonl", "--part", "rl=2", "--part", "sft=rest")
     rl, sft = (tmp_path / f"mmlb-{name}.jsonl" for name in ("rl", "sft"))

@@ -21,7 +21,7 @@ from docagent_rl.samples.importers.native import (
     nested,
     without_pdf,
 )
-from docagent_rl.samples.importers.source import NativeDocument, Source, pdfs, split_named
+from docagent_rl.samples.importers.source import NativeDocument, Source, page_images, pdfs, split_named
 from docagent_rl.samples.sample import Split
 
 _UNANSWERABLE = "Not answerable"
@@ -61,7 +61,11 @@ class _MMLongBenchDoc(Importer):
 
 
 class _LongDocURL(Importer):
-    """LongDocURL: hub `dengchao/LongDocURL`.
+    """LongDocURL (arXiv 2412.18424): hub `dengchao/LongDocURL`, GitHub `dengc2023/LongDocURL`.
+
+    The repository's `data/LongDocURL.jsonl` is a sample of three questions, in whose place its evaluation
+    expects the hub's file. Pages are the hub's PDFs, or images `<document>_<page>.png`, which count from 0
+    (`utils/extract_ccpdf.py`).
 
     Answers have JSON types; evidence pages count from 1, image names from 0. Boxes stand in free text, kept
     as it is in `extra.detailed_evidences`.
@@ -72,7 +76,14 @@ class _LongDocURL(Importer):
     name = "longdocurl"
     dataset = "longdocurl"
     released = by_split("longdocurl", test=2325)
-    files = ("LongDocURL_public_with_subtask_category.jsonl", "LongDocURL_public.jsonl")
+    files = (
+        "LongDocURL_public_with_subtask_category.jsonl",
+        "data/LongDocURL_public_with_subtask_category.jsonl",
+        "LongDocURL_public.jsonl",
+        "data/LongDocURL_public.jsonl",
+        "data/LongDocURL.jsonl",
+        "LongDocURL.jsonl",
+    )
     split = Split.TEST
     document, gold, nothing, id = "doc_no", "answer", _UNANSWERABLE, "question_id"
     pages, sources, length = "evidence_pages", "evidence_sources", "total_pages"
@@ -87,9 +98,10 @@ class _LongDocURL(Importer):
 
     def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
         by_name, found = pdfs(source.root, "**/*.pdf"), {}
+        by_id = page_images(source.root, "**/*.png", first=0)
         for draft in drafts:
-            if pdf := by_name.get(_file_name(draft)):
-                found[draft.doc_id] = NativeDocument(draft.doc_id, pdf.files)
+            if native := by_name.get(_file_name(draft)) or by_id.get(draft.doc_id):
+                found[draft.doc_id] = NativeDocument(draft.doc_id, native.files)
         return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.objects import file_digest
+from docagent_rl.samples.importers.download import unread
 from docagent_rl.samples.importers.finishing import finished
 from docagent_rl.samples.importers.holdings import Holdings, ImportSettings, gather
 from docagent_rl.samples.importers.importer import Importer
@@ -35,6 +36,8 @@ class ImportReport:
     """The number of a document's first page in the benchmark."""
     files: dict[str, str] = field(default_factory=dict)
     """SHA-256 of the files of questions, by path in the source."""
+    unread: list[str] = field(default_factory=list)
+    """Other files of questions that lie there: further splits, or another version (`download.unread`)."""
     read: Counter[str] = field(default_factory=Counter)
     """Rows by dataset and split."""
     written: Counter[str] = field(default_factory=Counter)
@@ -54,6 +57,7 @@ class ImportReport:
             "selection": self.selection,
             "first_page": self.first_page,
             "files": self.files,
+            "files_not_read": self.unread,
             "rows": {
                 "read": dict(sorted(self.read.items())),
                 "written": dict(sorted(self.written.items())),
@@ -108,6 +112,7 @@ class _Import:
         report.files = {
             each.relative_to(root).as_posix(): file_digest(each) for each in sorted(set(self.source.read))
         }
+        report.unread = unread(root, self.source.read, self.importer.files)
         if not samples:
             most = sorted(report.skipped.items(), key=lambda each: -len(each[1]))[:5]
             reasons = "; ".join(f"{reason}: {len(places)}" for reason, places in most)

@@ -18,6 +18,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import composed
 from docagent_rl.documents.settings import DocumentError
 from docagent_rl.documents.sources import IMAGE_SUFFIXES, SourceDocument, SourceKind, link_out
+from docagent_rl.samples.importers.download import file_problem, held, pointer_problem
 from docagent_rl.samples.importers.native import is_file_name
 from docagent_rl.samples.parquet import UNREADABLE
 from docagent_rl.samples.sample import Split
@@ -41,6 +42,8 @@ class Source:
     def __post_init__(self) -> None:
         if not self.path.exists():
             raise UserError(f"{self.path}: no such folder; name the benchmark's download")
+        if self.path.is_file() and (problem := file_problem(self.path)):
+            raise UserError(f"{self.path}: {problem}")
 
     @property
     def root(self) -> Path:
@@ -68,8 +71,10 @@ class Source:
         """Return files of questions as `find` does; an error lists the patterns when there is none."""
         if found := self.find(*patterns):
             return found
+        looked_for = ", ".join(patterns)
         raise UserError(
-            f"{self.path}: no questions (looked for {', '.join(patterns)}); docs/benchmarks.md has the layout"
+            f"{self.path}: no questions (looked for {looked_for}; there is {held(self.root)}); unpack "
+            "archives, and name the file itself if it has another name; docs/benchmarks.md has the layout"
         )
 
     def json(self, path: Path) -> Any:
@@ -98,7 +103,7 @@ class Source:
 
     def note(self, path: Path) -> None:
         """Add a file to those that were read; a link that leads out of the folder is an error."""
-        if problem := link_out(path, self.root):
+        if problem := link_out(path, self.root) or pointer_problem(path):
             raise UserError(f"{path}: {problem}")
         self.read.append(path)
 

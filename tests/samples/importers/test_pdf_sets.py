@@ -118,6 +118,36 @@ def test_rows_of_longdocurl_become_samples(files, run):
     assert (nothing.answerable, nothing.answers, nothing.evidence_boxes) == (False, (), {})
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "LongDocURL_public_with_subtask_category.jsonl",
+        "data/LongDocURL_public.jsonl",
+        "data/LongDocURL.jsonl",
+        "LongDocURL.jsonl",
+    ],
+)
+def test_longdocurl_has_the_names_of_the_hub_and_of_the_repository(files, run, name):
+    files.jsonl(name, [url_row()])
+    (sample,), report = run("longdocurl")
+    assert (sample.answers, list(report.files)) == (("3.5",), [name])
+
+
+def test_the_sample_in_the_repository_is_not_read_beside_the_whole_file(files, run):
+    files.jsonl("data/LongDocURL.jsonl", [url_row(question_id="sample")])
+    files.jsonl("data/LongDocURL_public.jsonl", [url_row(question_id="whole")])
+    (sample,), report = run("longdocurl")
+    assert (sample.question_id, report.unread) == ("whole", ["data/LongDocURL.jsonl"])
+
+
+def test_page_images_of_the_repository_stand_for_a_pdf_and_count_from_0(files, run):
+    files.images("data/pdf_pngs/4000-4999/4026/4026369_{}.png", range(6))
+    files.jsonl("data/LongDocURL.jsonl", [url_row()])
+    (sample,), report = run("longdocurl", store=True)
+    assert (sample.extra["num_pages"], sample.evidence_pages) == (6, (4,))
+    assert report.documents == {"wanted": 1, "found": 1, "missing": 0, "failed": 0}
+
+
 def test_bad_windows_and_lengths_are_counted(files, run):
     files.pdf("pdf_files/4026369.pdf", 5)
     spans = {"a": [2, 5], "b": [4, 6], "c": "4-6"}

@@ -41,6 +41,17 @@ def test_one_split_may_be_imported_alone_if_it_is_whole(files):
     assert dict(report.written) == {"two/train": 2, "two/val": 1}
 
 
+def test_files_beside_those_that_were_read_are_named(files):
+    files.json("train.json", [asked(1), asked(2)])
+    assert run_import(Two(), files.root, ImportSettings())[1].unread == []
+    for name in ("dev.jsonl", "notes.txt", ".hidden.json", "deeper/test.json"):
+        files.text(name, "")
+    files.json("val.json", [asked(1)] * 5)
+    _, report = run_import(Two(), files.root / "train.json", ImportSettings())
+    assert report.unread == ["dev.jsonl", "val.json"]
+    assert json.loads(report.to_json())["files_not_read"] == ["dev.jsonl", "val.json"]
+
+
 def test_the_report_counts_documents(files, run):
     for name in ("a", "b"):
         files.pdf(f"documents/{name}.pdf", 3)

@@ -44,7 +44,9 @@ def test_files_of_the_first_pattern_that_matches(files, source):
     together = [path.name for path in source.find("data/*.json b.json")]
     assert together == ["b.json", "c.json"]
     assert source.find("*.csv") == []
-    with pytest.raises(UserError, match=r"no questions \(looked for \*\.csv, \*\.tsv\)"):
+    with pytest.raises(
+        UserError, match=r"no questions \(looked for \*\.csv, \*\.tsv; there is a\.json, b\.json"
+    ):
         source.require("*.csv", "*.tsv")
     alone = Source(files.root / "a.json")
     assert (alone.find("data/*.json"), alone.root) == ([files.root / "a.json"], files.root)
