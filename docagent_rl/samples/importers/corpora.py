@@ -37,14 +37,33 @@ class _CorpusImporter(Importer):
 
 
 class _ViDoSeek(_CorpusImporter):
-    """Questions over the whole corpus: every PDF of the download is needed, whoever asks about it."""
+    """Questions over the whole corpus: every PDF of the download is needed, whoever asks about it.
+
+    `scripts/ViDoSeek_down.sh` of GitHub `Alibaba-NLP/ViDoRAG` puts the hub's files into `data/`, and unpacks
+    the documents into `data/ViDoSeek/`, beside SlideVQA's.
+    """
 
     name = "vidoseek"
     dataset = "vidoseek"
     released = by_split("vidoseek", test=1142)
-    files = ("vidoseek.json", "rag_dataset.json", "data/vidoseek/rag_dataset.json", "*/rag_dataset.json")
+    files = (
+        "vidoseek.json",
+        "data/vidoseek.json",
+        "rag_dataset.json",
+        "ViDoSeek/rag_dataset.json",
+        "data/ViDoSeek/rag_dataset.json",
+        "data/vidoseek/rag_dataset.json",
+        "*/rag_dataset.json",
+    )
     split = Split.TEST
-    pdf_files = ("vidoseek_pdf_document/**/*.pdf", *_PDFS)
+    pdf_files = (
+        "vidoseek_pdf_document/**/*.pdf",
+        "ViDoSeek/**/*.pdf",
+        "data/ViDoSeek/**/*.pdf",
+        "data/vidoseek/pdf/*.pdf",
+        *_PDFS,
+    )
+    page_files = ("img/*", "ViDoSeek/img/*", "data/ViDoSeek/img/*", "data/vidoseek/img/*")
 
 
 class _VragRL(_CorpusImporter):

@@ -42,6 +42,23 @@ def test_vidoseek_takes_in_every_document(files, run, tmp_path):
     assert rows_of(report.notes) == {OUTSIDE: [1]}
 
 
+@pytest.mark.parametrize("folder", ["", "data/"])
+def test_vidoseek_is_read_as_its_script_unpacks_it(files, run, folder):
+    """From `data/`, or from the clone around it; SlideVQA lies beside it."""
+    files.pdf(f"{folder}ViDoSeek/vidoseek_pdf_document/a_b_02.pdf", 11)
+    files.pdf(f"{folder}SlideVQA/slidevqa_pdf_document/deck.pdf", 2)
+    files.images(f"{folder}SlideVQA/img/deck_{{}}.jpg", (1, 2))
+    for name in ("vidoseek", "slidevqa_refined"):
+        files.json(f"{folder}{name}.json", {"examples": [row()]})
+    (sample,), report = run("vidoseek")
+    assert (sample.doc_id, sample.extra["num_pages"]) == ("a_b_02", 11)
+    assert report.documents == {"wanted": 1, "found": 1, "missing": 0, "failed": 0}
+    assert (list(report.files), report.unread) == (
+        [f"{folder}vidoseek.json"],
+        [f"{folder}slidevqa_refined.json"],
+    )
+
+
 def test_vrag_s_json_with_labels_in_lists(files, run):
     meta = {"source_type": ["Chart", "Table"], "doc_type": "Report", "answer_format": "Int"}
     rows = [row(uid=7, meta={**meta, "reference_page": [1, 2]}), {"messages": [], "images": []}]  # for SFT
