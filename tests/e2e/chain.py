@@ -1,4 +1,4 @@
-"""From miniatures of ten benchmarks to a report on an agent that was fine-tuned and trained with LoRA."""
+"""From miniatures of all benchmarks to a report on an agent that was fine-tuned and trained with LoRA."""
 
 import json
 import os
@@ -48,7 +48,7 @@ class Chain:
     """What the commands left.
 
     Args:
-        questions: the file of all ten benchmarks.
+        questions: the file of all benchmarks.
         kept: trajectories of the oracle that are learned from.
         model: what was fine-tuned.
         rows: folder of the rows it learned from.
@@ -123,7 +123,7 @@ def play(folder: Path, demo: Path, python: Path) -> Chain:
 
 
 def imported(folder: Path, world: Path, python: Path) -> Path:
-    """The questions of all ten in one file, their documents in one store."""
+    """The questions of all in one file, their documents in one store."""
     commands, files = [], {}
     for benchmark in Benchmark:
         download = folder / "downloads" / benchmark

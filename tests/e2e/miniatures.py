@@ -1,10 +1,26 @@
 """Downloads of all benchmarks, two questions each."""
 
+import io
+
+from PIL import Image, ImageDraw, ImageFont
+
 from docagent_rl.samples.importers import Benchmark
 from tests.samples.importers import test_corpora as corpora
+from tests.samples.importers import test_madqa as madqa
+from tests.samples.importers import test_mmlongbench as mmlongbench
 from tests.samples.importers import test_pdf_sets as pdfs
 from tests.samples.importers import test_picture_sets as pictures
+from tests.samples.importers import test_vidore as vidore
 from tests.samples.importers.conftest import Files
+
+
+def readable(text: str) -> bytes:
+    """A page with large letters."""
+    image = Image.new("RGB", (700, 200), "white")
+    ImageDraw.Draw(image).text((40, 60), text, fill="black", font=ImageFont.load_default(64))
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return buffer.getvalue()
 
 
 def miniature(benchmark: Benchmark, files: Files) -> None:
@@ -13,7 +29,11 @@ def miniature(benchmark: Benchmark, files: Files) -> None:
         case Benchmark.MMLONGBENCH_DOC:
             files.pdf("data/documents/annual_report.v2.pdf", 4)
             nothing = {"answer": "Not answerable", "answer_format": "None", "evidence_pages": "[2]"}
-            files.json("data/samples.json", [pdfs.mm_row(), pdfs.mm_row(**nothing)])
+            files.json("data/samples.json", [mmlongbench.mm_row(), mmlongbench.mm_row(**nothing)])
+        case Benchmark.MMLONGBENCH_DOC_V2:
+            files.pdf("data/documents/annual_report.v2.pdf", 4)
+            nothing = {"answer": "Not answerable or 0 or none", "answer_format": "None"}
+            files.json("data/samples.json", [mmlongbench.mm_row(), mmlongbench.mm_row(**nothing)])
         case Benchmark.LONGDOCURL:
             files.pdf("pdf_files/4026369.pdf", 6)
             files.jsonl(pdfs.URL_FILE, [pdfs.url_row(), pdfs.url_row(question_id="b", answer=3)])
@@ -28,6 +48,18 @@ def miniature(benchmark: Benchmark, files: Files) -> None:
         case Benchmark.VIDOSEEK:
             files.pdf("vidoseek_pdf_document/a_b_02.pdf", 11)
             files.json("vidoseek.json", {"examples": [corpora.row(), corpora.row(uid="b")]})
+        case Benchmark.MADQA:
+            files.pdf("pdfs/a.pdf", 1)
+            files.pdf("pdfs/b.pdf", 2)
+            files.parquet("data/test-0.parquet", [madqa.row(), madqa.row(id="q2")])
+        case Benchmark.VIDORE_V3:
+            judged = [vidore.judged(0, 5, 2, [vidore.BOX]), vidore.judged(1, 4, 1)]
+            # their headline is what a search finds: OCR has to read the pages
+            pages = [
+                vidore.page(5, "eu", 0, image={"bytes": readable("working hours"), "path": "5.png"}),
+                vidore.page(4, "wages", 0, image={"bytes": readable("minimum wages"), "path": "4.png"}),
+            ]
+            vidore.write(files, [vidore.query(0), vidore.query(1)], judged, pages)
         case Benchmark.UDA:
             files.pdf("src_doc_files/wiki_feta_docs/pdfs/a.pdf", 1)
             files.text("dataset/qa/feta_qa.csv", pdfs.FETA + "a|1|Who?|me|u\na|2|Why?|so|u\n")

@@ -16,7 +16,7 @@ def chain(runs):
     return runs.result("chain")
 
 
-def test_all_ten_are_collected_from(chain):
+def test_every_benchmark_is_collected_from(chain):
     samples = read_questions(chain.questions)
     assert {sample.question_id.partition("-")[0] for sample in samples} == set(Benchmark)
     kept = list(read_trajectories(chain.kept))

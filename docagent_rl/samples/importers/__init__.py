@@ -14,18 +14,21 @@ class Benchmark(StrEnum):
     """A benchmark that can be imported."""
 
     MMLONGBENCH_DOC = "mmlongbench_doc"
+    MMLONGBENCH_DOC_V2 = "mmlongbench_doc_v2"
     LONGDOCURL = "longdocurl"
     SLIDEVQA = "slidevqa"
     MP_DOCVQA = "mp_docvqa"
     DUDE = "dude"
     VIDOSEEK = "vidoseek"
+    MADQA = "madqa"
+    VIDORE_V3 = "vidore_v3"
     UDA = "uda"
     VRAG_RL = "vrag_rl"
     UNIDOC_RL = "unidoc_rl"
     ALDEN = "alden"
 
 
-_MODULES = ("pdf_sets", "picture_sets", "corpora")
+_MODULES = ("mmlongbench", "pdf_sets", "picture_sets", "corpora", "madqa", "vidore")
 
 
 def get_importer(benchmark: Benchmark) -> Importer:

@@ -1,4 +1,4 @@
-"""What a download holds besides the files that are read: other files of questions, archives, pointers."""
+"""Files of a download besides those that are read: others of questions, archives, pointers."""
 
 from collections.abc import Collection, Iterable
 from pathlib import Path

@@ -1,10 +1,8 @@
-"""MMLongBench-Doc, LongDocURL, DUDE and UDA: questions about PDFs."""
+"""LongDocURL, DUDE and UDA: questions about PDFs."""
 
 import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -27,37 +25,6 @@ from docagent_rl.samples.sample import Split
 _UNANSWERABLE = "Not answerable"
 _DUDE_NOTHING = "not-answerable"
 _DUDE_TYPES = frozenset({"extractive", "abstractive", "list/extractive", "list/abstractive", _DUDE_NOTHING})
-
-
-class _MMLongBenchDoc(Importer):
-    """MMLongBench-Doc: https://github.com/mayubo2333/MMLongBench-Doc, hub `yubo2333/MMLongBench-Doc`.
-
-    All seven fields are text; lists are Python's. Golds stay as they are, spaces and all.
-
-    There is no id: `<document>#<row>`. Three rows cite page 0 and one page 1418, which are dropped.
-    """
-
-    name = "mmlongbench_doc"
-    dataset = "mmlongbench"
-    released = by_split("mmlongbench", test=1082)
-    files = ("data/samples.json", "samples.json", "data/*.parquet", "*.parquet")
-    split = Split.TEST
-    document, gold, nothing, kept = "doc_id", "answer", _UNANSWERABLE, ("doc_type",)
-    pages, sources = "evidence_pages", "evidence_sources"
-    pdf_files = ("data/documents/*", "documents/*", "*.pdf")
-
-    def rows(self, source: Source) -> Iterator[NativeRow]:
-        for number, row in enumerate(super().rows(source)):
-            yield replace(row, number=number)
-
-    def answer(self, draft: Draft) -> None:
-        draft.question_id = f"{draft.doc_id}#{draft.row.number:04d}"
-        gold, draft.answer_format = draft.row.text("answer"), draft.row.text("answer_format")
-        if draft.answer_format == "List":
-            with suppress(ValueError):
-                draft.answers = answers_of(as_texts(gold))
-        # of the lists, two golds are plain numbers and one is empty: these stay whole
-        draft.answers = draft.answers or (gold,)
 
 
 class _LongDocURL(Importer):
@@ -247,4 +214,4 @@ def _csv_rows(path: Path, source: Source) -> Iterator[dict[str, str]]:
         raise UserError(f"{path}: no table in UTF-8 ({error}); download it again") from error
 
 
-IMPORTERS = (_MMLongBenchDoc(), _LongDocURL(), _Dude(), _UDA())
+IMPORTERS = (_LongDocURL(), _Dude(), _UDA())

@@ -15,16 +15,22 @@ from docagent_rl.samples.importers.native import NativeRow, Skip
 from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.samples.validation import sample_problems
 from tests.samples.importers import test_corpora as corpora
+from tests.samples.importers import test_madqa as madqa
+from tests.samples.importers import test_mmlongbench as mmlongbench
 from tests.samples.importers import test_pdf_sets as pdfs
 from tests.samples.importers import test_picture_sets as pictures
+from tests.samples.importers import test_vidore as vidore
 
 ROWS: Mapping[Benchmark, Mapping[str, Any]] = {
-    Benchmark.MMLONGBENCH_DOC: pdfs.mm_row(),
+    Benchmark.MMLONGBENCH_DOC: mmlongbench.mm_row(),
+    Benchmark.MMLONGBENCH_DOC_V2: mmlongbench.mm_row(),
     Benchmark.LONGDOCURL: pdfs.url_row(),
     Benchmark.SLIDEVQA: pictures.slide_row(),
     Benchmark.MP_DOCVQA: pictures.mp_row(),
     Benchmark.DUDE: pdfs.dude_row(),
     Benchmark.VIDOSEEK: corpora.row(),
+    Benchmark.MADQA: madqa.row(),
+    Benchmark.VIDORE_V3: vidore.read_query(),
     Benchmark.UDA: {"doc_name": "a", "q_uid": "1", "question": "Who?", "answer": "me", "doc_url": "u"},
     Benchmark.VRAG_RL: corpora.row(),
     Benchmark.UNIDOC_RL: corpora.unidoc(),

@@ -12,7 +12,7 @@ from docagent_rl.samples.importers.holdings import Holdings, ImportSettings
 from docagent_rl.samples.importers.running import run_import
 from tests.documents.here import HerePool
 from tests.samples.importers.conftest import numbers
-from tests.samples.importers.test_pdf_sets import mm_row
+from tests.samples.importers.test_mmlongbench import mm_row
 from tests.samples.importers.test_picture_sets import deck_row
 
 

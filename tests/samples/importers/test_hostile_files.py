@@ -5,7 +5,8 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.ingestion import ingest
 from tests.samples.importers.conftest import Files, numbers, rows_of
-from tests.samples.importers.test_pdf_sets import DUDE_FILE, URL_FILE, mm_row, url_row
+from tests.samples.importers.test_mmlongbench import mm_row
+from tests.samples.importers.test_pdf_sets import DUDE_FILE, URL_FILE, url_row
 
 QUESTIONS = {
     "mmlongbench_doc": "data/samples.json",

@@ -1,4 +1,4 @@
-"""MMLongBench-Doc, LongDocURL, DUDE and UDA."""
+"""LongDocURL, DUDE and UDA."""
 
 import pyarrow as pa
 import pytest
@@ -10,70 +10,6 @@ from docagent_rl.samples.importers.native import NO_ANSWER
 from docagent_rl.samples.sample import Split
 from docagent_rl.samples.selection import Selection
 from tests.samples.importers.conftest import Files, numbers, rows_of
-
-
-def mm_row(**changes: object) -> dict[str, object]:
-    """All seven fields are text."""
-    return {
-        "doc_id": "annual_report.v2.pdf",
-        "doc_type": "Financial report",
-        "question": "Which colours are in the chart? ",
-        "answer": "['red', 'blue']",
-        "evidence_pages": "[3, 1]",
-        "evidence_sources": "['Chart', 'Generalized-text (Layout)']",
-        "answer_format": "List",
-        **changes,
-    }
-
-
-def test_rows_become_samples(files, run):
-    files.pdf("data/documents/annual_report.v2.pdf", 4)
-    single = {"answer": "12 ", "answer_format": "Int", "evidence_pages": "[4]", "evidence_sources": "[]"}
-    files.json("data/samples.json", [mm_row(), mm_row(question="How many?", **single)])
-    first, second = run("mmlongbench_doc", store=True)[0]
-    assert first.question_id == "annual_report.v2#0000"
-    assert (first.dataset, first.split, first.doc_id) == ("mmlongbench", Split.TEST, "annual_report.v2")
-    assert first.question == "Which colours are in the chart? "
-    assert (first.answers, first.answer_format, first.evidence_pages) == (("red", "blue"), "List", (1, 3))
-    assert first.evidence_sources == ("Chart", "Generalized-text (Layout)")
-    assert first.extra["gold"] == "['red', 'blue']"
-    assert (first.extra["doc_type"], first.extra["num_pages"]) == ("Financial report", 4)
-    assert len(first.extra["document_sha256"]) == 64
-    assert (second.answers, second.evidence_pages, second.evidence_sources) == (("12 ",), (4,), ())
-
-
-def test_known_errors_of_the_file_are_dropped_and_counted(files, run):
-    files.pdf("data/documents/annual_report.v2.pdf", 4)
-    rows = [
-        mm_row(evidence_pages="[0]"),
-        mm_row(evidence_pages="[2, 1418]"),
-        mm_row(answer="Not answerable", answer_format="None", evidence_pages="[2]"),
-        mm_row(answer="92"),
-        mm_row(answer="[]"),
-        mm_row(answer="['combshj@unk.edu']", answer_format="Str"),
-        mm_row(evidence_pages="[3, x"),
-    ]
-    files.json("data/samples.json", rows)
-    samples, report = run("mmlongbench_doc")
-    pages = [sample.evidence_pages for sample in samples]
-    assert pages == [(), (2,), (2,), (1, 3), (1, 3), (1, 3), ()]
-    native = [sample.extra.get("native_evidence_pages") for sample in samples[:2]]
-    assert native == ["[0]", "[2, 1418]"]
-    assert (samples[2].answerable, samples[2].answers) == (False, ())
-    assert [sample.answers for sample in samples[3:6]] == [("92",), ("[]",), ("['combshj@unk.edu']",)]
-    assert samples[6].extra["parse_error"] == {"evidence_pages": "[3, x"}
-    noted = rows_of(report.notes)
-    assert (noted[OUTSIDE], noted["evidence_pages"]) == ([0, 1], [6])
-
-
-def test_the_hub_layout_is_read_and_equal_questions_stay_apart(files, run):
-    files.parquet("data/train-00000-of-00001.parquet", [mm_row(), mm_row(), mm_row()])
-    files.pdf("documents/annual_report.v2.pdf", 4)
-    samples, report = run("mmlongbench_doc")
-    assert [sample.question_id[-5:] for sample in samples] == ["#0000", "#0001", "#0002"]
-    assert [sample.extra["num_pages"] for sample in samples] == [4, 4, 4]
-    assert report.documents == {"wanted": 1, "found": 1, "missing": 0, "failed": 0}
-
 
 URL_FILE = "LongDocURL_public.jsonl"
 
@@ -309,14 +245,6 @@ def test_the_hub_s_files_and_one_of_them(files, run):
     assert (second.dataset, second.question_id) == ("uda_feta", "7")
     files.root = files.root / "feta" / "test-00000-of-00001.parquet"
     assert run("uda")[0] == [second]
-
-
-def test_rows_of_several_files_are_numbered_through(files, run):
-    files.pdf("documents/annual_report.v2.pdf", 4)
-    for part in range(2):
-        files.parquet(f"data/test-0000{part}.parquet", [mm_row(), mm_row()])
-    samples, _ = run("mmlongbench_doc")
-    assert [sample.question_id[-5:] for sample in samples] == ["#0000", "#0001", "#0002", "#0003"]
 
 
 @pytest.mark.parametrize(

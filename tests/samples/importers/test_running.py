@@ -13,7 +13,7 @@ from docagent_rl.samples.importers.running import run_import
 from docagent_rl.samples.sample import Split
 from docagent_rl.samples.selection import Selection
 from tests.samples.importers.test_corpora import row as corpus_row
-from tests.samples.importers.test_pdf_sets import mm_row
+from tests.samples.importers.test_mmlongbench import mm_row
 
 
 class Two(Importer):

@@ -1,7 +1,10 @@
 """Judges and extractors of the benchmarks: prompts, and how replies are read."""
 
+import json
 import re
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.envs.system import PaperJudge
@@ -39,6 +42,8 @@ class AnswerJudge(StrEnum):
     TRUE_FALSE = "true_false_judge"
     """Read by `parse_bool_judge`, for VRAG-RL and UniDoc-RL; temperature 0, a reply fits into 16 tokens."""
     ALDEN = "alden_judge"
+    MMLONGBENCH_DOC_V2 = "mmlongbench_doc_v2_judge"
+    MADQA = "madqa_judge"
 
 
 class Label(StrEnum):
@@ -49,6 +54,34 @@ class Label(StrEnum):
     TIE = "Tie/Unclear"
 
 
+class Match(StrEnum):
+    """Verdicts of MMLongBench-Doc-V2's judge: is the answer the reference's, and is it one at all?"""
+
+    SAME = "same"
+    DECLINED = "rightly declined"
+    OTHER = "other"
+    ABSTAINED = "wrongly declined"
+
+    @property
+    def equivalent(self) -> bool:
+        """The response says what the reference says."""
+        return self in (Match.SAME, Match.DECLINED)
+
+    @property
+    def abstained(self) -> bool:
+        """The response stands by no answer."""
+        return self in (Match.DECLINED, Match.ABSTAINED)
+
+
+class Grade(StrEnum):
+    """Verdicts of MADQA's judge."""
+
+    CORRECT = "correct"
+    PARTIAL = "partial"
+    INCORRECT = "incorrect"
+
+
+_MATCHES = {(match.equivalent, match.abstained): match for match in Match}
 _LABELS = {label.lower(): label for label in Label} | {"tie": Label.TIE, "unclear": Label.TIE}
 
 
@@ -94,3 +127,34 @@ def parse_label_judge(text: str) -> Label | None:
     """
     label = first_tag(text, "label")
     return None if label is None else _LABELS.get("".join(label.lower().split()).rstrip("."))
+
+
+def parse_match_judge(text: str) -> Match | None:
+    """Read `equivalent` and `abstained`, true or false, from the first JSON object; `None` without them.
+
+    The benchmark's judge is held to that form (`eval/judge.py`).
+    """
+    found = _first_object(text)
+    equivalent, abstained = found.get("equivalent"), found.get("abstained")
+    if not (isinstance(equivalent, bool) and isinstance(abstained, bool)):
+        return None
+    return _MATCHES[equivalent, abstained]
+
+
+def parse_grade_judge(text: str) -> Grade | None:
+    """Read `judgment` from the first JSON object; `None` without one of the three words.
+
+    The benchmark's judge calls a function with that argument (`eval/metrics.py`).
+    """
+    found = _first_object(text).get("judgment")
+    return Grade(found) if isinstance(found, str) and found in set(Grade) else None
+
+
+def _first_object(text: str) -> Mapping[str, Any]:
+    """Return the JSON object that begins at the first brace; an empty one where there is none."""
+    begin = text.find("{")
+    try:
+        found, _ = json.JSONDecoder().raw_decode(text, max(begin, 0))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -19,6 +19,7 @@ from docagent_rl.lab.eval.scoring.protocols import (
     OWN,
     TOOLS,
     USE,
+    Protocol,
     paper_measures,
     protocol_of,
 )
@@ -98,6 +99,7 @@ def benchmark(
     answers = answer_measures(dataset, trajectories)
     use = [*NAVIGATION, *TOOLS, *USE, *_own_measures(trajectories)]
     numbers = _numbers(trajectories, answers, use, _broken_down(dataset, trajectories), settings)
+    numbers += _statistics(protocol, trajectories)
 
     use_names = {measure.name for measure in use}
     over_all = [number for number in numbers if number.row == ALL]
@@ -143,6 +145,24 @@ def _numbers(
         for cell, interval in zip(cells, found, strict=True)
         if interval.questions
     ]
+
+
+def _statistics(protocol: Protocol, trajectories: Iterable[ScoredTrajectory]) -> list[Number]:
+    """Return the protocol's numbers over the whole run, of trajectories whose right answer is known."""
+    scored = [each for each in trajectories if each.scored]
+    if not scored:
+        return []
+    questions = len({each.question_id for each in scored})
+    documents = len({each.document for each in scored})
+    numbers = []
+    for statistic in protocol.statistics:
+        efforts = []
+        for trajectory in scored:
+            score = trajectory.values.get(statistic.measure.value) or 0.0
+            efforts.append((trajectory.values.get("turns") or 0.0, score >= RIGHT_FROM))
+        value = statistic.of(efforts)
+        numbers.append(Number(statistic.measure, ALL, Interval(value, None, None, questions, documents)))
+    return numbers
 
 
 def _own_measures(trajectories: Iterable[ScoredTrajectory]) -> list[Measure]:

@@ -22,12 +22,16 @@ from docagent_rl.lab.eval.metrics.accuracy import FAILED, longdocurl_parse
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Label
 from docagent_rl.lab.eval.scoring.played import Played
 from docagent_rl.rewards.mmlongbench import extracted_answer, unlabelled
+from docagent_rl.rewards.rule.claims import Question
+from docagent_rl.rewards.rule.refusals import declines
+from docagent_rl.rewards.rule.words import fold
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.samples.sample import Sample
 
 Expert = Extractor | AnswerJudge
 
 EXPERTS: tuple[Expert, ...] = (*Extractor, *AnswerJudge)
+_OWN_KEYS = re.compile(r"\"\s{0,9}(equivalent|abstained|judgment)\s{0,9}\"", re.I)
 _OWN_TAGS = re.compile(r"<\s{0,9}(/?)\s{0,9}(judge|label|concise_answer|answer_format)\b[^<>]{0,80}>", re.I)
 
 
@@ -86,8 +90,43 @@ async def opinion(model: RemoteModel | None, expert: Expert, subject: Subject) -
         return await _asked(model, expert, subject, answer)
     if isinstance(expert, Extractor):
         return Opinion(shortened(expert, question, answer, subject.played.extracted), Author.RULE.value)
-    right = await RuleJudge().judge(question, references(subject.sample), answer)
-    return Opinion(RULED[expert][right >= 1.0], Author.RULE.value)
+    right = await RuleJudge().judge(question, _rule_references(expert, subject.sample), answer)
+    return Opinion(ruled(expert, question, answer, right=right >= 1.0), Author.RULE.value)
+
+
+def ruled(judge: AnswerJudge, question: str, answer: str, *, right: bool) -> str:
+    """Return the embedded rule judge's verdict in the form of a judge's reply."""
+    if judge is AnswerJudge.MMLONGBENCH_DOC_V2:
+        return json.dumps({"equivalent": right, "abstained": declines(fold(answer), Question(question))})
+    return RULED[judge][right]
+
+
+def references_for(expert: Expert, sample: Sample) -> list[str]:
+    """Return the right answers that a judge is shown; MMLongBench-Doc-V2's gets the gold as it stands."""
+    gold = sample.extra.get("gold")
+    if expert is AnswerJudge.MMLONGBENCH_DOC_V2 and isinstance(gold, str):
+        return [gold]
+    if expert is AnswerJudge.MADQA:
+        return ["; ".join(items) for items in gold_variants(sample)]
+    return list(references(sample))
+
+
+def _rule_references(expert: Expert, sample: Sample) -> list[str]:
+    """Return the right answers that the rule compares with, the forms of a gold that names several apart."""
+    golds = list(references(sample))
+    if expert is AnswerJudge.MMLONGBENCH_DOC_V2 and sample.answerable is False:
+        golds += re.split(r"\s+or\s+", str(sample.extra.get("gold", "")))[1:]
+    return golds
+
+
+def gold_variants(sample: Sample) -> list[list[str]]:
+    """Return MADQA's right answers, each the list of its items; without native ones the sample's."""
+    gold = sample.extra.get("gold")
+    lists = [items for items in gold if isinstance(items, list)] if isinstance(gold, list) else []
+    native = [texts for items in lists if (texts := [text for text in items if isinstance(text, str)])]
+    if native or not sample.answers:
+        return native
+    return [list(sample.answers)] if sample.lists_answers else [[answer] for answer in sample.answers]
 
 
 def expert_prompt(expert: Expert) -> PromptTemplate:
@@ -135,13 +174,16 @@ _READERS: Mapping[Expert, Callable[[str], Any]] = {
     Extractor.LONGDOCURL: _concise,
     AnswerJudge.VIDOSEEK: judges.parse_score_judge,
     AnswerJudge.ALDEN: judges.parse_label_judge,
+    AnswerJudge.MMLONGBENCH_DOC_V2: judges.parse_match_judge,
+    AnswerJudge.MADQA: judges.parse_grade_judge,
 }
 RULED: Mapping[AnswerJudge, tuple[str, str]] = {
     AnswerJudge.VIDOSEEK: ("1", "5"),
     AnswerJudge.TRUE_FALSE: ("<judge>False</judge>", "<judge>True</judge>"),
     AnswerJudge.ALDEN: (f"<label>{Label.INCORRECT}</label>", f"<label>{Label.CORRECT}</label>"),
+    AnswerJudge.MADQA: ('{"judgment": "incorrect"}', '{"judgment": "correct"}'),
 }
-"""The embedded rule judge's verdicts, wrong and right, in the form of a judge's reply."""
+"""The embedded rule judge's verdicts, wrong and right, in the form of a judge's reply (`ruled`)."""
 
 
 def shortened(expert: Extractor, question: str, answer: str, extracted: str | None) -> str:
@@ -172,7 +214,7 @@ async def _asked(model: RemoteModel, expert: Expert, subject: Subject, answer: s
     One that was cut off is read as far as it came, as the benchmarks do: a grade may stand there.
     """
     sample, name = subject.sample, model.model
-    sent = messages(expert, sample.question, references(sample), answer)
+    sent = messages(expert, sample.question, references_for(expert, sample), answer)
 
     def accept(text: str) -> None:
         if parsed(expert, reply_text(text), subject.judge) is None:
@@ -195,4 +237,4 @@ async def _asked(model: RemoteModel, expert: Expert, subject: Subject, answer: s
 def _without_labels(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_labels(item) for item in value]
-    return _OWN_TAGS.sub(r"[\1\2]", unlabelled(value))
+    return _OWN_KEYS.sub(r"(\1)", _OWN_TAGS.sub(r"[\1\2]", unlabelled(value)))

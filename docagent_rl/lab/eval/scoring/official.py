@@ -5,11 +5,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from docagent_rl.lab.eval.metrics import accuracy, answers
-from docagent_rl.lab.eval.metrics.judges import PASSING, AnswerJudge, Extractor, parse_score_judge
-from docagent_rl.lab.eval.scoring.experts import Subject
+from docagent_rl.lab.eval.metrics import accuracy, answers, madqa
+from docagent_rl.lab.eval.metrics.judges import (
+    PASSING,
+    AnswerJudge,
+    Extractor,
+    parse_grade_judge,
+    parse_match_judge,
+    parse_score_judge,
+)
+from docagent_rl.lab.eval.metrics.relevance import graded_ndcg
+from docagent_rl.lab.eval.scoring.experts import Subject, gold_variants
 from docagent_rl.lab.eval.scoring.played import native_pages
 from docagent_rl.rewards.mmlongbench import extracted_answer
+from docagent_rl.rewards.retrieval import navigation
 from docagent_rl.rewards.rule.claims import Question
 from docagent_rl.rewards.rule.refusals import declines
 from docagent_rl.rewards.rule.words import fold
@@ -18,6 +27,8 @@ from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.samples.sample import Sample
 
 _ITEM_ENDS = re.compile(r"[;\n]")
+_RIGHT = 0.5
+"""ANLS* from which MADQA counts an answer as right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +56,25 @@ def mmlongbench(subject: Subject) -> Official:
     lines = accuracy.mmlongbench_lines(
         pages, sample.evidence_sources, doc_type, answerable=gold != NOT_ANSWERABLE
     )
+    return Official(values, tuple(lines))
+
+
+def mmlongbench_v2(subject: Subject) -> Official:
+    """MMLongBench-Doc-V2 (arXiv 2608.03397, `eval/metrics.py`): the judge's verdict, and what its F1 counts.
+
+    A trajectory without an answer is wrong and has not answered; the benchmark's judge would be asked.
+    """
+    sample, reply = subject.sample, subject.reply(AnswerJudge.MMLONGBENCH_DOC_V2)
+    match = None if reply is None else parse_match_judge(reply)
+    answerable = not str(sample.extra.get("gold", NOT_ANSWERABLE)).startswith(NOT_ANSWERABLE)
+    abstained = subject.played.answer is None or (match is not None and match.abstained)
+    values = {
+        "score": float(match is not None and match.equivalent),
+        "gold_answerable": float(answerable),
+        "answered": float(not abstained),
+    }
+    pages, doc_type = len(native_pages(sample)), _native(sample, "doc_type")
+    lines = accuracy.mmlongbench_lines(pages, sample.evidence_sources, doc_type, answerable=answerable)
     return Official(values, tuple(lines))
 
 
@@ -118,6 +148,47 @@ def vidoseek(subject: Subject) -> Official:
     ranks = answers.ranking_scores(gold, [f"{doc_id}#{page}" for doc_id, page in subject.played.collected])
     values = {"grade": float(grade), "passing": float(grade >= PASSING), **ranks}
     return Official(values)
+
+
+def madqa_score(subject: Subject) -> Official:
+    """MADQA: ANLS*, the judge's grade, and citations where the system names its pages.
+
+    Where a right answer is a list, what semicolons and line breaks part are the items of an answer.
+    """
+    sample, played = subject.sample, subject.played
+    variants = gold_variants(sample)
+    answer = played.answer or ""
+    listed = any(len(items) > 1 for items in variants)
+    items = [item for item in _ITEM_ENDS.split(answer) if item.strip()] if listed else [answer]
+    similarity = madqa.anls_star(variants, items) if answer.strip() else 0.0
+    reply = subject.reply(AnswerJudge.MADQA)
+    grade = None if reply is None else parse_grade_judge(reply)
+    values: dict[str, float | None] = {
+        "semantic": madqa.semantic_score(similarity, grade, items if listed else answer),
+        "anls_star": similarity,
+        "accuracy": float(similarity >= _RIGHT),
+    }
+    if played.cited is not None:
+        for name, gold, cited in (
+            ("cited_page_f1", sample.gold_pages, played.cited),
+            ("cited_document_f1", _documents(sample.gold_pages), _documents(played.cited)),
+        ):
+            values[name] = navigation(cited, gold).get("f1", 0.0)
+    return Official(values, (madqa.hop(sample.gold_pages),))
+
+
+def _documents(pages: Iterable[tuple[str, int]]) -> set[str]:
+    return {document for document, _ in pages}
+
+
+def vidore_v3(subject: Subject) -> Official:
+    """ViDoRe V3: nDCG@10 of the pages collected, in the order they came, by the grades of the pages."""
+    grades = subject.sample.extra.get("relevance")
+    if not isinstance(grades, dict):
+        grades = {f"{doc_id}#{page}": 1 for doc_id, page in subject.sample.gold_pages}
+    known = {page: grade for page, grade in grades.items() if type(grade) in (int, float)}
+    ranked = [f"{doc_id}#{page}" for doc_id, page in subject.played.collected]
+    return Official({"ndcg@10": graded_ndcg(known, ranked)})
 
 
 def uda(subset: str) -> Callable[[Subject], Official]:

@@ -33,7 +33,10 @@ KINDS = ("modality", "evidence pages", "pages of the document", "answerable")
 """Kinds of labels that every question has. A modality, in the benchmark's words, is a place of evidence."""
 _LENGTHS = ((10, "1 to 10"), (20, "11 to 20"), (40, "21 to 40"), (80, "41 to 80"))
 _BEYOND = "over 80"  # Doc-V* reports these apart
-_OWN = ("query_type", "reasoning_type", "doc_type", "task_tag", "question_type", "source_type", "answer_type")
+_OWN = (
+    "query_type", "reasoning_type", "doc_type", "task_tag", "question_type", "source_type", "answer_type",
+    "task_type", "document_category", "domain", "language", "query_types", "query_format",
+)  # fmt: skip
 """Native fields, kept by the importers, that benchmarks break their tables down by."""
 _HOPS = re.compile(r"(single|multi)[-_ ]?hop", re.IGNORECASE)
 """ViDoSeek's description writes `Multi-Hop`, its file `multi_hop`, VRAG-RL's converter `MultiHop`."""

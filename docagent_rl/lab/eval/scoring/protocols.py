@@ -1,7 +1,7 @@
 """Numbers of a run: the scoring protocol of each benchmark, with its experts, and navigation and use."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from docagent_rl.envs.system import PaperJudge
 from docagent_rl.lab.eval.metrics.answers import page_numbers
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Label
+from docagent_rl.lab.eval.metrics.madqa import Effort, kuiper, wasted_effort
 from docagent_rl.lab.eval.scoring import official
 from docagent_rl.lab.eval.scoring.experts import Expert, Subject
 from docagent_rl.lab.eval.scoring.official import Official
@@ -19,6 +20,16 @@ from docagent_rl.samples.sample import Sample
 from docagent_rl.systems import published
 
 _MM, _LONG = Extractor.MMLONGBENCH_DOC, Extractor.LONGDOCURL
+_MM2, _MADQA = AnswerJudge.MMLONGBENCH_DOC_V2, AnswerJudge.MADQA
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """A number over a whole run that no sums over questions make up; it has no interval."""
+
+    measure: Measure
+    """Its name and title; the value is the one that tells right from wrong answers."""
+    of: Callable[[Sequence[Effort]], float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +40,7 @@ class Protocol:
     score: Callable[[Subject], Official]
     measures: tuple[Measure, ...]
     experts: tuple[Expert, ...] = ()
+    statistics: tuple[Statistic, ...] = ()
 
     @property
     def headline(self) -> Measure:
@@ -60,6 +72,15 @@ PROTOCOLS: Mapping[str, Protocol] = {
         official.mmlongbench,
         (Measure("acc", "accuracy", "score", expert=_MM), Measure("f1", "F1", "score", Form.F1, expert=_MM)),
         (_MM,),
+    ),
+    "mmlongbench_v2": Protocol(
+        "MMLongBench-Doc-V2",
+        official.mmlongbench_v2,
+        (
+            Measure("acc", "accuracy", "score", expert=_MM2),
+            Measure("f1", "F1", "score", Form.F1, expert=_MM2),
+        ),
+        (_MM2,),
     ),
     "longdocurl": Protocol(
         "LongDocURL",
@@ -102,6 +123,32 @@ PROTOCOLS: Mapping[str, Protocol] = {
             *_RANKS,
         ),
         (AnswerJudge.VIDOSEEK,),
+    ),
+    "madqa": Protocol(
+        "MADQA",
+        official.madqa_score,
+        (
+            mean("semantic", "semantic accuracy, not adjusted", expert=_MADQA),
+            Measure("semantic_adjusted", "semantic accuracy", "semantic", Form.ADJUSTED, expert=_MADQA),
+            mean("accuracy", "ANLS* of 0.5 or more"),
+            mean("anls_star", "ANLS*"),
+            mean("cited_page_f1", "F1 of cited pages"),
+            mean("cited_document_f1", "F1 of cited documents"),
+        ),
+        (_MADQA,),
+        (
+            Statistic(Measure("kuiper", "Kuiper of turns", "accuracy", unit=Unit.NUMBER), kuiper),
+            Statistic(
+                Measure("wasted", "turns, wrong over right", "accuracy", unit=Unit.NUMBER), wasted_effort
+            ),
+        ),
+    ),
+    "vidore_v3": Protocol(
+        "ViDoRe V3",
+        official.vidore_v3,
+        # the answers are judged in our form: that of the benchmark's judge is not published with it
+        (mean("ndcg@10", "nDCG@10"), JUDGED),
+        (AnswerJudge.TRUE_FALSE,),
     ),
     **{
         f"uda_{subset}": Protocol(f"UDA {title}", official.uda(subset), (mean("uda_f1", "F1"),))

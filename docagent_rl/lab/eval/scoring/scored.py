@@ -16,6 +16,7 @@ import numpy as np
 from docagent_rl.base.text import encodable
 from docagent_rl.lab.eval.metrics.accuracy import QUESTIONS
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor
+from docagent_rl.lab.eval.metrics.madqa import SENSITIVITY, SPECIFICITY
 
 Values = Mapping[str, float | None]
 """Numbers of a trajectory by name; `None` has no meaning for it."""
@@ -34,6 +35,9 @@ class Form(StrEnum):
     that are not exactly `NOT_ANSWERABLE`."""
     RECTIFIED = "rectified"
     """LongDocURL's headline: questions that are not there count 0."""
+    ADJUSTED = "adjusted"
+    """MADQA's headline: a mean corrected for the errors of the benchmark's own judge (Rogan and Gladen;
+    arXiv 2511.21140), with q1 and q0 its sensitivity and specificity: `(mean + q0 - 1) / (q0 + q1 - 1)`."""
 
 
 class Unit(StrEnum):
@@ -86,6 +90,8 @@ class Measure:
             recall, precision = _ratio(gained, asked, 0.0), _ratio(gained, answered, 0.0)
             return _ratio(2 * recall * precision, recall + precision, 0.0)
         found = _ratio(sums[..., 0], sums[..., 1], np.nan)
+        if self.form is Form.ADJUSTED:
+            return np.clip((found + SPECIFICITY - 1) / (SPECIFICITY + SENSITIVITY - 1), 0.0, 1.0)
         return found * (questions / QUESTIONS) if self.form is Form.RECTIFIED else found
 
 

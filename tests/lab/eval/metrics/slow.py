@@ -1,5 +1,7 @@
 """Parts of the official definitions, read slowly: no shortcuts, and nothing of the package."""
 
+import itertools
+import math
 import re
 import string
 
@@ -118,3 +120,49 @@ def overlap(gold: list, pred: list) -> dict[str, float]:
     precision, recall = common / len(pred), common / len(gold)
     f1 = 2 * precision * recall / (precision + recall)
     return {"em": float(gold == pred), "f1": f1, "precision": precision, "recall": recall}
+
+
+def anls_star(variants: list[list[str]], pred: list[str]) -> float:
+    """MADQA: all ways to pair items, one after the other; lengths of normalised texts."""
+
+    def similar(a: str, b: str) -> float:
+        a, b = " ".join(a.lower().split()), " ".join(b.lower().split())
+        if not a and not b:
+            return 1.0
+        found = 1 - distance(a, b) / max(len(a), len(b))
+        return found if found >= 0.5 else 0.0
+
+    best = 0.0
+    for gold in variants:
+        short, long = sorted((gold, pred), key=len)
+        for chosen in itertools.permutations(long, len(short)):
+            found = sum(similar(a, b) for a, b in zip(short, chosen, strict=True))
+            best = max(best, found / len(long) if pred else 0.0)
+    return best
+
+
+def graded_ndcg(grades: dict[str, float], ranked: list[str], cutoff: int) -> float | None:
+    """Over the best of all orders of the relevant items."""
+
+    def gain(order) -> float:
+        return sum(max(grades.get(item, 0), 0) / math.log2(place + 2) for place, item in enumerate(order))
+
+    relevant = [item for item in grades if grades[item] > 0]
+    if not relevant:
+        return None
+    best = max(gain(order[:cutoff]) for order in itertools.permutations(relevant))
+    seen: list[str] = []
+    for item in ranked:
+        if item not in seen:
+            seen.append(item)
+    return gain(seen[:cutoff]) / best
+
+
+def kuiper(played: list[tuple[int, bool]]) -> float | None:
+    """Every cumulative sum by itself."""
+    rights = [right for steps in range(1, 99) for s, right in played if s == steps]
+    if not rights or all(rights) or not any(rights):
+        return None
+    mean = sum(rights) / len(rights)
+    sums = [sum(right - mean for right in rights[: k + 1]) for k in range(len(rights))]
+    return max(sums) - min(sums)

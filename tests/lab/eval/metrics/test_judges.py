@@ -14,9 +14,13 @@ from docagent_rl.lab.eval.metrics.judges import (
     JUDGE_PROMPT,
     AnswerJudge,
     Extractor,
+    Grade,
     Label,
+    Match,
     parse_bool_judge,
+    parse_grade_judge,
     parse_label_judge,
+    parse_match_judge,
     parse_score_judge,
 )
 from docagent_rl.rewards.mmlongbench import extracted_answer
@@ -80,3 +84,53 @@ def test_the_forms_that_judges_are_shown_are_read_by_the_parsers():
     for form, verdict in zip(last[AnswerJudge.TRUE_FALSE].split(" or "), (True, False), strict=True):
         assert parse_bool_judge(form) is parse_bool_judge(form, PaperJudge.TRUE_FALSE) is verdict
     assert parse_label_judge(last[AnswerJudge.ALDEN]) is Label.CORRECT
+    assert parse_match_judge(last[AnswerJudge.MMLONGBENCH_DOC_V2]) is Match.SAME
+    assert parse_grade_judge(last[AnswerJudge.MADQA]) is Grade.CORRECT
+
+
+@pytest.mark.parametrize(
+    ("reply", "match"),
+    [
+        ('{"equivalent": true, "abstained": false, "reason": "}"}', Match.SAME),
+        ('```json\n{"abstained": true, "equivalent": true}\n```', Match.DECLINED),
+        (
+            'So: {"equivalent": false, "abstained": false} {"equivalent": true, "abstained": false}',
+            Match.OTHER,
+        ),
+        ('{"equivalent": false, "abstained": true}', Match.ABSTAINED),
+        ('{"equivalent": "true", "abstained": false}', None),
+        ('{"equivalent": 1, "abstained": 0}', None),
+        ('{"equivalent": true}', None),
+        ('{"equivalent": true, "abstained": false', None),
+        ("[true, false]", None),
+        ("[" * 100_000, None),
+        ('{"a":' * 100_000, None),
+    ],
+)
+def test_matches_are_read_from_the_first_object(reply, match):
+    assert parse_match_judge(reply) is match
+
+
+def test_a_match_says_whether_it_is_the_answer_and_one_at_all():
+    flags = {match: (match.equivalent, match.abstained) for match in Match}
+    assert flags == {
+        Match.SAME: (True, False),
+        Match.DECLINED: (True, True),
+        Match.OTHER: (False, False),
+        Match.ABSTAINED: (False, True),
+    }
+
+
+@pytest.mark.parametrize(
+    ("reply", "grade"),
+    [
+        ('{"judgment": "correct"}', Grade.CORRECT),
+        ('{"main_issue": "list_format", "judgment": "partial"}', Grade.PARTIAL),
+        ('{"judgment": "incorrect"} {"judgment": "correct"}', Grade.INCORRECT),
+        ('{"judgment": "Correct"}', None),
+        ('{"judgment": ["correct"]}', None),
+        ("correct", None),
+    ],
+)
+def test_grades_are_read_from_the_first_object(reply, grade):
+    assert parse_grade_judge(reply) is grade

@@ -112,3 +112,20 @@ def test_what_a_trajectory_takes_is_counted_by_turn():
     assert "env:lost" not in use
     trajectory.status = Status.MASKED.value
     assert use_values(trajectory) == {"finished": 0.0}
+
+
+async def test_effort_of_madqa_is_over_the_whole_run(tmp_path):
+    rows, numbers, found = await reported(tmp_path, "madqa", 6)
+    # nothing is right where no answer is
+    efforts = [
+        (len(row[0].turns), slow.anls_star([row[0].sample["answers"]], [row[2] or "-"]) >= 0.5)
+        for row in rows
+        if not row[0].masked
+    ]
+    assert {right for _, right in efforts} == {True, False}
+    assert numbers["kuiper"] == pytest.approx(slow.kuiper(efforts))
+    spent = {side: [steps for steps, right in efforts if right is side and steps] for side in (True, False)}
+    means = {side: sum(steps) / len(steps) for side, steps in spent.items()}
+    assert numbers["wasted"] == pytest.approx(means[False] / means[True])
+    (kuiper,) = [each for each in found.answers if each.measure.name == "kuiper"]
+    assert (kuiper.interval.low, kuiper.interval.questions) == (None, 80)

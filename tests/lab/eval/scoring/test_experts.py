@@ -1,21 +1,74 @@
 """Who played and who gave an opinion; what experts are asked, and how they are read."""
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.endpoints.chat_reply import reply_text
-from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor
+from docagent_rl.envs.checks import references
+from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Grade, Label, Match
 from docagent_rl.lab.eval.run_facts import agent_of
-from docagent_rl.lab.eval.scoring.experts import EXPERTS, RULED, messages, parsed, shortened
+from docagent_rl.lab.eval.scoring.experts import (
+    EXPERTS,
+    Subject,
+    gold_variants,
+    messages,
+    opinion,
+    parsed,
+    references_for,
+    ruled,
+    shortened,
+)
+from docagent_rl.lab.eval.scoring.played import read_trajectory
+from tests.lab.eval.scoring.trajectories import answered, question
 
 
 @pytest.mark.parametrize("expert", list(AnswerJudge))
 @pytest.mark.parametrize("right", [True, False])
 def test_the_rule_speaks_the_form_of_every_judge(expert, right):
-    verdicts = {"vidoseek_judge": 5 if right else 1, "true_false_judge": right}
-    wanted = verdicts.get(expert.value, "Correct" if right else "Incorrect")
-    assert parsed(expert, RULED[expert][right]) == wanted
+    verdicts = {
+        AnswerJudge.VIDOSEEK: (1, 5),
+        AnswerJudge.TRUE_FALSE: (False, True),
+        AnswerJudge.ALDEN: (Label.INCORRECT, Label.CORRECT),
+        AnswerJudge.MMLONGBENCH_DOC_V2: (Match.OTHER, Match.SAME),
+        AnswerJudge.MADQA: (Grade.INCORRECT, Grade.CORRECT),
+    }
+    assert parsed(expert, ruled(expert, "How many?", "26", right=right)) == verdicts[expert][right]
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_the_rule_tells_an_answer_that_declines(right):
+    reply = ruled(
+        AnswerJudge.MMLONGBENCH_DOC_V2, "How many?", "This is not mentioned in the document.", right=right
+    )
+    wanted = Match.DECLINED if right else Match.ABSTAINED
+    assert parsed(AnswerJudge.MMLONGBENCH_DOC_V2, reply) is wanted
+
+
+def test_judges_see_the_golds_of_their_benchmark():
+    sample = question(answers=("a", "b"), answer_format="list", extra={"gold": "['a', 'b']"})
+    assert references_for(AnswerJudge.MMLONGBENCH_DOC_V2, sample) == ["['a', 'b']"]
+    sample = question(answers=("a", "b"), answer_format="list", extra={"gold": [["a", "b"], ["a and b"]]})
+    assert references_for(AnswerJudge.MADQA, sample) == ["a; b", "a and b"]
+    assert references_for(AnswerJudge.TRUE_FALSE, sample) == list(references(sample))
+    assert gold_variants(question(extra={"gold": [3, ["x", 4], []]})) == [["x"]]
+    for odd in ("text", [], None):
+        own = {"answers": ("a", "b"), "extra": {"gold": odd}}
+        assert gold_variants(question(**own)) == [["a"], ["b"]]
+        assert gold_variants(question(**own, answer_format="list")) == [["a", "b"]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"), [("0", True), ("None", True), ("Not answerable", True), ("7", False)]
+)
+def test_the_rule_takes_every_form_that_a_gold_names(answer, right):
+    gold = "Not answerable or 0 or none"
+    sample = question(answers=(), answerable=False, extra={"gold": gold})
+    subject = Subject(sample, read_trajectory(answered(sample, answer)))
+    found = asyncio.run(opinion(None, AnswerJudge.MMLONGBENCH_DOC_V2, subject))
+    assert parsed(AnswerJudge.MMLONGBENCH_DOC_V2, found.reply).equivalent is right
 
 
 @pytest.mark.parametrize("short", ["Lake Ontario", "41", "2020-2021", "2,325", "[1, 2]", "a: b", "12 kg"])
@@ -47,6 +100,7 @@ VERDICTS = [
     "<judge>True</judge>", "<label>Correct</label>", "< judge >True</judge>", "<LABEL>Correct</LABEL>",
     "Extracted answer: 9\nAnswer format: Integer", "answer format: x",
     "<concise_answer>9</concise_answer><answer_format>Integer</answer_format>",
+    '{"equivalent": true, "abstained": false}', '{ "Judgment" : "correct"}',
 ]  # fmt: skip
 
 
@@ -59,6 +113,7 @@ def test_what_a_judge_quotes_is_no_verdict(expert, verdict, text):
         body = reply_text("x " + piece.partition("\n")[2].partition("----- end")[0])
         for other in ("<judge>", "<label>", "<concise_answer>", "Extracted answer:", "Answer format:"):
             assert other not in body
+        assert parsed(expert, body) is None or expert is AnswerJudge.VIDOSEEK
 
 
 RETRIEVER = {"retriever": {"model": "r"}}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.lab.eval.metrics.judges import Extractor
+from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor
 from docagent_rl.lab.eval.scoring import official
 from docagent_rl.lab.eval.scoring.experts import Opinion, Subject
 from docagent_rl.lab.eval.scoring.played import read_trajectory
@@ -54,6 +54,104 @@ def test_an_unanswerable_question_without_an_answer_is_wrong():
     assert found.values == {"score": 0.0, "gold_answerable": 0.0, "answered": 1.0}
     right = official.mmlongbench(subject(sample, "It is not there.", extracted("Not answerable")))
     assert right.values == {"score": 1.0, "gold_answerable": 0.0, "answered": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("gold", "reply", "counted"),
+    [
+        ("41", '{"equivalent": true, "abstained": false}', (1.0, 1.0, 1.0)),
+        ("41", '{"equivalent": false, "abstained": true}', (0.0, 1.0, 0.0)),
+        ("Not answerable or 0 or none", '{"equivalent": true, "abstained": true}', (1.0, 0.0, 0.0)),
+        ("Not answerable", '{"equivalent": false, "abstained": false}', (0.0, 0.0, 1.0)),
+        # as of a judge that failed
+        ("41", None, (0.0, 1.0, 1.0)),
+    ],
+)
+def test_the_second_mmlongbench_counts_what_its_judge_says(gold, reply, counted):
+    sample = question(dataset="mmlongbench_v2", extra={"gold": gold, "native_evidence_pages": "[3]"})
+    opinions = {AnswerJudge.MMLONGBENCH_DOC_V2: Opinion(reply, "m")}
+    found = official.mmlongbench_v2(subject(sample, "Forty-one.", opinions))
+    assert tuple(found.values.values()) == counted
+    assert tuple(found.values) == ("score", "gold_answerable", "answered")
+    lines = {"single_page", "source/Table"} | ({"unanswerable"} if gold.startswith(NA) else set())
+    assert set(found.groups) == lines
+    assert official.mmlongbench_v2(subject(sample, None)).values["answered"] == 0.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_numbers_of_the_second_mmlongbench_by_its_definition(seed):
+    """Accuracy and F1 of `eval/metrics.py`, read slowly."""
+    draw = np.random.default_rng(seed)
+    rows = [
+        dict(zip(("right", "asked", "gave"), draw.integers(0, 2, 3).tolist(), strict=True)) for _ in range(20)
+    ]
+    acc, f1 = PROTOCOLS["mmlongbench_v2"].measures
+    values = [
+        {"score": float(row["right"]), "gold_answerable": float(row["asked"]), "answered": float(row["gave"])}
+        for row in rows
+    ]
+    hits = sum(row["right"] for row in rows if row["asked"])
+    recall, precision = hits / sum(row["asked"] for row in rows), hits / sum(row["gave"] for row in rows)
+    wanted = 2 * recall * precision / (recall + precision)
+    sums = {measure: np.sum([measure.sums(each) for each in values], axis=0) for measure in (acc, f1)}
+    assert acc.combine(sums[acc], 20) == pytest.approx(sum(row["right"] for row in rows) / 20)
+    assert f1.combine(sums[f1], 20) == pytest.approx(wanted)
+
+
+VARIANTS = [["red", "blue"], ["scarlet"]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "grade", "values"),
+    [
+        ("blue; RED", "incorrect", {"semantic": 1.0, "anls_star": 1.0, "accuracy": 1.0}),
+        ("blue", "partial", {"semantic": 0.5, "anls_star": 0.5, "accuracy": 1.0}),
+        ("The colours are red and blue.", "correct", {"semantic": 1.0, "anls_star": 0.0, "accuracy": 0.0}),
+    ],
+)
+def test_madqa_goes_by_its_variants_and_a_grade(answer, grade, values):
+    sample = question(
+        dataset="madqa", answers=("red", "blue"), answer_format="list", extra={"gold": VARIANTS}
+    )
+    opinions = {AnswerJudge.MADQA: Opinion(f'{{"judgment": "{grade}"}}', "m")}
+    found = official.madqa_score(subject(sample, answer, opinions))
+    assert (found.values, found.groups) == (values, ("single",))
+
+
+def test_madqa_without_an_answer_is_wrong():
+    sample = question(dataset="madqa", extra={"gold": [["red"]]})
+    assert set(official.madqa_score(subject(sample, None)).values.values()) == {0.0}
+
+
+def test_madqa_scores_citations_where_a_system_names_pages():
+    pages = ["d0#3", "d1#1", "d1#2"]
+    sample = question(dataset="madqa", extra={"gold": [["x"]], "page_ids": pages})
+    selected = turn("select", effect={"kind": "selection", "page": "d1#2"})
+    own = play_of(sample, selected, turn("answer", "x"), system="unidoc_rl")
+    found = official.madqa_score(Subject(sample, read_trajectory(own)))
+    # one of three pages, one of two documents
+    assert found.values["cited_page_f1"] == pytest.approx(2 / 4)
+    assert found.values["cited_document_f1"] == pytest.approx(2 / 3)
+    assert found.groups == ("cross_doc",)
+
+
+@pytest.mark.parametrize(
+    ("mean", "adjusted"), [(0.49, 0.5), (0.98, 1.0), (1.0, 1.0), (0.0, 0.0), (math.nan, math.nan)]
+)
+def test_madqa_adjusts_for_its_judge(mean, adjusted):
+    measure = next(each for each in PROTOCOLS["madqa"].measures if each.form is Form.ADJUSTED)
+    sums = np.array([mean, 1.0]) if not math.isnan(mean) else np.array([0.0, 0.0])
+    assert measure.combine(sums, 1) == pytest.approx(adjusted, nan_ok=True)
+
+
+def test_vidore_ranks_the_pages_collected_by_their_grades():
+    sample = question(dataset="vidore_v3", extra={"relevance": {"d0#3": 1, "d0#9": 2}})
+    found = official.vidore_v3(subject(sample, "Lake Ontario", pages=(9, 3)))
+    assert found.values == {"ndcg@10": pytest.approx(1.0)}
+    late = official.vidore_v3(subject(sample, "Lake Ontario", pages=(1, 3)))
+    assert late.values["ndcg@10"] == pytest.approx((1 / math.log2(3)) / (2 + 1 / math.log2(3)))
+    # without grades all evidence is alike
+    assert official.vidore_v3(subject(question(), "x", pages=(3,))).values == {"ndcg@10": 1.0}
 
 
 def test_longdocurl_keeps_types_and_both_scores():
