@@ -25,14 +25,17 @@ from docagent_rl.samples.sample import Sample, Split, json_lines
 from docagent_rl.samples.selection import REST, Selection, SplitUnit
 
 _DEFAULTS = RenderSettings()
+_BENCHMARKS = f"Benchmark that SRC holds: {', '.join(Benchmark)}"
 _PART = re.compile(r"([A-Za-z0-9_]{1,40})=([0-9]{1,9}|rest)")
 
 
 def import_command(
-    benchmark: Benchmark = argument(..., "Benchmark that SRC holds."),
+    benchmark: str = argument(
+        ..., f"Benchmark that SRC holds: {', '.join(Benchmark)}; or package.module:CLASS."
+    ),
     src: Path = argument(..., "Folder as downloaded, or one file of questions in it."),
     store: Path | None = option(None, "Document store; missing documents are ingested from SRC."),
-    out: Path | None = option(None, "File to write, .jsonl or .parquet; default: <benchmark>.jsonl."),
+    out: Path | None = option(None, "File to write, .jsonl or .parquet; default: <name>.jsonl."),
     split: Split | None = option(None, "Keep the questions of this split."),
     min_pages: int | None = option(None, "Keep questions about documents of this many pages or more.", min=1),
     max_pages: int | None = option(None, "Keep questions about documents of at most this many pages.", min=1),
@@ -50,12 +53,15 @@ def import_command(
 ) -> None:
     """Convert a public benchmark, as it was downloaded, to samples; see docs/benchmarks.md.
 
+    An importer of your own is named by package.module:CLASS; docs/extending.md says how to write one.
+
     Pages count from 1 in samples, and boxes are fractions of the page. Rows that give no sample are counted
     by reason, here and in <out>.report.json. After an interruption give the same command again.
 
     Example: docagent-rl data import mmlongbench_doc MMLongBench-Doc/ --store data/store --out data/mmlb.jsonl
     """
-    target = out or Path(f"{benchmark.value}.jsonl")
+    importer = get_importer(benchmark)
+    target = out or Path(f"{importer.name}.jsonl")
     if target.suffix not in (".jsonl", ".parquet"):
         raise UserError(f"--out {target}: name a .jsonl or a .parquet file")
     changes: dict[str, Any] = {"split": split, "min_pages": min_pages, "max_pages": max_pages}
@@ -72,7 +78,7 @@ def import_command(
         first_page=page_base,
     )
     with resumable():
-        parts, report = run_import(get_importer(benchmark), src, settings)
+        parts, report = run_import(importer, src, settings)
     _write(target, parts, report, force=force)
     Console().print(_table(report))
 

@@ -94,3 +94,20 @@ def test_a_download_of_something_else_is_one_clear_error(tmp_path, name):
     (folder / "page.html").write_text("<html>404</html>")
     with pytest.raises(UserError, match=f"{folder}: .*no questions"):
         data("import", name, folder, "--out", tmp_path / "out.jsonl")
+
+
+def test_files_of_questions_that_an_import_leaves_unread_are_named(tmp_path):
+    folder = tmp_path / "fetched"
+    folder.mkdir()
+    row = {"doc_id": "a.pdf", "question": "What?", "answer": "41", "answer_format": "Int"}
+    for name in ("samples.json", "samples_test.json"):
+        (folder / name).write_text(json.dumps([row]))
+    told = data("import", "mmlongbench_doc", folder, "--any-count", "--out", tmp_path / "out.jsonl")
+    assert "not read" in told
+    assert "samples_test.json" in told
+
+
+@pytest.mark.parametrize("name", ["no_such_module:Mine", f"{__name__}:json", f"{__name__}:Benchmark"])
+def test_what_is_no_importer_is_refused_by_its_name(tmp_path, name):
+    with pytest.raises(UserError, match=f"importer '{name}'"):
+        data("import", name, tmp_path, "--out", tmp_path / "out.jsonl")

@@ -6,6 +6,8 @@ from enum import StrEnum
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from docagent_rl.base.errors import UserError
+
 if TYPE_CHECKING:
     from docagent_rl.samples.importers.importer import Importer
 
@@ -31,7 +33,19 @@ class Benchmark(StrEnum):
 _MODULES = ("mmlongbench", "pdf_sets", "picture_sets", "corpora", "madqa", "vidore")
 
 
-def get_importer(benchmark: Benchmark) -> Importer:
-    """Return the importer of a benchmark."""
-    modules = (import_module(f"{__name__}.{name}") for name in _MODULES)
-    return next(each for module in modules for each in module.IMPORTERS if each.name == benchmark)
+def get_importer(name: str) -> Importer:
+    """Return the importer of a benchmark, or one of your own by `package.module:CLASS`.
+
+    Raises:
+        UserError: there is no such benchmark, or the class is no importer (`own.own_importer`).
+    """
+    if ":" in name:
+        return import_module(f"{__name__}.own").own_importer(name)
+    modules = (import_module(f"{__name__}.{module}") for module in _MODULES)
+    for importer in (each for module in modules for each in module.IMPORTERS):
+        if importer.name == name:
+            return importer
+    raise UserError(
+        f"there is no benchmark {name!r}; known are {', '.join(Benchmark)}, "
+        "or name an importer of your own as package.module:CLASS"
+    )

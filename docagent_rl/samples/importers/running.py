@@ -14,6 +14,7 @@ from docagent_rl.samples.importers.finishing import finished
 from docagent_rl.samples.importers.holdings import Holdings, ImportSettings, gather
 from docagent_rl.samples.importers.importer import Importer
 from docagent_rl.samples.importers.native import Draft, NativeRow, Skip
+from docagent_rl.samples.importers.own import named_if_own
 from docagent_rl.samples.importers.source import Source
 from docagent_rl.samples.sample import Sample
 
@@ -94,7 +95,8 @@ class _Import:
     def run(self) -> tuple[dict[str, list[Sample]], ImportReport]:
         report = self.report
         read = self._drafts()
-        self.importer.settle(read)
+        with named_if_own(self.importer, "settle"):
+            self.importer.settle(read)
         drafts = []
         for draft in read:  # documents of those that are refused are not needed
             refusal = self.settings.selection.refusal(draft.split, answerable=draft.answerable)
@@ -124,12 +126,13 @@ class _Import:
         report = self.report
         drafts: list[Draft] = []
         seen: set[tuple] = set()
-        for row in self.importer.rows(self.source):
-            report.read[_part(row.dataset, row.split or "unknown split")] += 1
-            try:
-                drafts.append(self._draft(row, seen))
-            except Skip as reason:
-                report.skipped[str(reason)].append(_place(row))
+        with named_if_own(self.importer, "rows"):
+            for row in self.importer.rows(self.source):
+                report.read[_part(row.dataset, row.split or "unknown split")] += 1
+                try:
+                    drafts.append(self._draft(row, seen))
+                except Skip as reason:
+                    report.skipped[str(reason)].append(_place(row))
         if not self.settings.any_count:
             self._check_counts()
         return drafts
@@ -137,7 +140,8 @@ class _Import:
     def _draft(self, row: NativeRow, seen: set[tuple]) -> Draft:
         if not isinstance(row.values, Mapping):
             raise Skip("the row is no object")
-        draft = self.importer.draft(row)
+        with named_if_own(self.importer, _place(row)):
+            draft = self.importer.draft(row)
         key = row.dataset, draft.split, draft.question_id
         if key in seen:
             raise Skip("an earlier row has its question id")
@@ -154,7 +158,9 @@ class _Import:
                 )
 
     def _holdings(self, drafts: Sequence[Draft]) -> Holdings:
-        found, report = self.importer.documents(self.source, drafts), self.report
+        report = self.report
+        with named_if_own(self.importer, "documents"):
+            found = self.importer.documents(self.source, drafts)
         wanted = {doc_id for draft in drafts for doc_id in _needed(draft)}
         if not self.importer.corpus:
             found = {name: document for name, document in found.items() if name in wanted}
