@@ -114,19 +114,33 @@ class Sources:
         """Add a document that is left out."""
         self.failed.append(FailedDocument(_printable(name), reason))
 
+    def settle(self) -> None:
+        """Sort the documents by id; those that share one are left out, each with the name of another."""
+        by_id: dict[str, list[SourceDocument]] = defaultdict(list)
+        for document in self.documents:
+            by_id[document.doc_id].append(document)
+        self.documents = []
+        for doc_id, same in sorted(by_id.items()):
+            if len(same) == 1:
+                self.documents += same
+                continue
+            for one in same:
+                other = next(each for each in same if each is not one)
+                self.fail(one.name, f"{other.name} would have the id {doc_id!r}, too: rename one of them")
+
 
 def discover(source: Path) -> Sources:
     """Find the documents under `source`, sorted by id.
 
-    A PDF is a document named by the file without `.pdf`. A sub-folder that holds images is a document named
-    by the folder. Images directly in `source` are named `<document>_<page>`. In both, the last number in a
-    file's name is that of its page, and pages run from 1 without gaps. Hidden files and document stores are
-    passed over; files that are neither PDFs nor pictures are counted, and links that lead out of `source` are
-    reported. A single PDF may be given instead of a folder.
+    A PDF is a document named by its path below `source` without `.pdf`, such as `2019/report`. A sub-folder
+    that holds images is a document named by its path. Images directly in `source` are named
+    `<document>_<page>`. In both, the last number in a file's name is that of its page, and pages run from 1
+    without gaps. Hidden files and document stores are passed over; files that are neither PDFs nor pictures
+    are counted; links that lead out of `source`, and documents that would have the same id (`a.pdf` beside a
+    folder `a` of images), are reported. A single PDF may be given instead of a folder.
 
     Raises:
-        UserError: `source` does not exist, cannot be read or holds no document, or two documents have the
-            same id.
+        UserError: `source` does not exist, cannot be read or holds no document.
     """
     try:
         if not source.exists():
@@ -144,12 +158,7 @@ def discover(source: Path) -> Sources:
     if not found.documents and not found.failed:
         suffixes = " ".join(sorted(IMAGE_SUFFIXES))
         raise UserError(f"no PDF and no page image ({suffixes}) under {source}")
-    found.documents.sort(key=lambda document: document.doc_id)
-    for one, two in zip(found.documents, found.documents[1:], strict=False):
-        if one.doc_id == two.doc_id:
-            raise UserError(
-                f"two documents have the id {one.doc_id!r}: {one.name} and {two.name}; rename one"
-            )
+    found.settle()
     return found
 
 
@@ -199,7 +208,7 @@ def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Pat
             continue
         doc_id, _, number = path.stem.rpartition("_")
         if folder != source:
-            doc_id = folder.name
+            doc_id = _name(folder, source)
         elif not doc_id or not (number.isascii() and number.isdigit()):
             reason = "not named <document>_<page>; rename it, or give each document a folder of its own"
             found.fail(path.name, reason)
@@ -245,7 +254,7 @@ def _page_number(path: Path) -> int:
 
 def _pdf(path: Path, name: str) -> SourceDocument:
     # without `.pdf` alone: `report.v1.2.pdf` is `report.v1.2`
-    return SourceDocument(path.name[: -len(".pdf")], SourceKind.PDF, (path,), name)
+    return SourceDocument(name[: -len(".pdf")], SourceKind.PDF, (path,), name)
 
 
 def _name(path: Path, source: Path) -> str:

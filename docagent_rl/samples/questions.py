@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from pydantic import ValidationError
@@ -134,8 +134,11 @@ def _question_id(doc_id: Any, question: Any) -> str:
 def _doc_id(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    last = value.strip().replace("\\", "/").rstrip("/").rpartition("/")[2]
-    return composed(last[: -len(".pdf")] if last.lower().endswith(".pdf") else last)
+    path = PurePosixPath(value.strip().replace("\\", "/"))
+    # below the folder that was ingested; where else a file lies is no part of its id
+    elsewhere = path.is_absolute() or ".." in path.parts or path.parts[:1] == (PureWindowsPath(path).drive,)
+    name = path.name if elsewhere or not path.parts else str(path)
+    return composed(name[: -len(".pdf")] if name.lower().endswith(".pdf") else name)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -102,7 +102,7 @@ class Sample:
     """Lower-case name of the source, e.g. `slidevqa` or `synthetic`."""
     split: Split
     doc_id: StrictStr
-    """Document key: no directory, no `.pdf` suffix."""
+    """Document key: the path below the ingested folder, with slashes, without `.pdf`."""
     question: StrictStr
     answers: tuple[StrictStr, ...]
     """Alternatives, or the items of a list answer; empty when unanswerable or hidden."""

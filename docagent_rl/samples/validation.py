@@ -66,8 +66,11 @@ def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str
         for name in ("question_id", "dataset", "doc_id", "question")
         if (problem := text_problem(getattr(sample, name), LONGEST_TEXT))
     ]
-    if "/" in sample.doc_id or "\\" in sample.doc_id or sample.doc_id.lower().endswith(".pdf"):
-        problems.append(f"field 'doc_id' must hold no directory and no .pdf suffix, found {sample.doc_id!r}")
+    if sample.doc_id.startswith("/") or sample.doc_id.lower().endswith(".pdf"):
+        problems.append(
+            "field 'doc_id' must be a path below the folder that was ingested, without .pdf suffix, found "
+            f"{sample.doc_id!r}"
+        )
     if num_pages is None and isinstance(sample.extra.get("num_pages"), int):
         num_pages = sample.extra["num_pages"]
     if sample.answerable is not None and sample.answerable is not bool(sample.answers):

@@ -5,7 +5,6 @@ import unicodedata
 
 import pytest
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.bm25 import BM25Retriever
@@ -36,8 +35,9 @@ def test_a_question_finds_its_document_in_any_form(inbox, write_pdf, tmp_path, f
     assert ingest(inbox, tmp_path / "store", workers=1).skipped == [WHOLE]
 
 
-def test_two_files_of_one_name_are_told(inbox, write_pdf, tmp_path):
+def test_two_files_of_one_name_are_left_out_and_named(inbox, write_pdf, tmp_path):
     for name in (WHOLE, APART):
         write_pdf(inbox / f"{name}.pdf", ["alpha"])
-    with pytest.raises(UserError, match="two documents have the id"):
-        ingest(inbox, tmp_path / "store", workers=1)
+    report = ingest(inbox, tmp_path / "store", workers=1)
+    assert report.ingested == []
+    assert {failure.name for failure in report.failed} == {f"{WHOLE}.pdf", f"{APART}.pdf"}

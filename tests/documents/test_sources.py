@@ -21,16 +21,17 @@ def _found(folder):
 
 
 def test_documents_and_their_files(inbox):
-    _touch(inbox, "report.v1.2.pdf", "sub/SCAN.PDF", "notes.txt", "._a.pdf", ".cache/b.pdf")
+    _touch(inbox, "report.v1.2.pdf", "sub/SCAN.PDF", "notes.txt", "._a.pdf", ".cache/b.pdf", "sub/report.v1.2/1.png")
     _touch(inbox, *(f"deck.a/{each}" for each in ("p10_3.jpg", "page2.png", "Page01.jfif", "readme.md")))
     _touch(inbox, *(f"my_deck_{page}.jpg" for page in range(1, 12)), "other_1.png")
     _touch(inbox, "store/docagent_store.json", "store/objects/ab/x.jpg")
     assert _found(inbox) == [
-        ("SCAN", SourceKind.PDF, ["sub/SCAN.PDF"]),
         ("deck.a", SourceKind.IMAGES, ["deck.a/Page01.jfif", "deck.a/page2.png", "deck.a/p10_3.jpg"]),
         ("my_deck", SourceKind.IMAGES, [f"my_deck_{page}.jpg" for page in range(1, 12)]),
         ("other", SourceKind.IMAGES, ["other_1.png"]),
         ("report.v1.2", SourceKind.PDF, ["report.v1.2.pdf"]),
+        ("sub/SCAN", SourceKind.PDF, ["sub/SCAN.PDF"]),
+        ("sub/report.v1.2", SourceKind.IMAGES, ["sub/report.v1.2/1.png"]),
     ]
     assert discover(inbox).failed == []
     assert discover(inbox).passed_over == {".txt": 1, ".md": 1}
@@ -59,13 +60,21 @@ def test_images_that_do_not_make_a_document_are_reported(inbox, names, failed, r
 
 
 @pytest.mark.parametrize(
-    ("other", "named"),
-    [("b/report.pdf", "b/report"), ("report/1.jpg", "report"), ("report_1.jpg", "report_")],
+    ("one", "other", "named"),
+    [
+        ("a/report.pdf", "a/report/1.jpg", "a/report"),
+        ("report.pdf", "report_1.jpg", "report_*"),
+        ("report.pdf", "report.PDF", "report.PDF"),
+    ],
 )
-def test_two_documents_of_one_name_are_an_error_that_names_both(inbox, other, named):
-    _touch(inbox, "a/report.pdf", other)
-    with pytest.raises(UserError, match=rf"(?s)'report'(?=.*a/report\.pdf)(?=.*{named})"):
-        discover(inbox)
+def test_documents_of_one_name_are_left_out_and_named_with_one_another(inbox, one, other, named):
+    _touch(inbox, one, other, "good.pdf")
+    found = discover(inbox)
+    assert [document.doc_id for document in found.documents] == ["good"]
+    reasons = {failure.name: failure.reason for failure in found.failed}
+    assert reasons.keys() == {one, named}
+    assert named in reasons[one]
+    assert one in reasons[named]
 
 
 def test_links_out_of_the_folder_are_reported_and_useless_sources_refused(inbox, tmp_path):
@@ -74,7 +83,7 @@ def test_links_out_of_the_folder_are_reported_and_useless_sources_refused(inbox,
     for link, target in {**links, "c.pdf": "inbox/own/b.pdf", "own/back": "inbox"}.items():
         (inbox / link).symlink_to(tmp_path / target)
     found = discover(inbox)
-    assert [document.doc_id for document in found.documents] == ["b", "c"]
+    assert [document.doc_id for document in found.documents] == ["c", "own/b"]
     assert {
         each.name: str(tmp_path / links[each.name]) in each.reason for each in found.failed
     } == dict.fromkeys(links, True)

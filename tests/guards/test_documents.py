@@ -93,7 +93,7 @@ def test_pages_stand_in_the_order_of_their_numbers_and_a_gap_is_refused(inbox, i
     for number in range(1, 11):
         write_image(inbox / "sub" / "deck" / f"p_{number}.png", "blue" if number == 10 else "red")
     assert "page 3 is missing" in reasons(ingested())["gap"]
-    red, _, blue = stored().document("deck").page(10).image().getpixel((5, 5))
+    red, _, blue = stored().document("sub/deck").page(10).image().getpixel((5, 5))
     assert blue > 200 > red
 
 
@@ -118,10 +118,21 @@ def test_a_folder_that_cannot_be_read_is_named(inbox, ingested, monkeypatch):
     assert "a/shut" in reasons(ingested())
 
 
-def test_two_files_that_would_be_one_document_are_refused_with_both_names(inbox, ingested):
-    shutil.copytree(inbox, inbox / "other")
-    with pytest.raises(UserError, match=r"(?s)'good'.*good\.pdf.*other/good\.pdf|other/good\.pdf.*good\.pdf"):
-        ingested()
+def test_equal_names_in_different_folders_are_no_clash(inbox, ingested, stored):
+    write_pdf(inbox / "2019" / "good.pdf", ["of 2019"])
+    write_pdf(inbox / "2020" / "good.pdf", ["of 2020"])
+    assert ingested().failed == []
+    assert stored().page(PageRef("2019/good", 1)).text() == "of 2019"
+    assert stored().page(PageRef("2020/good", 1)).text() == "of 2020"
+
+
+def test_two_files_that_would_be_one_document_are_named_and_stop_no_other(inbox, ingested, stored):
+    write_pdf(inbox / "twin.pdf", ["x"])
+    write_image(inbox / "twin" / "1.png")
+    named = reasons(ingested())
+    assert named.keys() == {"twin.pdf", "twin"}
+    assert "twin.pdf" in named["twin"]
+    assert stored().doc_ids() == ["good"]
 
 
 def test_links_out_of_a_folder_are_not_followed(inbox, ingested, stored, tmp_path):

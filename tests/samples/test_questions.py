@@ -44,7 +44,10 @@ def test_everything_else_is_derived():
 @pytest.mark.parametrize(
     ("field", "given", "expected"),
     [
-        ("doc_id", "reports/2023/report.v2.PDF", "report.v2"),
+        ("doc_id", "./reports/2023/report.v2.PDF", "reports/2023/report.v2"),
+        ("doc_id", r"reports\2023\report.pdf", "reports/2023/report"),
+        ("doc_id", "/home/me/reports/report.pdf", "report"),
+        ("doc_id", "../reports/report.pdf", "report"),
         ("doc_id", r"C:\reports\report.pdf", "report"),
         ("answers", "41", ("41",)),
         ("answers", [41, 0.5, "x"], ("41", "0.5", "x")),

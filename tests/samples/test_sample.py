@@ -98,7 +98,7 @@ def test_a_good_sample_has_no_problems(make_sample):
         ({"question": "who?" * 16_385}, "'question' has 65,540 characters; 65,536"),
         ({"answers": ("yes", "\u2060")}, "'answers': an answer shows nothing"),
         ({"question_id": "\u200b"}, "'question_id'"),
-        ({"doc_id": "a/b"}, "'doc_id'"),
+        ({"doc_id": "/a/b"}, "'doc_id'"),
         ({"doc_id": "a.PDF"}, "'doc_id'"),
         ({"answers": ()}, "'answers'"),
         ({"answerable": False}, "'answers'"),
