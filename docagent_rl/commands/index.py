@@ -13,7 +13,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force
 from docagent_rl.base.section import read_yaml, validated
 from docagent_rl.base.text import shown
-from docagent_rl.commands.ingest import check_command
+from docagent_rl.commands.ingest import check_command, update_indexes
 from docagent_rl.commands.options import StoreFolder, argument, option
 from docagent_rl.documents.store import DocumentStore, PageContent
 from docagent_rl.endpoints.http_client import read_api_key
@@ -60,8 +60,9 @@ def build_command(
 ) -> None:
     """Build an index of all pages: BM25 over words, or with --model an index of vectors.
 
-    An existing BM25 index of other pages is replaced only with --force, since it may belong to another store.
-    An index of vectors is updated: only new and changed documents are encoded. An interrupted build resumes.
+    An index that is there is brought up to date, and readers have the old one until then: BM25 is made anew,
+    in seconds; of vectors, only new and changed documents are encoded. One of other settings or another
+    model is replaced only with --force. An interrupted build resumes.
 
     Example: docagent-rl index build --store data/store --out data/minilm --model minilm
     """
@@ -86,6 +87,28 @@ def build_command(
         return
     note = f"; {built.blank} of them have no text and will never be found" if built.blank else ""
     typer.echo(f"{built.pages} pages of {built.documents} documents indexed{note}")
+
+
+@app.command("update")
+def update_command(
+    indexes: list[Path] = argument(..., "Folders of indexes.", metavar="INDEX..."),
+    *,
+    store: StoreFolder,
+    checkpoint: str | None = option(None, "Folder of the model, if not the one recorded in the index."),
+    device: str | None = option(None, "Device of torch: cpu, cuda, cuda:1; by default cpu."),
+    ray: str | None = option(None, "Encode on a Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"),
+    encoders: int = option(1, "With --ray: actors, each with a copy of the model.", min=1),
+    gpus: float = option(0.0, "With --ray: GPUs per actor.", min=0),
+) -> None:
+    """Bring indexes of any kind up to date with a store, each by the settings or model it was built with.
+
+    Searches and servers have the old index until the new one is whole; `index serve` then goes on by it. An
+    index of the store as it is now is left alone, and no model is loaded for it.
+
+    Example: docagent-rl index update data/bm25 data/minilm --store data/store
+    """
+    encoding = Encoding(device, None, None, checkpoint, ray, encoders, gpus)
+    update_indexes(store, indexes, encoding)
 
 
 @app.command("models")
@@ -187,25 +210,41 @@ def serve_command(
 ) -> None:
     """Serve searches over HTTP until interrupted.
 
+    When the index on disk is replaced or brought up to date, the server opens it and answers by it from then
+    on, without a break. One that is not of the store as it is now is served, too, and that is said: its
+    update may be under way.
+
     Example: docagent-rl index serve --index data/bm25 --store data/store --port 8002
     """
     from docagent_rl.endpoints.serving import listen, run, url_of
+    from docagent_rl.retrieval.base import StaleIndexError
     from docagent_rl.retrieval.opening import open_local
     from docagent_rl.retrieval.service.app import describe_index, make_app
+    from docagent_rl.retrieval.service.following import FollowingRetriever, Opened
     from docagent_rl.retrieval.service.host import SearchHost
 
     token = None if token_env is None else read_api_key(token_env, "--token-env")
-    documents = DocumentStore(store)
     config = _config(settings, index)
-    retriever = open_local(config, documents, "--settings" if settings else "-")
-    hosted = SearchHost(retriever, threads=threads, max_waiting=max_waiting, deadline_s=deadline_s)
-    info = describe_index(retriever, documents, kind=config.kind)
+    key = "--settings" if settings else "-"
+
+    def opened() -> Opened:
+        documents, stale = DocumentStore(store), False
+        try:
+            found = open_local(config, documents, key)
+        except StaleIndexError as error:
+            typer.echo(f"served as it is until it is brought up to date: {error}", err=True)
+            found, stale = open_local(config, documents, key, stale=True), True
+        return Opened(found, describe_index(found, documents, kind=config.kind, stale=stale))
+
+    following = FollowingRetriever(opened, [folder for _, folder in config.indexes(key)])
+    hosted = SearchHost(following, threads=threads, max_waiting=max_waiting, deadline_s=deadline_s)
     if token is None and host not in ("localhost", "127.0.0.1", "::1"):
         typer.echo(
             f"--host {host}: whoever reaches this machine may search; --token-env asks for one", err=True
         )
-    app = make_app(hosted, info, token=token, names=(host, *(allow_host or ())))
+    app = make_app(hosted, lambda: following.info, token=token, names=(host, *(allow_host or ())))
     listener = listen(host, port)
+    info = following.info
     typer.echo(f"{info.pages} pages of {info.documents} documents at {url_of(listener)}")
     run(app, listener)
 

@@ -1,6 +1,6 @@
 """`docagent-rl ingest`, `check` and `demo`: fill stores, check them, make one to try everything on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import typer
@@ -19,8 +19,9 @@ from docagent_rl.documents.layout import MARKER
 from docagent_rl.documents.mirror import mirror
 from docagent_rl.documents.settings import IngestLimits, OcrMode
 from docagent_rl.documents.sources import IngestReport
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.index_files import HEADER
-from docagent_rl.retrieval.indexes import audit_index
+from docagent_rl.retrieval.indexes import Encoding, audit_index, open_index, update_index
 
 _DEFAULTS = RenderSettings()
 _LIMITS = IngestLimits()
@@ -51,6 +52,15 @@ def ingest_command(
     ),
     strict: bool = option(False, "Stop at the first bad document.", "--strict"),
     replace: bool = option(False, "Replace other versions of stored documents.", "--replace"),
+    follow: bool = option(
+        False, "Make the store a mirror of FOLDER: replace what changed, remove what is gone.", "--mirror"
+    ),
+    however_many: bool = option(
+        False, "With --mirror: also where more than half of the documents are gone.", "--however-many"
+    ),
+    index: list[Path] | None = option(
+        None, "Bring this index of the store up to date afterwards; may be repeated."
+    ),
 ) -> None:
     """Store PDFs or page images as page rasters with their text.
 
@@ -64,13 +74,24 @@ def ingest_command(
     and STORE under the same paths.
 
     A URL is read by fsspec (https:// as it stands; s3:// and gs:// after `pip install s3fs` or `gcsfs`) into
-    --copy-to, which gets what is new or has changed there, and is ingested.
+    --copy-to, which gets what is new or has changed there, and is ingested. With --mirror, what is gone there
+    goes from the copy.
 
-    Example: docagent-rl ingest papers/ --store data/store --dpi 144
+    With --mirror the folder is the truth about the store: a document goes when its file is gone, and all
+    others are stored. More than half of them stay, as a disk may not be there, unless --however-many says
+    so. A renamed file is not read again. A store of several folders is a mirror of none.
+
+    Example: docagent-rl ingest papers/ --store data/store --mirror --index data/bm25
     """
     if "://" in folder and copy_to is None:
         raise UserError(f"{folder}: name a folder for a copy of its files with --copy-to")
-    source = Path(folder) if copy_to is None else mirror(folder, copy_to)
+    if however_many and not follow:
+        raise UserError("--however-many is about what --mirror removes: name both")
+    source = Path(folder)
+    if copy_to is not None:
+        source = mirror(folder, copy_to, follow=follow, however_many=however_many)
+    for each in index or ():
+        open_index(each)  # before any work
     settings = RenderSettings(renderer, dpi=dpi, max_side=max_side, jpeg_quality=jpeg_quality)
     limits = IngestLimits(seconds=page_seconds, memory_gib=page_memory)
     console = Console(stderr=True)
@@ -87,8 +108,11 @@ def ingest_command(
             ray=ray,
             ocr=ocr,
             by_layout=layout,
+            mirror=follow,
+            however_many=however_many,
         )
     typer.echo(_ingest_summary(report))
+    update_indexes(store, index or ())
     if report.kept:
         text = (
             f"{store} holds other versions (other content, or other settings such as --dpi or --layout) of "
@@ -96,12 +120,26 @@ def ingest_command(
             "documents with --replace"
         )
         console.print(shown(text), soft_wrap=True)
+    if report.withheld:
+        text = (
+            f"{folder} has more than half of the documents of {store} no more; they stay there: "
+            f"{_first(report.withheld)}. Where that is right, say --however-many"
+        )
+        console.print(shown(text), soft_wrap=True)
     for failure in report.unread:
         console.print(shown(f"stored without headings: {failure.name}: {failure.reason}"), soft_wrap=True)
     for failure in report.failed:
         console.print(shown(f"not ingested: {failure.name}: {failure.reason}"), soft_wrap=True)
-    if report.failed or report.kept:
+    if report.failed or report.kept or report.withheld:
         raise typer.Exit(2)
+
+
+def update_indexes(store: Path, indexes: Iterable[Path], encoding: Encoding | None = None) -> None:
+    """Bring indexes up to date with a store, and tell of each."""
+    for index in indexes:
+        built = update_index(DocumentStore(store), index, encoding)
+        counts = f"{built.pages} pages of {built.documents} documents, {built.new} pages read anew"
+        typer.echo(f"{index}: {counts if built.changed else 'unchanged'}")
 
 
 def _ingest_summary(report: IngestReport) -> str:
@@ -111,9 +149,12 @@ def _ingest_summary(report: IngestReport) -> str:
         f"{len(report.ingested)} documents ingested ({report.pages} pages)": True,
         f", {report.resumed_pages} pages from an interrupted run": report.resumed_pages,
         f", {len(report.replaced)} of them replaced": report.replaced,
+        f", {len(report.reused)} of them by pages that the store had": report.reused,
         f", {len(report.repaired)} of them because their stored pages were damaged": report.repaired,
         f"; {len(report.skipped)} unchanged": True,
         f"; {len(report.kept)} left as the store has them": report.kept,
+        f"; {len(report.removed)} removed": report.removed,
+        f"; {len(report.withheld)} gone from the folder": report.withheld,
         f"; {len(report.failed)} failed": True,
         f"\n{files.total()} files are neither PDFs nor images and were passed over ({_first(kinds)})": files,
         f"\n{report.ocr_pages} pages read by OCR": report.ocr_pages,

@@ -9,6 +9,7 @@ from typer.main import get_command, get_group
 
 COMMANDS = {
     "ingest": "Store PDFs or page images as page rasters with their text.",
+    "store": "List, show and remove the documents of a store.",
     "describe": "Have a model describe charts, drawings and photographs, so that searches find them.",
     "index": "Build, search and serve indexes of a document store.",
     "check": "Verify the checksums of all files of document stores, indexes, runs and checkpoints.",

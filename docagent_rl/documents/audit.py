@@ -94,8 +94,8 @@ def _compare_with_seal(layout: StoreLayout, audit: Audit) -> None:
         problem = "" if name in sealed.begun else difference(path, record)
         if problem and record.about and not path.exists():
             problem = (
-                f"the document {record.about!r} is lost, of which this is the manifest: ingest it again; "
-                f"where it was taken out on purpose, delete {seal}, and {_AGAIN}"
+                f"the document {record.about!r} is lost, of which this is the manifest: ingest it again, or "
+                "take it out on purpose with `docagent-rl store remove`"
             )
         elif problem:
             problem += ": delete it and ingest the document again"

@@ -2,7 +2,8 @@
 
 import hashlib
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,9 +13,10 @@ from PIL import Image
 from docagent_rl.documents.contents import FEWEST_ENTRIES
 from docagent_rl.documents.contents.typography import typed_headings
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.manifest import BY_LAYOUT, ChunkEntry, PageEntry, dump_record
+from docagent_rl.documents.manifest import BY_LAYOUT, ChunkEntry, PageEntry, TextReason, dump_record
 from docagent_rl.documents.native import native_messages
 from docagent_rl.documents.objects import ObjectStore, force, write
+from docagent_rl.documents.ocr import engine_name
 from docagent_rl.documents.page_text import Layer, read_page, read_part
 from docagent_rl.documents.page_tree import check_page_count
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, open_pdf
@@ -97,6 +99,8 @@ class ChunkTask:
     """Folder of the records of the document's ranges."""
     first: int
     """Number of the first page."""
+    known: tuple[PageEntry, ...] = ()
+    """Pages without text layer, of the same settings, whose pictures OCR has read (`read_before`)."""
 
     @property
     def last(self) -> int:
@@ -189,7 +193,7 @@ def store_chunk(task: ChunkTask) -> int:
             raise DocumentError("it changed while it was being ingested: ingest it again")
         read = _pdf_pages if task.probed.source.kind is SourceKind.PDF else _image_pages
         with native_messages():
-            pages = tuple(_stored(task.plan, batch, *page) for page in read(task))
+            pages = tuple(_stored(task, batch, *page) for page in read(task))
         headings, unread = task.headings()
     except OSError as error:  # of the source: what the store does raises a UserError
         raise _unreadable(error) from error
@@ -232,10 +236,30 @@ def _image_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
         yield path.name, jpeg, size, Layer()
 
 
-def _stored(plan: Plan, batch: list[Path], name: str, jpeg: bytes, size: Size, layer: Layer) -> PageEntry:
-    put = partial(plan.layout.objects.put, batch=batch)
-    text, reading = read_page(name, jpeg, layer, plan.ocr)
-    return PageEntry(*size, put(jpeg), put(text) if text else None, reading, findings=layer.findings)
+def read_before(pages: Iterable[PageEntry]) -> tuple[PageEntry, ...]:
+    """Return the pages whose text depends on the picture alone, and that the engine of today has read."""
+    engine = engine_name()
+    return tuple(
+        replace(page, described=None)
+        for page in pages
+        if page.reading is not None
+        and page.reading.engine == engine
+        and (page.reading.reason is TextReason.EMPTY or page.text is None)
+    )
+
+
+def _stored(
+    task: ChunkTask, batch: list[Path], name: str, jpeg: bytes, size: Size, layer: Layer
+) -> PageEntry:
+    objects = task.plan.layout.objects
+    picture = objects.put(jpeg, batch)
+    if not layer.text:
+        known = next((page for page in task.known if page.image == picture), None)
+        if known is not None and objects.are_whole(known.objects()):
+            return known
+    text, reading = read_page(name, jpeg, layer, task.plan.ocr)
+    kept = objects.put(text, batch) if text else None
+    return PageEntry(*size, picture, kept, reading, findings=layer.findings)
 
 
 def _drawn(pdf: OpenPdf, number: int, image: Image.Image, settings: RenderSettings) -> tuple[bytes, Size]:

@@ -7,7 +7,8 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import replace as replace_fields
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from docagent_rl.documents.chunks import (
     ProbedDocument,
     is_whole,
     probe,
+    read_before,
     store_chunk,
 )
 from docagent_rl.documents.contents.typography import require_reader, with_numbered
@@ -48,6 +50,7 @@ from docagent_rl.documents.sources import (
     Sources,
     discover,
 )
+from docagent_rl.documents.upkeep import take_out_gone
 from docagent_rl.documents.workers import WorkerPool
 
 if TYPE_CHECKING:
@@ -69,14 +72,17 @@ def ingest(
     ray: str | None = None,
     ocr: OcrMode = OcrMode.AUTO,
     by_layout: bool = False,
+    mirror: bool = False,
+    however_many: bool = False,
 ) -> IngestReport:
     """Store the documents under `source` (see `docagent_rl.documents.sources.discover`).
 
     Documents that `store` holds with the same content and settings are skipped, once all their stored pages
     have been read and are as they were written; those with damaged pages are stored anew. A run that was
     interrupted, by Ctrl-C or by a kill, goes on where it stopped when it is started again: pages are kept in
-    ranges of `PAGES_PER_CHUNK`. A document appears in the store only when it is whole. One process at a time
-    writes to a store: others wait for it.
+    ranges of `PAGES_PER_CHUNK`. A document appears in the store only when it is whole. One that the store
+    holds under another id, as after a rename, is not read again, nor are page images by OCR that it holds.
+    One process at a time writes to a store: others wait for it.
 
     Args:
         source: A folder, one PDF, or documents that were found otherwise (not with `ray`).
@@ -93,11 +99,15 @@ def ingest(
         ocr: Pages that are read by OCR; by default those whose text layer is empty or broken.
         by_layout: Find the headings of PDFs without bookmarks by their layout
             (`docagent_rl.documents.contents.typography`).
+        mirror: The folder is the truth: changed documents are replaced, and, once all others are stored,
+            those that it has no more are taken out (`upkeep.take_out_gone`).
+        however_many: With `mirror`, also where they are more than half of what the store held; otherwise they
+            are left (`IngestReport.withheld`), as the folder may be that of a disk which is not there.
 
     Raises:
-        UserError: The input, the store or a setting is wrong, two documents have the same id, the renderer,
-            the OCR engine or the reader of layouts is not installed, the store cannot be written (disk full,
-            read-only), or with `strict`: a document cannot be read.
+        UserError: The input, the store or a setting is wrong, the renderer, the OCR engine or the reader of
+            layouts is not installed, the store cannot be written (disk full, read-only), or with `strict`: a
+            document cannot be read.
     """
     settings, limits = settings or RenderSettings(), limits or IngestLimits()
     # a program that is not installed fails before any work
@@ -106,6 +116,8 @@ def ingest(
         engine_name()
     if by_layout:
         require_reader()
+    if mirror and not (isinstance(source, Path) and source.is_dir()):
+        raise UserError(f"{source} is no folder, and a store is a mirror of a folder: name one")
     if workers is not None and workers < 1:
         raise UserError(f"workers={workers}: expected at least 1")
     if ray and isinstance(source, Path):
@@ -127,12 +139,16 @@ def ingest(
         processes as pool,
     ):
         layout.remove_leftovers()
-        run = _Ingest(plan, pool, bars, strict, replace, read_seal(layout.root))
+        run = _Ingest(plan, pool, bars, strict, replace or mirror, read_seal(layout.root))
         run.report.passed_over = found.passed_over
         for failure in found.failed:
             run.fail(failure.name, failure.reason)
         try:
+            before = sum(1 for _ in layout.manifests())
             run.store(run.probe(found.documents))
+            if mirror:
+                most = before if however_many else before // 2
+                run.report.removed, run.report.withheld = take_out_gone(layout, found, most)
             layout.seal_rest()
         except OSError as error:
             raise UserError(f"the store {layout.root} cannot be used ({error})") from error
@@ -163,7 +179,7 @@ class _Job:
         return self.probed.source
 
 
-@dataclass(slots=True)
+@dataclass
 class _Ingest:
     plan: Plan
     pool: WorkerPool | RayPool
@@ -173,6 +189,8 @@ class _Ingest:
     sealed: Sealed
     """The documents that the store held before."""
     report: IngestReport = field(default_factory=IngestReport)
+    twins: dict[str, Manifest] = field(default_factory=dict)
+    """Documents with the pages of new ones, by the ids of these."""
 
     def fail(self, name: str, reason: str) -> None:
         if self.strict:
@@ -182,7 +200,8 @@ class _Ingest:
     def probe(self, documents: list[SourceDocument]) -> list[_Job]:
         """Look at every source and return the documents to store, sorted by id."""
         bar = self.bars.add_task("Checking files", total=len(documents))
-        jobs, stored = [], []
+        jobs: list[_Job] = []
+        stored: list[tuple[ProbedDocument, tuple[PageEntry, ...]]] = []
         with closing(self.pool.run(probe, documents)) as outcomes:
             for outcome in outcomes:
                 self.bars.advance(bar)
@@ -196,8 +215,11 @@ class _Ingest:
                     stored.append((probed, old.pages))
                 elif old and not self.replace:
                     self.report.kept.append(probed.source.doc_id)
+                elif twin := self._by_content.get((probed.sha256, key)):
+                    self.twins[probed.source.doc_id] = twin
+                    stored.append((probed, twin.pages))
                 else:
-                    jobs.append(self._job(probed))
+                    jobs.append(self._job(probed, old))
         return sorted([*jobs, *self._verify(stored)], key=lambda job: job.source.doc_id)
 
     def _stored(self, doc_id: str) -> Manifest | None:
@@ -207,6 +229,15 @@ class _Ingest:
         if record is not None and difference(path, record):
             return None
         return self._read(Manifest, path)
+
+    @cached_property
+    def _by_content(self) -> dict[tuple[str, str], Manifest]:
+        """Return the documents that the store held before, by content and settings."""
+        return {
+            (manifest.source.sha256, manifest.settings): manifest
+            for manifest in self.plan.layout.sound_manifests()
+            if self._stored(manifest.doc_id) == manifest
+        }
 
     def _verify(self, stored: list[tuple[ProbedDocument, tuple[PageEntry, ...]]]) -> Iterator[_Job]:
         """Read the documents that the store holds; yield those that are damaged there."""
@@ -218,9 +249,12 @@ class _Ingest:
                 if outcome.error is not None:
                     self.fail(probed.source.name, str(outcome.error))
                 elif not outcome.result:
-                    yield self._job(probed, damaged=True)
+                    yield self._job(probed, damaged=probed.source.doc_id not in self.twins)
                 else:
-                    self.report.skipped.append(probed.source.doc_id)
+                    if twin := self.twins.get(probed.source.doc_id):
+                        self._adopt(probed, twin)
+                    else:
+                        self.report.skipped.append(probed.source.doc_id)
                     # of a run that was killed right after it wrote the manifest
                     shutil.rmtree(self._partial(probed), ignore_errors=True)
 
@@ -252,10 +286,12 @@ class _Ingest:
                 else:
                     yield task
 
-    def _job(self, probed: ProbedDocument, *, damaged: bool = False) -> _Job:
-        folder = self._partial(probed)
+    def _job(self, probed: ProbedDocument, old: Manifest | None = None, *, damaged: bool = False) -> _Job:
+        folder, known = self._partial(probed), ()
+        if old and old.settings == self.plan.key(probed) and self.plan.ocr is not OcrMode.NEVER:
+            known = read_before(old.pages)
         starts = range(1, probed.num_pages + 1, PAGES_PER_CHUNK)
-        tasks = [ChunkTask(probed, self.plan, folder, first) for first in starts]
+        tasks = [ChunkTask(probed, self.plan, folder, first, known) for first in starts]
         missing = {task.first: task for task in tasks if not self._is_stored(task)}
         resumed = probed.num_pages - sum(task.num_pages for task in missing.values())
         return _Job(tasks, missing, damaged, resumed)
@@ -285,12 +321,34 @@ class _Ingest:
             pages=pages,
             title=job.probed.title,
         )
-        replaced = self.plan.layout.manifest(doc_id).exists()
-        self.plan.layout.write_manifest(manifest)
+        replaced = self._write(manifest)
         shutil.rmtree(job.tasks[0].folder, ignore_errors=True)
-        self._count(job, pages, replaced=replaced)
+        if job.damaged:
+            self.report.repaired.append(doc_id)
+        elif replaced:
+            self.report.replaced.append(doc_id)
+        self.report.resumed_pages += job.resumed_pages
         if records[0].unread:
             self.report.unread.append(FailedDocument(source.name, records[0].unread))
+
+    def _adopt(self, probed: ProbedDocument, twin: Manifest) -> None:
+        """Store a document with the pages of another, which has its content."""
+        doc_id = probed.source.doc_id
+        source = Source(probed.source.name, probed.sha256)
+        if self._write(replace_fields(twin, doc_id=doc_id, source=source)):
+            self.report.replaced.append(doc_id)
+        self.report.reused.append(doc_id)
+
+    def _write(self, manifest: Manifest) -> bool:
+        """Write a manifest and count its pages; return whether it took the place of another."""
+        replaced, report = self.plan.layout.manifest(manifest.doc_id).exists(), self.report
+        self.plan.layout.write_manifest(manifest)
+        report.ingested.append(manifest.doc_id)
+        report.pages += len(manifest.pages)
+        for page in manifest.pages:
+            report.ocr_pages += page.reading is not None and page.reading.source is TextSource.OCR
+            report.textless_pages += page.text is None
+        return replaced
 
     def _outline(
         self, probed: ProbedDocument, headings: tuple[OutlineEntry, ...], pages: Sequence[PageEntry]
@@ -301,19 +359,6 @@ class _Ingest:
         objects = self.plan.layout.objects
         texts = {number: objects.text(page.text) for number, page in enumerate(pages, 1) if page.text}
         return with_numbered(headings, texts)
-
-    def _count(self, job: _Job, pages: tuple[PageEntry, ...], *, replaced: bool) -> None:
-        report, doc_id = self.report, job.source.doc_id
-        if job.damaged:
-            report.repaired.append(doc_id)
-        elif replaced:
-            report.replaced.append(doc_id)
-        report.ingested.append(doc_id)
-        report.pages += len(pages)
-        report.resumed_pages += job.resumed_pages
-        for page in pages:
-            report.ocr_pages += page.reading is not None and page.reading.source is TextSource.OCR
-            report.textless_pages += page.text is None
 
     @staticmethod
     def _read(kind: type[RecordT], path: Path) -> RecordT | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import writable
 from docagent_rl.base.seals import SEAL, Seal, read_seal
 from docagent_rl.base.text import composed
 from docagent_rl.documents.manifest import Manifest, dump_record, read_record
@@ -57,9 +58,24 @@ class StoreLayout:
         with self.seal.writing(path, about=manifest.doc_id):
             write(path, dump_record(manifest))
 
+    def remove_manifests(self, doc_ids: Iterable[str]) -> None:
+        """Take documents out, and let the seal forget them; for the holder of the lock.
+
+        A kill on the way leaves a store without damage, and the same call goes on.
+
+        Raises:
+            UserError: the store cannot be written.
+        """
+        paths = [self.manifest(doc_id) for doc_id in doc_ids]
+        with writable(self.root), self.seal.writing(*paths):
+            for path in paths:
+                path.unlink(missing_ok=True)
+        self.seal_rest()
+
     def has_held(self, doc_id: str) -> bool:
         """Return whether the seal knows a document, there or not."""
-        return self.manifest(doc_id).relative_to(self.root).as_posix() in read_seal(self.root).records
+        sealed = read_seal(self.root)
+        return self.manifest(doc_id).relative_to(self.root).as_posix() in {*sealed.records, *sealed.begun}
 
     def seal_rest(self) -> None:
         """Seal manifests that the seal does not know, and write it anew; for the holder of the lock."""
@@ -81,6 +97,12 @@ class StoreLayout:
     def manifests(self) -> Iterator[Path]:
         """Yield the manifests that are there; files being written start with a dot."""
         yield from (self.root / "documents").glob("[!.]*.json")
+
+    def sound_manifests(self) -> Iterator[Manifest]:
+        """Yield the records of all documents, damaged ones apart."""
+        for path in self.manifests():
+            with suppress(UserError, FileNotFoundError):
+                yield self.read_manifest(path)
 
     def read_manifest(self, path: Path) -> Manifest:
         """Read one of `manifests`.

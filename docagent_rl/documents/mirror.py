@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import track
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.io import atomic_write
+from docagent_rl.base.io import atomic_write, writable
 from docagent_rl.base.text import id_problem
 from docagent_rl.documents.sources import SUFFIXES
 
@@ -21,14 +21,16 @@ _VERSION = ("size", "ETag", "etag", "mtime", "LastModified", "last_modified", "g
 _BLOCK = 1 << 20
 
 
-def mirror(url: str, folder: Path) -> Path:
-    """Copy the PDFs and images below a URL that are new or have changed; what is gone there stays here.
+def mirror(url: str, folder: Path, *, follow: bool = False, however_many: bool = False) -> Path:
+    """Copy the PDFs and images below a URL that are new or have changed.
 
-    An interrupted copy goes on with the next call. Keys come from the environment, as fsspec's library for
-    the store reads them.
+    What is gone there stays here, unless the copy is to `follow`: once all others are copied, files that
+    came from there go, `however_many` they are or at most half of them. An interrupted copy goes on with the
+    next call. Keys come from the environment, as fsspec's library for the store reads them.
 
     Raises:
-        UserError: the URL cannot be read, its library is not installed, or a name is no path below `folder`.
+        UserError: the URL cannot be read, its library is not installed, a name is no path below `folder`, or
+            more than half of the files are gone; these stay.
     """
     import fsspec
 
@@ -45,9 +47,27 @@ def mirror(url: str, folder: Path) -> Path:
                 if mark is None or marks.get(name) != mark:
                     _copy(store, place, folder / name)
             marks[name] = mark
+        if follow:
+            _remove_gone(url, folder, marks, found, however_many=however_many)
     finally:
         atomic_write(folder / MARKS, json.dumps(marks, indent=1, sort_keys=True))
     return folder
+
+
+def _remove_gone(
+    url: str, folder: Path, marks: dict[str, str | None], found: Mapping[str, str], *, however_many: bool
+) -> None:
+    gone = sorted(marks.keys() - found.keys())
+    if 2 * len(gone) > len(marks) and not however_many:
+        raise UserError(
+            f"{url} has {len(gone)} of the {len(marks)} files no more that were copied from there, such as "
+            f"{gone[0]!r}; the copy {folder} keeps them. Where that is right, say --however-many"
+        )
+    for name in gone:
+        if not _name_problem(name):  # the list lies in the user's folder
+            with writable(folder):
+                (folder / name).unlink(missing_ok=True)
+        del marks[name]
 
 
 @contextmanager
@@ -70,11 +90,17 @@ def _files(store: Any, root: str) -> Iterator[tuple[str, str]]:
         name = unquote(place.removeprefix(base).lstrip("/"))
         if PurePosixPath(name).suffix.lower() not in SUFFIXES:
             continue
-        parts = name.split("/")
-        problem = next((found for part in parts if (found := id_problem(part))), None)
-        if problem or ".." in parts:
-            raise UserError(f"{place}: no name for a file here: {problem or 'it leads out of the folder'}")
+        if problem := _name_problem(name):
+            raise UserError(f"{place}: no name for a file here: {problem}")
         yield name, place
+
+
+def _name_problem(name: str) -> str | None:
+    """Return why a name is no path below the copy; None: it is one."""
+    parts = name.split("/")
+    if ".." in parts or "" in parts:
+        return "it leads out of the folder"
+    return next((found for part in parts if (found := id_problem(part))), None)
 
 
 def _mark(store: Any, place: str) -> str | None:
@@ -90,7 +116,7 @@ def _marks(folder: Path) -> dict[str, str | None]:
         marks = json.loads((folder / MARKS).read_bytes())
     except (FileNotFoundError, ValueError):
         return {}
-    return {name: mark for name, mark in marks.items() if mark and (folder / name).is_file()}
+    return {name: mark for name, mark in marks.items() if (folder / name).is_file()}
 
 
 def _copy(store: Any, place: str, path: Path) -> None:

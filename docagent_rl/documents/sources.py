@@ -71,6 +71,12 @@ class IngestReport:
     """Documents that the store held already."""
     kept: list[str] = field(default_factory=list)
     """Documents of which the store holds another version, and which were not to be replaced."""
+    reused: list[str] = field(default_factory=list)
+    """Those among `ingested` whose pages the store held under another id."""
+    removed: list[str] = field(default_factory=list)
+    """Documents that were taken out, as the folder has them no more."""
+    withheld: list[str] = field(default_factory=list)
+    """Documents that the folder has no more and that were not taken out, since they are too many."""
     failed: list[FailedDocument] = field(default_factory=list)
     unread: list[FailedDocument] = field(default_factory=list)
     """Those among `ingested` whose layout could not be read, with the reason."""
@@ -88,6 +94,8 @@ class IngestReport:
     def sort(self) -> None:
         """Sort all lists."""
         for ids in (self.ingested, self.replaced, self.repaired, self.skipped, self.kept):
+            ids.sort()
+        for ids in (self.reused, self.removed, self.withheld):
             ids.sort()
         for failures in (self.failed, self.unread):
             failures.sort(key=lambda failure: failure.name)

@@ -44,6 +44,10 @@ class Question:
     exclude: frozenset[PageRef] = frozenset()
 
 
+class StaleIndexError(UserError):
+    """An index is not of the store as it is: of another one, or of an earlier state of it."""
+
+
 class QueryRefusedError(Exception):
     """A service understood a query and will not serve it: too long, characters that it does not take.
 

@@ -19,7 +19,7 @@ from rich.progress import track
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.contents import Heading, document_title, table_of_contents
 from docagent_rl.documents.store import Document, DocumentStore, PageContent
-from docagent_rl.retrieval.base import Hit, PageRows, Pages, check_queries, top_rows
+from docagent_rl.retrieval.base import Hit, PageRows, Pages, StaleIndexError, check_queries, top_rows
 from docagent_rl.retrieval.bm25_formula import BM25Settings, load_bm25s
 from docagent_rl.retrieval.config import KEY, RetrieverConfig
 from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, rebuild_command
@@ -135,10 +135,10 @@ class BM25Retriever:
         """Check that `store` still holds the indexed texts.
 
         Raises:
-            UserError: It does not.
+            StaleIndexError: It does not.
         """
         if store.fingerprint(PageContent.TEXT) != self._header.fingerprint:
-            raise UserError(
+            raise StaleIndexError(
                 f"the index does not belong to {store.path} as it is now (documents were added, removed or "
                 f"changed, or it is another store): {rebuild_command(Path('INDEX'), store.path)}"
             )
@@ -164,10 +164,15 @@ class BM25Retriever:
         return [Hit(self._rows.ref(start + row), float(score)) for row, score in found]
 
 
-def open_bm25(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> BM25Retriever:
-    """Open the index of a configuration, and check that it is that of the store; see `opening.open_local`."""
+def open_bm25(
+    config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, stale: bool = False
+) -> BM25Retriever:
+    """Open the index of a configuration, and check that it is that of the store, unless it may be `stale`;
+    see `opening.open_local`.
+    """
     retriever = BM25Retriever.load(config.required_index(key))
-    retriever.check(store)
+    if not stale:
+        retriever.check(store)
     return retriever
 
 

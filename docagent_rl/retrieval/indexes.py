@@ -1,7 +1,7 @@
 """Indexes of any kind as users ask for them: built, opened, described, and every file read."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import remove_leftovers
 from docagent_rl.documents.audit import Audit, Damage
 from docagent_rl.documents.store import DocumentStore
+from docagent_rl.retrieval.base import StaleIndexError
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.retrieval.config import SearchEngine
 from docagent_rl.retrieval.encoders.local import CPU
@@ -45,19 +46,19 @@ class Encoding:
 
 
 def build_bm25(store: DocumentStore, out: Path, settings: BM25Settings, *, force: bool = False) -> BuiltIndex:
-    """Index the words of all pages in a folder; `force` replaces an index of other pages or settings.
+    """Index the words of all pages in a folder, unless the index there is of them.
+
+    An index of other pages gives way; one of other settings, a damaged one or one of vectors with `force`.
 
     Raises:
-        UserError: another index is there, or no page has text.
+        UserError: such an index is there, or no page has text.
     """
     if not force and (out / HEADER).is_file():
-        if (current := _current(out, store, settings)) is None:
-            raise UserError(
-                f"{out} holds an index of other pages or settings: replace it with --force or name another "
-                "folder"
-            )
-        remove_leftovers(out)
-        return BuiltIndex(current.num_pages, len(store), 0)
+        found = _words(out, settings)
+        with suppress(StaleIndexError):
+            found.check(store)
+            remove_leftovers(out)
+            return BuiltIndex(found.num_pages, len(store), 0)
     retriever = BM25Retriever.build(store, settings=settings)
     retriever.save(out)
     pages = map(store.page, store.pages())
@@ -83,8 +84,41 @@ def build_vectors(
         UserError: there is no such model, another index is there, or it is damaged.
         InfrastructureError: a node of the cluster or the encoder fails.
     """
-    encoding = encoding or Encoding()
-    spec = named_spec(model)
+    return _build_vectors(store, out, named_spec(model), encoding or Encoding(), force=force, **where)
+
+
+def update_index(store: DocumentStore, root: Path, encoding: Encoding | None = None) -> BuiltIndex:
+    """Bring an index of any kind up to date with a store, by the model and settings that it was built with.
+
+    Readers have the old index until the new one is whole. Nothing is opened but the index where it is of the
+    store as it is.
+
+    Raises:
+        UserError: there is no index, it is damaged, or its model is not there.
+        InfrastructureError: a node of the cluster, the encoder or the engine fails.
+    """
+    index = open_index(root)
+    try:
+        index.check(store)
+    except StaleIndexError:
+        if isinstance(index, BM25Retriever):
+            return build_bm25(store, root, index.settings)
+        header, where = index.header, {}
+        if isinstance(index, CollectionIndex):
+            where = index.header.model_dump(include={"engine", "url", "token_env"})
+        return _build_vectors(store, root, EncoderSpec.read(header.spec), encoding or Encoding(), **where)
+    return BuiltIndex(int(str(index.info()["pages"])), len(store), 0, changed=False)
+
+
+def _build_vectors(
+    store: DocumentStore,
+    out: Path,
+    spec: EncoderSpec,
+    encoding: Encoding,
+    *,
+    force: bool = False,
+    **where: Any,
+) -> BuiltIndex:
     if encoding.checkpoint is not None:
         spec = spec.model_copy(update={"model": encoding.checkpoint, "revision": None})
     kind = Kind.LATE_INTERACTION if spec.family.late_interaction else Kind.DENSE
@@ -118,14 +152,17 @@ def _vectors(spec: EncoderSpec, encoding: Encoding) -> Generator[PageVectors]:
             ray.shutdown()
 
 
-def _current(index: Path, documents: DocumentStore, settings: BM25Settings) -> BM25Retriever | None:
-    """Return the index in a folder where it is of these pages and settings."""
+def _words(root: Path, settings: BM25Settings) -> BM25Retriever:
+    """Return the index of words in a folder, which has to be of these settings."""
     try:
-        found = BM25Retriever.load(index)
-        found.check(documents)
-    except UserError:
-        return None
-    return found if found.settings == settings else None
+        found = BM25Retriever.load(root)
+    except UserError as error:
+        raise UserError(f"{root} holds another index ({error}): replace it with --force") from error
+    if found.settings != settings:
+        raise UserError(
+            f"{root} holds an index of other settings: replace it with --force or name another folder"
+        )
+    return found
 
 
 def audit_index(root: Path) -> Audit:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import starmap
 
 from docagent_rl.base.errors import UserError
@@ -61,8 +62,12 @@ def reciprocal_ranks(rankings: Iterable[Sequence[Hit]], k: int = 60) -> dict[Pag
     return dict(scores)
 
 
-def open_retriever(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> Retriever:
+def open_retriever(
+    config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, stale: bool = False
+) -> Retriever:
     """Open the retriever of a configuration, whose key is given for messages, where its backend says.
+
+    `stale`: indexes that this process opens may be of another state of the store.
 
     Raises:
         UserError: there is no such retriever, its index is not that of the store, or a token is missing.
@@ -72,15 +77,17 @@ def open_retriever(config: RetrieverConfig, store: DocumentStore, key: str = KEY
         return reranked(HttpRetriever(config, store, key), config, store, key)
     if config.backend is Backend.RAY:
         return RayRetriever(config, store, key, open_local)
-    return open_local(config, store, key)
+    return open_local(config, store, key, stale=stale)
 
 
-def open_local(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> Retriever:
+def open_local(
+    config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, stale: bool = False
+) -> Retriever:
     """Open the retriever of a configuration in this process, whatever its `backend`; see `open_retriever`."""
-    return reranked(_open_kind(config, store, key), config, store, key)
+    return reranked(_open_kind(config, store, key, stale=stale), config, store, key)
 
 
-def _open_kind(config: RetrieverConfig, store: DocumentStore, key: str) -> Retriever:
+def _open_kind(config: RetrieverConfig, store: DocumentStore, key: str, *, stale: bool = False) -> Retriever:
     if ":" in config.kind:
         return _open_own_class(config, store, key)
     if config.kind not in _KINDS:
@@ -88,7 +95,7 @@ def _open_kind(config: RetrieverConfig, store: DocumentStore, key: str) -> Retri
             f"{key}.kind={config.kind}: known kinds are {', '.join(sorted(_KINDS))}, or name a class of your "
             "own as package.module:CLASS"
         )
-    return _KINDS[config.kind](config, store, key)
+    return _KINDS[config.kind](config, store, key, stale=stale)
 
 
 def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> Retriever:
@@ -109,15 +116,21 @@ def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KE
 
 
 def open_hybrid(
-    config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, opener: Opener = open_retriever
+    config: RetrieverConfig,
+    store: DocumentStore,
+    key: str = KEY,
+    *,
+    opener: Opener | None = None,
+    stale: bool = False,
 ) -> HybridRetriever:
-    """Open a hybrid, each part where its own `backend` says, by `opener`.
+    """Open a hybrid, each part where its own `backend` says: by `opener`, or as `open_retriever`.
 
     Raises:
         UserError: it has no parts, or one cannot be opened.
     """
     if not config.parts:
         raise UserError(f"{key}.parts is empty, and a retriever of kind hybrid joins its parts")
+    opener = opener or partial(open_retriever, stale=stale)
     parts = {name: opener(part, store, f"{key}.parts.{name}") for name, part in config.parts.items()}
     return HybridRetriever(parts, rrf_k=config.rrf_k, depth=config.depth)
 
@@ -136,7 +149,7 @@ def search_servers(configs: Mapping[str, RetrieverConfig], store: DocumentStore)
     }
 
 
-_KINDS: dict[str, Opener] = {
+_KINDS: dict[str, Callable[..., Retriever]] = {
     "bm25": open_bm25,
     "hybrid": open_hybrid,
     "dense": open_pages,

@@ -7,6 +7,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.commands.index import app
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.upkeep import remove
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from tests.commands.conftest import called
 from tests.documents.conftest import write_pdf
@@ -67,12 +68,24 @@ def test_an_index_is_replaced_when_asked_alone_and_a_stale_one_refused(folder):
     add(folder / "inbox", "new", "revenue")
     with pytest.raises(UserError, match="/store"):
         run(folder, "search", "revenue", *AT)
-    for options in ((), ("--k1", "0.9")):
-        with pytest.raises(UserError, match="--force"):
-            run(folder, *BUILD, *options)
+    with pytest.raises(UserError, match="--force"):
+        run(folder, *BUILD)
     assert before == files(folder / "bm25")
-    run(folder, *BUILD, "--force")
+    run(folder, *BUILD, "--k1", "0.9")
     assert BM25Retriever.load(folder / "bm25").num_pages == 5
+    run(folder, *BUILD, "--force")
+    assert BM25Retriever.load(folder / "bm25").settings.k1 != 0.9
+
+
+def test_indexes_are_brought_up_to_date_by_what_they_were_built_with(folder):
+    run(folder, *BUILD, "--k1", "0.9")
+    add(folder / "inbox", "new", "revenue")
+    assert "5 pages of 3 documents" in run(folder, "update", "@bm25", "--store", "@store")
+    assert BM25Retriever.load(folder / "bm25").settings.k1 == 0.9
+    assert "unchanged" in run(folder, "update", "@bm25", "--store", "@store")
+    remove(folder / "store", ["report", "new"])
+    assert "1 pages of 1 documents" in run(folder, "update", "@bm25", "--store", "@store")
+    assert "report#" not in run(folder, "search", "revenue", *AT)
 
 
 @pytest.mark.slow
@@ -91,7 +104,8 @@ def test_an_index_of_vectors_is_built_kept_up_to_date_checked_and_searched(folde
     add(folder / "inbox", "new", "revenue")
     with pytest.raises(UserError, match="'new'"):
         run(folder, "check", *at)
-    assert "1 pages encoded" in run(folder, *build)
+    assert "1 pages read anew" in run(folder, "update", "@pages", "--store", "@store")
+    assert "unchanged" in run(folder, *build)
     assert "all whole" in run(folder, "check", *at)
     assert "new#1" in run(folder, "search", "revenue", *at, "--doc", "new")
     with pytest.raises(UserError, match="pages"):

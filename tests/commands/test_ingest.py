@@ -14,6 +14,7 @@ from docagent_rl.documents import PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.store import DocumentStore
+from docagent_rl.documents.upkeep import remove
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.rollout.credit import CreditRow, write_credit
 from docagent_rl.training.trainer.archive import write_lines, write_metrics
@@ -211,9 +212,11 @@ def test_a_lost_document_is_named_and_comes_back_or_is_forgotten(folder):
     ingest(folder / "inbox", store, settings=FAST, workers=1)
     check(store)
     StoreLayout(store).manifest("report").unlink()
+    remove(store, ["report"])
+    assert "1 documents" in check(store)
     (store / "seal.jsonl").unlink()
-    (folder / "inbox" / "report.pdf").unlink()
     assert "seal.jsonl: is missing" in check(store, status=1)
+    (folder / "inbox" / "report.pdf").unlink()
     ingest(folder / "inbox", store, settings=FAST, workers=1)
     assert "1 documents" in check(store)
 

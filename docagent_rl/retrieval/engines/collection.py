@@ -21,7 +21,7 @@ from docagent_rl.documents import PageRef
 from docagent_rl.documents.references import unknown_document
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.endpoints.http_client import read_api_key
-from docagent_rl.retrieval.base import Hit, Pages, best_hits
+from docagent_rl.retrieval.base import Hit, Pages, StaleIndexError, best_hits
 from docagent_rl.retrieval.config import KEY, EngineConfig, SearchEngine
 from docagent_rl.retrieval.index_files import COLLECTION, IndexFiles
 from docagent_rl.retrieval.vectors.bank import rounded
@@ -107,7 +107,8 @@ class CollectionIndex:
         """Check that the collection holds the pages of a store as they are, by digests and number.
 
         Raises:
-            UserError: it does not; the message names a document that differs.
+            StaleIndexError: it does not; the message names a document that differs.
+            UserError: it is not there.
         """
         if not self.collection.exists():
             raise UserError(
@@ -120,7 +121,7 @@ class CollectionIndex:
         problem = f"it has {count} pages, not the {self.header.num_filled} of its documents"
         if changed:
             problem = f"{len(changed)} documents are missing, gone or changed, such as {changed[0]!r}"
-        raise UserError(
+        raise StaleIndexError(
             f"{self.header.place} does not hold {store.path} as it is now: {problem}: run `docagent-rl index "
             "build` as before (documents that are in it are not encoded again)"
         )

@@ -1,7 +1,7 @@
 """The search server's application."""
 
 import logging
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
@@ -18,14 +18,18 @@ from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.host import SearchHost
 from docagent_rl.retrieval.service.wire import Info, one_line
 
+STALE = "stale"
+"""In the place of fingerprints: the index is not of the store as it is now."""
 RETRY_AFTER_S = "1"
 """Seconds after which a busy server is asked again."""
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def describe_index(retriever: Retriever, store: DocumentStore, *, kind: str = "") -> Info:
-    """Return the facts that clients compare with theirs.
+def describe_index(
+    retriever: Retriever, store: DocumentStore, *, kind: str = "", stale: bool = False
+) -> Info:
+    """Return the facts that clients compare with theirs; those of a `stale` index are nobody's.
 
     A retriever that ranks by texts or images alone says so in `contents` (`PageContent`); otherwise both
     count.
@@ -36,7 +40,7 @@ def describe_index(retriever: Retriever, store: DocumentStore, *, kind: str = ""
         documents=len(doc_ids),
         pages=sum(store.document(doc_id).num_pages for doc_id in doc_ids),
         fingerprints={
-            content.value: store.fingerprint(content)
+            content.value: STALE if stale else store.fingerprint(content)
             for content in getattr(retriever, "contents", PageContent)
         },
     )
@@ -56,8 +60,10 @@ async def _answered(host: SearchHost, search: Awaitable[T]) -> T:
         raise HTTPException(found, one_line(error)) from None
 
 
-def make_app(host: SearchHost, info: Info, *, token: str | None = None, names: Collection[str] = ()) -> Guard:
-    """Return the ASGI application, whose `GET /v1/info` says `info`.
+def make_app(
+    host: SearchHost, info: Callable[[], Info], *, token: str | None = None, names: Collection[str] = ()
+) -> Guard:
+    """Return the ASGI application, whose `GET /v1/info` says what `info` returns.
 
     `names` are those of `Guard`, for clients without a token.
     """
@@ -66,13 +72,13 @@ def make_app(host: SearchHost, info: Info, *, token: str | None = None, names: C
     return Guard(app, token=token, names=names, open_paths=(wire.HEALTH,), largest_body=wire.LARGEST_BODY)
 
 
-def _routes(host: SearchHost, info: Info) -> list[Route]:
+def _routes(host: SearchHost, info: Callable[[], Info]) -> list[Route]:
     async def search(request: Request) -> Response:
         try:
             asked = wire.read_request(await request.body())
         except ValueError as error:
             raise HTTPException(422, wire.one_line(error)) from None
-        if len(asked.queries) * min(asked.top_k, info.pages) > wire.MOST_HITS:
+        if len(asked.queries) * min(asked.top_k, info().pages) > wire.MOST_HITS:
             raise HTTPException(
                 422,
                 f"top_k: {len(asked.queries)} queries of {asked.top_k} pages each find "
@@ -86,7 +92,7 @@ def _routes(host: SearchHost, info: Info) -> list[Route]:
         return JSONResponse({"status": "healthy"})
 
     async def about(_: Request) -> Response:
-        return JSONResponse(info.model_dump())
+        return JSONResponse(info().model_dump())
 
     return [Route(wire.SEARCH, search, methods=["POST"]), Route(wire.HEALTH, health), Route(wire.INFO, about)]
 

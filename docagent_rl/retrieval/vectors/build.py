@@ -29,6 +29,8 @@ class BuiltIndex:
     """Pages that were read for it; 0: it was there."""
     blank: int = 0
     """Pages that no search can find, since they have no text."""
+    changed: bool = True
+    """The index is another one than before, if only for documents that are gone."""
 
 
 def build_index(

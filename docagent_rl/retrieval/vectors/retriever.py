@@ -77,9 +77,10 @@ class VectorRetriever:
 
 
 def open_pages(
-    config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, late: bool = False
+    config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, late: bool = False, stale: bool = False
 ) -> VectorRetriever:
-    """Open the index of a configuration, and check that it is that of the store; see `opening.open_local`.
+    """Open the index of a configuration, and check that it is that of the store, unless it may be `stale`;
+    see `opening.open_local`.
 
     `late`: the encoder of queries is opened with the first one, and vectors stay off a device.
     """
@@ -92,7 +93,8 @@ def open_pages(
         )
     if config.model is not None:
         _check_model(header.spec, index.path, config.model, store)
-    index.check(store)
+    if not stale:
+        index.check(store)
 
     def make() -> Encoder:
         # when it is used: it brings torch and a model along

@@ -17,7 +17,8 @@ from tests.memory import within
 
 @pytest.fixture(scope="module")
 def served(store, bm25):
-    return SearchHost(bm25, threads=2), describe_index(bm25, store, kind="bm25")
+    info = describe_index(bm25, store, kind="bm25")
+    return SearchHost(bm25, threads=2), lambda: info
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +87,7 @@ def test_what_a_retriever_raises_is_one_line(store):
         def search(self, queries, **options):
             raise UserError("no document\nhere") if queries == ["user"] else ZeroDivisionError("secret")
 
-    app = make_app(SearchHost(Failing(), threads=1), describe_index(Failing(), store))
+    app = make_app(SearchHost(Failing(), threads=1), lambda: describe_index(Failing(), store))
     for query, status, line in (("user", 404, "no document here"), ("cat", 500, "ZeroDivisionError")):
         reply = search(app, queries=[query])
         assert reply.status_code == status
@@ -104,7 +105,7 @@ def test_a_full_server_says_when_to_come_again(store):
             return [[] for _ in queries]
 
     host = SearchHost(Slow(), threads=1, max_waiting=1, deadline_s=0.1)
-    app = make_app(host, describe_index(Slow(), store))
+    app = make_app(host, lambda: describe_index(Slow(), store))
     while not calls:  # what is searched for keeps its place
         assert search(app, queries=["a"]).status_code == 504
     busy = search(app, queries=["b"])

@@ -1,0 +1,128 @@
+"""`docagent-rl store`: look at the documents of a store, take some out, and free what none needs."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from docagent_rl.base.text import shown
+from docagent_rl.commands.options import argument, option
+from docagent_rl.documents.manifest import PageEntry, TextSource
+from docagent_rl.documents.store import DocumentStore
+from docagent_rl.documents.upkeep import prune, remove
+
+app = typer.Typer(help="List, show and remove the documents of a store.", no_args_is_help=True)
+
+Store = Annotated[Path, typer.Argument(help="Folder of the document store.")]
+_JSON = "Print JSON and nothing else."
+_MIB = 1 << 20
+
+
+@app.command("list")
+def list_command(store: Store, json_output: bool = option(False, _JSON, "--json")) -> None:
+    """List the documents with their pages, how many of these have their text by OCR or none, and their files.
+
+    Example: docagent-rl store list data/store
+    """
+    documents = DocumentStore(store)
+    rows = [_facts(documents, doc_id) for doc_id in documents.doc_ids()]
+    if json_output:
+        typer.echo(json.dumps(rows, ensure_ascii=False, indent=1))
+        return
+    table = Table("Document", "Pages", "By OCR", "Without text", "Source")
+    for row in rows:
+        counts = (str(row[name]) for name in ("pages", "ocr_pages", "textless_pages"))
+        table.add_row(shown(row["doc_id"], overflow="fold"), *counts, shown(row["source"], overflow="fold"))
+    Console().print(table)
+
+
+@app.command("show")
+def show_command(
+    store: Store,
+    doc_id: str = argument(..., "Id of the document."),
+    json_output: bool = option(False, _JSON, "--json"),
+) -> None:
+    """Show a document: its file, settings and bookmarks, and what each page's text is from.
+
+    Example: docagent-rl store show data/store 2019/report
+    """
+    documents = DocumentStore(store)
+    manifest = documents.manifest(doc_id)
+    pages = [_page_facts(number, page) for number, page in enumerate(manifest.pages, start=1)]
+    facts: dict[str, Any] = {
+        **_facts(documents, doc_id),
+        "sha256": manifest.source.sha256,
+        "title": manifest.title,
+        "settings": manifest.settings,
+        "software": manifest.software,
+        "bookmarks": len(manifest.outline),
+    }
+    if json_output:
+        typer.echo(json.dumps({**facts, "page_facts": pages}, ensure_ascii=False, indent=1))
+        return
+    console, table = Console(), Table(show_header=False)
+    for name, value in facts.items():
+        table.add_row(name.replace("_", " "), shown(value, overflow="fold"))
+    console.print(table)
+    table = Table("Page", "Pixels", "Text from", "Reason", "Read by", "Described")
+    for page in pages:
+        said = (page[name] or "" for name in ("text", "reason", "engine"))
+        size = f"{page['width']}x{page['height']}"
+        table.add_row(str(page["page"]), size, *map(shown, said), "yes" if page["described"] else "")
+    console.print(table)
+
+
+@app.command("remove")
+def remove_command(store: Store, doc_ids: list[str] = argument(..., "Ids of documents.")) -> None:
+    """Take documents out of a store: no search finds them once its indexes are brought up to date.
+
+    Their pictures and texts stay on disk until `store prune`, also in what is kept beside the store
+    (<store>.shown, <store>.described). A lost document, which `check` names, is forgotten by it. The next
+    ingest of a folder that has the files still stores them again.
+
+    Example: docagent-rl store remove data/store 2019/report 2019/annex
+    """
+    remove(store, doc_ids)
+    typer.echo(f"{len(set(doc_ids))} documents removed; `docagent-rl index update` brings indexes up to date")
+
+
+@app.command("prune")
+def prune_command(store: Store) -> None:
+    """Remove the pictures and texts from a store that none of its documents shows any more.
+
+    It waits for an ingest that runs, and keeps the pages of interrupted ones. Bring indexes up to date, and
+    end what reads removed documents, before.
+
+    Example: docagent-rl store prune data/store
+    """
+    pruned = prune(store)
+    kept = f"; {pruned.ranges} ranges of pages of interrupted ingests are kept" if pruned.ranges else ""
+    typer.echo(f"{pruned.files} files removed, {pruned.bytes / _MIB:.1f} MiB{kept}")
+
+
+def _facts(documents: DocumentStore, doc_id: str) -> dict[str, Any]:
+    manifest = documents.manifest(doc_id)
+    read = [page.reading for page in manifest.pages if page.reading is not None]
+    return {
+        "doc_id": doc_id,
+        "pages": len(manifest.pages),
+        "ocr_pages": sum(reading.source is TextSource.OCR for reading in read),
+        "textless_pages": sum(page.text is None for page in manifest.pages),
+        "source": manifest.source.name,
+    }
+
+
+def _page_facts(number: int, page: PageEntry) -> dict[str, Any]:
+    reading = page.reading
+    return {
+        "page": number,
+        "width": page.width,
+        "height": page.height,
+        "text": reading.source.value if reading else None,
+        "reason": reading.reason.value if reading else None,
+        "engine": reading.engine if reading else None,
+        "described": page.described is not None,
+    }

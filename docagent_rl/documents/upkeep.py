@@ -1,0 +1,138 @@
+"""Documents taken out of a store on purpose, and objects that no document needs any more."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from rich.console import Console
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import writable
+from docagent_rl.base.seals import read_seal
+from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.documents.manifest import ChunkEntry, PageEntry, read_record
+from docagent_rl.documents.objects import Kind, is_digest
+from docagent_rl.documents.references import unknown_document
+from docagent_rl.documents.sources import Sources
+
+_WAITING = "An ingest is writing to this store: waiting for it to end ..."
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """The result of `prune`."""
+
+    files: int
+    bytes: int
+    """Bytes of the files that were removed."""
+    ranges: int
+    """Ranges of pages of interrupted ingests, which were kept."""
+
+
+def remove(store: Path, doc_ids: Sequence[str]) -> None:
+    """Take documents out of a store; `prune` frees the room that they took.
+
+    One that was lost, or whose removal a kill cut short, is forgotten, too.
+
+    Raises:
+        UserError: the store has never held one of them, and none was removed; or it cannot be written.
+    """
+    layout = StoreLayout(store).require()
+    with layout.lock(partial(Console(stderr=True).print, _WAITING)):
+        for doc_id in doc_ids:
+            if not (layout.manifest(doc_id).is_file() or layout.has_held(doc_id)):
+                known = sorted(manifest.doc_id for manifest in layout.sound_manifests())
+                raise unknown_document(doc_id, known, f"the document store {store}")
+        layout.remove_manifests(doc_ids)
+
+
+def prune(store: Path) -> Pruned:
+    """Remove pictures and texts that no document of a store shows.
+
+    It waits for an ingest that runs, and keeps what interrupted ones have stored. A reader that opened the
+    store before a document was taken out or replaced can read it no more.
+
+    Raises:
+        UserError: a document is damaged or lost, so that nobody knows what it needs; or the store cannot be
+            written. Nothing was removed.
+    """
+    layout = StoreLayout(store).require()
+    with layout.lock(partial(Console(stderr=True).print, _WAITING)):
+        layout.remove_leftovers()
+        needed = _needed_by_documents(layout)
+        ranges = [read_record(ChunkEntry, path) for path in layout.root.glob("partial/*/[!.]*.json")]
+        for record in ranges:
+            needed.update(_objects(record.pages))
+        files = size = 0
+        with writable(layout.root):
+            for path in layout.objects.root.glob("[0-9a-f][0-9a-f]/[!.]*"):
+                name = _object(path)
+                if name is not None and name not in needed:
+                    size += path.stat().st_size
+                    path.unlink()
+                    files += 1
+    return Pruned(files, size, len(ranges))
+
+
+def _needed_by_documents(layout: StoreLayout) -> set[tuple[str, Kind]]:
+    sealed, needed = read_seal(layout.root), set()
+    for name, record in sealed.records.items():
+        if record.about and name not in sealed.begun and not (layout.root / name).is_file():
+            raise UserError(
+                f"the document {record.about!r} is lost from {layout.root}: ingest it again, or take it out "
+                "with `docagent-rl store remove`"
+            )
+    for path in layout.manifests():
+        needed.update(_objects(layout.read_manifest(path).pages))
+    return needed
+
+
+def _objects(pages: Iterable[PageEntry]) -> Iterable[tuple[str, Kind]]:
+    return (each for page in pages for each in page.objects())
+
+
+def _object(path: Path) -> tuple[str, Kind] | None:
+    """Return the object that a file is; None: it is none of ours."""
+    digest, _, end = path.name.partition(".")
+    kind = next((kind for kind in Kind if kind.value == f".{end}"), None)
+    return None if kind is None or not is_digest(digest) else (digest, kind)
+
+
+def take_out_gone(layout: StoreLayout, found: Sources, most: int) -> tuple[list[str], list[str]]:
+    """Take documents out that a folder has no more; for the holder of the lock.
+
+    A document stays whose file or folder, or a folder above it, is there and cannot be read, or is left out
+    for another reason.
+
+    Args:
+        layout: the store, which holds all documents of the folder by now.
+        found: the documents of the folder.
+        most: the most documents to take out, those apart whose content the store has under another id.
+
+    Returns:
+        Ids of the documents that were taken out, and of those that were too many: one of the lists is empty.
+    """
+    there = {document.doc_id for document in found.documents}
+    left_out = [failure.name for failure in found.failed]
+    contents, gone = set(), []
+    for manifest in layout.sound_manifests():
+        source = manifest.source
+        if manifest.doc_id in there or any(_concerns(name, source.name) for name in left_out):
+            contents.add(source.sha256)
+        else:
+            gone.append(manifest)
+    doc_ids = [manifest.doc_id for manifest in gone]
+    if sum(manifest.source.sha256 not in contents for manifest in gone) > most:
+        return [], doc_ids
+    if doc_ids:
+        layout.remove_manifests(doc_ids)
+    return doc_ids, []
+
+
+def _concerns(failed: str, source: str) -> bool:
+    """Return whether what was left out is a source, holds it, or is a part of it."""
+    if source.endswith("_*"):  # images beside one another
+        return failed.startswith(source.removesuffix("*"))
+    one, other = PurePosixPath(failed), PurePosixPath(source)
+    return one.is_relative_to(other) or other.is_relative_to(one)
