@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.text import text_problem
+from docagent_rl.base.text import shown, text_problem
 from docagent_rl.commands.asking import spending
 from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.commands.playing import check_model, open_player
@@ -19,6 +19,7 @@ from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.samples.sample import LONGEST_TEXT
 
 if TYPE_CHECKING:
+    from docagent_rl.lab.eval.ask.workspace import Workspace
     from docagent_rl.rollout.trajectory import Trajectory
 
 ONE, SEVERAL = "alden_qwen2_5_vl_7b", "vrag_rl_qwen2_5_vl_7b"
@@ -28,26 +29,36 @@ OF_RECIPE = "recipe"
 
 @model_options("model")
 def ask_command(
-    documents: list[Path] = argument(
-        ..., "PDFs to ask about.", metavar="DOC.pdf...", exists=True, dir_okay=False
+    documents: list[Path] | None = argument(
+        None, "PDFs to ask about, or one folder of them.", metavar="[DOC.pdf... | FOLDER]"
     ),
-    question: str = argument(..., "Question about the PDFs."),
+    question: str = argument(..., "Question about the documents."),
     *,
     recipe: str | None = option(None, f"Recipe of the system that plays; default: {ONE} or {SEVERAL}."),
-    retriever: str = option("hybrid", f"One of recipes/retriever, e.g. bm25; {OF_RECIPE}: the recipe's own."),
-    store: Path | None = option(None, "Folder for ingested documents; default: ~/.cache/docagent-rl."),
+    retriever: str | None = option(
+        None, f"One of recipes/retriever, e.g. bm25; {OF_RECIPE}: the recipe's own; default: hybrid."
+    ),
+    store: Path | None = option(None, "Document store to ask about, of `ingest`, in place of documents."),
+    index: Path | None = option(None, "With --store: search this index; default: one that is kept for it."),
+    url: str | None = option(None, "With --store: search at this server of `index serve`."),
+    keep_in: Path | None = option(
+        None, "Folder for ingested documents and indexes; default: ask/ in DOCAGENT_WORKSPACE or ~/.cache."
+    ),
     override: list[str] | None = option(None, "Override a key of the recipe.", "--set", metavar="KEY=VALUE"),
     out: Path | None = option(None, "Folder for the trajectory, which `docagent-rl view` opens."),
     json_output: bool = option(False, "Print one JSON object and nothing else.", "--json"),
     seed: int = option(0, "Seed of all sampling."),
     model: ModelConfig,
 ) -> None:
-    """Ask an agent about PDFs, and print its answer with the pages that it rests on.
+    """Ask an agent about PDFs, a folder or a store, and print its answer with its pages.
 
-    The first question ingests and indexes the documents; later questions about the same files begin at once.
-    --model works as for `docagent-rl eval`. The exit status is 0 with an answer, 1 without.
+    The first question ingests and indexes the documents; later ones begin at once, and of a folder only new
+    and changed files are read. Nothing is written into the folder or the store. --model works as for
+    `docagent-rl eval`. The exit status is 0 with an answer, 1 without.
 
     Example: docagent-rl ask report.pdf "Who wrote it?" --base-url http://127.0.0.1:8000/v1 --model m
+
+    Example: docagent-rl ask "Who wrote it?" --store data/store --index data/bm25 --base-url URL --model m
     """
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.ask.answer import answer_json, answered, tell_answer, tell_turn
@@ -55,7 +66,7 @@ def ask_command(
         build_indexes,
         cache_folder,
         own_question,
-        prepare,
+        search_at,
         set_for_asking,
     )
     from docagent_rl.lab.eval.evaluation import Evaluation
@@ -67,15 +78,23 @@ def ask_command(
         raise UserError(f"--out {out} is there already: name another folder")
     if problem := text_problem(question, LONGEST_TEXT):
         raise UserError(f"the question {problem}")
-    name = recipe or (ONE if len(documents) == 1 else SEVERAL)
-    chosen = [] if retriever == OF_RECIPE else [f"+retriever={retriever}"]
+    if (index or url) and not store:
+        raise UserError("--index and --url search the documents of a store: name it with --store")
+    if sum(each is not None for each in (index, url, retriever)) > 1:
+        raise UserError("--index, --url and --retriever say where to search: name one of them")
+    progress = Console(stderr=True)
+    workspace = _workspace(documents or [], store, keep_in or cache_folder())
+    for failure in workspace.failed:
+        progress.print(shown(f"left out: {failure.name}: {failure.reason}"), soft_wrap=True)
+    name = recipe or (ONE if len(workspace.doc_ids) == 1 else SEVERAL)
+    words = retriever or ("bm25" if index or url else "hybrid")
+    chosen = [] if words == OF_RECIPE else [f"+retriever={words}"]
     run = play_config(name, Agent.SYSTEM, [*(override or ()), *chosen])
-    workspace = prepare(documents, (store or cache_folder()) / "ask")
     sample = own_question(workspace, question)
     set_for_asking(run, workspace)
+    search_at(run, index=index, url=url)
     parsed = check_play(run, [sample])
     build_indexes(workspace, parsed)
-    progress = Console(stderr=True)
 
     async def play() -> Trajectory:
         player = await open_player(run, parsed, Agent.SYSTEM, model, seed=seed)
@@ -100,3 +119,19 @@ def ask_command(
             append(trajectory)
     if found.text is None:
         raise typer.Exit(1)
+
+
+def _workspace(documents: list[Path], store: Path | None, root: Path) -> Workspace:
+    """Return the store to ask about, or documents, ingested in `root` where they are not yet."""
+    from docagent_rl.lab.eval.ask.workspace import follow, opened, prepare
+
+    if store is not None:
+        if documents:
+            raise UserError("name documents, or with --store a store that holds them already; not both")
+        return opened(store, root)
+    if not documents:
+        raise UserError('name documents, a folder or --store: docagent-rl ask report.pdf "Who wrote it?"')
+    folders = [each for each in documents if each.is_dir()]
+    if folders and len(documents) > 1:
+        raise UserError(f"{folders[0]} is a folder: name one folder alone, or PDFs")
+    return follow(folders[0], root) if folders else prepare(documents, root)

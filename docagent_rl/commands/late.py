@@ -18,7 +18,7 @@ COMMANDS = {
     "recipes": "List recipes, show where settings come from, check them, and compute their memory.",
     "prompts": "Show the prompts of the systems, and check files of your own.",
     "collect": "Have a teacher or a script play a system, and keep what passes the filters.",
-    "ask": "Ask an agent about PDFs, and print its answer with the pages that it rests on.",
+    "ask": "Ask an agent about PDFs, a folder or a store, and print its answer with its pages.",
     "eval": "Play a system or a baseline over questions, record every trajectory, and score them.",
     "probe": "Play questions with pages blanked, exchanged or without evidence, and compare the scores.",
     "rescore": "Recompute rewards of stored trajectories by another variant, weight, judge or estimator.",

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 from functools import cache, partial
@@ -296,6 +296,25 @@ def derive(
             entries = tuple(outline(doc_id, found.outline))
             manifest = replace(found, pages=pages, outline=entries, title="")
             layout.write_manifest(manifest)
+        layout.seal_rest()
+    return DocumentStore(target)
+
+
+def gather(store: DocumentStore, target: Path, names: Mapping[str, str]) -> DocumentStore:
+    """Make a store of some documents, by id, with the ids that are given to them.
+
+    Pictures and texts are linked, or copied where the disk has no links. The store is whole or absent.
+
+    Raises:
+        UserError: the store holds no such document, or the folder cannot be written.
+    """
+    with atomic_dir(target) as folder:
+        layout = StoreLayout(folder).create()
+        for doc_id, name in sorted(names.items(), key=lambda pair: pair[1]):
+            found = store.manifest(doc_id)
+            for digest, kind in (each for page in found.pages for each in page.objects()):
+                _take(store.objects, layout.objects, digest, kind)
+            layout.write_manifest(replace(found, doc_id=name))
         layout.seal_rest()
     return DocumentStore(target)
 

@@ -22,7 +22,9 @@ from docagent_rl.rollout.trajectory import read_trajectories
 from docagent_rl.samples.sample import write_jsonl
 from tests.chat_server import ChatServer, completion, serving
 from tests.commands.conftest import asked_about, called, on_cpu
+from tests.documents.here import files_of
 from tests.lab.agents.stage import PlayingModel, texts_of
+from tests.retrieval.service.conftest import running
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 
@@ -139,7 +141,7 @@ def test_a_model_is_named_where_one_plays(world, questions, tmp_path, url, agent
 async def asked(server, world, folder, question, *more, **expected):
     document = folder / "report.pdf"
     shutil.copyfile(world.root / "synthetic" / "pdfs" / f"{world.samples[0].doc_id}.pdf", document)
-    given = [document, question, "--recipe", RECIPE, "--store", folder / "cache", "--set", "+profile=cpu"]
+    given = [document, question, "--recipe", RECIPE, "--keep-in", folder / "cache", "--set", "+profile=cpu"]
     given += ["--base-url", server.url, "--model", "m", *more]
     return await asyncio.to_thread(called, ask_command, *given, **expected)
 
@@ -161,6 +163,23 @@ async def test_a_question_is_answered_with_the_pages_it_rests_on(world, tmp_path
     assert data["evidence"][0]["regions"]
     assert [turn["action"].split()[0] for turn in data["turns"]] == ["search", "crop", "answer"]
     assert sorted((tmp_path / "cache").rglob("*")) == before
+
+
+@pytest.mark.slow
+async def test_a_store_is_asked_by_an_index_and_by_a_server(world, tmp_path):
+    sample, index = world.samples[0], world.root / "index"
+    before = files_of(world.root / "store"), files_of(index)
+    given = [sample.question, "--recipe", RECIPE, "--store", world.root / "store", "--model", "m"]
+    given += ["--keep-in", tmp_path / "cache", "--set", "+profile=cpu", "--json"]
+    async with serving(ChatServer(compute=ready_or(PlayingModel(world.samples)))) as server:
+        with running(world.store, index) as (_, url):
+            for where in (["--index", index], ["--url", url], []):
+                asked = [*given, "--base-url", server.url, *where]
+                told = await asyncio.to_thread(called, ask_command, *asked)
+                data = json.loads(told.stdout)
+                found = data["answer"], data["evidence"][0]["document"]
+                assert found == (sample.answers[0], sample.doc_id)
+    assert (files_of(world.root / "store"), files_of(index)) == before
 
 
 @pytest.mark.slow

@@ -21,7 +21,15 @@ def _found(folder):
 
 
 def test_documents_and_their_files(inbox):
-    _touch(inbox, "report.v1.2.pdf", "sub/SCAN.PDF", "notes.txt", "._a.pdf", ".cache/b.pdf", "sub/report.v1.2/1.png")
+    _touch(
+        inbox,
+        "report.v1.2.pdf",
+        "sub/SCAN.PDF",
+        "notes.txt",
+        "._a.pdf",
+        ".cache/b.pdf",
+        "sub/report.v1.2/1.png",
+    )
     _touch(inbox, *(f"deck.a/{each}" for each in ("p10_3.jpg", "page2.png", "Page01.jfif", "readme.md")))
     _touch(inbox, *(f"my_deck_{page}.jpg" for page in range(1, 12)), "other_1.png")
     _touch(inbox, "store/docagent_store.json", "store/objects/ab/x.jpg")

@@ -11,18 +11,21 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_write
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.objects import file_digest
-from docagent_rl.documents.sources import SourceDocument, SourceKind
-from docagent_rl.documents.store import DocumentStore
+from docagent_rl.documents.sources import FailedDocument, SourceDocument, SourceKind, discover
+from docagent_rl.documents.store import DocumentStore, gather
+from docagent_rl.documents.upkeep import prune
 from docagent_rl.envs.views import SearchScope
 from docagent_rl.retrieval.config import Backend
+from docagent_rl.retrieval.index_files import index_kind
 from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.systems import get_system
 
-_VERSION = 1
+_VERSION = 2
 _NAME = 48
 DATASET = "ask"
 NOT_KNOWN = "(the answer is not known)"
@@ -30,26 +33,29 @@ NOT_KNOWN = "(the answer is not known)"
 
 
 def cache_folder() -> Path:
-    """Return the folder of documents that are asked about: `docagent-rl` in the user's cache."""
+    """Return the folder of documents that are asked about: in the workspace, else in the user's cache."""
+    if workspace := os.environ.get("DOCAGENT_WORKSPACE"):
+        return Path(workspace) / "ask"
     root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "docagent-rl"
+    return (Path(root) if root else Path.home() / ".cache") / "docagent-rl" / "ask"
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """A recipe's workspace that holds some documents alone, in the order in which they were named."""
+    """Documents to ask about, and a folder for their indexes."""
 
     folder: Path
+    store: Path
     doc_ids: tuple[str, ...]
-
-    @property
-    def store(self) -> Path:
-        """The document store."""
-        return self.folder / "store"
+    """The documents, as they were named, or in their order."""
+    failed: tuple[FailedDocument, ...] = ()
+    """Those that were found in a folder just now and cannot be read."""
 
 
 def prepare(documents: Sequence[Path], root: Path, settings: RenderSettings | None = None) -> Workspace:
     """Ingest PDFs, or find them ingested in `root`: the same files again are there at once, from any folder.
+
+    Each PDF is read once, whatever others it is asked about with.
 
     Raises:
         UserError: a file is missing or cannot be read as a document, or the folder cannot be written.
@@ -62,46 +68,120 @@ def prepare(documents: Sequence[Path], root: Path, settings: RenderSettings | No
         digests.append(file_digest(document))
     if len(set(digests)) < len(digests):
         raise UserError("the same document is named twice")
-    key = json.dumps([_VERSION, digests, [each.name for each in documents], repr(settings)])
-    folder = root / hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:20]
+    folder = root / _key(digests, [each.name for each in documents], settings)
     names = [_name(each) for each in documents]
     if len({name.casefold() for name in names}) < len(names):
         names = [f"{name}-{digest[:8]}" for name, digest in zip(names, digests, strict=True)]
-    workspace = Workspace(folder, tuple(names))
-    try:
-        store = DocumentStore(workspace.store)
-        whole = all(name in store for name in names)  # where each appears when it is whole
-    except UserError:
-        whole = False
-    if not whole:
-        sources = [
-            SourceDocument(name, SourceKind.PDF, (document,), f"{name}.pdf")
-            for document, name in zip(documents, names, strict=True)
+    workspace = Workspace(folder, folder / "store", tuple(names))
+    if not _holds(workspace.store, names):
+        pages = root / f"pages-{_key(settings)}"
+        new = [
+            SourceDocument(digest, SourceKind.PDF, (document,), document.name)
+            for document, digest in zip(documents, digests, strict=True)
+            if not _holds(pages, [digest])
         ]
-        report = ingest(sources, workspace.store, settings=settings, progress=sys.stderr.isatty())
-        if report.failed:
-            reasons = "; ".join(f"{each.name}: {each.reason}" for each in report.failed)
-            raise UserError(f"not a document that can be read: {reasons}")
+        if new:
+            report = ingest(new, pages, settings=settings, progress=sys.stderr.isatty())
+            if report.failed:
+                reasons = "; ".join(f"{each.name}: {each.reason}" for each in report.failed)
+                raise UserError(f"not a document that can be read: {reasons}")
+        gather(DocumentStore(pages), workspace.store, dict(zip(digests, names, strict=True)))
     return workspace
 
 
+def follow(folder: Path, root: Path, settings: RenderSettings | None = None) -> Workspace:
+    """Ingest a folder into a store in `root` that mirrors it, or find it there.
+
+    Only new and changed files are read; nothing is where no file is another one than the last time, by size
+    and time of change. Nothing is written into the folder.
+
+    Raises:
+        UserError: the folder holds no document, or none that can be read, or `root` cannot be written.
+    """
+    settings = settings or RenderSettings()
+    place = root / _key(os.path.realpath(folder), settings)
+    store, mark = place / "store", place / "listing"
+    listing = _listing(folder)
+    failed: tuple[FailedDocument, ...] = ()
+    if not (mark.is_file() and mark.read_text(encoding="utf-8") == listing and _holds(store, ())):
+        bars = sys.stderr.isatty()
+        # the files are where they were: a store that loses most of them loses pages that can be made again
+        report = ingest(folder, store, settings=settings, progress=bars, mirror=True, however_many=True)
+        if report.removed or report.replaced:
+            prune(store)
+        atomic_write(mark, listing)
+        failed = tuple(report.failed)
+    return Workspace(place, store, _all_of(store), failed)
+
+
+def opened(store: Path, root: Path) -> Workspace:
+    """Return a document store as it is, with a folder in `root` for indexes that are made for questions.
+
+    Raises:
+        UserError: the folder is not a store, or holds no document.
+    """
+    DocumentStore(store)
+    return Workspace(root / _key(os.path.realpath(store)), store.absolute(), _all_of(store))
+
+
+def _all_of(store: Path) -> tuple[str, ...]:
+    doc_ids = tuple(DocumentStore(store).doc_ids())
+    if not doc_ids:
+        raise UserError(f"{store} holds no documents that could be asked about")
+    return doc_ids
+
+
+def _holds(store: Path, doc_ids: Sequence[str]) -> bool:
+    """Return whether a store is there with some documents, each of which appears when it is whole."""
+    try:
+        found = DocumentStore(store)
+    except UserError:
+        return False
+    return all(doc_id in found for doc_id in doc_ids)
+
+
+def _key(*values: object) -> str:
+    text = json.dumps([_VERSION, *map(repr, values)])
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:20]
+
+
+def _listing(folder: Path) -> str:
+    """Return a digest of the files of a folder: their names, sizes and times of change."""
+    found, digest = discover(folder), hashlib.sha256()
+    for document in found.documents:
+        stamps = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in document.files]
+        digest.update(repr((document.doc_id, stamps)).encode("utf-8", "replace"))
+    digest.update(repr(sorted((each.name, each.reason) for each in found.failed)).encode("utf-8", "replace"))
+    return digest.hexdigest()
+
+
 def build_indexes(workspace: Workspace, config: DocAgentConfig) -> None:
-    """Build the indexes of a configuration's retrievers; those that are there and current stay.
+    """Build those indexes of a configuration's retrievers that lie in the workspace; current ones stay.
 
     Raises:
         UserError: the model of an index is not on this machine, or no page has text.
     """
-    from docagent_rl.retrieval.bm25 import BM25Settings
+    from docagent_rl.retrieval.bm25 import BM25Settings, open_bm25
     from docagent_rl.retrieval.indexes import build_bm25, build_vectors
+    from docagent_rl.retrieval.vectors.retriever import open_pages
 
     store = DocumentStore(workspace.store)
     for section, whole in config.retrievers().items():
-        for _, each in whole.flat(section):
-            if each.backend is Backend.LOCAL and each.index is not None:
+        for key, each in whole.flat(section):
+            if each.backend is not Backend.LOCAL or each.index is None:
+                continue
+            if not each.index.is_relative_to(workspace.folder):
+                continue  # the user's own
+            try:
+                if each.model is None:
+                    open_bm25(each, store, key)
+                else:
+                    open_pages(each, store, key, late=True)
+            except UserError:  # none, another one, or of other pages
                 if each.model is None:
                     build_bm25(store, each.index, BM25Settings(), force=True)
                 else:
-                    build_vectors(store, each.index, each.model)
+                    build_vectors(store, each.index, each.model, force=True)
 
 
 def _name(document: Path) -> str:
@@ -125,6 +205,23 @@ def own_question(workspace: Workspace, question: str) -> Sample:
         answers=(NOT_KNOWN,),
         extra={"gold": None, "num_pages": pages, "native_id": None, "row": 0},
     )
+
+
+def search_at(run: DictConfig, *, index: Path | None = None, url: str | None = None) -> None:
+    """Have a configuration search by an index of one's own, or at a server of `docagent-rl index serve`.
+
+    Raises:
+        UserError: there is no index.
+    """
+    with open_dict(run):
+        section = run.docagent.retriever
+        if index is not None:
+            if not (kind := index_kind(index)):
+                raise UserError(f"--index {index} is no index; `docagent-rl index build` makes one")
+            section.kind, section.model, section.index = kind, None, str(index.absolute())
+        if url is not None:
+            section.backend = Backend.HTTP.value
+            section.service = OmegaConf.merge(section.get("service") or {}, {"url": url})
 
 
 def set_for_asking(run: DictConfig, workspace: Workspace) -> None:

@@ -7,9 +7,18 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents import RenderSettings
+from docagent_rl.documents.objects import file_digest
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.eval.ask import workspace
-from docagent_rl.lab.eval.ask.workspace import NOT_KNOWN, Workspace, own_question, prepare, set_for_asking
+from docagent_rl.lab.eval.ask.workspace import (
+    NOT_KNOWN,
+    Workspace,
+    follow,
+    opened,
+    own_question,
+    prepare,
+    set_for_asking,
+)
 from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.lab.eval.play_config import play_config
 from docagent_rl.rollout.playability import recipe_playability
@@ -54,6 +63,58 @@ def test_documents_of_one_name_stay_apart(world, pdf, tmp_path):
         prepare([pdf, pdf], tmp_path / "root", SMALL)
 
 
+def reads(monkeypatch):
+    """Collect the names of documents that are read: all others are found."""
+    names, whole = [], workspace.ingest
+
+    def noted(*given, **options):
+        report = whole(*given, **options)
+        names.extend(set(report.ingested) - set(report.reused))
+        return report
+
+    monkeypatch.setattr(workspace, "ingest", noted)
+    return names
+
+
+def test_one_more_pdf_costs_one_pdf(world, pdf, tmp_path, monkeypatch):
+    other = max((world.root / "synthetic" / "pdfs").glob("*.pdf"))
+    prepare([pdf], tmp_path / "root", SMALL)
+    read = reads(monkeypatch)
+    assert len(prepare([pdf, other], tmp_path / "root", SMALL).doc_ids) == 2
+    assert read == [file_digest(other)]
+
+
+def test_a_folder_is_followed_and_nothing_is_written_there(world, pdf, tmp_path, monkeypatch):
+    folder = tmp_path / "corpus"
+    (folder / "old").mkdir(parents=True)
+    shutil.move(pdf, folder / "old" / "a.pdf")
+    read = reads(monkeypatch)
+    first = follow(folder, tmp_path / "root", SMALL)
+    assert (first.doc_ids, read) == (("old/a",), ["old/a"])
+    assert follow(folder, tmp_path / "root", SMALL) == first
+    shutil.copyfile(max((world.root / "synthetic" / "pdfs").glob("*.pdf")), folder / "b.pdf")
+    (folder / "c.pdf").write_bytes(b"no PDF")
+    second = follow(folder, tmp_path / "root", SMALL)
+    assert (second.store, second.doc_ids, read) == (first.store, ("b", "old/a"), ["old/a", "b"])
+    assert [each.name for each in second.failed] == ["c.pdf"]
+    (folder / "old" / "a.pdf").unlink()
+    assert follow(folder, tmp_path / "root", SMALL).doc_ids == ("b",)
+    assert sorted(path.name for path in folder.rglob("*")) == ["b.pdf", "c.pdf", "old"]
+    (folder / "b.pdf").unlink()
+    (folder / "c.pdf").unlink()
+    with pytest.raises(UserError, match="no PDF"):
+        follow(folder, tmp_path / "root", SMALL)
+
+
+def test_a_store_is_asked_as_it_is(world, tmp_path):
+    place = opened(world.root / "store", tmp_path / "root")
+    assert place.store == world.root / "store"
+    assert place.doc_ids == tuple(world.store.doc_ids())
+    assert place.folder.is_relative_to(tmp_path / "root")
+    with pytest.raises(UserError, match="not a document store"):
+        opened(tmp_path, tmp_path / "root")
+
+
 @pytest.mark.parametrize("name", ["missing", "bad"])
 def test_what_is_no_document_is_named(tmp_path, name):
     (tmp_path / "bad.pdf").write_bytes(b"%PDF-1.4 not really")
@@ -66,7 +127,7 @@ RECIPES = (ALDEN, VRAG, "doc_v_star_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b", "unido
 
 
 def workspace_of(world, number):
-    return Workspace(world.root, tuple(world.store.doc_ids()[:number]))
+    return Workspace(world.root, world.root / "store", tuple(world.store.doc_ids()[:number]))
 
 
 def asked(recipe, place):
