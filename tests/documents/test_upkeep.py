@@ -8,12 +8,13 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.seals import Seal, read_seal
 from docagent_rl.documents import PageRef, page_text
 from docagent_rl.documents.audit import audit_store
+from docagent_rl.documents.chunks import store_chunk
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.documents.upkeep import prune, remove
 from tests.documents.conftest import write_image, write_pdf
 from tests.documents.here import HerePool, files_of, ingest_here, interrupted_after
-from tests.documents.scans import write_scan
+from tests.documents.scans import draw_text
 
 
 @pytest.fixture
@@ -41,6 +42,11 @@ def whole(store_path):
 def fill(inbox, *names):
     for name in names:
         write_pdf(inbox / f"{name}.pdf", [f"words of {name}"])
+
+
+def scan(path, text):
+    path.parent.mkdir(exist_ok=True)
+    draw_text([text]).save(path)
 
 
 def objects_of(store_path):
@@ -143,12 +149,12 @@ def test_only_a_folder_is_mirrored_and_an_empty_one_is_not(inbox, mirrored, inge
 @pytest.mark.usefixtures("quick_ocr")
 def test_pictures_that_ocr_has_read_are_not_read_again(inbox, mirrored, monkeypatch, stored):
     for number in (1, 2, 3):
-        write_scan(inbox / "deck" / f"{number}.png", f"page {number}")
+        scan(inbox / "deck" / f"{number}.png", f"page {number}")
     mirrored()
     texts = [stored().document("deck").page(number).text() for number in (1, 2, 3)]
     read, read_picture = [], page_text.read_picture
     monkeypatch.setattr(page_text, "read_picture", lambda image: (read.append(1), read_picture(image))[1])
-    write_scan(inbox / "deck" / "4.png", "page 4")
+    scan(inbox / "deck" / "4.png", "page 4")
     report = mirrored()
     assert (report.replaced, report.ocr_pages, len(read)) == (["deck"], 4, 1)
     assert [stored().document("deck").page(number).text() for number in (1, 2, 3)] == texts
@@ -225,7 +231,9 @@ def test_a_removal_that_was_killed_leaves_no_damage_and_goes_on(inbox, ingested,
     remove(store_path, ["a", "b"])
     assert DocumentStore(store_path).doc_ids() == ["c"]
     audit = audit_store(store_path)
-    assert not (audit.damages or audit.unsealed or read_seal(store_path).begun)
+    assert audit.damages == []
+    assert audit.unsealed == []
+    assert not read_seal(store_path).begun
 
 
 def test_a_removal_that_was_killed_is_settled_by_the_next_ingest(inbox, ingested, store_path, whole):
@@ -249,7 +257,7 @@ def test_nothing_is_removed_before_all_else_is_stored(inbox, mirrored, stored, m
 
     def interrupted(self, function, tasks):
         yield from run(self, function, tasks)
-        if function.__name__ == "store_chunk" if hasattr(function, "__name__") else False:
+        if function is store_chunk:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(HerePool, "run", interrupted)

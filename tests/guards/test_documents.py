@@ -135,6 +135,37 @@ def test_two_files_that_would_be_one_document_are_named_and_stop_no_other(inbox,
     assert stored().doc_ids() == ["good"]
 
 
+def test_an_emptied_folder_does_not_empty_a_store(inbox, ingested, stored, tmp_path):
+    for name in ("a", "b"):
+        write_pdf(inbox / f"{name}.pdf", [name])
+    ingested(mirror=True)
+    shutil.move(inbox, tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="inbox"):
+        ingested(mirror=True)  # the disk is not there
+    inbox.mkdir()
+    with pytest.raises(UserError, match="inbox"):
+        ingested(mirror=True)
+    shutil.move(tmp_path / "elsewhere" / "a.pdf", inbox)  # most of it is not there
+    assert ingested(mirror=True).withheld == ["b", "good"]
+    assert stored().doc_ids() == ["a", "b", "good"]
+
+
+def test_one_more_pdf_costs_one_pdf(inbox, ingested):
+    ingested()
+    write_pdf(inbox / "new.pdf", ["new"])
+    report = ingested(mirror=True)
+    assert (report.ingested, report.skipped) == (["new"], ["good"])
+
+
+def test_a_renamed_file_costs_nothing(inbox, ingested, stored):
+    ingested()
+    (inbox / "good.pdf").rename(inbox / "better.pdf")
+    with interrupted_after(0) as read:
+        assert ingested(mirror=True).removed == ["good"]
+    assert read == []
+    assert stored().page(PageRef("better", 1)).text() == "hello"
+
+
 def test_links_out_of_a_folder_are_not_followed(inbox, ingested, stored, tmp_path):
     write_pdf(tmp_path / "elsewhere" / "secret.pdf", ["secret"])
     (inbox / "deck").symlink_to(tmp_path / "elsewhere")

@@ -8,6 +8,7 @@ import pytest
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.commands.index import app
 from docagent_rl.commands.ingest import check_command
+from docagent_rl.commands.store import app as store_app
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.search_log import noting
@@ -44,6 +45,19 @@ def test_an_index_of_other_documents_than_the_stores_is_refused(made):
     ingest_here(made / "inbox", made / "store")
     with pytest.raises(UserError, match="index build"):
         index(made, "search", "pagek3", "--index", made / "index")
+
+
+def test_what_is_removed_is_not_found_any_more(made):
+    assert "K#3" in index(made, "search", "pagek3", "--index", made / "index")
+    called(store_app, "remove", made / "store", "K")
+    with pytest.raises(UserError, match="index"):
+        index(made, "search", "pagek3", "--index", made / "index")
+    index(made, "update", made / "index")
+    assert "#" not in index(made, "search", "pagek3", "--index", made / "index")
+    called(store_app, "prune", made / "store")
+    assert "all whole" in called(check_command, made / "store").output
+    with pytest.raises(UserError, match="'K'"):
+        DocumentStore(made / "store").document("K")
 
 
 def test_an_index_is_replaced_when_asked_alone(made):
