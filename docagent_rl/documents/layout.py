@@ -61,7 +61,8 @@ class StoreLayout:
     def remove_manifests(self, doc_ids: Iterable[str]) -> None:
         """Take documents out, and let the seal forget them; for the holder of the lock.
 
-        A kill on the way leaves a store without damage, and the same call goes on.
+        A kill on the way leaves a store without damage, and the same call goes on. The seal's last line is
+        the last that is written.
 
         Raises:
             UserError: the store cannot be written.
@@ -70,7 +71,6 @@ class StoreLayout:
         with writable(self.root), self.seal.writing(*paths):
             for path in paths:
                 path.unlink(missing_ok=True)
-        self.seal_rest()
 
     def has_held(self, doc_id: str) -> bool:
         """Return whether the seal knows a document, there or not."""

@@ -130,6 +130,16 @@ class IndexFiles:
             else:
                 path.unlink(missing_ok=True)
 
+    def sweep_retired(self) -> None:
+        """Remove what builds that were killed left: array files of other headers, scratch folders.
+
+        Raises:
+            UserError: the folder cannot be written.
+        """
+        with self.claimed():
+            files = json.loads(self._header_bytes()).get("files") or {}
+            self.sweep(rf"files-(?!{self.folder(files).name.removeprefix('files-')}$).*|\..*\.tmp")
+
     def read(self, load: Callable[[bytes, IndexFiles], T]) -> T:
         """Return the result of `load` for the header and the files.
 

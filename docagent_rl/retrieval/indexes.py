@@ -58,6 +58,7 @@ def build_bm25(store: DocumentStore, out: Path, settings: BM25Settings, *, force
         with suppress(StaleIndexError):
             found.check(store)
             remove_leftovers(out)
+            IndexFiles(out).sweep_retired()
             return BuiltIndex(found.num_pages, len(store), 0)
     retriever = BM25Retriever.build(store, settings=settings)
     retriever.save(out)
@@ -107,6 +108,8 @@ def update_index(store: DocumentStore, root: Path, encoding: Encoding | None = N
         if isinstance(index, CollectionIndex):
             where = index.header.model_dump(include={"engine", "url", "token_env"})
         return _build_vectors(store, root, EncoderSpec.read(header.spec), encoding or Encoding(), **where)
+    if not isinstance(index, CollectionIndex):
+        IndexFiles(root).sweep_retired()
     return BuiltIndex(int(str(index.info()["pages"])), len(store), 0, changed=False)
 
 

@@ -10,6 +10,7 @@ from PIL import Image
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
+from docagent_rl.documents.upkeep import remove
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import Difficulty
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
@@ -92,6 +93,25 @@ def _indexed(folder: Path) -> None:
     BM25Retriever.build(DocumentStore(folder / "store"), settings=BM25Settings(k1=0.7)).save(folder / "index")
 
 
+def _last_week(folder: Path) -> None:
+    """A store and an index of a folder of which documents were changed, renamed and removed since."""
+    _inbox(folder)
+    for name in ("renamed", "gone"):
+        _pdf(folder / "in" / f"{name}.pdf", 1, name)
+    ingest(folder / "in", folder / "store", settings=_LOW, workers=1)
+    BM25Retriever.build(DocumentStore(folder / "store")).save(folder / "index")
+    _pdf(folder / "in" / "short.pdf", 3, "latter")
+    (folder / "in" / "renamed.pdf").rename(folder / "in" / "new.pdf")
+    (folder / "in" / "gone.pdf").unlink()
+
+
+def _removed(folder: Path) -> None:
+    """A store that documents were taken out of."""
+    _inbox(folder)
+    ingest(folder / "in", folder / "store", settings=_LOW, workers=1)
+    remove(folder / "store", ["long", "images"])
+
+
 def _questions(folder: Path) -> None:
     """A store and questions, and files made of fewer of them."""
     from docagent_rl.samples.parquet import write_parquet
@@ -110,6 +130,8 @@ _NOTES = ("store/partial/*",)
 QUICK = (
     Job("ingest", _command(f"{_INGEST} --workers 2"), _inbox, _NOTES),
     Job("ingest --replace", _command(f"{_INGEST} --workers 1 --replace"), _other_store, _NOTES),
+    Job("ingest --mirror", _command(f"{_INGEST} --workers 1 --mirror --index index"), _last_week, _NOTES),
+    Job("store prune", _command("store prune store"), _removed),
     Job("index build", _command("index build --store store --out index --force"), _indexed),
     Job(
         "data convert",
