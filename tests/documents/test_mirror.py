@@ -1,3 +1,4 @@
+import json
 import os
 import threading
 from functools import partial
@@ -39,6 +40,33 @@ def test_new_and_changed_files_are_copied_and_others_stay(bucket, tmp_path, monk
     (tmp_path / "a.pdf").unlink()
     assert mirror("memory://corpus/a.pdf", tmp_path) == tmp_path
     assert files(tmp_path)["a.pdf"] == b"changed"
+
+
+def test_what_is_gone_there_goes_from_a_copy_that_follows(bucket, tmp_path):
+    bucket.pipe({f"/corpus/{name}.pdf": b"x" for name in "bcd"})
+    mirror("memory://corpus", tmp_path)
+    (tmp_path / "own.pdf").write_bytes(b"mine")
+    for name in ("b.pdf", "deck/page_1.png"):
+        bucket.rm(f"/corpus/{name}")
+    mirror("memory://corpus", tmp_path, follow=True)
+    assert files(tmp_path).keys() == {"a.pdf", "c.pdf", "d.pdf", "own.pdf"}
+    for name in ("c.pdf", "d.pdf"):
+        bucket.rm(f"/corpus/{name}")
+    with pytest.raises(UserError, match="--however-many"):
+        mirror("memory://corpus", tmp_path, follow=True)
+    assert len(files(tmp_path)) == 4
+    mirror("memory://corpus", tmp_path, follow=True, however_many=True)
+    assert files(tmp_path).keys() == {"a.pdf", "own.pdf"}
+
+
+def test_a_list_of_copies_that_was_edited_removes_nothing_elsewhere(bucket, tmp_path):
+    copy = tmp_path / "copy"
+    mirror("memory://corpus", copy)
+    (tmp_path / "up.pdf").write_bytes(b"mine")
+    marks = json.loads((copy / MARKS).read_text())
+    (copy / MARKS).write_text(json.dumps({**marks, "../up.pdf": "mark"}))
+    mirror("memory://corpus", copy, follow=True)
+    assert (tmp_path / "up.pdf").is_file()
 
 
 def test_what_was_copied_before_an_error_is_kept(bucket, tmp_path, monkeypatch):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.base import Hit, Pages, Retriever
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.retrieval.service.wire import Info
@@ -49,7 +47,7 @@ class FollowingRetriever:
 
     @property
     def info(self) -> Info:
-        """What is searched now."""
+        """The contents of the index that is searched now."""
         return self._now.info
 
     def search(
@@ -62,7 +60,7 @@ class FollowingRetriever:
         found = []
         for path in self._headers:
             try:
-                status = os.stat(path)  # noqa: PTH116 - a header that is being replaced is one of the two
+                status = path.stat()
                 found.append((status.st_ino, status.st_mtime_ns, status.st_size))
             except OSError:  # taken away, or a disk that is not there: what was opened stays
                 found.append(None)
@@ -79,7 +77,7 @@ class FollowingRetriever:
             self._stamps, failed_at = stamps, 0.0
             try:
                 self._now = self._open()
-            except (UserError, InfrastructureError, OSError) as error:
+            except Exception as error:  # whatever a retriever raises: the former one answers
                 failed_at = time.monotonic()
                 logger.warning("the former index is served on, as the new one cannot be opened: %s", error)
             else:
