@@ -37,6 +37,10 @@ def mirror(url: str, folder: Path, *, follow: bool = False, however_many: bool =
     with _reading(url):
         store, root = fsspec.core.url_to_fs(url)
         found = dict(_files(store, root))
+    if follow and PurePosixPath(root).suffix.lower() in SUFFIXES:
+        raise UserError(
+            f"{url} is one file, and a copy follows a folder: name a folder, or leave --mirror out"
+        )
     if not found:
         raise UserError(f"{url}: no PDFs or images there")
     marks = _marks(folder)

@@ -59,6 +59,13 @@ def test_what_is_gone_there_goes_from_a_copy_that_follows(bucket, tmp_path):
     assert files(tmp_path).keys() == {"a.pdf", "own.pdf"}
 
 
+def test_a_copy_follows_no_single_file(bucket, tmp_path):
+    mirror("memory://corpus", tmp_path)
+    with pytest.raises(UserError, match="one file"):
+        mirror("memory://corpus/a.pdf", tmp_path, follow=True)
+    assert len(files(tmp_path)) == 2
+
+
 def test_a_list_of_copies_that_was_edited_removes_nothing_elsewhere(bucket, tmp_path):
     copy = tmp_path / "copy"
     mirror("memory://corpus", copy)
