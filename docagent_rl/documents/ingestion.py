@@ -209,7 +209,7 @@ class _Ingest:
                     self.fail(outcome.task.name, str(outcome.error))
                     continue
                 probed = outcome.value()
-                old = self._stored(probed.source.doc_id)
+                old = self._stored(self.plan.layout.manifest(probed.source.doc_id))
                 key = self.plan.key(probed)
                 if old and (old.source.sha256, old.settings) == (probed.sha256, key):
                     stored.append((probed, old.pages))
@@ -222,9 +222,8 @@ class _Ingest:
                     jobs.append(self._job(probed, old))
         return sorted([*jobs, *self._verify(stored)], key=lambda job: job.source.doc_id)
 
-    def _stored(self, doc_id: str) -> Manifest | None:
-        """Return the manifest of a document; None where it is absent, useless or of another store."""
-        path = self.plan.layout.manifest(doc_id)
+    def _stored(self, path: Path) -> Manifest | None:
+        """Return the document of a manifest; None where it is absent, useless or of another store."""
         record = self.sealed.records.get(path.relative_to(self.plan.layout.root).as_posix())
         if record is not None and difference(path, record):
             return None
@@ -233,11 +232,8 @@ class _Ingest:
     @cached_property
     def _by_content(self) -> dict[tuple[str, str], Manifest]:
         """Return the documents that the store held before, by content and settings."""
-        return {
-            (manifest.source.sha256, manifest.settings): manifest
-            for manifest in self.plan.layout.sound_manifests()
-            if self._stored(manifest.doc_id) == manifest
-        }
+        held = map(self._stored, sorted(self.plan.layout.manifests()))
+        return {(each.source.sha256, each.settings): each for each in held if each}
 
     def _verify(self, stored: list[tuple[ProbedDocument, tuple[PageEntry, ...]]]) -> Iterator[_Job]:
         """Read the documents that the store holds; yield those that are damaged there."""
