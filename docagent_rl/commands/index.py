@@ -1,6 +1,7 @@
 """`docagent-rl index`: build, try and serve search indexes."""
 
 import json
+import math
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -228,7 +229,8 @@ def serve_command(
     key = "--settings" if settings else "-"
 
     def opened() -> Opened:
-        documents, stale = DocumentStore(store), False
+        # who reranks reads pages that the index has, also when the store has them no more
+        documents, stale = DocumentStore(store, manifests=math.inf), False
         try:
             found = open_local(config, documents, key)
         except StaleIndexError as error:

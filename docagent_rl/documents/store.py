@@ -52,10 +52,19 @@ class DocumentStore:
     Args:
         path: The folder of the store.
         image_cache: Number of decoded rasters to keep (about 6 MB each for A4 at 144 dpi).
+        manifests: Number of manifests to keep; `math.inf` for a reader to whom documents stay that are taken
+            out or replaced meanwhile, until their objects are freed (`upkeep.prune`).
         shown: Pages at the sizes that they are shown at; None: they are not kept.
     """
 
-    def __init__(self, path: str | Path, *, image_cache: int = 16, shown: ShownRasters | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        image_cache: int = 16,
+        manifests: float = _CACHED_MANIFESTS,
+        shown: ShownRasters | None = None,
+    ) -> None:
         self.path = Path(path).absolute()
         self._layout = StoreLayout(self.path).require()
         self.objects: ObjectStore = self._layout.objects
@@ -63,7 +72,7 @@ class DocumentStore:
         self._image_cache = image_cache
         self.shown = shown
         self._images: cachetools.LRUCache[str, Image.Image] = cachetools.LRUCache(image_cache)
-        self._manifests: cachetools.LRUCache[str, Manifest] = cachetools.LRUCache(_CACHED_MANIFESTS)
+        self._manifests: cachetools.LRUCache[str, Manifest] = cachetools.LRUCache(manifests)
         # a manifest's file name is the hash of its id, so what was read once stays right
         self._ids_by_file: dict[str, str] = {}
         self._lock = threading.Lock()

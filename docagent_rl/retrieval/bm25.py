@@ -22,7 +22,7 @@ from docagent_rl.documents.store import Document, DocumentStore, PageContent
 from docagent_rl.retrieval.base import Hit, PageRows, Pages, StaleIndexError, check_queries, top_rows
 from docagent_rl.retrieval.bm25_formula import BM25Settings, load_bm25s
 from docagent_rl.retrieval.config import KEY, RetrieverConfig
-from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, rebuild_command
+from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, update_command
 from docagent_rl.retrieval.tokens import WORD, Tokenizer
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class BM25Retriever:
         if store.fingerprint(PageContent.TEXT) != self._header.fingerprint:
             raise StaleIndexError(
                 f"the index does not belong to {store.path} as it is now (documents were added, removed or "
-                f"changed, or it is another store): {rebuild_command(Path('INDEX'), store.path)}"
+                f"changed, or it is another store): {update_command(Path('INDEX'), store.path)}"
             )
 
     def search(

@@ -219,6 +219,14 @@ def rebuild_command(root: Path, store: Path | str = "STORE") -> str:
     return f"rebuild the index with `{command}`, and for one of vectors --model MODEL"
 
 
+def update_command(root: Path, store: Path | str) -> str:
+    """Return the advice for an index that is not of the store as it is now."""
+    return (
+        f"bring it up to date with `docagent-rl index update {root} --store {store}`, or "
+        f"{rebuild_command(root, store)}"
+    )
+
+
 def index_kind(root: Path) -> str:
     """Return the kind of the index in a folder, such as `bm25` or `dense`; empty where there is none."""
     return _field(root, "kind")

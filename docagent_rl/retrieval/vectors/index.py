@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import DocumentStore, PageContent
 from docagent_rl.retrieval.base import Hit, PageRows, Pages, StaleIndexError, top_rows
-from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, Sha256, rebuild_command
+from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, Sha256, update_command
 from docagent_rl.retrieval.vectors.bank import NO_SCORE, Bank, open_bank, page_scores
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class VectorIndex:
             raise StaleIndexError(
                 f"the index {self.path} does not belong to {store.path} as it is now: {len(changed)} of its "
                 f"documents were added, removed, ingested again or described, such as {changed[0]!r}: "
-                f"{rebuild_command(self.path, store.path)} (pages that are in it are not encoded again)"
+                f"{update_command(self.path, store.path)} (pages that are in it are not encoded again)"
             )
 
     def info(self) -> dict[str, object]:
