@@ -21,9 +21,12 @@ from docagent_rl.lab.generate.config import GenerateConfig, Kind
 from docagent_rl.lab.generate.draft import Stage
 
 DOCS = Path(__file__).parents[2] / "docs"
-COLLECT, CORPUS, EVALUATION, GENERATE, PROBING, REPORT, SERVICE = (
+COLLECT, CORPUS, DOCUMENTS, EVALUATION, GENERATE, PROBING, REPORT, SERVICE = (
     (DOCS / f"{name}.md").read_text(encoding="utf-8")
-    for name in ("collect", "your_corpus", "evaluation", "generate", "probing", "report", "retrieval/service")
+    for name in (
+        *("collect", "your_corpus", "documents", "evaluation", "generate", "probing", "report"),
+        "retrieval/service",
+    )
 )
 OPTION = r"(?<![\w-])--[a-z][a-z-]+"
 
@@ -37,14 +40,15 @@ def first_cells(page: str) -> list[str]:
     return re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("page", "count"), [(COLLECT, 3), (CORPUS, 8), (EVALUATION, 1)])
+@pytest.mark.parametrize(("page", "count"), [(COLLECT, 3), (CORPUS, 9), (DOCUMENTS, 6), (EVALUATION, 2)])
 def test_commands_have_the_options_that_are_shown(page, count):
     blocks = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines() if line.startswith("docagent-rl ")]
+    joined = "".join(blocks).replace("\\\n", " ")
+    lines = [line for line in joined.splitlines() if line.startswith("docagent-rl ")]
     assert len(lines) >= count
     for line in lines:
         _, name, *rest = shlex.split(line, comments=True)
-        command = (name, rest[0]) if name in ("data", "index") else (name,)
+        command = (name, rest[0]) if name in ("data", "index", "store") else (name,)
         assert {word for word in rest if word.startswith("--")} <= options(*command), line
         if name in ("eval", "collect"):
             assert rest[0] in recipe_names()
