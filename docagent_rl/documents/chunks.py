@@ -251,15 +251,18 @@ def read_before(pages: Iterable[PageEntry]) -> tuple[PageEntry, ...]:
 def _stored(
     task: ChunkTask, batch: list[Path], name: str, jpeg: bytes, size: Size, layer: Layer
 ) -> PageEntry:
-    objects = task.plan.layout.objects
-    picture = objects.put(jpeg, batch)
-    if not layer.text:
-        known = next((page for page in task.known if page.image == picture), None)
-        if known is not None and objects.are_whole(known.objects()):
-            return known
+    put = partial(task.plan.layout.objects.put, batch=batch)
+    if not layer.text and (known := _known(task, jpeg)):
+        return known
     text, reading = read_page(name, jpeg, layer, task.plan.ocr)
-    kept = objects.put(text, batch) if text else None
-    return PageEntry(*size, picture, kept, reading, findings=layer.findings)
+    return PageEntry(*size, put(jpeg), put(text) if text else None, reading, findings=layer.findings)
+
+
+def _known(task: ChunkTask, jpeg: bytes) -> PageEntry | None:
+    """Return the page with this picture that OCR has read before, if the store holds it whole."""
+    digest = hashlib.sha256(jpeg).hexdigest() if task.known else ""
+    known = next((page for page in task.known if page.image == digest), None)
+    return known if known and task.plan.layout.objects.are_whole(known.objects()) else None
 
 
 def _drawn(pdf: OpenPdf, number: int, image: Image.Image, settings: RenderSettings) -> tuple[bytes, Size]:
