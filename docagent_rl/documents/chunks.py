@@ -3,7 +3,6 @@
 import hashlib
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
