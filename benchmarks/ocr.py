@@ -18,9 +18,9 @@ from PIL import Image
 
 from benchmarks.common import show
 from docagent_rl.documents.manifest import TextReason
-from docagent_rl.documents.ocr import read_picture
 from docagent_rl.documents.page_text import assess, layer_text
 from docagent_rl.documents.pdf import POINTS_PER_INCH, open_pdf
+from docagent_rl.documents.upright import read_scan
 
 _FETCH = Path(__file__).parents[1] / "tools" / "fetch_pdfs.sh"
 _FEWEST_WORDS = 50
@@ -61,7 +61,10 @@ def words(text: str) -> Counter[str]:
 
 def candidates() -> dict[str, Callable[[Image.Image], str]]:
     """Return what is measured, by name; every engine on one thread."""
-    return {"rapidocr, its defaults": _rapidocr_defaults(), "rapidocr, as `ingest` runs it": read_picture}
+    return {
+        "rapidocr, its defaults": _rapidocr_defaults(),
+        "rapidocr, as `ingest` runs it": lambda image: read_scan(image).text,
+    }
 
 
 def pages(folder: Path, each: int, dpi: int) -> Iterator[tuple[Image.Image, str]]:

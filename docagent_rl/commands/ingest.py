@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.text import shown
+from docagent_rl.base.text import shown, visible
 from docagent_rl.checkpoints.audit import audit_run, has_checkpoints
 from docagent_rl.checkpoints.standing import is_run
 from docagent_rl.commands.asking import resumable
@@ -17,8 +17,9 @@ from docagent_rl.documents.audit import Audit, audit_store
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
 from docagent_rl.documents.mirror import mirror
+from docagent_rl.documents.quality import summary
 from docagent_rl.documents.settings import IngestLimits, OcrMode
-from docagent_rl.documents.sources import IngestReport
+from docagent_rl.documents.sources import FailedDocument, IngestReport
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.retrieval.indexes import Encoding, audit_index, open_index, update_index
@@ -65,8 +66,10 @@ def ingest_command(
     """Store PDFs or page images as page rasters with their text.
 
     Stored documents are skipped and an interrupted run resumes, so the same command can be repeated.
-    Documents that cannot be read within the limits, and documents of which the store holds another version,
-    are listed at the end; the exit status is then 2.
+    Documents that cannot be read, and documents of which the store holds another version, are listed at the
+    end; the exit status is then 2. It is 3 where something was left out for want of time, memory or a
+    program that works (within the limits of a page, or for --layout), and may be read by the same command,
+    run again, which tries it anew.
 
     Pages without text of their own (scans, page images) are read by OCR, without network. With --layout,
     opendataloader-pdf finds the headings of PDFs without bookmarks by their type. The last number in an
@@ -127,11 +130,19 @@ def ingest_command(
         )
         console.print(shown(text), soft_wrap=True)
     for failure in report.unread:
-        console.print(shown(f"stored without headings: {failure.name}: {failure.reason}"), soft_wrap=True)
+        text = f"stored without headings: {failure.name}: {failure.reason}{_again(failure)}"
+        console.print(shown(text), soft_wrap=True)
     for failure in report.failed:
-        console.print(shown(f"not ingested: {failure.name}: {failure.reason}"), soft_wrap=True)
+        text = f"not ingested: {failure.name}: {failure.reason}{_again(failure)}"
+        console.print(shown(text), soft_wrap=True)
+    if report.may_pass:
+        raise typer.Exit(3)
     if report.failed or report.kept or report.withheld:
         raise typer.Exit(2)
+
+
+def _again(failure: FailedDocument) -> str:
+    return " (the same command tries it again)" if failure.may_pass else ""
 
 
 def update_indexes(store: Path, indexes: Iterable[Path], encoding: Encoding | None = None) -> None:
@@ -152,6 +163,7 @@ def _ingest_summary(report: IngestReport) -> str:
         f", {len(report.reused)} of them by pages that the store had": report.reused,
         f", {len(report.repaired)} of them because their stored pages were damaged": report.repaired,
         f"; {len(report.skipped)} unchanged": True,
+        f", {len(report.completed)} of them with headings that an earlier run missed": report.completed,
         f"; {len(report.kept)} left as the store has them": report.kept,
         f"; {len(report.removed)} removed": report.removed,
         f"; {len(report.withheld)} gone from the folder": report.withheld,
@@ -160,7 +172,8 @@ def _ingest_summary(report: IngestReport) -> str:
         f"\n{report.ocr_pages} pages read by OCR": report.ocr_pages,
         f"\n{report.textless_pages} pages have no text": report.textless_pages,
     }
-    return "".join(part for part, applies in parts.items() if applies)
+    text = "".join(part for part, applies in parts.items() if applies)
+    return "\n".join((text, *map(visible, summary(report.qualities))))
 
 
 def _first(names: Sequence[str], number: int = _SHOWN) -> str:

@@ -11,6 +11,7 @@ from rich.table import Table
 from docagent_rl.base.text import shown
 from docagent_rl.commands.options import argument, option
 from docagent_rl.documents.manifest import PageEntry, TextSource
+from docagent_rl.documents.quality import quality
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.documents.upkeep import prune, remove
 
@@ -45,7 +46,7 @@ def show_command(
     doc_id: str = argument(..., "Id of the document."),
     json_output: bool = option(False, _JSON, "--json"),
 ) -> None:
-    """Show a document: its file, settings and bookmarks, and what each page's text is from.
+    """Show a document: its file, settings and bookmarks, what each page's text is from, and what is amiss.
 
     Example: docagent-rl store show data/store 2019/report
     """
@@ -59,6 +60,7 @@ def show_command(
         "settings": manifest.settings,
         "software": manifest.software,
         "bookmarks": len(manifest.outline),
+        "quality": quality(manifest).line(),
     }
     if json_output:
         typer.echo(json.dumps({**facts, "page_facts": pages}, ensure_ascii=False, indent=1))
@@ -67,11 +69,13 @@ def show_command(
     for name, value in facts.items():
         table.add_row(name.replace("_", " "), shown(value, overflow="fold"))
     console.print(table)
-    table = Table("Page", "Pixels", "Text from", "Reason", "Read by", "Described")
+    table = Table("Page", "Pixels", "Text from", "Reason", "Read by", "Findings", "Described")
     for page in pages:
         said = (page[name] or "" for name in ("text", "reason", "engine"))
         size = f"{page['width']}x{page['height']}"
-        table.add_row(str(page["page"]), size, *map(shown, said), "yes" if page["described"] else "")
+        findings = ", ".join(page["findings"])
+        described = "yes" if page["described"] else ""
+        table.add_row(str(page["page"]), size, *map(shown, said), findings, described)
     console.print(table)
 
 
@@ -124,5 +128,6 @@ def _page_facts(number: int, page: PageEntry) -> dict[str, Any]:
         "text": reading.source.value if reading else None,
         "reason": reading.reason.value if reading else None,
         "engine": reading.engine if reading else None,
+        "findings": [finding.value for finding in page.findings],
         "described": page.described is not None,
     }

@@ -12,10 +12,18 @@ from PIL import Image
 from docagent_rl.documents.contents import FEWEST_ENTRIES
 from docagent_rl.documents.contents.typography import typed_headings
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.manifest import BY_LAYOUT, ChunkEntry, PageEntry, TextReason, dump_record
+from docagent_rl.documents.manifest import (
+    BY_LAYOUT,
+    ChunkEntry,
+    PageEntry,
+    TextReason,
+    Unread,
+    dump_record,
+)
 from docagent_rl.documents.native import native_messages
 from docagent_rl.documents.objects import ObjectStore, force, write
 from docagent_rl.documents.ocr import engine_name
+from docagent_rl.documents.office import print_office
 from docagent_rl.documents.page_text import Layer, read_page, read_part
 from docagent_rl.documents.page_tree import check_page_count
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, open_pdf
@@ -27,20 +35,25 @@ from docagent_rl.documents.render import (
     has_little_colour,
     is_white,
     read_page_image,
+    turned_jpeg,
 )
 from docagent_rl.documents.settings import (
     DisplayError,
     DocumentError,
     OcrMode,
+    PassingError,
     RenderSettings,
     Size,
     check_size,
 )
 from docagent_rl.documents.sources import SourceDocument, SourceKind
+from docagent_rl.documents.tiff import page_frames
 from docagent_rl.documents.workers import beat
 
 # Fixed, so that a run with another number of workers finds the ranges of an interrupted one.
 PAGES_PER_CHUNK = 16
+PRINTED = "printed.pdf"
+"""The PDF of an office file, among the records of its ranges."""
 _BLOCK = 1 << 23
 _SIZES_DPI = 200
 
@@ -62,6 +75,20 @@ class ProbedDocument:
     """`(width, height)` of the pages in pixels at 200 dpi, from `probe_sizes`; page images count as such."""
     title: str = ""
     """The title that the file states."""
+    frames: tuple[int, ...] = ()
+    """Indexes of the images of a TIFF that are its pages."""
+    printed: Path | None = None
+    """The PDF that an office suite wrote of the file."""
+
+    @property
+    def pdf(self) -> Path:
+        """The PDF: the file itself, or as it was printed."""
+        return self.printed or self.source.files[0]
+
+    @property
+    def is_pdf(self) -> bool:
+        """True if its pages are those of a PDF."""
+        return self.source.kind in (SourceKind.PDF, SourceKind.OFFICE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +103,14 @@ class Plan:
 
     def key(self, probed: ProbedDocument) -> str:
         """Return the settings that decide what is stored of a document: a change stores it anew."""
-        is_pdf = probed.source.kind is SourceKind.PDF
-        key = self.render.pdf_key() if is_pdf else self.render.image_key()
+        key = self.render.pdf_key() if probed.is_pdf else self.render.image_key()
         if self.ocr is not OcrMode.AUTO:
             key = f"{key} ocr={self.ocr.value}"
         return f"{key}{BY_LAYOUT}" if self.finds_headings(probed) else key
+
+    def folder(self, probed: ProbedDocument) -> Path:
+        """Return the folder of the records of a document's ranges."""
+        return self.layout.partial(probed.source.doc_id, probed.sha256, self.key(probed))
 
     def finds_headings(self, probed: ProbedDocument) -> bool:
         """Return whether the layout of a document tells its headings: that of a PDF without bookmarks."""
@@ -118,23 +148,22 @@ class ChunkTask:
 
     @property
     def files(self) -> slice:
-        """The part of the document's files that the range needs: the PDF, or its page images."""
-        is_pdf = self.probed.source.kind is SourceKind.PDF
-        return slice(None) if is_pdf else slice(self.first - 1, self.last)
+        """The part of the document's files that the range needs: the one file, or its page images."""
+        is_one = self.probed.source.kind is not SourceKind.IMAGES
+        return slice(None) if is_one else slice(self.first - 1, self.last)
 
-    def headings(self) -> tuple[tuple[OutlineEntry, ...], str]:
-        """Return the headings by the layout, if asked for, and the reason why the reader gave none."""
-        if self.first > 1 or not self.plan.finds_headings(self.probed):
-            return (), ""
-        beat("its headings")
-        path = self.probed.source.files[0]
-        with open_pdf(path) as pdf:
-            if not pdf.has_text():
-                return (), ""
-        try:
-            return typed_headings(path, self.probed.num_pages), ""
-        except DocumentError as error:
-            return (), str(error)
+
+def read_headings(probed: ProbedDocument) -> tuple[tuple[OutlineEntry, ...], Unread | None]:
+    """Return the headings of a PDF by its layout, or the reason why the reader gave none."""
+    beat("its headings")
+    path = probed.pdf
+    with open_pdf(path) as pdf:
+        if not pdf.has_text():
+            return (), None
+    try:
+        return typed_headings(path, probed.num_pages), None
+    except DocumentError as error:
+        return (), Unread(str(error), may_pass=isinstance(error, PassingError))
 
 
 def probe(source: SourceDocument) -> ProbedDocument:
@@ -145,16 +174,38 @@ def probe(source: SourceDocument) -> ProbedDocument:
             digests = "".join(map(_hash_file, source.files)).encode("ascii")
             return ProbedDocument(source, hashlib.sha256(digests).hexdigest(), len(source.files), (), stamp)
         (path,) = source.files
-        digest = _hash_file(path)
-        beat("its structure")
-        with open_pdf(path) as pdf:
-            for _ in check_page_count(pdf):
-                beat("its structure")
-            beat("its outline")
-            found = ProbedDocument(source, digest, pdf.num_pages, pdf.outline(), stamp)
-            return replace(found, title=pdf.title())
+        found = ProbedDocument(source, _hash_file(path), 0, (), stamp)
+        if source.kind is SourceKind.TIFF:
+            frames = tuple(page_frames(path))
+            return replace(found, num_pages=len(frames), frames=frames)
+        # an office file has no pages yet: it is printed when they are needed
+        return found if source.kind is SourceKind.OFFICE else _opened(found)
     except OSError as error:
         raise _unreadable(error) from error
+
+
+def printed(plan: Plan, probed: ProbedDocument) -> ProbedDocument:
+    """Have an office file written as a PDF beside the records of its ranges, unless it is there; look at it.
+
+    Raises:
+        DocumentError: It cannot be written, or not be read.
+    """
+    folder = plan.folder(probed)
+    target = folder / PRINTED
+    if not target.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        print_office(probed.source.files[0], target)
+    return _opened(replace(probed, printed=target))
+
+
+def _opened(probed: ProbedDocument) -> ProbedDocument:
+    """Count the pages of a PDF and read its outline."""
+    beat("its structure")
+    with open_pdf(probed.pdf) as pdf:
+        for _ in check_page_count(pdf):
+            beat("its structure")
+        beat("its outline")
+        return replace(probed, num_pages=pdf.num_pages, outline=pdf.outline(), title=pdf.title())
 
 
 def probe_sizes(source: SourceDocument) -> ProbedDocument:
@@ -190,10 +241,11 @@ def store_chunk(task: ChunkTask) -> int:
     try:
         if _stamp(task.probed.source.files[task.files]) != task.probed.stamp[task.files]:
             raise DocumentError("it changed while it was being ingested: ingest it again")
-        read = _pdf_pages if task.probed.source.kind is SourceKind.PDF else _image_pages
+        read = _pdf_pages if task.probed.is_pdf else _image_pages
         with native_messages():
             pages = tuple(_stored(task, batch, *page) for page in read(task))
-        headings, unread = task.headings()
+        is_asked = task.first == 1 and task.plan.finds_headings(task.probed)
+        headings, unread = read_headings(task.probed) if is_asked else ((), None)
     except OSError as error:  # of the source: what the store does raises a UserError
         raise _unreadable(error) from error
     beat("storing it")
@@ -216,7 +268,7 @@ def _pdf_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
     """Yield the pages of a range: name, JPEG file, size and text layer."""
     read = None if task.plan.ocr is OcrMode.NEVER else read_part
     numbers = range(task.first, task.last + 1)
-    with open_pdf(task.probed.source.files[0]) as pdf:
+    with open_pdf(task.probed.pdf) as pdf:
         pages = PdfPages(pdf, task.plan.render, numbers, read)
         for number in numbers:
             name = f"page {number}"
@@ -228,6 +280,9 @@ def _pdf_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
 
 
 def _image_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
+    if task.probed.source.kind is SourceKind.TIFF:
+        yield from _frames(task)
+        return
     for path in task.probed.source.files[task.files]:
         beat(path.name)
         jpeg, size = read_page_image(path, task.plan.render)
@@ -235,14 +290,28 @@ def _image_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
         yield path.name, jpeg, size, Layer()
 
 
+def _frames(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
+    (path,) = task.probed.source.files
+    for number in range(task.first, task.last + 1):
+        name = f"page {number}"
+        beat(name)
+        jpeg, size = read_page_image(path, task.plan.render, task.probed.frames[number - 1])
+        _check_shape(name, size)
+        yield name, jpeg, size, Layer()
+
+
 def read_before(pages: Iterable[PageEntry]) -> tuple[PageEntry, ...]:
-    """Return the pages whose text depends on the picture alone, and that the engine of today has read."""
+    """Return the pages whose text depends on the picture alone, and that the engine of today has read.
+
+    Turned ones are left out: their stored picture is not the one that was read.
+    """
     engine = engine_name()
     return tuple(
         replace(page, described=None)
         for page in pages
         if page.reading is not None
         and page.reading.engine == engine
+        and not page.turned
         and (page.reading.reason is TextReason.EMPTY or page.text is None)
     )
 
@@ -253,8 +322,12 @@ def _stored(
     put = partial(task.plan.layout.objects.put, batch=batch)
     if not layer.text and (known := _known(task, jpeg)):
         return known
-    text, reading = read_page(name, jpeg, layer, task.plan.ocr)
-    return PageEntry(*size, put(jpeg), put(text) if text else None, reading, findings=layer.findings)
+    read = read_page(name, jpeg, layer, task.plan.ocr)
+    if read.turn:
+        jpeg, size = turned_jpeg(jpeg, read.turn, task.plan.render.jpeg_quality)
+    text = put(read.text) if read.text else None
+    findings = (*layer.findings, *read.findings)
+    return PageEntry(*size, put(jpeg), text, read.reading, turned=read.turn, findings=findings)
 
 
 def _known(task: ChunkTask, jpeg: bytes) -> PageEntry | None:

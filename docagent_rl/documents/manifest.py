@@ -13,7 +13,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import is_sealed, seal
 from docagent_rl.base.text import id_problem
 from docagent_rl.documents.objects import Kind, is_digest, read_bytes
-from docagent_rl.documents.references import OutlineEntry
+from docagent_rl.documents.references import OutlineEntry, Turn
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -101,6 +101,8 @@ class PageEntry:
     """None: the page was made without text (`derived`)."""
     described: str | None = None
     """SHA-256 of a model's description of what the picture shows (`describing`); None: there is none."""
+    turned: Turn = Turn.NONE
+    """How the picture was turned to be upright (`references.turned_box`)."""
     findings: tuple[Finding, ...] = ()
     """What was found wrong with the page when it was ingested; each once, in the order of `Finding`."""
 
@@ -114,6 +116,15 @@ class PageEntry:
         """Return the digests of its picture, and of its text and description, if it has any."""
         texts = [(digest, Kind.TEXT) for digest in (self.text, self.described) if digest is not None]
         return [(self.image, Kind.IMAGE), *texts]
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Headings that were looked for by the layout and not found out."""
+
+    reason: str
+    may_pass: bool
+    """It was for want of time, memory or Java: the next ingest tries again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +143,8 @@ class Manifest:
     pages: tuple[PageEntry, ...]
     title: str = ""
     """The title that the PDF states, on one line; empty where it states none, and for page images."""
+    unread: Unread | None = None
+    """Why the layout gave no headings; None: it was read, or not asked."""
 
     @property
     def is_bookmarked(self) -> bool:
@@ -153,8 +166,8 @@ class ChunkEntry:
     pages: tuple[PageEntry, ...]
     headings: tuple[OutlineEntry, ...] = ()
     """Headings of the whole document by its layout, in the range of its first pages."""
-    unread: str = ""
-    """The reason why the layout gave none."""
+    unread: Unread | None = None
+    """See `Manifest`."""
 
 
 RecordT = TypeVar("RecordT", Manifest, ChunkEntry)

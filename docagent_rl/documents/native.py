@@ -28,7 +28,7 @@ def native_messages() -> Generator[None]:
         except DocumentError as error:
             sys.stderr.flush()
             if said := _last_line(messages.fileno()):
-                raise DocumentError(f"{error}; {said}") from error
+                raise type(error)(f"{error}; {said}") from error
             raise
         finally:
             sys.stderr.flush()

@@ -1,8 +1,9 @@
 """OCR by rapidocr (PP-OCRv6 over onnxruntime), with the models that its package holds."""
 
+import math
 import re
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -20,6 +21,9 @@ _RECOGNITION = "PP-OCRv6_rec_small.onnx"
 _DETECTION_SIDE = 960
 _MOST_SIDE = 2000
 """rapidocr scales down to it by itself, but not to fewer than 16 pixels on the shorter side."""
+_LEAST_SCORE = 0.5
+"""Pieces of lower scores are left out, as rapidocr does by itself."""
+_TALL = 1.5
 _FEWEST = 4
 _PROSE = 20
 _NARROWEST = 0.008
@@ -33,6 +37,10 @@ class Piece(NamedTuple):
     text: str
     box: tuple[float, float, float, float]
     """Left, top, right and bottom as fractions of the page's sides."""
+    score: float = 1.0
+    """How sure the engine is of the text, in [0, 1]."""
+    is_tall: bool = False
+    """It stands on end: its height is more than half again its width."""
 
 
 def engine_name() -> str:
@@ -48,27 +56,64 @@ def read_picture(image: Image.Image) -> str:
         DocumentError: It cannot be read.
         UserError: rapidocr is not installed.
     """
-    import numpy as np
+    return text_of(read_pieces(fitted(image)))
 
-    engine = _engine()
+
+def fitted(image: Image.Image) -> Image.Image:
+    """Return a picture in mode RGB, of at most as many pixels as the engine reads."""
     image = image.convert("RGB")
     image.thumbnail((_MOST_SIDE, _MOST_SIDE), Image.Resampling.LANCZOS)
-    # it takes arrays as OpenCV has them, blue first
-    pixels = np.ascontiguousarray(np.asarray(image)[..., ::-1])
+    return image
+
+
+def read_pieces(image: Image.Image) -> list[Piece]:
+    """Return the pieces of text of a picture from `fitted`, those that the engine is unsure of among them.
+
+    Raises:
+        DocumentError: It cannot be read.
+        UserError: rapidocr is not installed.
+    """
+    found = _asked(lambda engine: engine(_pixels(image)))
+    if getattr(found, "boxes", None) is None or found.txts is None:
+        return []
+    return [
+        Piece(text, _box(quad, image.size), float(score), _is_tall(quad))
+        for line, quad, score in zip(found.txts, found.boxes, found.scores, strict=True)
+        if (text := " ".join(clean_text(line).split()))
+    ]
+
+
+def line_score(image: Image.Image) -> float:
+    """Return how sure the engine is of a picture that is one line of text, in [0, 1].
+
+    Raises:
+        DocumentError: It cannot be read.
+        UserError: rapidocr is not installed.
+    """
+    found = _asked(lambda engine: engine.recognize_txt([_pixels(image)]))
+    return float(found.scores[0])
+
+
+def text_of(pieces: Iterable[Piece]) -> str:
+    """Return the text of pieces in reading order, without those of which the engine is unsure."""
+    return plain_text(reading_order([piece for piece in pieces if piece.score >= _LEAST_SCORE]))
+
+
+def _asked(ask: Callable[[Any], Any]) -> Any:
+    engine = _engine()
     try:
-        found = engine(pixels)
+        return ask(engine)
     except MemoryError:
         raise
     except Exception as error:  # of three libraries, each with errors of its own
         raise DocumentError(f"rapidocr fails on it ({error})") from error
-    if getattr(found, "boxes", None) is None or found.txts is None:
-        return ""
-    pieces = [
-        Piece(text, _box(quad, image.size))
-        for line, quad in zip(found.txts, found.boxes, strict=True)
-        if (text := " ".join(clean_text(line).split()))
-    ]
-    return plain_text(reading_order(pieces))
+
+
+def _pixels(image: Image.Image) -> Any:
+    import numpy as np
+
+    # it takes arrays as OpenCV has them, blue first
+    return np.ascontiguousarray(np.asarray(image)[..., ::-1])
 
 
 def plain_text(lines: Iterable[str]) -> str:
@@ -80,9 +125,10 @@ def plain_text(lines: Iterable[str]) -> str:
 def _engine() -> Any:
     """Return rapidocr with the settings that were measured to be fastest and best (`benchmarks/ocr.py`).
 
-    The classifier of upside-down lines is off, and text is looked for in the page scaled to 960 pixels; it is
-    read in full resolution. Nothing is fetched: rapidocr loads models over the network only where it is not
-    told their files.
+    The classifier of upside-down lines is off (`upright` turns pages), and text is looked for in the page
+    scaled to 960 pixels; it is read in full resolution, line by line: batches of six are filled up to the
+    longest line, which takes half again the memory. Memory is kept from line to line. Nothing is fetched:
+    rapidocr loads models over the network only where it is not told their files.
     """
     models = _models()
     try:
@@ -96,12 +142,15 @@ def _engine() -> Any:
         params={
             "Global.log_level": "error",
             "Global.use_cls": False,
+            "Global.text_score": 0.0,
             "EngineConfig.onnxruntime.intra_op_num_threads": 1,
             "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+            "EngineConfig.onnxruntime.enable_cpu_mem_arena": True,
             "Det.model_path": str(models / _DETECTION),
             "Det.limit_side_len": _DETECTION_SIDE,
             "Det.limit_type": "max",
             "Rec.model_path": str(models / _RECOGNITION),
+            "Rec.rec_batch_num": 1,
         }
     )
 
@@ -121,6 +170,12 @@ def _models() -> Path:
 def _box(quad: Any, size: tuple[int, int]) -> tuple[float, float, float, float]:
     xs, ys = ([float(point[axis]) / size[axis] for point in quad] for axis in (0, 1))
     return min(xs), min(ys), max(xs), max(ys)
+
+
+def _is_tall(quad: Any) -> bool:
+    """Return whether a piece stands on end; the engine turns such pieces to the left before it reads them."""
+    width, height = (math.dist(quad[0], quad[corner]) for corner in (1, 3))
+    return height >= _TALL * width
 
 
 def reading_order(pieces: Iterable[Piece]) -> list[str]:

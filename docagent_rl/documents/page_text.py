@@ -15,7 +15,9 @@ from PIL import Image
 from docagent_rl.documents.manifest import Finding, TextReading, TextReason, TextSource
 from docagent_rl.documents.ocr import engine_name, read_picture
 from docagent_rl.documents.pdf import clean_text
+from docagent_rl.documents.references import Turn
 from docagent_rl.documents.settings import DocumentError, OcrMode
+from docagent_rl.documents.upright import Scan, read_scan
 from docagent_rl.documents.workers import beat
 
 _GARBLED_SHARE = 0.2
@@ -47,7 +49,19 @@ class Layer:
     """What was found wrong with it, or with the picture."""
 
 
-def read_page(name: str, jpeg: bytes, layer: Layer, mode: OcrMode) -> tuple[str, TextReading]:
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """The text of a page."""
+
+    text: str
+    reading: TextReading
+    turn: Turn = Turn.NONE
+    """How the picture has to be turned to be upright; only that of a page whose text is by OCR is."""
+    findings: tuple[Finding, ...] = ()
+    """What is wrong with the picture or with what OCR read."""
+
+
+def read_page(name: str, jpeg: bytes, layer: Layer, mode: OcrMode) -> PageText:
     """Read the text of a page, named `page 12` or so; the engine is started when a page needs it.
 
     Raises:
@@ -68,13 +82,13 @@ def read_page(name: str, jpeg: bytes, layer: Layer, mode: OcrMode) -> tuple[str,
             return _of_layer(layer, TextReason.BLANK)
         beat(f"{name} (OCR)")
         try:
-            text = read_picture(picture)
+            scan = read_scan(picture)
         except DocumentError as error:
             raise DocumentError(f"{name}: {error}; --ocr never leaves its text out") from error
-    if not text:
+    if not scan.text:
         return _of_layer(layer, TextReason.NOTHING_READ, engine_name())
-    if is_better(text, layer.text, state):
-        return text, TextReading(TextSource.OCR, state, engine_name())
+    if is_better(scan.text, layer.text, state):
+        return _of_scan(scan, TextReading(TextSource.OCR, state, engine_name()))
     return _of_layer(layer, TextReason.NO_BETTER, engine_name())
 
 
@@ -90,6 +104,12 @@ def read_part(picture: Image.Image) -> str:
     return read_picture(picture)
 
 
+def _of_scan(scan: Scan, reading: TextReading) -> PageText:
+    found = {Finding.TURNED: scan.turn is not Turn.NONE, Finding.DOUBTFUL_OCR: scan.is_doubtful}
+    findings = tuple(finding for finding, applies in found.items() if applies)
+    return PageText(scan.text, reading, scan.turn, findings)
+
+
 def is_better(text: str, layer: str, state: TextReason) -> bool:
     """Return whether a text that OCR read is to take the place of a text layer.
 
@@ -99,9 +119,9 @@ def is_better(text: str, layer: str, state: TextReason) -> bool:
     return read >= _MORE_TIMES * held if state is TextReason.SPARSE else read > 0
 
 
-def _of_layer(layer: Layer, reason: TextReason, engine: str | None = None) -> tuple[str, TextReading]:
+def _of_layer(layer: Layer, reason: TextReason, engine: str | None = None) -> PageText:
     source = TextSource.LAYER if layer.text else TextSource.NONE
-    return layer.text, TextReading(source, reason, engine)
+    return PageText(layer.text, TextReading(source, reason, engine))
 
 
 def layer_text(textpage: pypdfium2.PdfTextPage) -> str:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import composed, id_problem
 
 Box = tuple[float, float, float, float]
 """(left, top, right, bottom) as fractions of a page's width and height, in [0, 1]."""
+
+
+class Turn(IntEnum):
+    """Degrees by which a picture is turned clockwise."""
+
+    NONE = 0
+    RIGHT = 90
+    OVER = 180
+    LEFT = 270
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -61,6 +71,14 @@ def is_inside(box: Box) -> bool:
     left, top, right, bottom = box
     # written so that NaN fails too
     return 0 <= left < right <= 1 and 0 <= top < bottom <= 1
+
+
+def turned_box(box: Box, turn: Turn) -> Box:
+    """Return where a box of a page is once the page has been turned."""
+    left, top, right, bottom = box
+    for _ in range(turn // Turn.RIGHT):
+        left, top, right, bottom = 1 - bottom, left, 1 - top, right
+    return left, top, right, bottom
 
 
 @dataclass(frozen=True, slots=True)

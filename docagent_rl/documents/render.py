@@ -12,8 +12,12 @@ import pypdfium2.version
 from PIL import Image, ImageChops
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.documents.native import native_messages
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, raster_scale
+from docagent_rl.documents.references import Turn
 from docagent_rl.documents.settings import DocumentError, RendererKind, RenderSettings, Size
+from docagent_rl.documents.tiff import eight_bits
+from docagent_rl.documents.upright import turned
 
 FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "JPEG2000", "AVIF", "PPM")
 """Opened, whatever a file is named: others may start programs of their own (EPS: Ghostscript)."""
@@ -119,6 +123,13 @@ def encode_jpeg(image: Image.Image, quality: int, *, half_colour: bool = False) 
     return buffer.getvalue()
 
 
+def turned_jpeg(jpeg: bytes, turn: Turn, quality: int) -> tuple[bytes, Size]:
+    """Return the picture of a JPEG file turned clockwise, as another one, and its size in pixels."""
+    with Image.open(io.BytesIO(jpeg), formats=("JPEG",)) as image:
+        upright = turned(image.convert("RGB"), turn)
+    return encode_jpeg(upright, quality, half_colour=has_little_colour(upright)), upright.size
+
+
 def has_little_colour(image: Image.Image) -> bool:
     """Return whether the text of an RGB or RGBX page stays legible with half of its colours' resolution.
 
@@ -149,31 +160,43 @@ def _sparse(image: Image.Image) -> Image.Image:
     return image.resize(size, Image.Resampling.NEAREST)
 
 
-def read_page_image(path: Path, settings: RenderSettings) -> tuple[bytes, Size]:
-    """Read a page image as a JPEG file and its size in pixels.
+def read_page_image(path: Path, settings: RenderSettings, frame: int | None = None) -> tuple[bytes, Size]:
+    """Read a page image, or one of the images of a TIFF, by its index, as a JPEG file and its size in pixels.
 
     A JPEG that needs no change keeps its bytes; anything else is turned upright (EXIF), laid on white,
     scaled down to `max_side` and encoded.
 
     Raises:
-        DocumentError: The file cannot be read, is not an image of `FORMATS`, is damaged, holds more than 8
-            bits a channel or several images, or one of more than 178,956,970 pixels.
+        DocumentError: The file cannot be read, is not an image of `FORMATS`, is damaged, holds numbers
+            without a scale, several images where `frame` names none, or one of more than 178,956,970 pixels.
     """
-    try:
-        return _convert(path.read_bytes(), path.name, settings)
-    except (DocumentError, MemoryError):
-        raise
-    except Image.DecompressionBombError as error:
-        raise DocumentError(f"{path.name} has too many pixels ({error}): write it smaller") from error
-    # damaged files make decoders raise whatever their code trips over, from TypeError to struct.error
-    except Exception as error:
-        kinds = ", ".join(FORMATS)
-        raise DocumentError(
-            f"{path.name} is damaged or no image ({type(error).__name__}); {kinds} are read"
-        ) from error
+    with native_messages():
+        try:
+            return _convert(path, settings) if frame is None else _frame(path, frame, settings)
+        except (DocumentError, MemoryError):
+            raise
+        except Image.DecompressionBombError as error:
+            raise DocumentError(f"{path.name} has too many pixels ({error}): write it smaller") from error
+        # damaged files make decoders raise whatever their code trips over, from TypeError to struct.error
+        except Exception as error:
+            kinds = ", ".join(FORMATS)
+            raise DocumentError(
+                f"{path.name} is damaged or no image ({type(error).__name__}); {kinds} are read"
+            ) from error
 
 
-def _convert(data: bytes, name: str, settings: RenderSettings) -> tuple[bytes, Size]:
+def _frame(path: Path, index: int, settings: RenderSettings) -> tuple[bytes, Size]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with Image.open(path, formats=("TIFF",)) as image:
+            image.seek(index)
+            image.load()
+            page = _normalise(image, path.name, settings.max_side)
+    return encode_jpeg(page, settings.jpeg_quality), page.size
+
+
+def _convert(path: Path, settings: RenderSettings) -> tuple[bytes, Size]:
+    data, name = path.read_bytes(), path.name
     with warnings.catch_warnings():
         # what a file is suspected of is of no use to the reader: it is an error or it is not
         warnings.simplefilter("ignore")
@@ -184,7 +207,7 @@ def _convert(data: bytes, name: str, settings: RenderSettings) -> tuple[bytes, S
             upright = image.getexif().get(_ORIENTATION_TAG, 1) == 1
             if plain_jpeg and upright and max(image.size) <= settings.max_side:
                 return data, image.size
-            page = _normalise(image, settings.max_side)
+            page = _normalise(image, name, settings.max_side)
     return encode_jpeg(page, settings.jpeg_quality), page.size
 
 
@@ -195,17 +218,12 @@ def _check_image(image: Image.Image, data: bytes, name: str) -> None:
             again.verify()
     if (frames := getattr(image, "n_frames", 1)) > 1:
         raise DocumentError(f"{name} holds {frames} images: write one file a page")
-    if image.mode.startswith(("I", "F")):
-        raise DocumentError(
-            f"{name} holds more than 8 bits a channel (mode {image.mode}), and which number is white is not "
-            "known: write it with 8"
-        )
 
 
-def _normalise(image: Image.Image, max_side: int) -> Image.Image:
+def _normalise(image: Image.Image, name: str, max_side: int) -> Image.Image:
     from PIL import ImageOps  # of no use to those who read PDFs
 
-    page = ImageOps.exif_transpose(image)
+    page = ImageOps.exif_transpose(eight_bits(image, name))
     if page.has_transparency_data:
         page = page.convert("RGBA")
         page = Image.alpha_composite(Image.new("RGBA", page.size, "white"), page)

@@ -14,11 +14,18 @@ MAX_SIDE_RATIO = 200
 # Raised when the stored pages would come out differently for the same settings: documents ingested before
 # are then stored anew when they are ingested again, and stay readable until then.
 _PDF_PIPELINE = 4
-_IMAGE_PIPELINE = 1
+_IMAGE_PIPELINE = 2
 
 
 class DocumentError(UserError):
     """One document cannot be read; the message is the reason, without the file's name."""
+
+
+class PassingError(DocumentError):
+    """A document could not be read in the time or memory that there was, or by a program that is broken.
+
+    Another run may read it, on an idler machine or with other limits.
+    """
 
 
 class DisplayError(ValueError):

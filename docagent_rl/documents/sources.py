@@ -11,7 +11,10 @@ from pathlib import Path
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import composed, id_problem, lone_surrogate, one_line
 from docagent_rl.documents.layout import MARKER
+from docagent_rl.documents.office import OFFICE_SUFFIXES, missing_office
+from docagent_rl.documents.quality import Quality
 from docagent_rl.documents.settings import DocumentError
+from docagent_rl.documents.tiff import TIFF_SUFFIXES, page_frames
 
 # fmt: off
 IMAGE_SUFFIXES = frozenset({
@@ -23,7 +26,9 @@ IMAGE_SUFFIXES = frozenset({
 _OTHER_SUFFIXES = frozenset(
     {".heic", ".heif", ".hif", ".jxl", ".jxr", ".tga", ".pcx", ".psd", ".djvu", ".djv"}
 )
-SUFFIXES = IMAGE_SUFFIXES | _OTHER_SUFFIXES | {".pdf"}
+SUFFIXES = IMAGE_SUFFIXES | _OTHER_SUFFIXES | OFFICE_SUFFIXES | {".pdf"}
+_OPEN_ELSEWHERE = "~$"
+"""Begins the names of files that Office keeps beside those that it has open."""
 
 
 class SourceKind(StrEnum):
@@ -31,6 +36,10 @@ class SourceKind(StrEnum):
 
     PDF = "pdf"
     IMAGES = "images"
+    TIFF = "tiff"
+    """A TIFF of several pages."""
+    OFFICE = "office"
+    """A file that an office suite writes as a PDF."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +49,7 @@ class SourceDocument:
     doc_id: str
     kind: SourceKind
     files: tuple[Path, ...]
-    """The PDF, or the page images in page order."""
+    """The file, or the page images in page order."""
     name: str
     """Path of the file or folder inside the ingested folder."""
 
@@ -55,6 +64,8 @@ class FailedDocument:
 
     name: str
     reason: str
+    may_pass: bool = False
+    """It was for want of time, memory or a program: another run may read it."""
 
 
 @dataclass(slots=True)
@@ -79,7 +90,9 @@ class IngestReport:
     """Documents that the folder has no more and that were not taken out, since they are too many."""
     failed: list[FailedDocument] = field(default_factory=list)
     unread: list[FailedDocument] = field(default_factory=list)
-    """Those among `ingested` whose layout could not be read, with the reason."""
+    """Stored documents whose layout could not be read, with the reason."""
+    completed: list[str] = field(default_factory=list)
+    """Those among `skipped` whose layout an earlier run could not read and this one did."""
     pages: int = 0
     """Pages of the ingested documents."""
     resumed_pages: int = 0
@@ -88,13 +101,21 @@ class IngestReport:
     """Pages of the ingested documents that have their text by OCR."""
     textless_pages: int = 0
     """Pages of the ingested documents that have no text."""
+    qualities: list[Quality] = field(default_factory=list)
+    """How well the ingested documents were read."""
     passed_over: Counter[str] = field(default_factory=Counter)
     """Files that are neither PDFs nor pictures, by the ends of their names, as `.docx`."""
 
+    @property
+    def may_pass(self) -> bool:
+        """True if something could not be read that another run may read."""
+        return any(failure.may_pass for failure in (*self.failed, *self.unread))
+
     def sort(self) -> None:
         """Sort all lists."""
-        for ids in (self.ingested, self.replaced, self.repaired, self.skipped, self.kept):
+        for ids in (self.ingested, self.replaced, self.repaired, self.skipped, self.kept, self.completed):
             ids.sort()
+        self.qualities.sort(key=lambda quality: quality.doc_id)
         for ids in (self.reused, self.removed, self.withheld):
             ids.sort()
         for failures in (self.failed, self.unread):
@@ -143,9 +164,11 @@ def discover(source: Path) -> Sources:
     A PDF is a document named by its path below `source` without `.pdf`, such as `2019/report`. A sub-folder
     that holds images is a document named by its path. Images directly in `source` are named
     `<document>_<page>`. In both, the last number in a file's name is that of its page, and pages run from 1
-    without gaps. Hidden files and document stores are passed over; files that are neither PDFs nor pictures
-    are counted; links that lead out of `source`, and documents that would have the same id (`a.pdf` beside a
-    folder `a` of images), are reported. A single PDF may be given instead of a folder.
+    without gaps. A TIFF of several pages is a document named as a PDF is, as is a file of an office suite
+    without a PDF of its name beside it. Hidden files and document stores are passed over; files of other
+    kinds are counted; links that lead out of `source`, and documents that would have the same id (`a.pdf`
+    beside a folder `a` of images), are reported. A single file that is a document may be given instead of a
+    folder.
 
     Raises:
         UserError: `source` does not exist, cannot be read or holds no document.
@@ -157,9 +180,11 @@ def discover(source: Path) -> Sources:
         raise UserError(f"{source} cannot be read ({error.strerror or error})") from error
     found = Sources()
     if source.is_file():
-        if source.suffix.lower() != ".pdf":
-            raise UserError(f"{source} is neither a folder nor a PDF")
-        found.add(_pdf(source, source.name))
+        kind = _whole(source)
+        if kind is None:
+            kinds = "a PDF, a TIFF of several pages nor a file of an office suite"
+            raise UserError(f"{source} is neither a folder, {kinds}")
+        _add_file(found, source, source.name, kind)
     else:
         for folder, files in _walk(source, found):
             _discover_folder(found, source, folder, files)
@@ -193,7 +218,7 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
         seen.add(real)
         visible = [Path(name, folder) for folder in sorted(folders) if not folder.startswith(".")]
         folders[:] = [folder.name for folder in visible if stays(folder)]
-        paths = [Path(name, file) for file in sorted(files) if not file.startswith(".")]
+        paths = [Path(name, file) for file in sorted(files) if not file.startswith((".", _OPEN_ELSEWHERE))]
         ends = [path.suffix.lower() for path in paths]
         found.passed_over.update(_printable(end) for end in ends if end not in SUFFIXES)
         pairs = zip(paths, ends, strict=True)
@@ -210,9 +235,14 @@ def link_out(path: Path, folder: Path) -> str | None:
 
 def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Path]) -> None:
     by_document: dict[str, list[Path]] = defaultdict(list)
+    printed = {path.stem for path in files if path.suffix.lower() == ".pdf"}
     for path in files:
-        if path.suffix.lower() == ".pdf":
-            found.add(_pdf(path, _name(path, source)))
+        kind = _whole(path)
+        if kind is SourceKind.OFFICE and path.stem in printed:
+            found.passed_over[path.suffix.lower()] += 1
+            continue
+        if kind is not None:
+            _add_file(found, path, _name(path, source), kind)
             continue
         doc_id, _, number = path.stem.rpartition("_")
         if folder != source:
@@ -260,9 +290,24 @@ def _page_number(path: Path) -> int:
     return int(numbers[-1])
 
 
-def _pdf(path: Path, name: str) -> SourceDocument:
+def _whole(path: Path) -> SourceKind | None:
+    """Return the kind of a file that is a document of its own; None: it may be a page of one."""
+    suffix = path.suffix.lower()
+    if suffix == ".pdf":
+        return SourceKind.PDF
+    if suffix in OFFICE_SUFFIXES:
+        return SourceKind.OFFICE
+    # opening a pipe waits for ever
+    is_long = suffix in TIFF_SUFFIXES and path.is_file() and len(page_frames(path)) > 1
+    return SourceKind.TIFF if is_long else None
+
+
+def _add_file(found: Sources, path: Path, name: str, kind: SourceKind) -> None:
+    if kind is SourceKind.OFFICE and (problem := missing_office()):
+        found.fail(name, problem)
+        return
     # without `.pdf` alone: `report.v1.2.pdf` is `report.v1.2`
-    return SourceDocument(name[: -len(".pdf")], SourceKind.PDF, (path,), name)
+    found.add(SourceDocument(name.removesuffix(path.suffix), kind, (path,), name))
 
 
 def _name(path: Path, source: Path) -> str:

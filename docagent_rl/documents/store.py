@@ -20,9 +20,9 @@ from PIL import Image
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_dir
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.manifest import Manifest, PageEntry, Source, TextReading
+from docagent_rl.documents.manifest import Finding, Manifest, PageEntry, Source, TextReading
 from docagent_rl.documents.objects import Kind, ObjectStore
-from docagent_rl.documents.references import OutlineEntry, PageRef, unknown_document
+from docagent_rl.documents.references import OutlineEntry, PageRef, Turn, unknown_document
 from docagent_rl.documents.render import encode_jpeg
 from docagent_rl.documents.shown import ShownRasters
 
@@ -233,6 +233,10 @@ class Page:
         """SHA-256 of the description in UTF-8; None when the page has none."""
         self.reading: TextReading | None = record.reading
         """Source of the text, with the reason; None for pages that were made without text."""
+        self.turned: Turn = record.turned
+        """How the picture was turned when it was stored; boxes of the file's page are elsewhere on it."""
+        self.findings: tuple[Finding, ...] = record.findings
+        """What was found wrong with the page when it was stored."""
 
     def __reduce__(self) -> tuple:
         return self._store.page, (self.ref,)

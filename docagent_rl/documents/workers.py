@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Generic, TypeVar, cast
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.documents.settings import DocumentError, IngestLimits
+from docagent_rl.documents.settings import DocumentError, IngestLimits, PassingError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -74,7 +74,7 @@ def serve(handle: int, memory_gib: float) -> None:
                 done = function(task), None
             except MemoryError:
                 reason = f"{part or 'it'} takes more than {memory_gib:g} GiB of memory"
-                done = None, DocumentError(reason)
+                done = None, PassingError(reason)
             except Exception as error:  # whatever it is: the parent raises it
                 error.add_note(traceback.format_exc())  # a traceback does not travel
                 done = None, error
@@ -224,13 +224,14 @@ class _Worker:
         if not self._started:
             status = self._process.returncode
             raise InfrastructureError(f"the process that reads documents did not start (status {status})")
+        # which of the two it was cannot be told
         return self._bad(
             f"{self._part or 'it'}: the process that read it was killed "
             f"(a crash of the renderer, or more than {self._limits.memory_gib:g} GiB of memory)"
         )
 
     def _bad(self, reason: str) -> Outcome:
-        return Outcome(self.task, error=DocumentError(reason))
+        return Outcome(self.task, error=PassingError(reason))
 
 
 def _ready(busy: list[_Worker]) -> list[_Worker]:

@@ -12,6 +12,7 @@ from docagent_rl.commands.describe import describe_command
 from docagent_rl.documents import PageRef, page_text
 from docagent_rl.documents.audit import audit_store
 from docagent_rl.documents.store import DocumentStore
+from docagent_rl.documents.upright import Scan
 from docagent_rl.endpoints.usage import image_bytes
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.indexes import build_bm25
@@ -29,7 +30,7 @@ SAID = {1: "A bar chart of zeppelins by year.", 3: "<think>A map?</think>A line 
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    monkeypatch.setattr(page_text, "read_picture", lambda picture: "")
+    monkeypatch.setattr(page_text, "read_scan", lambda picture: Scan(""))
     (tmp_path / "in").mkdir()
     canvas = Canvas(str(tmp_path / "in" / "port.pdf"), pagesize=(400, 300), invariant=True)
     for number, lines in PAGES.items():

@@ -10,6 +10,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.documents import page_text
 from docagent_rl.documents.sources import IngestReport
+from docagent_rl.documents.upright import Scan
 from tests.documents.here import ingest_here
 from tests.documents.scans import quick_read
 
@@ -61,6 +62,14 @@ def write_pdf_objects(path: Path, content: str, resources: str, *objects: str, s
     return path
 
 
+def write_program(path: Path, does: str) -> Path:
+    """A program that does what a line of shell says."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
 def write_image(path: Path, colour: str = "white", size: tuple[int, int] = (60, 40), **options) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", size, colour).save(path, **options)
@@ -98,4 +107,5 @@ def ingested(inbox: Path, store_path: Path) -> Callable[..., IngestReport]:
 
 @pytest.fixture
 def quick_ocr(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_text, "read_scan", lambda image: Scan(quick_read(image)))
     monkeypatch.setattr(page_text, "read_picture", quick_read)

@@ -23,7 +23,7 @@ def files(folder):
 @pytest.fixture
 def bucket():
     store = fsspec.filesystem("memory")
-    store.pipe({"/corpus/a.pdf": b"a", "/corpus/deck/page_1.png": b"1", "/corpus/notes.docx": b"no"})
+    store.pipe({"/corpus/a.pdf": b"a", "/corpus/deck/page_1.png": b"1", "/corpus/notes.txt": b"no"})
     yield store
     store.rm("/corpus", recursive=True)
 

@@ -20,7 +20,8 @@ LAYER, OCR, NONE = TextSource.LAYER, TextSource.OCR, TextSource.NONE
 def read(layer, mode=OcrMode.AUTO, shows=TEXT):
     buffer = io.BytesIO()
     draw_text(shows).save(buffer, "JPEG", quality=90)
-    return read_page("page 1", buffer.getvalue(), layer, mode)
+    found = read_page("page 1", buffer.getvalue(), layer, mode)
+    return found.text, found.reading
 
 
 @pytest.mark.usefixtures("quick_ocr")

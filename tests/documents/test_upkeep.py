@@ -152,8 +152,8 @@ def test_pictures_that_ocr_has_read_are_not_read_again(inbox, mirrored, monkeypa
         scan(inbox / "deck" / f"{number}.png", f"page {number}")
     mirrored()
     texts = [stored().document("deck").page(number).text() for number in (1, 2, 3)]
-    read, read_picture = [], page_text.read_picture
-    monkeypatch.setattr(page_text, "read_picture", lambda image: (read.append(1), read_picture(image))[1])
+    read, read_scan = [], page_text.read_scan
+    monkeypatch.setattr(page_text, "read_scan", lambda image: (read.append(1), read_scan(image))[1])
     scan(inbox / "deck" / "4.png", "page 4")
     report = mirrored()
     assert (report.replaced, report.ocr_pages, len(read)) == (["deck"], 4, 1)

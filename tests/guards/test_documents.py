@@ -14,11 +14,14 @@ from docagent_rl.commands.ingest import check_command, ingest_command
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.documents.references import Turn
 from docagent_rl.documents.settings import IngestLimits
 from docagent_rl.documents.store import DocumentStore
+from docagent_rl.documents.upright import turned
 from tests.commands.conftest import called
-from tests.documents.conftest import write_image, write_pdf, write_pdf_objects
+from tests.documents.conftest import write_image, write_pdf, write_pdf_objects, write_program
 from tests.documents.here import files_of, ingest_here, interrupted_after
+from tests.documents.scans import TEXT, draw_text
 
 SELF = (
     "<</Type/XObject/Subtype/Form/BBox[0 0 200 100]/Group<</S/Transparency>>"
@@ -238,6 +241,29 @@ def test_a_page_that_is_not_the_one_that_was_stored_is_never_shown(inbox, ingest
     # and the next ingest mends it
     assert set(ingested().repaired) == {"good", "other"}
     assert stored().page(PageRef("good", 1)).text() == "hello"
+
+
+def test_a_turned_page_is_read_and_shown_upright(inbox, ingested, stored):
+    (inbox / "deck").mkdir()
+    for number, turn in enumerate(Turn, start=1):
+        turned(draw_text(TEXT), turn).save(inbox / "deck" / f"{number}.png")
+    ingested()
+    pages = [stored().document("deck").page(number) for number in (1, 2, 3, 4)]
+    assert [page.text() for page in pages] == ["\n".join(TEXT)] * 4
+    assert len({page.size for page in pages}) == 1
+    assert [page.turned for page in pages] == [0, 270, 180, 90]
+
+
+def test_what_could_not_be_read_for_want_of_time_or_memory_is_tried_again_and_told_by_status_3(
+    inbox, tmp_path, monkeypatch
+):
+    tried = tmp_path / "tried"
+    write_program(tmp_path / "bin" / "java", f"echo x >> {tried}; echo 'no memory' >&2; exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    options = ("--store", tmp_path / "store", "--workers", 1, "--dpi", 20, "--layout")
+    for times in (1, 2):
+        assert "no memory" in called(ingest_command, inbox, *options, status=3).output
+        assert len(tried.read_text().split()) == times
 
 
 def test_a_picture_in_a_store_is_opened_in_the_stores_own_format_alone(ingested, stored):

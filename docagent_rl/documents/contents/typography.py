@@ -5,7 +5,9 @@ Here those are kept whose type is larger than that of the text, or as large and 
 """
 
 import json
+import resource
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -25,7 +27,7 @@ from docagent_rl.documents.contents import MAX_LEVEL, table_of_contents
 from docagent_rl.documents.contents.captions import is_caption
 from docagent_rl.documents.contents.labels import read_label, title_keys
 from docagent_rl.documents.references import OutlineEntry
-from docagent_rl.documents.settings import DocumentError
+from docagent_rl.documents.settings import DocumentError, PassingError
 from docagent_rl.documents.workers import beat
 
 _LONGEST = 120
@@ -39,8 +41,12 @@ _LARGER = 0.5
 """Points."""
 _JAVA = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=64m", "-XX:CompressedClassSpaceSize=64m")
 """By itself it reserves a quarter of the memory, which may be more than a worker has (`--page-memory`)."""
-_START_S, _PAGE_S, _LOOK_S = 60.0, 1.0, 0.05
-"""Seconds that the reader may take to start, and for each page, and between two looks at it."""
+_START_S, _PAGE_S = 60, 1
+"""Seconds of processor time for its start and for each page: the same on a busy machine."""
+_WAITED = 20
+"""Times as many seconds may go by until it is taken for stuck."""
+_LOOK_S = 0.05
+"""Seconds between two looks at it."""
 
 Type = tuple[str, float]
 """Font and size in points."""
@@ -61,7 +67,9 @@ def typed_headings(path: Path, num_pages: int) -> tuple[OutlineEntry, ...]:
     """Return the headings of a PDF of so many pages in reading order, with levels by their type.
 
     Raises:
-        DocumentError: opendataloader-pdf fails on it, or takes more than a minute and a second a page.
+        DocumentError: opendataloader-pdf cannot read it.
+        PassingError: It needs more processor time than a minute and a second a page, more memory than there
+            is, or another Java.
         UserError: it, or Java, is not installed on this machine, or there is no room for temporary files.
     """
     require_reader()
@@ -78,7 +86,9 @@ def typed_headings(path: Path, num_pages: int) -> tuple[OutlineEntry, ...]:
                 said.seek(0)
                 lines = [line.strip() for line in said if line.strip()]
             if status or not (file := given.with_suffix(".json")).is_file():
-                raise DocumentError(f"opendataloader-pdf fails on it ({'; '.join(lines[-2:]) or status})")
+                # it names the file that it cannot read; all else is trouble of Java's
+                kind = DocumentError if any(given.name in line for line in lines) else PassingError
+                raise kind(f"opendataloader-pdf fails on it ({'; '.join(lines[-2:]) or status})")
             written = file.read_text(encoding="utf-8")
     except OSError as error:  # of this machine: the file itself has been read before
         raise UserError(f"--layout: no work on {socket.gethostname()} ({error})") from error
@@ -91,13 +101,19 @@ def typed_headings(path: Path, num_pages: int) -> tuple[OutlineEntry, ...]:
 def _finished(process: subprocess.Popen[bytes], num_pages: int) -> int:
     """Wait for the reader, and return its status; it is ended when it takes too long."""
     most = _START_S + _PAGE_S * num_pages
-    end = time.monotonic() + most
+    end = time.monotonic() + _WAITED * most
     try:
+        with suppress(ProcessLookupError):  # it has ended
+            resource.prlimit(process.pid, resource.RLIMIT_CPU, (most, most + 1))
         while time.monotonic() < end:
             beat("its headings")
             with suppress(subprocess.TimeoutExpired):
-                return process.wait(_LOOK_S)
-        raise DocumentError(f"opendataloader-pdf took more than {most:g} s")
+                status = process.wait(_LOOK_S)
+                if status in (-signal.SIGXCPU, -signal.SIGKILL):
+                    reason = f"took more than {most} s of processor time, or was killed for its memory"
+                    raise PassingError(f"opendataloader-pdf {reason}")
+                return status
+        raise PassingError(f"opendataloader-pdf did not end within {_WAITED * most} s")
     finally:
         process.kill()
         process.wait()

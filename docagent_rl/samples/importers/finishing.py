@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.documents.references import Turn, turned_box
 from docagent_rl.samples.answer_format import format_problem
 from docagent_rl.samples.importers.holdings import Holdings
 from docagent_rl.samples.importers.native import Draft, Skip, is_span
@@ -94,7 +95,7 @@ def _extra(draft: Draft, length: int | None) -> dict[str, Any]:
 
 
 def _boxes(draft: Draft, first: int, cited: list[Page], holdings: Holdings) -> dict[Page, list[Box]]:
-    """Return the boxes of cited pages, in the order of pages."""
+    """Return the boxes of cited pages, as these lie in the store, in the order of pages."""
     found: dict[Page, list[Box]] = {}
     for cite, edges in draft.boxes:
         place = _from_1(cite, first)
@@ -103,7 +104,7 @@ def _boxes(draft: Draft, first: int, cited: list[Page], holdings: Holdings) -> d
         if box is None:
             draft.notes.append(DROPPED)
         else:
-            found.setdefault(place, []).append(box)
+            found.setdefault(place, []).append(turned_box(box, holdings.turned.get(place, Turn.NONE)))
             draft.notes += [CLAMPED] if clamped else []
     return dict(sorted(found.items()))
 

@@ -13,9 +13,10 @@ from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.chunks import probe, probe_sizes
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
+from docagent_rl.documents.references import Turn
 from docagent_rl.documents.settings import DocumentError, IngestLimits
 from docagent_rl.documents.sources import SourceDocument, link_out
-from docagent_rl.documents.store import DocumentStore
+from docagent_rl.documents.store import Document, DocumentStore
 from docagent_rl.documents.workers import WorkerPool
 from docagent_rl.samples.importers.source import NativeDocument
 from docagent_rl.samples.sample import Sample
@@ -32,6 +33,8 @@ class Holdings:
     lengths: dict[str, int] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    turned: dict[tuple[str, int], Turn] = field(default_factory=dict)
+    """How the store has turned pages, by document and page; those that it has not are not there."""
     failed: dict[str, str] = field(default_factory=dict)
     """Documents that are there and cannot be used, with the reason."""
 
@@ -39,6 +42,15 @@ class Holdings:
         """Return the size of a page in pixels at 200 dpi, where it is known."""
         sizes = self.sizes.get(doc_id, ())
         return sizes[page - 1] if 1 <= page <= len(sizes) else None
+
+    def add(self, document: Document) -> None:
+        """Take what the store says of a document."""
+        name = document.doc_id
+        self.lengths[name] = document.num_pages
+        self.digests[name] = document.source.sha256
+        for number in range(1, document.num_pages + 1):
+            if turn := document.page(number).turned:
+                self.turned[name, number] = turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +106,7 @@ def gather(
         if (store := _opened(settings.store)) is not None:
             for name in {*found, *wanted} - set(holdings.failed):
                 if name in store:
-                    pages, digest = store.document(name).num_pages, store.document(name).source.sha256
-                    holdings.lengths[name], holdings.digests[name] = pages, digest
+                    holdings.add(store.document(name))
     return holdings
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from docagent_rl.documents.references import Turn
 from docagent_rl.samples.importers.finishing import (
     CLAMPED,
     DROPPED,
@@ -112,6 +113,13 @@ def test_boxes_in_pixels_need_the_size_of_their_page():
     boxes = done(made).evidence_boxes
     assert boxes == {1: ((0.1, 0.1, 0.5, 0.5),), 2: ((0.025, 0.04, 0.125, 0.2),)}
     assert made.notes == [DROPPED]
+
+
+def test_boxes_lie_where_the_store_has_turned_their_page(monkeypatch):
+    monkeypatch.setitem(HOLDINGS.turned, ("d", 2), Turn.RIGHT)
+    boxes = [(("d", page), (0.0, 0.0, 0.25, 0.5)) for page in (1, 2)]
+    found = done(draft(cites=[("d", 1), ("d", 2)], boxes=boxes)).evidence_boxes
+    assert found == {1: ((0.0, 0.0, 0.25, 0.5),), 2: ((0.5, 0.0, 1.0, 0.25),)}
 
 
 def test_flags_are_of_pages_that_there_are():

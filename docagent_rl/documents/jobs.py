@@ -1,0 +1,69 @@
+"""Documents being stored, and what is still to do of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents.chunks import PAGES_PER_CHUNK, ChunkTask, Plan, ProbedDocument, read_before
+from docagent_rl.documents.manifest import ChunkEntry, Manifest, RecordT, read_record
+from docagent_rl.documents.settings import OcrMode
+from docagent_rl.documents.sources import SourceDocument
+
+
+@dataclass(slots=True)
+class Job:
+    """A document being stored."""
+
+    tasks: list[ChunkTask]
+    """Its ranges of pages."""
+    missing: dict[int, ChunkTask]
+    """Those that are not stored yet, by their first pages."""
+    damaged: bool
+    """The store holds this version of it with pages that are damaged or gone."""
+    resumed_pages: int
+    """Pages that an interrupted run stored."""
+    failed: bool = False
+
+    @property
+    def probed(self) -> ProbedDocument:
+        """The document as it was looked at."""
+        return self.tasks[0].probed
+
+    @property
+    def source(self) -> SourceDocument:
+        """The file or folder."""
+        return self.probed.source
+
+
+def make_job(
+    plan: Plan, probed: ProbedDocument, old: Manifest | None = None, *, damaged: bool = False
+) -> Job:
+    """Return what is to do of a document, less what an interrupted run has stored.
+
+    Pictures that OCR has read for its `old` version, by the same settings, are not read again.
+    """
+    folder, known = plan.folder(probed), ()
+    if old and old.settings == plan.key(probed) and plan.ocr is not OcrMode.NEVER:
+        known = read_before(old.pages)
+    starts = range(1, probed.num_pages + 1, PAGES_PER_CHUNK)
+    tasks = [ChunkTask(probed, plan, folder, first, known) for first in starts]
+    missing = {task.first: task for task in tasks if not _is_stored(task)}
+    resumed = probed.num_pages - sum(task.num_pages for task in missing.values())
+    return Job(tasks, missing, damaged, resumed)
+
+
+def _is_stored(task: ChunkTask) -> bool:
+    record = useful_record(ChunkEntry, task.record)
+    pages = record.pages if record else ()
+    names = [each for page in pages for each in page.objects()]
+    return len(pages) == task.num_pages and task.plan.layout.objects.are_whole(names)
+
+
+def useful_record(kind: type[RecordT], path: Path) -> RecordT | None:
+    """Read a record; None when it is absent or useless: the document is then made again."""
+    try:
+        return read_record(kind, path)
+    except (FileNotFoundError, UserError):
+        return None

@@ -1,0 +1,129 @@
+"""Files of office suites, as LibreOffice writes them as PDFs."""
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents.settings import DocumentError, PassingError
+from docagent_rl.documents.workers import beat
+
+_ZIPPED = frozenset({".docx", ".odt", ".pptx", ".odp", ".xlsx", ".ods"})
+_OLDER = frozenset({".doc", ".rtf", ".ppt", ".xls"})
+OFFICE_SUFFIXES = _ZIPPED | _OLDER
+_COMPOUND, _RICH = b"\xd0\xcf\x11\xe0", b"{\\rtf"
+"""First bytes of Office's older files, and of newer ones with a password; and of rich text."""
+_PROGRAM = "soffice"
+_MOST_S = 300
+"""Seconds of processor time for a file."""
+_WAITED = 10
+"""Times as many seconds may go by until it is taken for stuck."""
+_LOOK_S = 0.05
+_KILLS = (signal.SIGXCPU, signal.SIGKILL)
+_ENDED = {-number for number in _KILLS} | {128 + number for number in _KILLS}
+"""Statuses of a program that was killed for its time or memory, and of a script that ran it."""
+# no macro runs, and nothing that a file names elsewhere is fetched
+_SETTINGS = """<?xml version="1.0" encoding="UTF-8"?>
+<oor:items xmlns:oor="http://openoffice.org/2001/registry">
+<item oor:path="/org.openoffice.Office.Common/Security/Scripting">
+<prop oor:name="BlockUntrustedRefererLinks" oor:op="fuse"><value>true</value></prop></item>
+<item oor:path="/org.openoffice.Office.Common/Security/Scripting">
+<prop oor:name="DisableMacrosExecution" oor:op="fuse"><value>true</value></prop></item>
+</oor:items>
+"""
+
+
+def missing_office() -> str | None:
+    """Return what to do where LibreOffice is not installed; None: it is."""
+    if shutil.which(_PROGRAM):
+        return None
+    return (
+        "a file of an office suite, and LibreOffice (soffice), which writes it as a PDF, is not on the PATH "
+        f"of {socket.gethostname()}: install it, or put a PDF of the same name beside the file"
+    )
+
+
+def print_office(path: Path, target: Path) -> None:
+    """Have LibreOffice write a file as the PDF `target`, with a profile of its own.
+
+    Raises:
+        DocumentError: It cannot read the file.
+        PassingError: It needs more than five minutes of processor time or the memory that there is, or is
+            not installed.
+        UserError: There is no room for temporary files.
+    """
+    if problem := missing_office():
+        raise PassingError(problem)
+    _check(path)
+    try:
+        with TemporaryDirectory() as name:
+            folder = Path(name)
+            written = _converted(path, folder)
+            # whole or not at all
+            half = target.with_name(f".{target.name}.tmp")
+            shutil.copyfile(written, half)
+            half.replace(target)
+    except OSError as error:
+        raise UserError(f"LibreOffice: no work on {socket.gethostname()} ({error})") from error
+
+
+def _check(path: Path) -> None:
+    """Refuse what LibreOffice would take for a plain text, and print as such."""
+    with path.open("rb") as file:
+        head = file.read(5)
+    is_compound, is_zip = head.startswith(_COMPOUND), zipfile.is_zipfile(path)
+    if path.suffix.lower() in _ZIPPED:
+        if is_compound:
+            raise DocumentError("encrypted: it asks for a password; save it without")
+        is_sound = is_zip
+    else:
+        is_sound = is_compound or is_zip or head == _RICH
+    if not is_sound:
+        raise DocumentError(f"damaged, truncated or no {path.suffix} file")
+
+
+def _converted(path: Path, folder: Path) -> Path:
+    user = folder / "profile" / "user"
+    user.mkdir(parents=True)
+    (user / "registrymodifications.xcu").write_text(_SETTINGS, encoding="utf-8")
+    # under a name that is no option
+    given = folder / f"document{path.suffix.lower()}"
+    shutil.copyfile(path, given)
+    profile = f"-env:UserInstallation={(folder / 'profile').as_uri()}"
+    options = ["--headless", "--norestore", "--nologo", "--convert-to", "pdf", "--outdir", str(folder)]
+    with (folder / "said").open("w+", errors="replace") as said:
+        # `soffice` is a script: what it starts is under the limit, too
+        limited = ["sh", "-c", f'ulimit -t {_MOST_S} && exec "$@"', "sh"]
+        command = [*limited, _PROGRAM, profile, *options, str(given)]
+        status = _finished(subprocess.Popen(command, stdout=said, stderr=said))
+        said.seek(0)
+        lines = [line.strip() for line in said if line.strip()]
+    written = given.with_suffix(".pdf")
+    if status or not written.is_file():  # it ends with 0 on files that it cannot read
+        raise DocumentError(f"LibreOffice cannot write it as a PDF ({'; '.join(lines[-2:]) or status})")
+    return written
+
+
+def _finished(process: subprocess.Popen[bytes]) -> int:
+    """Wait for LibreOffice, and return its status; it is ended when it takes too long."""
+    end = time.monotonic() + _WAITED * _MOST_S
+    try:
+        while time.monotonic() < end:
+            beat("its pages")
+            with suppress(subprocess.TimeoutExpired):
+                status = process.wait(_LOOK_S)
+                if status in _ENDED:
+                    raise PassingError(
+                        f"LibreOffice took more than {_MOST_S} s of processor time, or was killed"
+                    )
+                return status
+        raise PassingError(f"LibreOffice did not end within {_WAITED * _MOST_S} s")
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,129 @@
+"""A line that says how well the pages of a document were read, and what to do where they were not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from docagent_rl.documents.manifest import Finding, Manifest, PageEntry, TextReason, TextSource
+
+_LONG = 10
+"""Pages from which a PDF is looked through by its headings."""
+_NAMED = 5
+"""Pages that are named; others are counted."""
+
+
+class Trait(StrEnum):
+    """A trait of a page that is worth knowing, in the words of a line."""
+
+    UNREAD = "shows something and has no text"
+    DOUBTFUL = "doubtful OCR"
+    MISSING_GLYPHS = "letters that are not drawn"
+    XFA_STUB = "a form (XFA) that is not drawn"
+    WRONG_MAP = "letters that the text layer gives wrong"
+    OCR = "read by OCR"
+    TURNED = "turned upright"
+    REDRAWN = "drawn by the second renderer"
+
+
+REMEDIES = {
+    Trait.UNREAD: "describe what they show (`docagent-rl describe`), or scan sharper",
+    Trait.DOUBTFUL: "compare with the picture; scan at 200 dpi or more, or write a text layer with ocrmypdf "
+    "where the script is not Latin, Chinese or Japanese",
+    Trait.MISSING_GLYPHS: "embed the fonts when the PDF is written, or install them here",
+    Trait.XFA_STUB: "open it in Acrobat and print it to PDF",
+}
+"""What to do about the traits that cost something."""
+_BY_FINDING = {
+    Finding.DOUBTFUL_OCR: Trait.DOUBTFUL,
+    Finding.MISSING_GLYPHS: Trait.MISSING_GLYPHS,
+    Finding.XFA_STUB: Trait.XFA_STUB,
+    Finding.WRONG_MAP: Trait.WRONG_MAP,
+    Finding.TURNED: Trait.TURNED,
+    Finding.REDRAWN: Trait.REDRAWN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """The quality of what was read of a document."""
+
+    doc_id: str
+    num_pages: int
+    pages: Mapping[Trait, tuple[int, ...]]
+    """Numbers of the pages of each trait that any page has, in the order of `Trait`."""
+    is_flat: bool
+    """A PDF of some length without bookmarks, whose layout was not asked for headings."""
+    unread: str
+    """Why the layout gave no headings; empty: it was read, or not asked."""
+
+    @property
+    def poor(self) -> int:
+        """Number of pages that a reader may get wrong."""
+        return len({page for trait in REMEDIES for page in self.pages.get(trait, ())})
+
+    def line(self) -> str:
+        """Return it as a line, with what to do."""
+        parts = [self._part(trait) for trait in self.pages]
+        if self.unread:
+            parts.append(f"no headings ({self.unread})")
+        if self.is_flat:
+            parts.append("no bookmarks: `--layout --replace` looks for headings")
+        return f"{self.doc_id}, {_pages(self.num_pages)}: {'; '.join(parts) or 'nothing amiss'}"
+
+    def _part(self, trait: Trait) -> str:
+        numbers = self.pages[trait]
+        part = f"{len(numbers)} {trait}"
+        if trait in REMEDIES:
+            more = ", …" if len(numbers) > _NAMED else ""
+            listed = ", ".join(map(str, numbers[:_NAMED]))
+            part += f" (page{'s' * (len(numbers) > 1)} {listed}{more}): {REMEDIES[trait]}"
+        return part
+
+
+def quality(manifest: Manifest) -> Quality:
+    """Return how well a stored document was read, by its manifest alone."""
+    found: dict[Trait, list[int]] = {trait: [] for trait in Trait}
+    for number, page in enumerate(manifest.pages, start=1):
+        for trait in _traits(page):
+            found[trait].append(number)
+    is_pdf = manifest.settings.startswith("pdf/")
+    is_flat = is_pdf and manifest.is_bookmarked and not manifest.outline and len(manifest.pages) >= _LONG
+    return Quality(
+        doc_id=manifest.doc_id,
+        num_pages=len(manifest.pages),
+        pages={trait: tuple(numbers) for trait, numbers in found.items() if numbers},
+        is_flat=is_flat,
+        unread=manifest.unread.reason if manifest.unread else "",
+    )
+
+
+def summary(found: Iterable[Quality], most: int = 10) -> Sequence[str]:
+    """Return lines for what was read badly: the documents with the most such pages, the others counted."""
+    every = list(found)
+    poor = sorted((each for each in every if each.poor), key=lambda each: (-each.poor, each.doc_id))
+    lines = [each.line() for each in poor[:most]]
+    if rest := poor[most:]:
+        pages = sum(each.poor for each in rest)
+        lines.append(f"and {len(rest)} documents more with {_pages(pages)} of these kinds")
+    if turned := sum(len(each.pages.get(Trait.TURNED, ())) for each in every):
+        lines.append(f"{_pages(turned)} turned upright")
+    if flat := sum(each.is_flat for each in every):
+        remedy = "`--layout --replace` looks for headings"
+        lines.append(f"{flat} PDFs of {_LONG} pages or more have no bookmarks: {remedy}")
+    return lines
+
+
+def _traits(page: PageEntry) -> list[Trait]:
+    traits = [_BY_FINDING[finding] for finding in page.findings]
+    if page.reading is not None:
+        if page.reading.source is TextSource.OCR:
+            traits.append(Trait.OCR)
+        if page.text is None and page.reading.reason is TextReason.NOTHING_READ:
+            traits.append(Trait.UNREAD)
+    return traits
+
+
+def _pages(number: int) -> str:
+    return f"{number} page{'s' * (number != 1)}"
