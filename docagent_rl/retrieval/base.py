@@ -144,6 +144,10 @@ def top_rows(scores: np.ndarray, top_k: int, above: float = 0.0) -> np.ndarray:
     Rows come by descending score, equal scores by ascending row; `scores` has one a row, shape (n,).
     """
     rows = np.flatnonzero(scores > above)
+    if len(rows) > top_k:
+        # the rows with the score of the last one that is wanted stay, too: the first of them is taken
+        least = np.partition(scores[rows], len(rows) - top_k)[len(rows) - top_k]
+        rows = rows[scores[rows] >= least]
     return rows[np.argsort(-scores[rows], kind="stable")[:top_k]]
 
 

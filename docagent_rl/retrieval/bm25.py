@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -157,11 +157,27 @@ class BM25Retriever:
         token_ids = self._index.get_tokens_ids(self._tokenize(query))
         if not token_ids:
             return []
-        scores = self._index.get_scores_from_ids(token_ids)[start:end]
+        scores = self._scores(token_ids, start, end)
         scores[excluded] = 0
         rows = top_rows(scores, top_k)
         found = zip(rows, scores[rows], strict=True)
         return [Hit(self._rows.ref(start + row), float(score)) for row, score in found]
+
+    def _scores(self, token_ids: Sequence[int], start: int, end: int) -> np.ndarray:
+        """Return the scores of some consecutive rows, shape (end - start,), from their postings alone.
+
+        They are those of bm25s to the last bit, which scores all rows (`get_scores_from_ids`).
+        """
+        postings = cast("dict[str, np.ndarray]", self._index.scores)
+        data, rows, starts = postings["data"], postings["indices"], postings["indptr"]
+        bounds = np.array([start, end], rows.dtype)
+        scores = np.zeros(end - start, data.dtype)
+        for token in token_ids:
+            first, last = int(starts[token]), int(starts[token + 1])
+            # the rows of a token rise, each stands there once
+            first, last = first + np.searchsorted(rows[first:last], bounds)
+            scores[rows[first:last] - start] += data[first:last]
+        return scores
 
 
 def open_bm25(

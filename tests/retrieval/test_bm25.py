@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reportlab.pdfgen.canvas import Canvas
 
@@ -159,6 +159,17 @@ def test_the_best_rows_are_those_of_a_full_sort(scores, top_k):
     assert top_rows(np.array(scores, dtype=np.float32), top_k).tolist() == ranked[:top_k]
     below = [row for score, row in sorted((-score, row) for row, score in enumerate(scores))]
     assert top_rows(np.array(scores, dtype=np.float32), top_k, -np.inf).tolist() == below[:top_k]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_the_scores_of_some_rows_are_those_of_the_library(bm25, data):
+    tokens = st.integers(0, len(bm25._index.scores["indptr"]) - 2)
+    ids = data.draw(st.lists(tokens, min_size=1, max_size=9))
+    start, end = sorted(data.draw(st.tuples(*[st.integers(0, bm25.num_pages)] * 2)))
+    assert (
+        bm25._scores(ids, start, end).tobytes() == bm25._index.get_scores_from_ids(ids)[start:end].tobytes()
+    )
 
 
 def test_bad_arguments_are_refused(bm25, make_store, tmp_path):
