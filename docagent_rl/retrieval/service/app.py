@@ -31,17 +31,25 @@ def describe_index(
 ) -> Info:
     """Return the facts that clients compare with theirs; those of a `stale` index are nobody's.
 
-    A retriever that ranks by texts or images alone says so in `contents` (`PageContent`); otherwise both
-    count.
+    A retriever that ranks by texts or images alone says so in `contents` (`PageContent`, or its values);
+    otherwise both count.
+
+    Raises:
+        UserError: a retriever of the user's names other contents.
     """
+    contents = getattr(retriever, "contents", PageContent)
+    try:
+        contents = [PageContent(content) for content in contents]
+    except (TypeError, ValueError) as error:
+        known = ", ".join(content.value for content in PageContent)
+        raise UserError(f"{type(retriever).__name__}.contents={contents!r}: name some of {known}") from error
     doc_ids = store.doc_ids()
     return Info(
         kind=kind,
         documents=len(doc_ids),
         pages=sum(store.document(doc_id).num_pages for doc_id in doc_ids),
         fingerprints={
-            content.value: STALE if stale else store.fingerprint(content)
-            for content in getattr(retriever, "contents", PageContent)
+            content.value: STALE if stale else store.fingerprint(content) for content in contents
         },
     )
 

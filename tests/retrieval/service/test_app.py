@@ -3,12 +3,14 @@
 import asyncio
 import json
 import threading
+from types import SimpleNamespace
 
 import httpx2
 import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
+from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.app import describe_index, make_app
 from docagent_rl.retrieval.service.host import SearchHost
@@ -115,3 +117,15 @@ def test_a_full_server_says_when_to_come_again(store):
     gate.set()
     host.deadline_s = 60
     assert call(app, "GET", wire.HEALTH).status_code == 200
+
+
+@pytest.mark.parametrize("contents", [("text",), (PageContent.TEXT,)])
+def test_a_retriever_of_ones_own_names_what_it_reads(store, contents):
+    own = SimpleNamespace(search=None, contents=contents)
+    assert describe_index(own, store).fingerprints == {"text": store.fingerprint(PageContent.TEXT)}
+
+
+@pytest.mark.parametrize("contents", [("texts",), "text", 3, (None,)])
+def test_contents_that_no_page_has_are_one_error(store, contents):
+    with pytest.raises(UserError, match=r"SimpleNamespace\.contents=.*image"):
+        describe_index(SimpleNamespace(search=None, contents=contents), store)
