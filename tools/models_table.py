@@ -63,9 +63,10 @@ def _pooling(spec: EncoderSpec) -> str:
 
 def _size(spec: EncoderSpec) -> str:
     if spec.max_pixels:
-        patches = spec.max_pixels // 28**2
-        low = f"{spec.min_pixels // 28**2} to " if spec.min_pixels else "up to "
-        return f"{low}{patches} patches of 28 x 28"
+        side = spec.family.patch
+        patches = spec.max_pixels // side**2
+        low = f"{spec.min_pixels // side**2} to " if spec.min_pixels else "up to "
+        return f"{low}{patches} patches of {side} x {side}"
     if spec.page_tokens:
         return f"{spec.page_tokens} tokens a passage"
     return "the checkpoint's"

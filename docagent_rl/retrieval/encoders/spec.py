@@ -62,6 +62,13 @@ class Family(StrEnum):
         return self in (Family.QWEN2_VL, Family.QWEN3_VL)
 
     @property
+    def patch(self) -> int:
+        """Sides in pixels of the part of an image that becomes one token, of the families with `max_pixels`:
+        Qwen2's join 2 by 2 patches of 14, Qwen3's of 16.
+        """
+        return 32 if self in (Family.QWEN3_VL, Family.COLQWEN3, Family.COLQWEN3_5) else 28
+
+    @property
     def content(self) -> PageContent:
         """The content of a page that its models read."""
         text = self in (Family.SENTENCE_TRANSFORMER, Family.COLBERT)
