@@ -10,8 +10,9 @@ from docagent_rl.lab.tiny.indexes import make_retriever
 from docagent_rl.retrieval.base import Retriever
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.config import RetrieverConfig
+from docagent_rl.retrieval.hybrid import HybridRetriever, Part
 from docagent_rl.retrieval.indexes import Encoding, build_vectors
-from docagent_rl.retrieval.opening import HybridRetriever, open_local
+from docagent_rl.retrieval.opening import open_local
 
 Make = Callable[[DocumentStore], Retriever]
 
@@ -34,7 +35,8 @@ def vectors(model: str, encoding: Encoding | None = None) -> Make:
 
 def hybrid(store: DocumentStore) -> Retriever:
     """BM25 and the embedded dense model."""
-    return HybridRetriever({"words": BM25Retriever.build(store), "meaning": vectors("minilm")(store)})
+    parts = {"words": Part(BM25Retriever.build(store), 2.0), "meaning": Part(vectors("minilm")(store))}
+    return HybridRetriever(parts)
 
 
 RETRIEVERS: Mapping[str, Make] = {

@@ -130,10 +130,10 @@ class RetrieverConfig(Section):
     """A device of torch that holds the vectors of an embedded index and scores all of them exactly (`cuda`);
     null: processors do, from files mapped into memory."""
     parts: dict[str, RetrieverConfig] = Field(default_factory=dict)
-    """The retrievers of a `hybrid` whose rankings are joined, by a name of your choice."""
-    rrf_k: int = Field(60, ge=1)
-    """Constant of the reciprocal ranks by which a `hybrid` joins its parts."""
-    depth: int = Field(50, ge=1)
+    """The retrievers of a `hybrid` whose scores are joined, by a name of your choice."""
+    weight: float | None = Field(None, gt=0)
+    """Weight of a part's scores in a `hybrid`; null: 2 of `bm25`, 1 of others."""
+    depth: int = Field(200, ge=1)
     """Pages that each part of a `hybrid` ranks."""
     rerank: RerankConfig | None = None
     """Null: pages stay as the retriever ranks them."""
@@ -177,7 +177,7 @@ class RetrieverConfig(Section):
 
     def decisive(self) -> dict[str, Any]:
         """Return all that decides over ranks beside the index; not where and how fast they are made."""
-        names = {"kind", "model", "candidates", "rrf_k", "depth", "options"}
+        names = {"kind", "model", "candidates", "weight", "depth", "options"}
         found = self.model_dump(mode="json", include={**dict.fromkeys(names, True), "engine": {"kind"}})
         if self.rerank is not None:
             found["rerank"] = self.rerank.model_dump(mode="json", include={"model", "candidates"})

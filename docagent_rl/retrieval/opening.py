@@ -1,17 +1,15 @@
-"""Retrievers of configurations: their kinds, by name, where their searches run, and several as one."""
+"""Retrievers of configurations: their kinds, by name, and where their searches run."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import starmap
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.user_code import described, load_attribute
-from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.retrieval.base import Hit, Pages, Retriever, best_hits, check_queries
+from docagent_rl.retrieval.base import Retriever
 from docagent_rl.retrieval.bm25 import open_bm25
 from docagent_rl.retrieval.config import KEY, Backend, RetrieverConfig
+from docagent_rl.retrieval.hybrid import HybridRetriever, Part
 from docagent_rl.retrieval.rerank.retriever import reranked
 from docagent_rl.retrieval.service.client import HttpRetriever
 from docagent_rl.retrieval.service.ray_actors import RayRetriever
@@ -20,46 +18,6 @@ from docagent_rl.retrieval.vectors.retriever import open_pages
 
 Opener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
 """Makes the retriever of a configuration and its key, and sees that its index belongs to the store."""
-
-
-class HybridRetriever:
-    """A `Retriever` over others, whose ranks it joins by `reciprocal_ranks`.
-
-    Each part is asked for `depth` pages, or for as many as the search asks for where that is more. A page
-    that some parts do not rank gets nothing of those.
-    """
-
-    def __init__(self, parts: Mapping[str, Retriever], *, rrf_k: int = 60, depth: int = 50) -> None:
-        self._parts, self._rrf_k, self._depth = parts, rrf_k, depth
-
-    def search(
-        self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
-    ) -> list[list[Hit]]:
-        """See `Retriever.search`; a score is a sum over parts, and comparable within one answer only."""
-        check_queries(queries, top_k)
-        if not queries:
-            return []
-        depth, excluded = max(self._depth, top_k), frozenset(exclude)
-        # in the order of their names, whose sums are the same to the last bit
-        parts = [self._parts[name] for name in sorted(self._parts)]
-        found = [part.search(queries, doc_id=doc_id, top_k=depth, exclude=excluded) for part in parts]
-        return [
-            best_hits(starmap(Hit, reciprocal_ranks(rankings, self._rrf_k).items()), top_k)
-            for rankings in zip(*found, strict=True)
-        ]
-
-
-def reciprocal_ranks(rankings: Iterable[Sequence[Hit]], k: int = 60) -> dict[PageRef, float]:
-    """Score by reciprocal rank fusion: the sum over rankings of `1 / (k + rank)`, ranks from 1.
-
-    Cormack, Clarke and Buettcher, SIGIR 2009, section 2, with k = 60. Pages of equal score have the ranks of
-    their places, which are those of `PageRef` (`Retriever.search`). Rankings come best first.
-    """
-    scores: defaultdict[PageRef, float] = defaultdict(float)
-    for ranking in rankings:
-        for rank, hit in enumerate(ranking, 1):
-            scores[hit.ref] += 1 / (k + rank)
-    return dict(scores)
 
 
 def open_retriever(
@@ -131,8 +89,11 @@ def open_hybrid(
     if not config.parts:
         raise UserError(f"{key}.parts is empty, and a retriever of kind hybrid joins its parts")
     opener = opener or partial(open_retriever, stale=stale)
-    parts = {name: opener(part, store, f"{key}.parts.{name}") for name, part in config.parts.items()}
-    return HybridRetriever(parts, rrf_k=config.rrf_k, depth=config.depth)
+    parts = {
+        name: Part(opener(part, store, f"{key}.parts.{name}"), part.weight or _WEIGHTS.get(part.kind, 1.0))
+        for name, part in config.parts.items()
+    }
+    return HybridRetriever(parts, depth=config.depth)
 
 
 def search_servers(configs: Mapping[str, RetrieverConfig], store: DocumentStore) -> dict[str, HttpRetriever]:
@@ -149,6 +110,8 @@ def search_servers(configs: Mapping[str, RetrieverConfig], store: DocumentStore)
     }
 
 
+_WEIGHTS: dict[str, float] = {"bm25": 2.0}
+"""Weights of a hybrid's parts by kind; 1 of others. See docs/retrieval.md."""
 _KINDS: dict[str, Callable[..., Retriever]] = {
     "bm25": open_bm25,
     "hybrid": open_hybrid,
