@@ -64,6 +64,11 @@ def tokens(folder: Path, count: int, questions: int) -> Tokens:
         return Tokens(saved["bank"], saved["offsets"], queries)
 
 
+def sources(count: int, questions: int) -> np.ndarray:
+    """The numbers of the passages that the queries of `tokens` are pieces of."""
+    return _chosen(np.random.default_rng(5), count, questions)
+
+
 def pages(real: Tokens, count: int, seed: int) -> Iterator[np.ndarray]:
     """Vectors of `count` pages, float32 of shape (n, 128) and length 1."""
     rng = np.random.default_rng(seed)
@@ -77,6 +82,10 @@ def pages(real: Tokens, count: int, seed: int) -> Iterator[np.ndarray]:
         page = np.concatenate([kept, second[rng.permutation(len(second))[:cut]]])
         page = page + rng.standard_normal(page.shape, dtype=np.float32) * np.float32(_NOISE)
         yield page / np.linalg.norm(page, axis=1, keepdims=True)
+
+
+def _chosen(rng: np.random.Generator, count: int, questions: int) -> np.ndarray:
+    return rng.choice(count, questions, replace=False)
 
 
 def _texts() -> Iterator[str]:
@@ -95,7 +104,7 @@ def _texts() -> Iterator[str]:
 def _encoded(texts: list[str], questions: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(5)
     asked = []
-    for number in rng.choice(len(texts), questions, replace=False):
+    for number in _chosen(rng, len(texts), questions):
         words = texts[number].split()
         start = int(rng.integers(0, max(1, len(words) - 20)))
         asked.append(" ".join(word for word in words[start : start + 20] if rng.random() > 0.35))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,6 +31,7 @@ from docagent_rl.retrieval.index_files import index_kind
 from docagent_rl.retrieval.indexes import Encoding, build_bm25, build_vectors, open_index
 from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.tokens import Stemmer
+from docagent_rl.retrieval.vectors.smaller import Form, Precision
 
 app = typer.Typer(help="Build, search and serve indexes of a document store.", no_args_is_help=True)
 
@@ -57,6 +59,8 @@ def build_command(
     engine: SearchEngine = option(SearchEngine.EMBEDDED, "Vector store; the others are optional extras."),
     url: str | None = option(None, "The engine's address: http://host:6333, s3://bucket/folder."),
     token_env: str | None = option(None, "Environment variable with the token of the engine's server."),
+    pool: int = option(1, "Late interaction: vectors of a page that become one; 3 loses little.", min=1),
+    precision: Precision = option(Precision.BFLOAT16, "Numbers of the vectors of an embedded index."),
     force: Force = False,
 ) -> None:
     """Build an index of all pages: BM25 over words, or with --model an index of vectors.
@@ -79,7 +83,14 @@ def build_command(
     else:
         encoding = Encoding(device, batch_size, threads, checkpoint, ray, encoders, gpus)
         began = time.monotonic()
-        built = build_vectors(documents, out, model, encoding=encoding, force=force, **where)
+        form = Form(pooled=pool, precision=precision)
+        try:
+            built = build_vectors(documents, out, model, encoding=encoding, form=form, force=force, **where)
+        except KeyboardInterrupt:
+            typer.echo("stopped: the same command continues with the pages that are missing", err=True)
+            # Python would wait for the model's pass and for pages that are being decoded; what is on the
+            # disk is whole at any time
+            os._exit(130)
         if built.new:
             pace = built.new / (time.monotonic() - began)
             typer.echo(f"{built.new} pages encoded, {pace:.1f} a second")

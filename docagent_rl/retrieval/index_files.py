@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import logging
 import math
 import os
 import re
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Annotated, Self, TypeVar
 
 import numpy as np
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field
 
 from docagent_rl.base.errors import UserError
@@ -40,6 +41,7 @@ COLLECTION = "collection"
 _LOCK = ".lock"
 _OWN = re.compile(rf"files-[0-9a-f]{{16}}|{ENCODED}|{COLLECTION}|\..*\.tmp|\.lock")
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 HeaderT = TypeVar("HeaderT", bound="IndexHeader")
 Sha256 = Annotated[str, Field(pattern=f"^{SHA256_PATTERN}$")]
@@ -91,8 +93,16 @@ class IndexFiles:
             raise UserError(f"{self.root} exists and is not an index: name a new folder")
         with writable(self.root):
             self.root.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.root / _LOCK):
+            lock = FileLock(self.root / _LOCK)
+            try:
+                lock.acquire(blocking=False)
+            except Timeout:
+                logger.warning("%s: another process writes this index; waiting for it", self.root)
+                lock.acquire()
+            try:
                 yield
+            finally:
+                lock.release()
 
     def publish(self, write: Callable[[Path], None], header: IndexHeader) -> None:
         """Put new files in the place of the old ones; the caller has claimed the folder.

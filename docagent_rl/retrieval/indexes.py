@@ -23,6 +23,7 @@ from docagent_rl.retrieval.index_files import HEADER, IndexFiles, index_engine, 
 from docagent_rl.retrieval.vectors.build import BuiltIndex, build_index
 from docagent_rl.retrieval.vectors.encoding import PageVectors, RayVectors
 from docagent_rl.retrieval.vectors.index import Kind, VectorIndex
+from docagent_rl.retrieval.vectors.smaller import Form
 
 _ON_CPU, _ON_GPU = 8, 64
 
@@ -73,13 +74,15 @@ def build_vectors(
     model: str,
     *,
     encoding: Encoding | None = None,
+    form: Form | None = None,
     force: bool = False,
     **where: Any,
 ) -> BuiltIndex:
     """Index the vectors of all pages, or of those that are new or changed since, in a folder.
 
     The model is one of `encoders.spec.named_spec`; `where`, arguments of `build_collection`, names the engine
-    that holds them, in place of the folder; `force` replaces an index of another model, or a damaged one.
+    that holds them, in place of the folder; `form` is that of the vectors, by default as the model makes
+    them; `force` replaces an index of another model or form, or a damaged one.
 
     Raises:
         UserError: there is no such model, another index is there, or it is damaged.
@@ -125,9 +128,11 @@ def _build_vectors(
     if encoding.checkpoint is not None:
         spec = spec.model_copy(update={"model": encoding.checkpoint, "revision": None})
     kind = Kind.LATE_INTERACTION if spec.family.late_interaction else Kind.DENSE
+    if form is not None and form.pooled > 1 and kind is Kind.DENSE:
+        raise UserError(f"--model {model} has one vector a page or passage, of which none can be pooled")
     build = partial(build_collection, **where) if where else build_index
     with _vectors(spec, encoding) as vectors:
-        return build(store, vectors, out, kind=kind, replace=force)
+        return build(store, vectors, out, kind=kind, form=form, replace=force)
 
 
 @contextmanager

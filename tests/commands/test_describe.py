@@ -16,7 +16,7 @@ from docagent_rl.documents.upright import Scan
 from docagent_rl.endpoints.usage import image_bytes
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.indexes import build_bm25
-from docagent_rl.retrieval.vectors.encoding import encode_batch
+from docagent_rl.retrieval.vectors.encoding import encode_windows
 from tests.chat_server import ChatServer, threaded
 from tests.commands.conftest import called
 from tests.documents.here import files_of, ingest_here
@@ -83,7 +83,8 @@ def test_a_page_is_found_by_a_word_that_its_description_alone_has(store, server)
         (hits,) = BM25Retriever.load(index).search([words], top_k=5)
         assert [hit.ref.page for hit in hits] == [page]
     # vectors are made of it, and agents read what they read before
-    assert (len(encode_batch(HashingEncoder(), now, (first,))[0]), now.page(first).text()) == (7, "")
+    ((vectors,),) = encode_windows(HashingEncoder(), now, [(first,)])
+    assert (len(vectors), now.page(first).text()) == (7, "")
     assert audit_store(store.path).damages == []
 
 

@@ -1,6 +1,7 @@
 """An index finds what it was built of, says when it is not that, and is replaced whole."""
 
 import shutil
+import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -15,10 +16,14 @@ from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.retrieval.base import QueryRefusedError
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
+from docagent_rl.retrieval.indexes import open_index
+from docagent_rl.retrieval.vectors.retriever import VectorRetriever
 from tests.checkpoints.saved import flip
 from tests.commands.conftest import called
 from tests.documents.conftest import write_pdf
 from tests.documents.here import files_of, ingest_here
+from tests.retrieval.engines.killed import Killed, build_there
+from tests.retrieval.vectors.encoders import HashingEncoder
 
 
 @pytest.fixture
@@ -97,6 +102,24 @@ def test_an_index_can_be_read_while_it_is_replaced(made, store):
         for each in writing:
             each.result()
     assert len([path for path in (made / "index").iterdir() if path.is_dir()]) == 1
+
+
+@pytest.mark.parametrize("moment", ["_Build.publish", "LanceCollection._partitions"])
+def test_a_build_that_is_killed_is_continued_and_ends_as_one_that_was_not(store, tmp_path, moment):
+    killed, whole, embedded = tmp_path / "index", tmp_path / "other" / "index", moment.startswith("_Build")
+    engine = "embedded" if embedded else "lancedb"
+    assert build_there(engine, store, killed, Killed(engine, moment)) == -signal.SIGKILL
+    for folder in (killed, whole):
+        assert build_there(engine, store, folder) == 0
+    found = [VectorRetriever(open_index(folder), HashingEncoder) for folder in (killed, whole)]
+    one, other = (retriever.search(["everypage", "pagek3"], top_k=50) for retriever in found)
+    assert one == other != [[], []]
+    found[0].index.check(store)
+    if not embedded:
+        columns = [
+            {each.columns[0] for each in each.index.collection._pages.list_indices()} for each in found
+        ]
+        assert columns == [{"doc_id", "vectors"}] * 2
 
 
 async def test_a_query_without_hits_is_an_answer_and_one_that_is_refused_is_the_policys(services):

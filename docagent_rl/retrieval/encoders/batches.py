@@ -1,14 +1,24 @@
-"""Batches of a model's work, as large as memory holds."""
+"""Batches of a model's work, as large as memory holds; the next ones are prepared while it works."""
+
+from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import islice
+from typing import Any, Generic, TypeVar
 
 from docagent_rl.base.errors import UserError
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+P = TypeVar("P")
 R = TypeVar("R")
+AHEAD = 2
+"""Batches that are prepared, or wait for the model, while it works on another."""
 
 
 class Batches:
@@ -29,14 +39,77 @@ class Batches:
         Raises:
             UserError: memory does not hold one item.
         """
+        group: _Group[T, R] = _Group(items)
+        for numbers in self._divided(items, weight):
+            group.take(numbers, self._worked(group.chosen(numbers), work))
+        return group.results()
+
+    def stream(
+        self,
+        groups: Iterable[Sequence[T]],
+        weight: Callable[[T], int],
+        prepare: Callable[[list[T]], P],
+        work: Callable[[list[T], P], Sequence[R]],
+    ) -> Generator[list[R]]:
+        """Yield the results of each group's items, as `run` returns them.
+
+        A group of n items takes n / `size` batches, rounded up. While `work` runs in the caller's thread, the
+        next `AHEAD` batches, of this group or the one behind it, are prepared in threads. Preparations that
+        have not begun when the caller stops never do.
+
+        Raises:
+            UserError: memory does not hold one item.
+        """
+        parts = self._parts(groups, weight)
+        waiting: deque[tuple[_Group[T, R], list[int], list[T], Future[P]]] = deque()
+
+        def fill() -> None:
+            for group, numbers in islice(parts, AHEAD - len(waiting)):
+                batch = group.chosen(numbers)
+                waiting.append((group, numbers, batch, self._threads.submit(prepare, batch)))
+
+        try:
+            fill()
+            while waiting:
+                group, numbers, batch, ready = waiting.popleft()
+                prepared = ready.result()
+                fill()
+                work_on = partial(_work_on, batch, prepared, prepare=prepare, work=work)
+                group.take(numbers, self._worked(batch, work_on))
+                if group.whole:
+                    yield group.results()
+        finally:
+            for *_, ready in waiting:
+                ready.cancel()
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(AHEAD, "preparation", initializer=_take_one_thread)
+
+    def _parts(
+        self, groups: Iterable[Sequence[T]], weight: Callable[[T], int]
+    ) -> Iterator[tuple[_Group[T, Any], list[int]]]:
+        for items in groups:
+            group: _Group[T, Any] = _Group(items)
+            yield from ((group, numbers) for numbers in self._divided(items, weight))
+            if not items:
+                yield group, []
+
+    def _divided(self, items: Sequence[T], weight: Callable[[T], int]) -> Iterator[list[int]]:
+        """Yield the numbers of the items of each batch; `size` may fall meanwhile."""
         order = sorted(range(len(items)), key=lambda number: -weight(items[number]))
-        found: dict[int, R] = {}
-        while len(found) < len(order):
-            numbers = order[len(found) : len(found) + self.size]
-            results = self._tried([items[number] for number in numbers], work)
-            if results is not None:
-                found |= dict(zip(numbers, results, strict=True))
-        return [found[number] for number in range(len(items))]
+        while order:
+            yield (numbers := order[: self.size])
+            order = order[len(numbers) :]
+
+    def _worked(self, batch: list[T], work: Callable[[list[T]], Sequence[R]]) -> list[R]:
+        """Return the results of a batch, in parts where memory does not hold it."""
+        if len(batch) <= self.size and (results := self._tried(batch, work)) is not None:
+            return list(results)
+        found: list[R] = []
+        while len(found) < len(batch):
+            found += self._worked(batch[len(found) : len(found) + self.size], work)
+        return found
 
     def _tried(self, batch: list[T], work: Callable[[list[T]], Sequence[R]]) -> Sequence[R] | None:
         """Return the results of a batch; None, with a smaller `size`, where memory does not hold it."""
@@ -51,7 +124,47 @@ class Batches:
                     "or page_tokens of the model, or take another device"
                 ) from error
         # outside of the handler, whose traceback holds the tensors
-        self.size = len(batch) // 2
+        self.size = max(1, min(self.size, len(batch) // 2))
         torch.cuda.empty_cache()
         logger.warning("%s: memory does not hold %d at a time, so %d", self._named, len(batch), self.size)
         return None
+
+
+@dataclass(slots=True)
+class _Group(Generic[T, R]):
+    """Items whose results are returned together."""
+
+    items: Sequence[T]
+    found: dict[int, R] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> bool:
+        return len(self.found) == len(self.items)
+
+    def chosen(self, numbers: list[int]) -> list[T]:
+        return [self.items[number] for number in numbers]
+
+    def take(self, numbers: list[int], results: list[R]) -> None:
+        self.found |= dict(zip(numbers, results, strict=True))
+
+    def results(self) -> list[R]:
+        return [self.found[number] for number in range(len(self.items))]
+
+
+def _work_on(
+    whole: list[T],
+    prepared: P,
+    batch: list[T],
+    *,
+    prepare: Callable[[list[T]], P],
+    work: Callable[[list[T], P], Sequence[R]],
+) -> Sequence[R]:
+    """Work on a batch that was prepared, or on a part of it, which is prepared anew."""
+    return work(batch, prepared if batch is whole else prepare(batch))
+
+
+def _take_one_thread() -> None:
+    """Give torch one thread in this one."""
+    import torch
+
+    torch.set_num_threads(1)

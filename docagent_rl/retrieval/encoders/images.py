@@ -1,6 +1,5 @@
 """Encoders of page images: ColPali (Faysse et al., ICLR 2025) and its kin; vdr-2b and gme, of one vector."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from docagent_rl.retrieval.encoders.checkpoints import (
     read_json,
     set_pixels,
 )
-from docagent_rl.retrieval.encoders.local import LocalEncoder, Texts, fill_prompt
+from docagent_rl.retrieval.encoders.local import ImageEncoder, Texts, fill_prompt
 from docagent_rl.retrieval.encoders.spec import Family
 
 _QUERY_SIZE = (56, 56)
@@ -25,8 +24,8 @@ _UNUSED = ("lm_head.weight",)
 """Weights over words, which are not asked for; an embedding model may come without."""
 
 
-class LateImageEncoder(LocalEncoder):
-    """See `LocalEncoder`; a vector a patch, of ColPali and its kin.
+class LateImageEncoder(ImageEncoder):
+    """See `ImageEncoder`; a vector a patch, of ColPali and its kin.
 
     Rows of padding are left out by the attention mask: they hold zeros, or NaN where a norm was zero.
     """
@@ -37,8 +36,8 @@ class LateImageEncoder(LocalEncoder):
         self._texts = Texts(self._processor.tokenizer, image_tokens(self._processor))
         return int(self._model.dim)
 
-    def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
-        return self._images(pages, lambda batch: self._encode(self._processor.process_images(batch)))
+    def _prepare(self, processor: Any, images: list[Image.Image]) -> Any:
+        return processor.process_images(images)
 
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
         prompt = self.spec.query_prompt
@@ -46,10 +45,10 @@ class LateImageEncoder(LocalEncoder):
             return self._encode(self._processor.process_queries(queries=texts))
         return self._encode(self._processor.process_texts([fill_prompt(prompt, text) for text in texts]))
 
-    def _encode(self, batch: Any) -> list[np.ndarray]:
+    def _encode(self, prepared: Any) -> list[np.ndarray]:
         import torch
 
-        batch = batch.to(self._lane.device)
+        batch = prepared.to(self._lane.device)
         batch.pop("labels", None)
         if self.spec.family is Family.COLPALI and "token_type_ids" not in batch:
             # a prefix, which PaliGemma reads in both directions: without this, transformers 5.9 reads a query
@@ -60,8 +59,8 @@ class LateImageEncoder(LocalEncoder):
         return [each[mask].cpu().numpy() for each, mask in zip(vectors, kept, strict=True)]
 
 
-class LastTokenEncoder(LocalEncoder):
-    """See `LocalEncoder`; the last token's vector: vdr-2b (LlamaIndex), gme (Alibaba), Qwen3-VL-Embedding."""
+class LastTokenEncoder(ImageEncoder):
+    """See `ImageEncoder`; the last token's vector: vdr-2b (LlamaIndex), gme (Alibaba), Qwen3-VL-Embedding."""
 
     def _load(self) -> int:
         import torch
@@ -71,7 +70,7 @@ class LastTokenEncoder(LocalEncoder):
         if found != family:
             raise UserError(f"{self._named} is a model of type {found}, where family={family} reads {family}")
         name = _CLASSES[family]
-        self._processor: Any = getattr(transformers, f"{name}Processor").from_pretrained(self.folder)
+        self._processor = getattr(transformers, f"{name}Processor").from_pretrained(self.folder)
         # the last token is the last column then
         self._processor.tokenizer.padding_side = "left"
         set_pixels(self._processor.image_processor, self.spec, self._named)
@@ -87,17 +86,19 @@ class LastTokenEncoder(LocalEncoder):
         self._texts = Texts(self._processor.tokenizer, image_tokens(self._processor))
         return int(model.config.text_config.hidden_size)
 
-    def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
-        return self._images(
-            pages, lambda batch: self._encode([self.spec.page_prompt or ""] * len(batch), batch)
-        )
+    def _prepare(self, processor: Any, images: list[Image.Image]) -> Any:
+        return _put_together(processor, [self.spec.page_prompt or ""] * len(images), images)
 
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
         prompts = [fill_prompt(self.spec.query_prompt, text) for text in texts]
         beside = [Image.new("RGB", _QUERY_SIZE)] * len(texts) if self.spec.query_image else None
-        return self._encode(prompts, beside)
+        return self._encode(_put_together(self._processor, prompts, beside))
 
-    def _encode(self, prompts: list[str], images: list[Image.Image] | None) -> list[np.ndarray]:
-        batch: Any = self._processor(text=prompts, images=images, padding="longest", return_tensors="pt")
-        hidden = self._model(**batch.to(self._lane.device), use_cache=False).last_hidden_state
+    def _encode(self, prepared: Any) -> list[np.ndarray]:
+        hidden = self._model(**prepared.to(self._lane.device), use_cache=False).last_hidden_state
         return list(hidden[:, -1:].float().cpu().numpy())
+
+
+def _put_together(processor: Any, prompts: list[str], images: list[Image.Image] | None) -> Any:
+    """Return the input of a Qwen2-VL or Qwen3-VL for prompts and the pictures in them."""
+    return processor(text=prompts, images=images, padding="longest", return_tensors="pt")

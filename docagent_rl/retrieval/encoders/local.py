@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import re
 import socket
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -37,6 +40,8 @@ _SMALLEST = 28
 _SLIMMEST = 100
 """Ratio of an image's sides; Qwen2-VL's processor refuses 200."""
 CPU = "cpu"
+_READERS = 4
+"""Threads that decode pictures."""
 
 
 class Texts:
@@ -202,6 +207,32 @@ class LocalModel(ABC):
         """Read the model's files."""
 
 
+@dataclass(frozen=True, slots=True)
+class PageInput:
+    """A page to be encoded.
+
+    Args:
+        name: what messages call it.
+        pixels: of its picture; 0 where its text is read.
+        read: returns the picture or the text; called once for each time that the page is prepared.
+    """
+
+    name: str
+    pixels: int
+    read: Callable[[], Image.Image | str]
+
+    def content(self) -> Any:
+        """Return what is read.
+
+        Raises:
+            UserError: it cannot be read; the message names the page.
+        """
+        try:
+            return self.read()
+        except UserError as error:
+            raise UserError(f"{self.name}: {error}") from error
+
+
 class LocalEncoder(LocalModel):
     """An `Encoder` of pages too; see `LocalModel`."""
 
@@ -224,54 +255,117 @@ class LocalEncoder(LocalModel):
         What a page's vectors are does not depend on the pages around it. One that is longer than a dense
         encoder of texts takes has a vector a passage.
         """
-        return self._lane(lambda: self._pages(pages))
+        (found,) = self.encode_windows([[_given(page, number) for number, page in enumerate(pages, 1)]])
+        return found
+
+    @abstractmethod
+    def encode_windows(self, windows: Iterable[Sequence[PageInput]]) -> Iterator[list[np.ndarray]]:
+        """Yield the vectors of the pages of each window, as `encode_pages` does.
+
+        Pages of one window share batches: those of about a size, so that little is padded.
+
+        Raises:
+            UserError: a page cannot be read, or its vectors are not finite; the message names it.
+        """
 
     def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
         """See `Encoder.encode_queries`."""
         texts = [self._texts.cut(self._texts.plain(query), self.spec.query_tokens) for query in queries]
-        return self._lane(lambda: self._in_batches(texts, len, self._queries))
+        return self._batches.run(texts, len, self._queries_of)
+
+    def _queries_of(self, texts: list[str]) -> list[np.ndarray]:
+        found = self._lane(lambda: self._queries(texts))
+        return [normalise(each, self.spec, self._named) for each in found]
 
     @abstractmethod
     def _load(self) -> int:
         """Read the model, set `_texts`, and return the length of a vector."""
 
     @abstractmethod
-    def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
-        """Return vectors of each page."""
+    def _queries(self, texts: list[str]) -> list[np.ndarray]:
+        """Return vectors of a batch of queries, in the model's lane."""
+
+
+class TextEncoder(LocalEncoder):
+    """A `LocalEncoder` of texts, which are encoded by the passage. It sets `_room`, the tokens of one."""
+
+    _room: int
+
+    def encode_windows(self, windows: Iterable[Sequence[PageInput]]) -> Iterator[list[np.ndarray]]:
+        """See `LocalEncoder.encode_windows`."""
+        none = np.zeros((0, self.dim), np.float32)
+        for window in windows:
+            split = [self._split(page) for page in window]
+            passages = [passage for page in split for passage in page]
+            vectors = iter(self._batches.run(passages, lambda passage: len(passage.text), self._vectors_of))
+            yield [np.concatenate([none, *(next(vectors) for _ in page)]) for page in split]
+
+    def _split(self, page: PageInput) -> list[_Passage]:
+        found = self._texts.passages(self._texts.plain(page.content()), self._room)
+        return [_Passage(page.name, fill_prompt(self.spec.page_prompt, passage)) for passage in found]
+
+    def _vectors_of(self, batch: list[_Passage]) -> list[np.ndarray]:
+        found = self._lane(lambda: self._passages([passage.text for passage in batch]))
+        pairs = zip(batch, found, strict=True)
+        return [normalise(each, self.spec, f"{self._named} ({passage.page})") for passage, each in pairs]
 
     @abstractmethod
-    def _queries(self, texts: list[str]) -> list[np.ndarray]:
-        """Return vectors of a batch of queries."""
+    def _passages(self, texts: list[str]) -> list[np.ndarray]:
+        """Return vectors of a batch of passages, in the model's lane."""
 
-    def _in_batches(
-        self, items: Sequence[T], size: Callable[[T], int], encode: Callable[[list[T]], list[np.ndarray]]
-    ) -> list[np.ndarray]:
-        """Return vectors of each item; see `Batches.run`."""
 
-        def work(batch: list[T]) -> list[np.ndarray]:
-            return [normalise(each, self.spec, self._named) for each in encode(batch)]
+@dataclass(frozen=True, slots=True)
+class _Passage:
+    """A passage in its prompt, and the name of its page."""
 
-        return self._batches.run(items, size, work)
+    page: str
+    text: str
 
-    def _passages(
-        self, pages: Sequence[str], room: int, encode: Callable[[list[str]], list[np.ndarray]]
-    ) -> list[np.ndarray]:
-        """Return the vectors of texts: those of all passages of `room` tokens, one below the other."""
-        split = [self._texts.passages(self._texts.plain(page), room) for page in pages]
-        texts = [fill_prompt(self.spec.page_prompt, passage) for page in split for passage in page]
-        vectors = iter(self._in_batches(texts, len, encode))
-        none = np.zeros((0, self.dim), np.float32)
-        return [np.concatenate([none, *(next(vectors) for _ in page)]) for page in split]
 
-    def _images(
-        self, pages: Sequence[Image.Image], encode: Callable[[list[Image.Image]], list[np.ndarray]]
-    ) -> list[np.ndarray]:
-        """Return vectors of pictures; they are brought to their mode and shape a batch at a time."""
-        return self._in_batches(
-            pages,
-            lambda page: page.width * page.height,
-            lambda batch: encode([prepare_image(page) for page in batch]),
-        )
+class ImageEncoder(LocalEncoder):
+    """A `LocalEncoder` of pictures, which are read and prepared in threads while the model works.
+
+    It sets `_processor`, of which each of these threads has a copy: tokenizers serve one at a time.
+    """
+
+    _processor: Any
+
+    def encode_windows(self, windows: Iterable[Sequence[PageInput]]) -> Iterator[list[np.ndarray]]:
+        """See `LocalEncoder.encode_windows`. n pages of a window take n / `batch_size` passes, rounded up."""
+        return self._batches.stream(windows, lambda page: page.pixels, self._prepared, self._vectors_of)
+
+    def _prepared(self, pages: list[PageInput]) -> Any:
+        images = list(self._reading.map(lambda page: prepare_image(page.content()), pages))
+        if not hasattr(self._copies, "processor"):
+            self._copies.processor = copy.deepcopy(self._processor)
+        return self._prepare(self._copies.processor, images)
+
+    def _vectors_of(self, pages: list[PageInput], prepared: Any) -> list[np.ndarray]:
+        found = self._lane(lambda: self._encode(prepared))
+        pairs = zip(pages, found, strict=True)
+        return [normalise(each, self.spec, f"{self._named} ({page.name})") for page, each in pairs]
+
+    @cached_property
+    def _reading(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(_READERS, "reading")
+
+    @cached_property
+    def _copies(self) -> threading.local:
+        return threading.local()
+
+    @abstractmethod
+    def _prepare(self, processor: Any, images: list[Image.Image]) -> Any:
+        """Return the model's input for a batch of pictures; in any thread."""
+
+    @abstractmethod
+    def _encode(self, prepared: Any) -> list[np.ndarray]:
+        """Return vectors of a batch's pictures, in the model's lane."""
+
+
+def _given(page: str | Image.Image, number: int) -> PageInput:
+    """Return a page that the caller holds."""
+    pixels = 0 if isinstance(page, str) else page.width * page.height
+    return PageInput(f"page {number} of those given", pixels, lambda: page)
 
 
 def pin_weights(spec: EncoderSpec, weights: str, named: str) -> EncoderSpec:

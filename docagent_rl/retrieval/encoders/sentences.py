@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.encoders.checkpoints import MODULES, read_json
-from docagent_rl.retrieval.encoders.local import LocalEncoder, Texts, fill_prompt
+from docagent_rl.retrieval.encoders.local import TextEncoder, Texts, fill_prompt
 
 if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder, SentenceTransformer
@@ -21,8 +20,8 @@ _LONGEST = 8192
 _STANFORD = "HF_ColBERT"
 
 
-class DenseEncoder(LocalEncoder):
-    """See `LocalEncoder`. A text that is longer than the model takes is several passages, with a vector each.
+class DenseEncoder(TextEncoder):
+    """See `TextEncoder`. A text that is longer than the model takes is several passages, with a vector each.
 
     Raises:
         UserError: also, the checkpoint runs code of its own, or does not say how it pools.
@@ -57,8 +56,8 @@ class DenseEncoder(LocalEncoder):
                 f"{self._named}: of {limit} tokens {self._room} are left for the text; set page_tokens"
             )
 
-    def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
-        return self._passages(pages, self._room, self._encode)
+    def _passages(self, texts: list[str]) -> list[np.ndarray]:
+        return self._encode(texts)
 
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
         cut = [self._texts.cut(text, self._query_room) for text in texts]
@@ -107,8 +106,8 @@ def _check_modules(folder: Path, named: str) -> None:
         )
 
 
-class LateTextEncoder(LocalEncoder):
-    """See `LocalEncoder`. Markers, padding of queries by [MASK] and skipped punctuation are the checkpoint's.
+class LateTextEncoder(TextEncoder):
+    """See `TextEncoder`. Markers, padding of queries by [MASK] and skipped punctuation are the checkpoint's.
 
     A page that is longer than the model takes is several passages; its vectors are those of all of them, so
     that each token of a query finds the best token of the page.
@@ -142,8 +141,8 @@ class LateTextEncoder(LocalEncoder):
         stated = getattr(self._model[0], "document_length", None) or self._model.max_seq_length
         return int(stated or 512)
 
-    def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
-        return self._passages(pages, self._room, partial(self._encode, self._model.encode_document))
+    def _passages(self, texts: list[str]) -> list[np.ndarray]:
+        return self._encode(self._model.encode_document, texts)
 
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
         return self._encode(self._model.encode_query, texts)

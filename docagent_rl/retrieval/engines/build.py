@@ -16,6 +16,7 @@ from docagent_rl.retrieval.config import EngineConfig, SearchEngine
 from docagent_rl.retrieval.engines.collection import (
     CollectionHeader,
     Engine,
+    Phase,
     VectorPage,
     broken_documents,
     open_collection,
@@ -25,6 +26,7 @@ from docagent_rl.retrieval.vectors.bank import rounded
 from docagent_rl.retrieval.vectors.build import BuiltIndex
 from docagent_rl.retrieval.vectors.encoding import PageVectors, encode_documents
 from docagent_rl.retrieval.vectors.index import Kind, StoredDocument
+from docagent_rl.retrieval.vectors.smaller import Form, Precision, pooled
 
 if TYPE_CHECKING:
     from docagent_rl.retrieval.engines.collection import Collection
@@ -42,13 +44,15 @@ def build_collection(
     *,
     engine: Engine,
     kind: Kind,
+    form: Form | None = None,
     url: str | None = None,
     token_env: str | None = None,
     replace: bool = False,
 ) -> BuiltIndex:
     """Bring a collection to the pages of a store: new and changed documents are encoded, others removed.
 
-    A build that was killed goes on with the documents that it did not finish; see `build_index`.
+    A build that was killed, whenever that was, goes on with what it did not finish (`Phase`); one beside
+    another waits for it.
 
     Args:
         store: the documents.
@@ -56,23 +60,30 @@ def build_collection(
         path: the folder of the index.
         engine: holds the collection.
         kind: of the vectors.
+        form: of the vectors; the engine decides over the precision.
         url: the engine's address; None: the folder.
         token_env: the variable with the token of the engine's server.
         replace: another index in the folder gives way, a collection of its own too.
 
     Raises:
-        UserError: the folder or the server holds another index.
+        UserError: the folder or the server holds another index, or a precision is asked for.
         InfrastructureError: a node, the encoder or the engine fails.
     """
+    form = form or Form()
+    if form.precision is not Precision.BFLOAT16:
+        raise UserError(
+            f"--precision {form.precision.value} is for embedded indexes: {engine.value} compresses its "
+            "first stage by itself, and scores the best pages by whole vectors"
+        )
     files = IndexFiles(Path(path))
     name = files.root.absolute().name
-    place = {"engine": engine, "url": url, "collection": name, "token_env": token_env}
+    place = {"form": form, "engine": engine, "url": url, "collection": name, "token_env": token_env}
     wanted = CollectionHeader.of(store, vectors.facts(), kind, **place)
     opened = open_collection(files, wanted, EngineConfig())
     with files.claimed():
         job = _Update(files, _prepared(files, wanted, opened, replace=replace), opened, wanted.documents)
         for document, pages in encode_documents(vectors, store, job.missing):
-            job.put(document, pages)
+            job.put(document, pooled(pages, form.pooled))
         filled = job.finish()
     new = sum(document.pages for document in job.missing)
     return BuiltIndex(wanted.num_pages, len(wanted.documents), new, wanted.num_pages - filled)
@@ -95,13 +106,14 @@ def _prepared(
             f"{header.place} is there, and {files.root} does not name it: give the folder another name, or "
             "remove it at the server"
         )
-    held = {"documents": there.documents, "filled": there.filled} if there is not None and same else {}
-    header = header.model_copy(update={"documents": (), **held})
-    # named without documents, so that vectors of another model are never taken for those of this one
+    if there is not None and same and there.phase is not Phase.MAKING and collection.exists():
+        held = {"documents": there.documents, "filled": there.filled, "phase": there.phase}
+        return header.model_copy(update=held)
+    header = header.model_copy(update={"documents": ()})
+    # before the collection, so that vectors of another model are never taken for those of this one
     files.write_header(header)
     files.sweep(rf"files-.*|{ENCODED}")
-    if not same or not collection.exists():
-        collection.create()
+    collection.create()
     return header
 
 
@@ -129,14 +141,15 @@ class _Update:
         documents: Sequence[StoredDocument],
     ) -> None:
         self._files, self._header, self._collection = files, header, collection
-        self._kept, self._removed = _sound(header, collection, documents)
-        self._next_header = 0.0
+        self._kept, removed = _sound(header, collection, documents)
         self._filled = {doc_id: header.filled[doc_id] for doc_id in self._kept}
-        if self._removed:
-            self._write_header()
-            collection.remove(self._removed)
         self.missing = [each for each in documents if each.doc_id not in self._kept]
         self._pages: list[VectorPage] = []
+        changes = self.missing or removed
+        self._write_header(Phase.FILLING if changes else header.phase)
+        self._next_header = 0.0
+        if removed:
+            collection.remove(removed)
 
     def put(self, document: StoredDocument, pages: Sequence[np.ndarray]) -> None:
         """Take the vectors of all pages of a document, float32 of shape (n, dim) each, n >= 0."""
@@ -153,9 +166,10 @@ class _Update:
     def finish(self) -> int:
         """Store what waits; return the number of pages with vectors."""
         self._store()
-        self._write_header()
-        if self.missing or self._removed:
+        if self._header.phase is not Phase.FINISHED:
+            self._write_header(Phase.FILLING)
             self._collection.finish()
+            self._write_header(Phase.FINISHED)
         return sum(self._filled.values())
 
     def _store(self) -> None:
@@ -163,13 +177,14 @@ class _Update:
             self._collection.add(self._pages)
         self._pages = []
         if time.monotonic() >= self._next_header:
-            self._write_header()
+            self._write_header(Phase.FILLING)
 
-    def _write_header(self) -> None:
+    def _write_header(self, phase: Phase) -> None:
         documents = tuple(self._kept[doc_id] for doc_id in sorted(self._kept))
-        held = {"documents": documents, "filled": self._filled}
+        held = {"documents": documents, "filled": dict(self._filled), "phase": phase}
         began = time.monotonic()
-        self._files.write_header(self._header.model_copy(update=held))
+        self._header = self._header.model_copy(update=held)
+        self._files.write_header(self._header)
         ended = time.monotonic()
         self._next_header = ended + _HEADER_SHARE * (ended - began)
 

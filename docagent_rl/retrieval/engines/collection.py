@@ -1,8 +1,8 @@
 """The index of a folder that names a collection of an engine.
 
-An index of an engine is a folder with a header: where the collection is, what made the vectors, and the
-documents whose pages are all there. A document is written to it after all its pages, and one that it does not
-hold is encoded again, so that a build that was killed goes on.
+An index of an engine is a folder with a header: where the collection is, what made the vectors, the
+documents whose pages are all there, and what its build still has to do. A document is written to it after all
+its pages, and one that it does not hold is encoded again, so that a build that was killed goes on.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -34,6 +35,18 @@ if TYPE_CHECKING:
     Collection = LanceCollection | QdrantCollection
 
 Engine = Literal[SearchEngine.QDRANT, SearchEngine.LANCEDB]
+_UNFINISHED = "its build runs or was killed before its end"
+
+
+class Phase(StrEnum):
+    """The work of a build that a kill leaves to the next one."""
+
+    MAKING = "making"
+    """There may be no collection, or one of another index under its name."""
+    FILLING = "filling"
+    """Pages may be missing, or there without their document, and searches may be slow."""
+    FINISHED = "finished"
+    """Nothing: all pages are there, and what makes searches fast."""
 
 
 class CollectionHeader(SourceHeader):
@@ -43,7 +56,8 @@ class CollectionHeader(SourceHeader):
     are all there.
     """
 
-    schema_version: Literal[6] = 6
+    schema_version: Literal[7] = 7
+    phase: Phase = Phase.MAKING
     engine: Engine
     url: str | None = None
     """Place of the collection; None: in the folder of the index."""
@@ -66,7 +80,8 @@ class CollectionHeader(SourceHeader):
 
     def without_documents(self) -> CollectionHeader:
         """Return the header of the same collection without its documents and what depends on the machine."""
-        return self.unsaved().model_copy(update={"documents": (), "filled": {}, "token_env": None})
+        held = {"documents": (), "filled": {}, "phase": Phase.MAKING}
+        return self.unsaved().model_copy(update={**held, "token_env": None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +122,8 @@ class CollectionIndex:
         """Check that the collection holds the pages of a store as they are, by digests and number.
 
         Raises:
-            StaleIndexError: it does not; the message names a document that differs.
+            StaleIndexError: it does not; the message names a document that differs, or says that its build
+                was killed.
             UserError: it is not there.
         """
         if not self.collection.exists():
@@ -116,9 +132,12 @@ class CollectionIndex:
                 "the same command"
             )
         changed, count = self.header.changed(store), self.collection.count()
-        if not changed and count == self.header.num_filled:
+        whole, finished = count == self.header.num_filled, self.header.phase is Phase.FINISHED
+        if not changed and whole and finished:
             return
-        problem = f"it has {count} pages, not the {self.header.num_filled} of its documents"
+        problem = _UNFINISHED
+        if not whole:
+            problem = f"it has {count} pages, not the {self.header.num_filled} of its documents"
         if changed:
             problem = f"{len(changed)} documents are missing, gone or changed, such as {changed[0]!r}"
         raise StaleIndexError(
@@ -127,9 +146,12 @@ class CollectionIndex:
         )
 
     def problems(self) -> list[str]:
-        """Return the problem of each document whose pages are not there as they were; looks at all pages."""
+        """Return the problem of each document whose pages are not there as they were, and that of a build
+        that was killed; looks at all pages.
+        """
         found = sorted(broken_documents(self.collection, self.header))
-        return [f"{doc_id}: its pages in the collection are not those that were stored" for doc_id in found]
+        broken = [f"{doc_id}: its pages in the collection are not those that were stored" for doc_id in found]
+        return broken + [_UNFINISHED] * (self.header.phase is not Phase.FINISHED)
 
     def info(self) -> dict[str, object]:
         """Return counts, the place and the model, by their names for people."""

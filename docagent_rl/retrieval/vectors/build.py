@@ -15,6 +15,7 @@ from docagent_rl.retrieval.index_files import ENCODED, IndexFiles
 from docagent_rl.retrieval.vectors.bank import Bank, make_bank, pack_bank, unpack_bank, write_banks
 from docagent_rl.retrieval.vectors.encoding import PageVectors, encode_documents
 from docagent_rl.retrieval.vectors.index import Kind, StoredDocument, VectorHeader, VectorIndex
+from docagent_rl.retrieval.vectors.smaller import Form, pooled
 
 _UNREADABLE = (OSError, ValueError, KeyError, zipfile.BadZipFile)
 
@@ -34,7 +35,13 @@ class BuiltIndex:
 
 
 def build_index(
-    store: DocumentStore, vectors: PageVectors, path: str | Path, *, kind: Kind, replace: bool = False
+    store: DocumentStore,
+    vectors: PageVectors,
+    path: str | Path,
+    *,
+    kind: Kind,
+    form: Form | None = None,
+    replace: bool = False,
 ) -> BuiltIndex:
     """Encode the pages of a store, or those that are new in it since the index in a folder was built.
 
@@ -48,12 +55,13 @@ def build_index(
         UserError: the folder holds something else, another index, or a damaged one.
         InfrastructureError: a node or the encoder fails.
     """
-    header, files = VectorHeader.of(store, vectors.facts(), kind), IndexFiles(Path(path))
+    form = form or Form()
+    header, files = VectorHeader.of(store, vectors.facts(), kind, form=form), IndexFiles(Path(path))
     with files.claimed():
         job = _Build(files, header, _previous(files, header, replace=replace))
         missing = [document for document in header.documents if job.bank(document) is None]
         for document, pages in encode_documents(vectors, store, missing):
-            job.keep(document, make_bank(pages, header.dim))
+            job.keep(document, make_bank(pooled(pages, form.pooled), header.dim, form.precision))
         blank = job.publish()
     new = sum(document.pages for document in missing)
     return BuiltIndex(header.num_pages, len(header.documents), new, blank)

@@ -19,18 +19,16 @@ from rich.progress import track
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore, PageContent
-from docagent_rl.retrieval.encoders.local import LocalEncoder
+from docagent_rl.retrieval.encoders.local import LocalEncoder, PageInput
 from docagent_rl.retrieval.vectors.index import StoredDocument
 
 EncoderFactory = Callable[[], LocalEncoder]
 """Makes the encoder in the process that uses it; can be pickled for the workers of a cluster."""
 
 _BATCHES = 4
-"""Batches of an encoder that are prepared together: of more pages, those of a size share a batch."""
-_RASTERS = 512 << 20
-"""Bytes of the rasters of pages that are prepared together, at most."""
+"""Batches of an encoder in a window: of more pages, those of a size share a batch."""
 _AT_A_TIME = 2
-"""Batches of an actor: one is decoded while the model works on the other."""
+"""Windows of an actor: the next one is prepared while the model works on the last batches of the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +52,12 @@ class EncoderFacts:
         return cls(encoder.content, encoder.dim, encoder.fingerprint, spec, encoder.batch_size)
 
 
-PageBatch = tuple[PageRef, ...]
-"""Pages that are prepared and encoded together, of one document or of several."""
+Window = tuple[PageRef, ...]
+"""Pages that share batches, of one document or of several."""
 
 
 class PageVectors:
-    """Encodes batches of pages in this process, one after the other."""
+    """Encodes windows of pages in this process, one after the other."""
 
     def __init__(self, factory: EncoderFactory) -> None:
         self._factory, self._lock = factory, threading.Lock()
@@ -75,17 +73,17 @@ class PageVectors:
         """Return those of the encoder."""
         return EncoderFacts.of(self._encoder())
 
-    def run(self, store: DocumentStore, batches: Sequence[PageBatch]) -> Iterator[list[np.ndarray]]:
-        """Yield the vectors of each batch's pages, float32 of shape (n, dim), batches in their order."""
-        return (encode_batch(self._encoder(), store, batch) for batch in batches)
+    def run(self, store: DocumentStore, windows: Sequence[Window]) -> Iterator[list[np.ndarray]]:
+        """Yield the vectors of each window's pages, float32 of shape (n, dim), windows in their order."""
+        return encode_windows(self._encoder(), store, windows)
 
 
 def encode_documents(
     vectors: PageVectors, store: DocumentStore, documents: Sequence[StoredDocument]
 ) -> Iterator[tuple[StoredDocument, list[np.ndarray]]]:
     """Yield documents with the vectors of each of their pages, and show a bar on a terminal."""
-    batches = list(page_batches(store, documents, vectors.facts()))
-    found = chain.from_iterable(vectors.run(store, batches))
+    windows = list(page_windows(documents, vectors.facts()))
+    found = chain.from_iterable(vectors.run(store, windows))
     pages = sum(document.pages for document in documents)
     shown = iter(track(found, "encoding pages", pages, console=Console(stderr=True), transient=True))
     for document in documents:
@@ -93,42 +91,38 @@ def encode_documents(
     next(shown, None)  # which ends the bar
 
 
-def page_batches(
-    store: DocumentStore, documents: Iterable[StoredDocument], facts: EncoderFacts
-) -> Iterator[PageBatch]:
-    """Yield batches of pages, across documents: some batches of the encoder, of bounded rasters.
+def page_windows(documents: Iterable[StoredDocument], facts: EncoderFacts) -> Iterator[Window]:
+    """Yield windows of pages, across documents: some whole batches of the encoder, but for the last.
 
     They follow from the documents and the encoder alone, and are the same ones for any number of workers.
     """
-    batch, rasters = [], 0
-    for document in documents:
-        for page in (store.page(PageRef(document.doc_id, n)) for n in range(1, document.pages + 1)):
-            size = 3 * math.prod(page.size) if facts.content is PageContent.IMAGE else 0
-            if batch and (len(batch) == _BATCHES * facts.batch_size or rasters + size > _RASTERS):
-                yield tuple(batch)
-                batch, rasters = [], 0
-            batch.append(page.ref)
-            rasters += size
-    if batch:
-        yield tuple(batch)
+    pages = (PageRef(each.doc_id, number) for each in documents for number in range(1, each.pages + 1))
+    while window := tuple(islice(pages, _BATCHES * facts.batch_size)):
+        yield window
 
 
-def encode_batch(encoder: LocalEncoder, store: DocumentStore, batch: PageBatch) -> list[np.ndarray]:
-    """Return the vectors of a batch, as they are stored but for rounding.
+def encode_windows(
+    encoder: LocalEncoder, store: DocumentStore, windows: Iterable[Window]
+) -> Iterator[list[np.ndarray]]:
+    """Yield the vectors of each window's pages, as they are stored but for rounding.
 
     Raises:
         UserError: the store has not these pages any more, an object is damaged, or vectors are not finite.
     """
-    stored = map(store.page, batch)
-    if encoder.content is PageContent.IMAGE:
-        return encoder.encode_pages([page.image() for page in stored])
-    return encoder.encode_pages([page.searched_text() for page in stored])
+
+    def page_input(ref: PageRef) -> PageInput:
+        page = store.page(ref)
+        if encoder.content is PageContent.IMAGE:
+            return PageInput(str(ref), math.prod(page.size), page.image)
+        return PageInput(str(ref), 0, page.searched_text)
+
+    return encoder.encode_windows([page_input(ref) for ref in window] for window in windows)
 
 
 class RayVectors(PageVectors):
     """Encodes on the cluster that this process is connected to (`ray.init`).
 
-    What comes of a batch does not depend on the actor or on their number, and batches come back in their
+    What comes of a window does not depend on the actor or on their number, and windows come back in their
     order. Ray starts anew the actors of a node that died. All nodes see the store under the same path.
     `encoders` is the greatest number of actors that each hold the model; `num_gpus`, of one, may be a part.
 
@@ -149,7 +143,7 @@ class RayVectors(PageVectors):
         """See `PageVectors`; an actor opens the encoder, for this process may have no GPU."""
         return _result(self._actor.facts.remote())
 
-    def run(self, store: DocumentStore, batches: Sequence[PageBatch]) -> Iterator[list[np.ndarray]]:
+    def run(self, store: DocumentStore, windows: Sequence[Window]) -> Iterator[list[np.ndarray]]:
         """See `PageVectors`.
 
         Raises:
@@ -160,17 +154,17 @@ class RayVectors(PageVectors):
 
         fingerprint = self.facts().fingerprint
         free = deque([self._actor] * _AT_A_TIME)
-        others = [self._make() for _ in range(min(self._encoders, len(batches)) - 1)]
+        others = [self._make() for _ in range(min(self._encoders, len(windows)) - 1)]
         # an actor that finds no place in the cluster is waited for by nobody
         starting = {actor.facts.remote(): actor for actor in others}
         busy: dict[Any, Any] = {}
         running: deque[Any] = deque()
-        for batch in batches:
+        for window in windows:
             while not free:
                 (done,), _ = ray.wait([*starting, *busy], num_returns=1)
                 free += [starting.pop(done)] * _AT_A_TIME if done in starting else [busy.pop(done)]
             actor = free.popleft()
-            reference = actor.encode.remote(store.path, batch, fingerprint)
+            reference = actor.encode.remote(store.path, window, fingerprint)
             busy[reference] = actor
             running.append(reference)
             while running[0] not in busy:
@@ -192,10 +186,10 @@ class RayVectors(PageVectors):
 
 
 class _EncoderActor(PageVectors):
-    """Encodes batches of pages on some node, several at a time."""
+    """Encodes windows of pages on some node, several at a time."""
 
-    def encode(self, store: Path, batch: PageBatch, fingerprint: str) -> list[np.ndarray]:
-        """Return the vectors of a batch of pages.
+    def encode(self, store: Path, window: Window, fingerprint: str) -> list[np.ndarray]:
+        """Return the vectors of a window's pages.
 
         Raises:
             UserError: a page cannot be read, or the encoder is not the one of this fingerprint.
@@ -211,7 +205,8 @@ class _EncoderActor(PageVectors):
             documents = DocumentStore(store)
         except UserError as error:
             raise InfrastructureError(f"node {node} does not see the store: {error}") from error
-        return encode_batch(encoder, documents, batch)
+        (found,) = encode_windows(encoder, documents, [window])
+        return found
 
 
 def _result(reference: Any) -> Any:

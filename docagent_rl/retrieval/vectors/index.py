@@ -16,6 +16,7 @@ from docagent_rl.documents.store import DocumentStore, PageContent
 from docagent_rl.retrieval.base import Hit, PageRows, Pages, StaleIndexError, top_rows
 from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, Sha256, update_command
 from docagent_rl.retrieval.vectors.bank import NO_SCORE, Bank, open_bank, page_scores
+from docagent_rl.retrieval.vectors.smaller import Form
 
 if TYPE_CHECKING:
     from docagent_rl.retrieval.vectors.encoding import EncoderFacts
@@ -51,6 +52,8 @@ class SourceHeader(IndexHeader):
     dim: int = Field(ge=1, le=65_536)
     spec: dict[str, JsonValue]
     """Specification with which the encoder is opened again (`docagent_rl.retrieval.encoders`)."""
+    form: Form = Form()
+    """The form of the vectors."""
     documents: tuple[StoredDocument, ...] = ()
     """Sorted by id."""
 
@@ -69,9 +72,9 @@ class SourceHeader(IndexHeader):
         return cls.model_validate(found)
 
     @property
-    def source(self) -> tuple[str, str, str, int]:
-        """The origin of the vectors: kind, encoder, content, dim. Those of equal ones may be compared."""
-        return self.kind.value, self.encoder, self.content.value, self.dim
+    def source(self) -> tuple[str, str, str, int, str]:
+        """The origin of the vectors: kind, encoder, content, dim, form. Equal ones may be compared."""
+        return self.kind.value, self.encoder, self.content.value, self.dim, self.form.model_dump_json()
 
     @property
     def num_pages(self) -> int:
@@ -87,15 +90,14 @@ class SourceHeader(IndexHeader):
     def info(self, blank: int) -> dict[str, object]:
         """Return counts and the model, by their names for people; `blank` pages have no vectors."""
         counts = {"documents": len(self.documents), "pages": self.num_pages, "pages without vectors": blank}
-        kind, encoder, content, dim = self.source
-        made = {"dimensions": dim, "content": content, "encoder": encoder, "spec": self.spec}
-        return {"kind": kind, **counts, **made}
+        made = {"dimensions": self.dim, "content": self.content.value, **self.form.model_dump(mode="json")}
+        return {"kind": self.kind.value, **counts, **made, "encoder": self.encoder, "spec": self.spec}
 
 
 class VectorHeader(SourceHeader):
     """The contents of an index: arrays of `Bank`, a row a page in the order of `PageRef`."""
 
-    schema_version: Literal[4] = 4
+    schema_version: Literal[5] = 5
 
 
 def stored_documents(store: DocumentStore, content: PageContent) -> Iterator[StoredDocument]:
@@ -135,7 +137,10 @@ class VectorIndex:
         header = files.parse(VectorHeader, data)
         folder = files.verified_folder(header.files)
         try:
-            return cls(files, header, open_bank(folder))
+            bank = open_bank(folder)
+            if bank.precision is not header.form.precision:
+                raise ValueError(f"vectors of {bank.precision.value}, not {header.form.precision.value}")
+            return cls(files, header, bank)
         except (OSError, ValueError) as error:
             raise files.damaged(folder, str(error)) from error
 

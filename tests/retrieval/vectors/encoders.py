@@ -1,7 +1,7 @@
 """A fast encoder of hashed words."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -9,6 +9,7 @@ from PIL import Image
 from pydantic import RootModel
 
 from docagent_rl.documents.store import PageContent
+from docagent_rl.retrieval.encoders.local import PageInput
 from docagent_rl.retrieval.vectors.encoding import EncoderFactory, PageVectors
 
 
@@ -17,13 +18,16 @@ class HashingEncoder:
 
     dim, batch_size = 16, 8
 
-    def __init__(self, *, content: PageContent = PageContent.TEXT, salt: str = "") -> None:
-        self.content, self._salt = content, salt
-        self.spec = RootModel[dict[str, str]]({"content": content.value, "salt": salt})
+    def __init__(self, *, content: PageContent = PageContent.TEXT, salt: str = "", dim: int = 16) -> None:
+        self.content, self._salt, self.dim = content, salt, dim
+        self.spec = RootModel[dict[str, str]]({"content": content.value, "salt": salt, "dim": str(dim)})
         self.fingerprint = hashlib.sha256(self.spec.model_dump_json().encode()).hexdigest()
 
     def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
         return [self._vectors(page) for page in pages]
+
+    def encode_windows(self, windows: Iterable[Sequence[PageInput]]) -> Iterator[list[np.ndarray]]:
+        return (self.encode_pages([page.content() for page in window]) for window in windows)
 
     def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
         return [self._vectors(query) for query in queries]

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docagent_rl.retrieval.vectors import bank as bank_module
 from docagent_rl.retrieval.vectors.bank import NO_SCORE, make_bank, page_scores, rounded
 
 
@@ -53,6 +55,12 @@ def test_long_banks_are_scored_in_blocks_and_alike(monkeypatch):
     (found,) = page_scores(bank, [query])
     monkeypatch.setattr("docagent_rl.retrieval.vectors.bank._ON_CPU", 10**9)
     np.testing.assert_allclose(found, page_scores(bank, [query])[0], rtol=1e-6)
+
+
+def test_a_device_finds_the_same_maxima():
+    products = torch.from_numpy(np.random.default_rng(0).standard_normal((4, 9)).astype(np.float32))
+    lengths = np.array([0, 3, 0, 1, 5, 0])
+    assert torch.equal(bank_module._maxima(products, lengths), bank_module._maxima_there(products, lengths))
 
 
 def test_a_page_beside_a_longer_one_keeps_its_negative_score():

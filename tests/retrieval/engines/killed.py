@@ -1,0 +1,101 @@
+"""A build of an index in a process of its own, which kills itself on the way."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from qdrant_client import QdrantClient
+
+from docagent_rl.documents.store import DocumentStore
+from docagent_rl.retrieval.config import SearchEngine
+from docagent_rl.retrieval.engines import build, lance, qdrant
+from docagent_rl.retrieval.engines.build import build_collection
+from docagent_rl.retrieval.engines.lance import LanceCollection
+from docagent_rl.retrieval.engines.qdrant import QdrantCollection
+from docagent_rl.retrieval.index_files import IndexFiles
+from docagent_rl.retrieval.vectors import build as embedded
+from docagent_rl.retrieval.vectors.build import BuiltIndex, build_index
+from docagent_rl.retrieval.vectors.index import Kind
+from tests.retrieval.vectors.encoders import vectors
+
+PLACES: dict[str, dict[str, Any]] = {
+    "embedded": {},
+    "qdrant": {"engine": SearchEngine.QDRANT, "url": "http://127.0.0.1:6333"},
+    "lancedb": {"engine": SearchEngine.LANCEDB},
+}
+OWNERS: dict[str, Any] = {
+    each.__name__: each for each in (IndexFiles, LanceCollection, QdrantCollection, embedded._Build)
+}
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["tests.retrieval.engines.killed"])
+_client = cache(lambda place: QdrantClient(path=str(place)))
+
+
+@dataclass(frozen=True)
+class Killed:
+    """The moment at which a process dies: before a call that changes something on the disk, or behind it.
+
+    `call` names a class and its method, `number` counts the calls from 1.
+    """
+
+    engine: str
+    call: str
+    number: int = 1
+    behind: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.engine}-{'behind' if self.behind else 'before'}-{self.call}-{self.number}"
+
+    def arm(self) -> None:
+        """Make this process kill itself then, as a machine does: nothing is closed, nothing is flushed."""
+        owner_name, name = self.call.split(".")
+        owner = OWNERS[owner_name]
+        found: Callable[..., Any] = getattr(owner, name)
+        calls = 0
+
+        def counted(*arguments: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == self.number and not self.behind:
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = found(*arguments, **options)
+            if calls == self.number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        setattr(owner, name, counted)
+
+
+def use_small_parts(folder: Path) -> None:
+    """Store a few documents at a time, index few pages, and keep Qdrant's points beside the index."""
+    build._NUMBERS, build._HEADER_SHARE, lance.INDEXED_FROM = 200, 0, 1
+    qdrant.connect = lambda url, **_: _client(folder.parent / "points")
+
+
+def build_here(engine: str, store: DocumentStore, folder: Path, **encoder: Any) -> BuiltIndex:
+    """Build in this process; an index of another encoder gives way."""
+    run = build_collection if PLACES[engine] else build_index
+    options = {"kind": Kind.LATE_INTERACTION, "replace": bool(encoder), **PLACES[engine]}
+    return run(store, vectors(**encoder), folder, **options)
+
+
+def build_there(
+    engine: str, store: DocumentStore, folder: Path, moment: Killed | None = None, **encoder: Any
+) -> int | None:
+    """Build in a process, which dies at a moment; return how it ended, as `Process.exitcode`."""
+    process = _PROCESSES.Process(target=_build, args=(engine, store.path, folder, moment, encoder))
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+def _build(engine: str, store: Path, folder: Path, moment: Killed | None, encoder: dict[str, Any]) -> None:
+    use_small_parts(folder)
+    if moment is not None:
+        moment.arm()
+    build_here(engine, DocumentStore(store), folder, **encoder)
