@@ -88,7 +88,8 @@ def build_vectors(
         UserError: there is no such model, another index is there, or it is damaged.
         InfrastructureError: a node of the cluster or the encoder fails.
     """
-    return _build_vectors(store, out, named_spec(model), encoding or Encoding(), force=force, **where)
+    spec = named_spec(model)
+    return _build_vectors(store, out, spec, encoding or Encoding(), form or Form(), force=force, **where)
 
 
 def update_index(store: DocumentStore, root: Path, encoding: Encoding | None = None) -> BuiltIndex:
@@ -107,10 +108,12 @@ def update_index(store: DocumentStore, root: Path, encoding: Encoding | None = N
     except StaleIndexError:
         if isinstance(index, BM25Retriever):
             return build_bm25(store, root, index.settings)
-        header, where = index.header, {}
+        header = index.header
+        where: dict[str, Any] = {}
         if isinstance(index, CollectionIndex):
             where = index.header.model_dump(include={"engine", "url", "token_env"})
-        return _build_vectors(store, root, EncoderSpec.read(header.spec), encoding or Encoding(), **where)
+        spec = EncoderSpec.read(header.spec)
+        return _build_vectors(store, root, spec, encoding or Encoding(), header.form, **where)
     if not isinstance(index, CollectionIndex):
         IndexFiles(root).sweep_retired()
     return BuiltIndex(int(str(index.info()["pages"])), len(store), 0, changed=False)
@@ -121,6 +124,7 @@ def _build_vectors(
     out: Path,
     spec: EncoderSpec,
     encoding: Encoding,
+    form: Form,
     *,
     force: bool = False,
     **where: Any,
@@ -128,8 +132,8 @@ def _build_vectors(
     if encoding.checkpoint is not None:
         spec = spec.model_copy(update={"model": encoding.checkpoint, "revision": None})
     kind = Kind.LATE_INTERACTION if spec.family.late_interaction else Kind.DENSE
-    if form is not None and form.pooled > 1 and kind is Kind.DENSE:
-        raise UserError(f"--model {model} has one vector a page or passage, of which none can be pooled")
+    if form.pooled > 1 and kind is Kind.DENSE:
+        raise UserError(f"{spec.model} has one vector a page or passage, of which none can be pooled")
     build = partial(build_collection, **where) if where else build_index
     with _vectors(spec, encoding) as vectors:
         return build(store, vectors, out, kind=kind, form=form, replace=force)

@@ -48,9 +48,7 @@ def describe_index(
         kind=kind,
         documents=len(doc_ids),
         pages=sum(store.document(doc_id).num_pages for doc_id in doc_ids),
-        fingerprints={
-            content.value: STALE if stale else store.fingerprint(content) for content in contents
-        },
+        fingerprints={content.value: STALE if stale else store.fingerprint(content) for content in contents},
     )
 
 
