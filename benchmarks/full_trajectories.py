@@ -20,6 +20,7 @@ from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import Picture
 from docagent_rl.envs.script import Act, Move, QuestionStatistics, Script, ScriptContext
+from docagent_rl.envs.turn_record import NO_RECORD
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import Difficulty
 from docagent_rl.retrieval.bm25 import BM25Retriever
@@ -241,7 +242,7 @@ class _Policy:
         self.played.requests.append([image.ref for image in images])
         self.played.prompts.append(ids)
         turns, context = self.played.trajectory.turns, self._context
-        context.turn, context.info = len(turns) + 1, turns[-1].info if turns else {}
+        context.turn, context.record = len(turns) + 1, turns[-1].record if turns else NO_RECORD
         text = _longer(self._script.write(Act(self._move(self._script.moves(context))), context), context.rng)
         sampled = [*self._codec.text_ids(text)[: max_tokens - 1], self._codec.end_of_turn_id]
         return Sampled(sampled, [-context.rng.random() for _ in sampled])

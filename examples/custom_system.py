@@ -3,78 +3,152 @@
 PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name base +profile=cpu \
     docagent.system=custom_system:SYSTEM
 
-In a recipe: `defaults: [base, _self_]`, and its own keys under `docagent.env`. More, and the shorter way on
-`ToolEnv`: docs/extending.md.
+In a recipe: `defaults: [base, _self_]`, and its own keys under `docagent.env`. Its prompt is
+`custom_system.yaml`, beside this file. More: docs/extending.md.
 """
 
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from docagent_rl.actions.base import Answer, Search
 from docagent_rl.actions.grammar import TagGrammar, read_answer, read_search
 from docagent_rl.base.prompts import PromptSpec
+from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.envs.base import (
-    DocEnv,
     EndReason,
+    EnvState,
     ImagePart,
     Marks,
-    Observation,
+    Part,
     RewardTerms,
-    StepResult,
-    TextPart,
+    UnknownActionError,
 )
+from docagent_rl.envs.checks import references
+from docagent_rl.envs.effects import NoNewPage, PagesShown
+from docagent_rl.envs.outcome import Outcome
 from docagent_rl.envs.system import System
+from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn
-from docagent_rl.envs.views import page_view
+from docagent_rl.envs.views import View, page_view
+from docagent_rl.samples.sample import Sample
 
-GRAMMAR = TagGrammar({"search": read_search, "answer": read_answer})
+TERMS = ("correct", "short", "total")
+"""The numbers of the reward, as they appear in metrics: `reward/correct` and so on."""
 
 
 class OneLookConfig(BaseModel, extra="forbid"):
-    max_image_tokens: int = 72  # what the context has to hold of images
+    """The settings of the system: what a recipe may write under `docagent.env`."""
+
     display: DisplayRule = DisplayRule(min_pixels=12544, max_pixels=50176)
+    """The sizes at which pages are shown."""
+    max_image_tokens: int = 72
+    """Visual tokens of a trajectory at most: the context is checked to hold them."""
+    brevity: float = Field(0.1, ge=0, le=1)
+    """The share of the reward that is for short answers."""
+
+    @property
+    def prompt(self) -> str:
+        """The prompt file; a property, so that nobody has to write a path into a recipe."""
+        return str(Path(__file__).with_suffix(".yaml"))
+
+    @property
+    def assistant_turns(self) -> int:
+        """Turns of a trajectory at most: one to search, one to answer."""
+        return 2
+
+    @property
+    def max_images(self) -> int:
+        """Images of a trajectory at most: the one page."""
+        return 1
 
 
-class OneLookEnv(DocEnv):
-    def __init__(self, config, services, prompt, *, validate=False):
-        self.config = config
-        self.services = services
-        self.prompt = prompt
-        self.turns = 0
-        self.terms = {"correct": 0.0, "short": 0.0}
+@dataclass(slots=True)
+class OneLookState(EnvState):
+    """The state of a trajectory: what `EnvState` keeps (question, turns, reward, end), and the answer."""
 
-    def show_prompt(self, state):
-        return Observation.user(TextPart(self.prompt.render("user", question=state.sample.question)))
+    answer: str = ""
 
-    async def step(self, turn):
-        self.turns += 1
-        parsed = GRAMMAR.parse(turn.text)
-        sample = self.state.sample
-        action = parsed.action
-        logged = LoggedTurn(self.turns, parsed)
-        if isinstance(action, Answer):
-            correct = await self.services.judge.judge(sample.question, sample.answers, action.text)
-            self.terms = {"correct": correct, "short": 1 / (1 + len(action.text.split()))}
-        if isinstance(action, Answer) or self.turns == 2:
-            end = EndReason.ANSWERED if isinstance(action, Answer) else EndReason.TURN_LIMIT
-            return StepResult(None, end, await self.conclude(end), logged.to_dict())
-        query = action.query if isinstance(action, Search) else sample.question
-        hits = await self.services.retriever.search(query, doc_id=sample.doc_id, top_k=1)
-        page = self.services.store.document(sample.doc_id).page(hits[0].ref.page if hits else 1)
-        view = page_view(page, self.config.display, self.turns)
-        logged.effect = {"kind": "pages", "pages": [view.to_dict()]}
-        return StepResult(Observation.user(ImagePart(view.image)), info=logged.to_dict())
-
-    async def conclude(self, reason):
-        return RewardTerms(self.terms, 0.9 * self.terms["correct"] + 0.1 * self.terms["short"])
-
-    def metrics(self):
-        return {f"reward/{k}": v for k, v in self.terms.items()} | {"turns": float(self.turns)}
+    def metrics(self) -> dict[str, float]:
+        """Return the numbers of the trajectory: the terms of its reward, and counts of its turns."""
+        return self.common_metrics(TERMS)
 
 
-SPEC = PromptSpec(frozenset({"user"}), variables=frozenset({"question"}))
-SYSTEM = System("one_look", "one look", OneLookConfig, OneLookEnv, lambda _: GRAMMAR, SPEC,
-                lambda _: str(Path(__file__).with_suffix(".yaml")), lambda _: 2, lambda _: 1,
-                marks=Marks(outcome="reward/correct"))  # fmt: skip
+class OneLookEnv(ToolEnv[OneLookConfig, OneLookState]):
+    """Plays one trajectory.
+
+    `ToolEnv` reads each turn with the grammar, tells the policy what is wrong with one that cannot be read,
+    and ends the trajectory with an answer or the last turn. What is left: `act` carries out a search, `score`
+    says how right an answer is, `settle` computes the reward.
+    """
+
+    title = "one look"
+    spec = PromptSpec(
+        required=frozenset({"user", "feedback", "no_page"}),
+        variables=frozenset({"question", "reason"}),
+        shown=frozenset({"question"}),
+    )
+
+    @staticmethod
+    def make_grammar(config: OneLookConfig) -> TagGrammar:
+        """Return the actions that a turn may hold: `<search>...</search>` or `<answer>...</answer>`."""
+        return TagGrammar({"search": read_search, "answer": read_answer})
+
+    def new_state(self, sample: Sample) -> OneLookState:
+        """Return the state before the first turn."""
+        return OneLookState(sample)
+
+    def variables(self, state: OneLookState) -> dict[str, object]:
+        """Return what the prompt may name beside the question: nothing."""
+        return {}
+
+    async def act(self, state: OneLookState, logged: LoggedTurn) -> Sequence[Part]:
+        """Carry out a search, and return what the policy sees next."""
+        if not isinstance(logged.action, Search):
+            # the grammar has no other action but answers, which `score` gets
+            raise UnknownActionError(self.title, logged.action)
+        hits = await self.search(logged, logged.action.query, doc_id=state.sample.doc_id, top_k=1)
+        if not hits:
+            logged.effect = NoNewPage(hits=0)
+            return [self.part("no_page")]
+        # reading a page opens files, for which the event loop must not wait
+        view = await asyncio.to_thread(self._view_of, hits[0].ref, logged.turn)
+        # the viewer, the evidence funnel and the filters of `collect` go by what is noted here
+        logged.effect = PagesShown(pages=(view.shown(),), hits=len(hits))
+        logged.image_tokens = view.tokens
+        return [ImagePart(view.image)]
+
+    async def score(self, state: OneLookState, logged: LoggedTurn, action: Answer) -> Outcome:
+        """Return how right an answer is, by the judge of the configuration (`docagent.judge`)."""
+        state.answer = action.text
+        return await self.judge(logged, references(state.sample), action.text)
+
+    def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
+        """End the trajectory and return its reward; one without an answer gets nothing."""
+        state = self.running
+        correct = outcome.term
+        short = 1 / (1 + len(state.answer.split())) if end is EndReason.ANSWERED else 0.0
+        brevity = self._config.brevity
+        total = (1 - brevity) * correct + brevity * short
+        return state.settle(end, {"correct": correct, "short": short, "total": total})
+
+    def _view_of(self, page: PageRef, turn: int) -> View:
+        return page_view(self._services.store.page(page), self._config.display, turn)
+
+
+SYSTEM = System(
+    name="one_look",
+    summary="one search, one look, one answer",
+    config_type=OneLookConfig,
+    env=OneLookEnv,
+    make_grammar=OneLookEnv.make_grammar,
+    prompt_spec=OneLookEnv.spec,
+    # a trajectory is right where this number is at least one half
+    marks=Marks(outcome="reward/correct"),
+    # training is refused where `docagent.judge` names no judge
+    judged=True,
+)

@@ -57,5 +57,5 @@ class Lines:
     def __call__(self, trajectory: Trajectory) -> str:
         if trajectory.turns:
             self.context.turn = len(trajectory.turns) + 1
-            self.context.info = trajectory.turns[-1].info
+            self.context.record = trajectory.turns[-1].record
         return self.script.line(self.context).text

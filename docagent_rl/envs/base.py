@@ -14,6 +14,7 @@ from docagent_rl.actions.base import Action, Span, StopCause
 from docagent_rl.envs.images import Picture
 from docagent_rl.envs.outcome import Outcome
 from docagent_rl.envs.turn_log import TurnLog
+from docagent_rl.envs.turn_record import NO_RECORD, TurnRecord, WrittenAnswer
 from docagent_rl.rewards.custom.function import RewardFunction
 from docagent_rl.samples.sample import Sample
 
@@ -155,13 +156,13 @@ class EndReason(Enum):
 class StepResult:
     """The result of a turn: the next observation, or why the trajectory ended, and the reward of the turn.
 
-    `info` describes the turn for the trajectory (action, effect, validity), JSON-ready.
+    `record` is what the trajectory keeps of the turn: its action, whether it was valid, what it led to.
     """
 
     observation: Observation | None
     end: EndReason | None = None
     terms: RewardTerms = field(default_factory=RewardTerms)
-    info: Mapping[str, Any] = field(default_factory=dict)
+    record: TurnRecord = NO_RECORD
 
     def __post_init__(self) -> None:
         if (self.observation is None) == (self.end is None):
@@ -339,8 +340,8 @@ class DocEnv(ABC, Generic[StateT]):
         """Return numbers of the whole trajectory by name (see `EnvState.metrics`)."""
         return self.state.metrics()
 
-    def outcome(self) -> Mapping[str, Any] | None:
-        """Return the answer of another model, JSON-ready, for the last turn; `None`: the policy answers."""
+    def outcome(self) -> WrittenAnswer | None:
+        """Return the answer that another model wrote, for the last turn; `None`: the policy answers."""
         return None
 
     def trajectory_text(self) -> str | None:

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from docagent_rl.actions.base import Box
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.checks import references
+from docagent_rl.envs.effects import Effect
+from docagent_rl.envs.turn_record import NO_RECORD, TurnRecord
 from docagent_rl.envs.views import SearchScope
-from docagent_rl.samples.sample import Sample, gold_boxes, parse_page_id
+from docagent_rl.samples.sample import Sample, gold_boxes
 
 if TYPE_CHECKING:
     from docagent_rl.documents.store import DocumentStore
@@ -92,13 +94,13 @@ class Act:
 
 @dataclass(slots=True)
 class WriterState:
-    """A trajectory from the side of its writer: `turn` is the one to write, `info` the last one's result."""
+    """A trajectory from the side of its writer: `turn` is the one to write, `record` that of the last one."""
 
     sample: Sample
     turns: int
     rng: random.Random
     turn: int = field(default=1, kw_only=True)
-    info: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    record: TurnRecord = field(default=NO_RECORD, kw_only=True)
 
     @property
     def last(self) -> bool:
@@ -106,20 +108,14 @@ class WriterState:
         return self.turn >= self.turns
 
     @property
-    def effect(self) -> Mapping[str, Any]:
-        """The effect of the last turn; empty before the first."""
-        return self.info.get("effect", {})
-
-    @property
-    def kind(self) -> str:
-        """The kind of the effect."""
-        return str(self.effect.get("kind", ""))
+    def effect(self) -> Effect:
+        """The effect of the last turn; nothing before the first."""
+        return self.record.effect
 
     @property
     def brought(self) -> list[PageRef]:
-        """Pages that the last turn brought up."""
-        pages = self.effect.get("pages") or self.effect.get("hits") or ()
-        return [PageRef(*parse_page_id(page["page"])) for page in pages] if isinstance(pages, list) else []
+        """Pages that the last turn brought up, or else found."""
+        return [shown.page for shown in self.effect.brought] or list(self.effect.found)
 
     @property
     def gold(self) -> list[PageRef]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
@@ -64,36 +64,50 @@ class Unearned:
         return text + self.whose
 
 
-@dataclass(frozen=True, slots=True)
-class System:
+ConfigT = TypeVar("ConfigT", bound=BaseModel)
+ConfigT_contra = TypeVar("ConfigT_contra", contravariant=True)
+
+
+class EnvFactory(Protocol[ConfigT_contra]):
+    """The maker of environments of a system, most often their class."""
+
+    def __call__(
+        self, config: ConfigT_contra, services: EnvServices, prompt: PromptTemplate, /, *, validate: bool
+    ) -> DocEnv:
+        """Return the environment of one trajectory; `validate` is true in validation and evaluation."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System(Generic[ConfigT]):
     """A system: how it is configured, what its agent may do, and what it is rewarded for.
 
-    Its configuration has the fields or properties `prompt`, `assistant_turns`, `max_images` and
-    `max_image_tokens`, unless the functions below compute them.
+    `config_type` decides what its functions take: a type checker refuses an environment or a function for
+    another configuration. The configuration has the fields or properties `prompt`, `assistant_turns`,
+    `max_images` and `max_image_tokens`, unless the functions below compute them.
     """
 
     name: str
     """Its name in configuration files."""
     summary: str
     """One line."""
-    config_type: type[BaseModel]
+    config_type: type[ConfigT]
     """The pydantic model of its configuration, the section `docagent.env`."""
-    env: Callable[..., DocEnv]
-    """`(config, services, prompt, *, validate)`: makes the environment of one trajectory; `validate` is true
-    in validation and evaluation."""
-    make_grammar: Callable[[Any], Grammar]
+    env: EnvFactory[ConfigT]
+    """Makes the environment of one trajectory."""
+    make_grammar: Callable[[ConfigT], Grammar]
     """Makes the grammar of a configuration."""
     prompt_spec: PromptSpec
     """The parts and variables of its prompt files."""
-    default_prompt: Callable[[Any], str] = attrgetter("prompt")
+    default_prompt: Callable[[ConfigT], str] = attrgetter("prompt")
     """The package's prompt for a configuration."""
-    max_turns: Callable[[Any], int] = attrgetter("assistant_turns")
+    max_turns: Callable[[ConfigT], int] = attrgetter("assistant_turns")
     """Assistant turns of a trajectory at most."""
-    max_images: Callable[[Any], int] = attrgetter("max_images")
+    max_images: Callable[[ConfigT], int] = attrgetter("max_images")
     """Images of a trajectory at most."""
-    max_image_tokens: Callable[[Any], int] = attrgetter("max_image_tokens")
+    max_image_tokens: Callable[[ConfigT], int] = attrgetter("max_image_tokens")
     """Visual tokens of a trajectory at most: they have to fit into its context."""
-    two_rankings: Callable[[Any], bool] = lambda config: False
+    two_rankings: Callable[[ConfigT], bool] = lambda config: False
     """A configuration asks a second retriever (`docagent.text_retriever`)."""
     marks: Marks = UNMARKED
     """The numbers that say how right an answer is and whether the form was kept; the evidence funnel and
@@ -102,11 +116,11 @@ class System:
     """Answers are put to the judge (`docagent.judge`)."""
     roles: tuple[RoleName, ...] = ()
     """Models beside the policy that it asks (`docagent.roles`)."""
-    formula: Callable[[Any], Formula] | None = None
+    formula: Callable[[ConfigT], Formula] | None = None
     """The formula of the reward; `None` where a system of one's own does not say."""
     reward_keys: tuple[str, ...] = ("reward",)
     """Settings of its configuration that terms and reward depend on."""
-    check_sample: Callable[[Sample, DocumentStore, Any, bool], None] | None = None
+    check_sample: Callable[[Sample, DocumentStore, ConfigT, bool], None] | None = None
     """`(sample, store, config, validate)`: raises `UserError` for a question that cannot be played, where an
     opening asks a service or prepares a whole document; other systems are opened (`DocEnv.opening`)."""
     paper_judge: PaperJudge | None = None
@@ -132,7 +146,7 @@ class System:
     model_family: str = "qwen2_5_vl"
     """The family of the models that it was published with (`docagent_rl.models`)."""
 
-    def parse_config(self, data: Mapping[str, Any] | BaseModel) -> Any:
+    def parse_config(self, data: Mapping[str, Any] | BaseModel) -> ConfigT:
         """Validate plain data as the system's configuration; a configuration is returned as it is.
 
         Raises a `UserError` with every unknown key and impossible value.
@@ -164,14 +178,14 @@ class System:
         return self.open(parsed, services, self.load_prompt(parsed, prompt), validate=validate)
 
     def open(
-        self, config: Any, services: EnvServices, prompt: PromptTemplate, *, validate: bool = False
+        self, config: ConfigT, services: EnvServices, prompt: PromptTemplate, *, validate: bool = False
     ) -> DocEnv:
         """Return a fresh environment for a configuration that was parsed and a prompt that was loaded."""
         env = self.env(config, services, prompt, validate=validate)
         env.marks = self.marks
         return env
 
-    def make_agent(self, config: Any) -> ScriptedAgent:
+    def make_agent(self, config: ConfigT) -> ScriptedAgent:
         """Return the scripted agent for a parsed configuration; raises `UserError` where there is none."""
         agent = self._agent("AGENT")
         if agent is None:

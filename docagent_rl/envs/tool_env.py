@@ -4,12 +4,14 @@ import asyncio
 import time
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from docagent_rl.actions.base import Answer, Grammar
 from docagent_rl.actions.coordinates import CropError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.documents import PageRef
+from docagent_rl.documents.display import DisplayRule
 from docagent_rl.documents.settings import DisplayError
 from docagent_rl.envs.base import (
     AssistantTurn,
@@ -26,23 +28,41 @@ from docagent_rl.envs.base import (
     UnknownActionError,
 )
 from docagent_rl.envs.checks import checked_gold
+from docagent_rl.envs.effects import Answered, NoNewPage, Nothing, NothingShown, PagesShown
 from docagent_rl.envs.outcome import NO_ANSWER, UNJUDGED, Outcome
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.turn_log import LoggedTurn, RefusedError
+from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.envs.views import SearchScope, View, page_view
 from docagent_rl.retrieval import Hit
 from docagent_rl.samples.sample import Sample
 
 
-class ToolEnv(DocEnv[StateT]):
+class ToolConfig(Protocol):
+    """The part of its configuration that a `ToolEnv` reads; fields and properties will do."""
+
+    @property
+    def prompt(self) -> str:
+        """The prompt file: a name of the package's, or a path."""
+        ...
+
+    @property
+    def assistant_turns(self) -> int:
+        """Most turns of a trajectory."""
+        ...
+
+
+ConfigT = TypeVar("ConfigT", bound=ToolConfig)
+
+
+class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
     """The environment of a system whose turns each hold one action of a grammar.
 
-    A system writes `new_state`, `make_grammar` and `variables`; where the reward comes with the last turn
-    also `act`, `score` and `settle`, otherwise its own `step` and `conclude`.
+    `ToolEnv[MyConfig, MyState]` is one with this configuration and this state. A system writes `new_state`,
+    `make_grammar` and `variables`; where the reward comes with the last turn also `act`, `score` and
+    `settle`, otherwise its own `step` and `conclude`.
 
-    `prompt` has the parts of `spec`, by default the package's; `validate` plays for an evaluation. It reads
-    `assistant_turns` of the configuration, `prompt` where none is given, `allow_empty_gold` in `gold_pages`,
-    and `reward.formula` in `judge` where the form decides whether an answer is judged.
+    `prompt` has the parts of `spec`, by default the package's; `validate` plays for an evaluation.
     """
 
     title: ClassVar[str]
@@ -52,7 +72,7 @@ class ToolEnv(DocEnv[StateT]):
 
     def __init__(
         self,
-        config: Any,
+        config: ConfigT,
         services: EnvServices,
         prompt: PromptTemplate | None = None,
         *,
@@ -62,8 +82,7 @@ class ToolEnv(DocEnv[StateT]):
         self._services = services
         self._validate = validate
         self._prompt = prompt or load_prompt(config.prompt, self.spec)
-        # a system's grammar returns turns of its own
-        self._grammar: Any = self.make_grammar(config)
+        self._grammar: Grammar = self.make_grammar(config)
         self.set_up()
 
     def set_up(self) -> None:
@@ -71,11 +90,11 @@ class ToolEnv(DocEnv[StateT]):
 
     @staticmethod
     @abstractmethod
-    def make_grammar(config: Any) -> Grammar:
+    def make_grammar(config: ConfigT) -> Grammar:
         """Return the grammar of a configuration."""
 
     @abstractmethod
-    def variables(self, state: StateT) -> Mapping[str, Any]:
+    def variables(self, state: StateT) -> Mapping[str, object]:
         """Return the variables that every part of the prompt file may name, beside the question."""
 
     def show_prompt(self, state: StateT) -> Observation:
@@ -93,14 +112,15 @@ class ToolEnv(DocEnv[StateT]):
             state.log.turns.append(logged)
             end, outcome = EndReason.ANSWERED, await self.score(state, logged, logged.action)
         elif end is not None:
-            logged.executed, logged.effect = False, {"kind": "not_executed"}
+            logged.executed = False
+            logged.effect = NothingShown(Nothing.NOT_EXECUTED)
             state.log.turns.append(logged)
         else:
             parts = await self.execute(state, logged, turn.text)
             state.log.turns.append(logged)
-            return StepResult(Observation.user(*parts), info=self.info(logged))
+            return StepResult(Observation.user(*parts), record=self.record(logged))
         terms = self.settle(end, outcome)
-        return StepResult(None, end=end, terms=terms, info=self.info(logged))
+        return StepResult(None, end=end, terms=terms, record=self.record(logged))
 
     async def conclude(self, reason: EndReason) -> RewardTerms:
         """Settle a trajectory that the rollout had to end (see `DocEnv.conclude`)."""
@@ -118,9 +138,9 @@ class ToolEnv(DocEnv[StateT]):
         """Return why nothing but an answer is carried out in this turn, if so."""
         return EndReason.TURN_LIMIT if logged.turn >= self._config.assistant_turns else None
 
-    def info(self, logged: LoggedTurn) -> dict[str, Any]:
-        """Return the entry of a turn in its trajectory (`StepResult.info`)."""
-        return logged.to_dict()
+    def record(self, logged: LoggedTurn) -> TurnRecord:
+        """Return the record of a turn for its trajectory (`StepResult.record`)."""
+        return logged.record()
 
     async def execute(self, state: StateT, logged: LoggedTurn, text: str) -> Sequence[Part]:
         """Return what a turn shows: what its action leads to, or what is wrong with it."""
@@ -147,11 +167,11 @@ class ToolEnv(DocEnv[StateT]):
         """End the trajectory and return its reward."""
         raise NotImplementedError
 
-    def part(self, name: str, **variables: Any) -> TextPart:
+    def part(self, name: str, **variables: object) -> TextPart:
         """Return a part of the prompt file, filled in."""
         return TextPart(self.text(name, **variables))
 
-    def text(self, name: str, **variables: Any) -> str:
+    def text(self, name: str, **variables: object) -> str:
         """Return the text of a part of the prompt file, filled in."""
         state = self.state
         known = {"question": state.sample.question, **self.variables(state)}
@@ -161,7 +181,7 @@ class ToolEnv(DocEnv[StateT]):
         """Return what is wrong with a turn, and note that it leads to feedback; there must be something."""
         if logged.invalid is None:
             raise UnknownActionError(self.title, logged.action)
-        logged.effect = {"kind": "feedback"}
+        logged.effect = NothingShown(Nothing.FEEDBACK)
         return logged.invalid.detail
 
     async def search(
@@ -180,19 +200,19 @@ class ToolEnv(DocEnv[StateT]):
         return hits
 
     async def judge(
-        self, logged: LoggedTurn, references: Sequence[str], answer: str, *, fmt: float | None = None
+        self, logged: LoggedTurn, references: Sequence[str], answer: str, *, rewarded: bool = True
     ) -> Outcome:
         """Return the outcome of an answer by the judge, and note how long that took.
 
-        A blank answer is none, and wrong without a question to the judge. Given the format term, the judge is
-        asked only where its score can change the reward: otherwise the answer is unjudged. Validation asks
-        about every answer, whatever the form.
+        A blank answer is none, and wrong without a question to the judge. Where its score cannot change the
+        reward (`rewarded` is false) the judge is not asked, and the answer is unjudged; but validation asks
+        about every answer.
         """
         if not answer:
-            logged.effect = {"kind": "answer", "judged": False}
+            logged.effect = Answered(judged=False)
             return NO_ANSWER
-        judged = self._validate or fmt is None or self._config.reward.formula.opens({"format": fmt})
-        logged.effect = {"kind": "answer", "judged": judged}
+        judged = self._validate or rewarded
+        logged.effect = Answered(judged=judged)
         if not judged:
             return UNJUDGED
         began = time.perf_counter()
@@ -200,33 +220,50 @@ class ToolEnv(DocEnv[StateT]):
         logged.seconds["judge"] = time.perf_counter() - began
         return Outcome.of(score)
 
-    def gold_pages(self, sample: Sample) -> frozenset[PageRef]:
+    def gold_pages(self, sample: Sample, *, allow_empty: bool) -> frozenset[PageRef]:
         """Return the gold pages of a question (`checked_gold`); validation plays questions without any."""
-        allowed = self._config.allow_empty_gold or self._validate
-        return checked_gold(sample, self._services.store, allow_empty=allowed)
+        return checked_gold(sample, self._services.store, allow_empty=allow_empty or self._validate)
 
     async def search_pages(
-        self, logged: LoggedTurn, query: str, shown: Collection[PageRef], most: int
+        self,
+        logged: LoggedTurn,
+        query: str,
+        *,
+        scope: SearchScope,
+        top_k: int,
+        most: int,
+        display: DisplayRule,
+        shown: Collection[PageRef],
+        gold: Collection[PageRef],
     ) -> list[View]:
-        """Return views of the best `most` pages that a search finds beside those `shown`, and note them.
+        """Return views of the pages that a search finds, and note them as what the turn led to.
 
-        The state has the `gold` pages.
+        Args:
+            logged: the turn.
+            query: what is searched for.
+            scope: where.
+            top_k: hits that are asked for.
+            most: pages that are shown, the best of those beside `shown`.
+            display: sizes at which pages are shown.
+            shown: pages that are left out, since they were shown before.
+            gold: pages that hold evidence; noted, and never shown to the policy.
         """
-        state: Any = self.state
-        search, store = self._config.search, self._services.store
-        doc_id = state.sample.doc_id if search.scope is SearchScope.DOCUMENT else None
-        hits = await self.search(logged, query, doc_id=doc_id, top_k=search.top_k)
+        store = self._services.store
+        doc_id = self.state.sample.doc_id if scope is SearchScope.DOCUMENT else None
+        hits = await self.search(logged, query, doc_id=doc_id, top_k=top_k)
         ranked = new_hits(hits, shown)[:most]
-        logged.effect = {"kind": "pages" if ranked else "no_new_page", "hits": len(hits)}
         if not ranked:
+            logged.effect = NoNewPage(len(hits))
             return []
-        rule, turn = self._config.display, logged.turn
         # the first look at a document reads its manifest
-        views = await asyncio.to_thread(lambda: [page_view(store.page(h.ref), rule, turn) for _, h in ranked])
-        logged.effect["pages"] = [
-            {**view.to_dict(), "rank": rank, "score": float(hit.score), "gold": hit.ref in state.gold}
+        views = await asyncio.to_thread(
+            lambda: [page_view(store.page(hit.ref), display, logged.turn) for _, hit in ranked]
+        )
+        pages = [
+            replace(view.shown(), rank=rank, score=float(hit.score), gold=hit.ref in gold)
             for view, (rank, hit) in zip(views, ranked, strict=True)
         ]
+        logged.effect = PagesShown(tuple(pages), len(hits))
         logged.image_tokens = sum(view.tokens for view in views)
         return views
 

@@ -1,10 +1,12 @@
 """The turns of a trajectory, and the counts that follow from them."""
 
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from docagent_rl.actions.base import Action, Invalid, InvalidReason, ParsedTurn
 from docagent_rl.actions.grammar import bad_argument
+from docagent_rl.envs.effects import NO_EFFECT, Effect
+from docagent_rl.envs.turn_record import ActionRecord, TurnRecord
 
 ParsedT = TypeVar("ParsedT", bound=ParsedTurn)
 """The turn that a system's grammar returns."""
@@ -23,7 +25,7 @@ class LoggedTurn(Generic[ParsedT]):
         parsed: the turn as the grammar reads it.
         executed: whether its action was carried out; a last turn is only read for an answer.
         refused: why the environment could not execute an action that the grammar accepts.
-        effect: what the action led to, JSON-ready, with a key `kind`.
+        effect: what the action led to.
         image_tokens: visual tokens of the images it led to.
         dropped: its observation did not fit and was never shown.
         seconds: time spent by stage.
@@ -33,7 +35,7 @@ class LoggedTurn(Generic[ParsedT]):
     parsed: ParsedT
     executed: bool = True
     refused: Invalid | None = None
-    effect: dict[str, Any] = field(default_factory=dict)
+    effect: Effect = NO_EFFECT
     image_tokens: int = 0
     dropped: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
@@ -56,22 +58,22 @@ class LoggedTurn(Generic[ParsedT]):
         """Return whether an action of this kind was carried out."""
         return self.executed and self.invalid is None and isinstance(self.action, kind)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready dictionary for the trajectory."""
+    def record(self) -> TurnRecord:
+        """Return the record of the turn for the trajectory."""
         invalid = self.invalid
-        return {
-            "turn": self.turn,
-            "action": describe_action(self.action),
-            "valid": invalid is None,
-            "reason": invalid.reason.value if invalid else None,
-            "detail": invalid.detail if invalid else None,
-            "executed": self.executed and invalid is None,
-            "effect": dict(self.effect),
-            "surplus": [describe_action(action) for action in self.parsed.surplus],
-            "thoughts": [list(span) for span in self.parsed.thoughts],
-            "notes": [list(span) for span in self.parsed.notes],
-            "seconds": dict(self.seconds),
-        }
+        return TurnRecord(
+            turn=self.turn,
+            action=ActionRecord.of(self.action),
+            valid=invalid is None,
+            reason=invalid.reason.value if invalid else None,
+            detail=invalid.detail if invalid else None,
+            executed=self.executed and invalid is None,
+            effect=self.effect,
+            surplus=tuple(map(ActionRecord.of, self.parsed.surplus)),
+            thoughts=self.parsed.thoughts,
+            notes=self.parsed.notes,
+            seconds=dict(self.seconds),
+        )
 
 
 @dataclass(slots=True)
@@ -84,9 +86,9 @@ class TurnLog:
         """Return the number of turns whose action was of this kind and was carried out."""
         return sum(logged.ran(kind) for logged in self.turns)
 
-    def effects(self, kind: str) -> int:
+    def effects(self, kind: type[Effect]) -> int:
         """Return the number of turns that led to an effect of this kind."""
-        return sum(logged.effect.get("kind") == kind for logged in self.turns)
+        return sum(isinstance(logged.effect, kind) for logged in self.turns)
 
     def metrics(self) -> dict[str, float]:
         """Return counts and rates by name; the names do not depend on what happened."""
@@ -101,13 +103,3 @@ class TurnLog:
             "surplus_actions": float(sum(len(logged.parsed.surplus) for logged in self.turns)),
             "image_tokens": float(sum(logged.image_tokens for logged in self.turns if not logged.dropped)),
         }
-
-
-def describe_action(action: Action) -> dict[str, Any]:
-    """Return an action as a JSON-ready dictionary: kind, spans and arguments."""
-    return {
-        "kind": action.kind,
-        "block": list(action.block) if action.block else None,
-        "argument": list(action.argument) if action.argument else None,
-        **action.arguments(),
-    }

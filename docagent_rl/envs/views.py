@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import Field
 
@@ -14,9 +13,10 @@ from docagent_rl.actions.coordinates import Frame, Raster, Rounding, crop_raster
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section
 from docagent_rl.documents import PageRef, PageRegion
-from docagent_rl.documents.display import DisplayRule
 from docagent_rl.documents.settings import DisplayError, Size
+from docagent_rl.envs.effects import Effect
 from docagent_rl.envs.images import ImageRef
+from docagent_rl.envs.shown_page import ShownPage
 
 if TYPE_CHECKING:
     from docagent_rl.documents.store import Page
@@ -44,19 +44,35 @@ class View:
         """The shown rectangle of the raw page."""
         return PageRegion(self.image.page, raster_to_region(self.image.raster, self.page_size))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description."""
-        return {
-            "page": str(self.image.page),
-            "raster": list(self.image.raster),
-            "region": list(self.region.box),
-            "size": list(self.image.size),
-            "encoder_size": list(self.encoder_size),
-            "tokens": self.tokens,
-        }
+    def shown(self) -> ShownPage:
+        """Return what the record of a turn has of it."""
+        return ShownPage(
+            self.image.page,
+            size=self.image.size,
+            regions=(self.region.box,),
+            rasters=(self.image.raster,),
+            encoder_size=self.encoder_size,
+            tokens=self.tokens,
+        )
 
 
-def page_view(page: Page, rule: DisplayRule, turn: int) -> View:
+class Display(Protocol):
+    """A rule for the sizes at which pages and parts of them are shown."""
+
+    def shown(self, size: Size) -> Size:
+        """Return the size at which an image is shown; raises `DisplayError` where none will do."""
+        ...
+
+    def encoder(self, shown: Size) -> Size:
+        """Return the size of a shown image after the processor's rounding."""
+        ...
+
+    def tokens(self, shown: Size) -> int:
+        """Return the visual tokens of a shown image."""
+        ...
+
+
+def page_view(page: Page, rule: Display, turn: int) -> View:
     """Return the view of a whole page; raises `UserError` if its sides fit no image processor."""
     width, height = page.size
     try:
@@ -66,7 +82,7 @@ def page_view(page: Page, rule: DisplayRule, turn: int) -> View:
 
 
 def crop_view(
-    view: View, box: Box, rule: DisplayRule, turn: int, *, frame: Frame, rounding: Rounding, pad: float = 0.0
+    view: View, box: Box, rule: Display, turn: int, *, frame: Frame, rounding: Rounding, pad: float = 0.0
 ) -> View:
     """Return the view of a box of another view, a page or itself a crop, cut from the raw page.
 
@@ -88,9 +104,7 @@ def crop_view(
     return _view(image.page, image.page_hash, view.page_size, raster, rule, turn)
 
 
-def _view(
-    page: PageRef, page_hash: str, page_size: Size, raster: Raster, rule: DisplayRule, turn: int
-) -> View:
+def _view(page: PageRef, page_hash: str, page_size: Size, raster: Raster, rule: Display, turn: int) -> View:
     size = rule.shown((raster[2] - raster[0], raster[3] - raster[1]))
     image = ImageRef(page, page_hash, raster, size)
     return View(image, page_size, rule.encoder(size), rule.tokens(size), turn)
@@ -134,13 +148,13 @@ class CropConfig(Section):
         return self.pad_val if validate and self.pad_val is not None else self.pad
 
 
-def last_view(effect: Mapping[str, Any], frame: Frame) -> tuple[tuple[float, ...], tuple[int, int]]:
+def last_view(effect: Effect, frame: Frame) -> tuple[Box, Size]:
     """Return the region that the view shown last shows, and the sides of the frame of boxes on it.
 
-    `effect` is that of the turn which showed it (`LoggedTurn`).
+    `effect` is that of the turn which showed it. Where it showed no image of one part of a page, boxes are
+    of a whole page, in thousandths.
     """
-    pages = effect.get("pages")
-    view = pages[-1] if pages else effect
-    if "region" not in view:
+    view = effect.views[-1] if effect.views else None
+    if view is None or len(view.regions) != 1 or view.size is None or view.encoder_size is None:
         return (0.0, 0.0, 1.0, 1.0), (1000, 1000)
-    return tuple(view["region"]), frame.size(tuple(view["size"]), tuple(view["encoder_size"]))
+    return view.regions[0], frame.size(view.size, view.encoder_size)

@@ -59,7 +59,8 @@ class TrajectoryDigest:
         text = joined(texts if config.include_answer else texts[:-1])
         if config.source is TextSource.ENVIRONMENT:
             text = text if trajectory.text is None else trajectory.text
-            texts = [str(t.info.get("text", own)) for t, own in zip(trajectory.turns, texts, strict=True)]
+            written = [turn.record.text for turn in trajectory.turns]
+            texts = [own if given is None else given for given, own in zip(written, texts, strict=True)]
         turns = [
             TurnDigest(t.row, t.sampled, t.reward, t.terms, t.token_terms, own)
             for t, own in zip(trajectory.turns, texts, strict=True)

@@ -6,23 +6,28 @@ got as far as `KEPT` had the page in its context and answered wrong all the same
 nobody judged is lost nowhere: it is counted by itself.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
-from docagent_rl.base.errors import UserError
-from docagent_rl.base.text import composed
 from docagent_rl.envs.outcome import OutcomeState
+from docagent_rl.envs.recorded import listing, mapping
+from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.retrieval.tokens import Tokenizer
-from docagent_rl.samples.sample import parse_page_id
+from docagent_rl.rollout.looks import (
+    Fractions,
+    Look,
+    PlayedTurn,
+    answer_in,
+    gold_boxes,
+    gold_pages,
+    prompt_looks,
+    records_of,
+)
 
 COVERED = 0.5
 """Share of an evidence box that a crop has to hold."""
-_WHOLE = (0, 0, 1, 1)
-
-Fractions = tuple[float, float, float, float]
-"""`(x1, y1, x2, y2)` of a page's sides, 0 to 1."""
 
 
 class Stage(StrEnum):
@@ -110,40 +115,127 @@ class Evidence:
         return place >= wanted
 
 
-def evidence_of(trajectory: Mapping[str, Any]) -> Evidence:
-    """Find how far a trajectory came, from its fields as they are written (turns are mappings)."""
+def evidence_of(trajectory: Mapping[str, Any], records: Sequence[TurnRecord] | None = None) -> Evidence:
+    """Find how far a trajectory came, from its fields as they are written (turns are mappings).
+
+    `records` are those of its turns, where they were read before.
+    """
     try:
-        return _evidence_of(trajectory)
+        return _evidence_of(trajectory, records)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return Evidence(None, None, None)  # an environment that records something else
 
 
-def _evidence_of(trajectory: Mapping[str, Any]) -> Evidence:
+def _evidence_of(trajectory: Mapping[str, Any], records: Sequence[TurnRecord] | None) -> Evidence:
     outcome = outcome_of(trajectory)
-    gold = gold_pages(mapping(trajectory.get("sample")))
+    sample = mapping(trajectory.get("sample"))
+    gold = gold_pages(sample)
     if not gold or trajectory.get("status") == "masked":
         return Evidence(None, None, outcome)
-    turns = [mapping(turn) for turn in trajectory.get("turns") or ()]
-    asked = _asked_itself(trajectory, turns, gold)
-    looks = list(_looks(trajectory, turns))
-    searched = any(turn.get("searches") for turn in turns)
-    found = {page for turn in turns for page in found_pages(turn)} | {look.page for look in looks}
-    read = _read(looks, gold_boxes(mapping(trajectory.get("sample"))))
-    looked = gold <= {look.page for look, _ in read}
+    recorded = listing(trajectory.get("turns"))
+    records = records_of(trajectory) if records is None else records
+    turns = [PlayedTurn.of(turn, record) for turn, record in zip(recorded, records, strict=True)]
+    looks = list(prompt_looks(trajectory.get("prompt")))
+    for number, turn in enumerate(turns):
+        if not turn.dropped:
+            looks += turn.looks(number)
+    asked = _asked_itself(str(sample.get("question")), turns, gold)
+    sought = any(turn.searches for turn in turns)
+    found = {page for turn in turns for page in turn.found} | {look.page for look in looks}
+    readings = _readings(looks, gold_boxes(sample))
+    looked = gold <= {reading.look.page for reading in readings}
+    answered = answer_in(records) is not None
     passed = (
-        (Stage.SOUGHT, searched or bool(found)),
+        (Stage.SOUGHT, sought or bool(found)),
         (Stage.REACH, bool(asked)),
         (Stage.FOUND, gold <= found),
         (Stage.SHOWN, gold <= {look.page for look in looks}),
         (Stage.LOOKED, looked),
-        (Stage.ANSWERED, looked and answer_of(trajectory) is not None),
-        (Stage.KEPT, gold <= _kept(trajectory, turns, [look for look, _ in read])),
+        (Stage.ANSWERED, looked and answered),
+        (Stage.KEPT, answered and gold <= _kept(str(sample.get("doc_id")), turns, readings)),
     )
     stage = next((stage for stage, holds in reversed(passed) if holds), Stage.ALL)
     if stage is Stage.KEPT and outcome is OutcomeState.RIGHT:
         stage = Stage.RIGHT
-    ways = {branch for look, branch in read if look.page in gold}
-    return Evidence(stage, asked, outcome, next(filter(ways.__contains__, Branch)) if looked else None)
+    return Evidence(stage, asked, outcome, _way(readings, gold) if looked else None)
+
+
+def _asked_itself(question: str, turns: Sequence[PlayedTurn], gold: frozenset[str]) -> bool | None:
+    """Return whether a search with the question's own words found all gold pages; `None`: none had them."""
+    words = Tokenizer()
+    asked = words(question)
+    own = [search for turn in turns for search in turn.searches if words(search.query) == asked]
+    if not own:
+        return None
+    return any(gold <= set(search.pages) for search in own)
+
+
+class Reading(NamedTuple):
+    """A look in which the evidence of its page could be read, and how."""
+
+    look: Look
+    branch: Branch
+
+
+def _readings(looks: Sequence[Look], boxes: Mapping[str, Sequence[Fractions]]) -> list[Reading]:
+    """Return the looks in which the evidence of their page could be read; `boxes` are those of each page."""
+    # a crop is compared with the largest image of its whole page
+    whole_pixels: dict[str, int] = {}
+    for look in looks:
+        if not look.regions and look.pixels is not None:
+            whole_pixels[look.page] = max(look.pixels, whole_pixels.get(look.page, 0))
+    readings = []
+    for look in looks:
+        branch = _branch(look, boxes.get(look.page, ()), whole_pixels.get(look.page, 0))
+        if branch is not None:
+            readings.append(Reading(look, branch))
+    return readings
+
+
+def _branch(look: Look, boxes: Sequence[Fractions], whole_pixels: int) -> Branch | None:
+    """Return how the evidence of a page could be read in a look at it; `None`: it could not.
+
+    `boxes` hold the evidence, where that is known; `whole_pixels` are those of the page when it was shown
+    whole.
+    """
+    if look.candidate:
+        return None
+    # a crop beside the evidence shows nothing of it; without boxes any part will do
+    if look.regions and any(covered(box, look.regions) < COVERED for box in boxes):
+        return None
+    if look.pixels is None:
+        return Branch.TEXT
+    if not look.regions:
+        return Branch.WHOLE
+    # as many pixels as the same part has in the image of the whole page are no zoom
+    area = sum((x2 - x1) * (y2 - y1) for x1, y1, x2, y2 in look.regions)
+    return Branch.ZOOMED if look.pixels > area * whole_pixels else Branch.WHOLE
+
+
+def _way(readings: Sequence[Reading], gold: frozenset[str]) -> Branch:
+    """Return the way in which gold pages were read, of several the first."""
+    ways = {reading.branch for reading in readings if reading.look.page in gold}
+    return next(branch for branch in Branch if branch in ways)
+
+
+def _kept(doc_id: str, turns: Sequence[PlayedTurn], readings: Sequence[Reading]) -> frozenset[str]:
+    """Return the pages that were read and that whoever answered had before it; there is an answer."""
+    written = turns[-1].record.written
+    if written is not None:
+        # another model answered, and had the pages that it wrote from
+        had = {f"{doc_id}#{number}" for number in written.pages}
+        return frozenset(look.page for look, _ in readings if look.page in had)
+    begin = _begin_of_row(turns)
+    return frozenset(look.page for look, _ in readings if look.turn >= begin)
+
+
+def _begin_of_row(turns: Sequence[PlayedTurn]) -> int:
+    """Return the turn whose observation begins the context of the last turn, -1 for the prompt."""
+    for number, turn in enumerate(turns):
+        if turn.row == turns[-1].row:
+            # a turn's observation stands before the next turn, and so begins that one's row
+            return number - 1
+    raise ValueError("there is no turn")
 
 
 def shares(found: Iterable[Evidence]) -> dict[str, float]:
@@ -170,89 +262,6 @@ def outcome_of(trajectory: Mapping[str, Any]) -> OutcomeState | None:
     return None if state is None else OutcomeState(state)
 
 
-def gold_pages(sample: Mapping[str, Any]) -> frozenset[str]:
-    """Return the pages of the evidence as `doc#page`; see `Sample.gold_pages`."""
-    pages = mapping(sample.get("extra")).get("page_ids")
-    if isinstance(pages, list | tuple):
-        return frozenset(composed(str(page)) for page in pages)
-    numbers = sample.get("evidence_pages") or ()
-    return frozenset(f"{sample.get('doc_id')}#{page}" for page in numbers)
-
-
-def gold_boxes(sample: Mapping[str, Any]) -> dict[str, list[Fractions]]:
-    """Return boxes of the evidence by `doc#page`, in all documents; see `samples.sample.gold_boxes`.
-
-    What is no page or no box is left out: trajectories are read as they were written.
-    """
-    own, others = sample.get("evidence_boxes"), mapping(sample.get("extra")).get("other_boxes")
-    named = {f"{sample.get('doc_id')}#{page}": boxes for page, boxes in mapping(own).items()}
-    return {
-        composed(page): [box for each in boxes if (box := fractions_of(each)) is not None]
-        for page, boxes in {**mapping(others), **named}.items()
-        if _is_page(page) and isinstance(boxes, list | tuple)
-    }
-
-
-def found_pages(turn: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the pages that the searches of a turn returned, as `doc#page`."""
-    for search in turn.get("searches") or ():
-        yield from (str(page) for page, *_ in search["hits"])
-    found = _effect(turn).get("hits")
-    pages = [mapping(hit).get("page") for hit in found] if isinstance(found, list) else ()
-    yield from (page for page in pages if isinstance(page, str) and _is_page(page))
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A page, `doc#page`, in the context: brought by a turn, from 0, or by the prompt, -1.
-
-    A whole page has no `regions`, text no `pixels`; a `candidate` is one of several to choose from.
-    """
-
-    page: str
-    turn: int
-    regions: tuple[Fractions, ...] = ()
-    pixels: int | None = None
-    candidate: bool = False
-
-
-def _looks(trajectory: Mapping[str, Any], turns: Sequence[Mapping[str, Any]]) -> Iterator[Look]:
-    for image in images_of(trajectory.get("prompt")):
-        if "tiles" not in image and image.get("page"):
-            yield Look(str(image["page"]), -1, pixels=_pixels(image))
-    for number, turn in enumerate(turns):
-        if turn.get("dropped"):
-            continue
-        yield from turn_looks(turn, number)
-
-
-def turn_looks(turn: Mapping[str, Any], number: int) -> Iterator[Look]:
-    """Yield the pages that a turn brought before the agent's eyes, as its environment recorded it.
-
-    The effect of an action describes one view (`page`, `size`, `region`), several of them (`pages`), or
-    `entries` of pages that somebody else read. Where it describes none, pages that the observation shows
-    count as shown whole.
-    """
-    effect = _effect(turn)
-    several = effect.get("pages")
-    views = [mapping(view) for view in (effect, *(several if isinstance(several, list | tuple) else ()))]
-    described = [view for view in views if view.get("page")]
-    read = [page for entry in effect.get("entries") or () for page in mapping(entry).get("pages") or ()]
-    if not described and not read:
-        described = [image for image in images_of(turn.get("observation")) if image.get("page")]
-    yield from (Look(str(page), number) for page in read)
-    for view in described:
-        regions = view.get("regions") or [view.get("region")]
-        boxes = tuple(box for each in regions if (box := fractions_of(each)) not in (None, _WHOLE))
-        yield Look(str(view["page"]), number, boxes, _pixels(view), effect.get("kind") == "candidates")
-
-
-def images_of(messages: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the images of messages in order, as they were described."""
-    for message in messages or ():
-        yield from (part["image"] for part in message["parts"] if "image" in part)
-
-
 def covered(box: Sequence[float], regions: Iterable[Sequence[float]]) -> float:
     """Return the largest share of a box that lies in one of the regions."""
     area = max(box[2] - box[0], 0) * max(box[3] - box[1], 0)
@@ -263,107 +272,3 @@ def covered(box: Sequence[float], regions: Iterable[Sequence[float]]) -> float:
         for x1, y1, x2, y2 in regions
     ]
     return max(shares, default=0.0)
-
-
-def _read(looks: Sequence[Look], boxes: Mapping[str, Sequence[Fractions]]) -> list[tuple[Look, Branch]]:
-    """Return the looks in which the evidence of their page could be read, and how."""
-    whole: dict[str, int] = {}
-    for look in looks:
-        if not look.regions and look.pixels is not None:
-            whole[look.page] = max(look.pixels, whole.get(look.page, 0))
-    found = []
-    for look in looks:
-        missed = look.regions and any(covered(b, look.regions) < COVERED for b in boxes.get(look.page, ()))
-        if look.candidate or missed:
-            continue
-        area = sum((x2 - x1) * (y2 - y1) for x1, y1, x2, y2 in look.regions)
-        if look.pixels is None:
-            found.append((look, Branch.TEXT))
-        elif look.regions and look.pixels > area * whole.get(look.page, 0):
-            found.append((look, Branch.ZOOMED))
-        else:
-            found.append((look, Branch.WHOLE))
-    return found
-
-
-def _kept(
-    trajectory: Mapping[str, Any], turns: Sequence[Mapping[str, Any]], looks: Sequence[Look]
-) -> frozenset[str]:
-    """Return the pages that were read and stood in the context of an answer; none without an answer."""
-    outcome = mapping(turns[-1].get("info") if turns else None).get("outcome")
-    if outcome is not None:  # somebody else answers from the pages that were read
-        if not mapping(outcome).get("answer"):
-            return frozenset()
-        doc_id = mapping(trajectory.get("sample")).get("doc_id")
-        read = {f"{doc_id}#{page}" for page in mapping(outcome).get("pages") or ()}
-        return frozenset(look.page for look in looks if look.page in read)
-    if answer_of(trajectory) is None:
-        return frozenset()
-    # what a turn brings stands before the next one, and another row begins with what the turn before brought
-    row = turns[-1].get("row", 0)
-    first = next(number for number, turn in enumerate(turns) if turn.get("row", 0) == row)
-    return frozenset(look.page for look in looks if look.turn >= first - 1)
-
-
-def answer_of(trajectory: Mapping[str, Any]) -> str | None:
-    """Return the last answer of a trajectory, in short where a system makes it short; `None` without one."""
-    answer, short = answers_of(mapping(turn).get("info") for turn in trajectory.get("turns") or ())
-    return answer if short is None else short
-
-
-def answers_of(infos: Iterable[Any]) -> tuple[str | None, str | None]:
-    """Return the last answer, and the short one that the system made of it, from the `info` of each turn."""
-    for info in reversed([mapping(each) for each in infos]):
-        outcome, action = mapping(info.get("outcome")), mapping(info.get("action"))
-        if isinstance(said := outcome.get("answer"), str) and said.strip():
-            short = outcome.get("extracted")
-            return said, short if isinstance(short, str) else None
-        if action.get("kind") == "answer" and info.get("executed"):
-            said = action.get("text")
-            return (said if isinstance(said, str) and said.strip() else None), None
-    return None, None
-
-
-def _asked_itself(
-    trajectory: Mapping[str, Any], turns: Sequence[Mapping[str, Any]], gold: frozenset[str]
-) -> bool | None:
-    """Return whether a search with the question's own words found all gold pages; `None`: none had them."""
-    words = Tokenizer()
-    question = words(str(mapping(trajectory.get("sample")).get("question")))
-    searches = [mapping(search) for turn in turns for search in turn.get("searches") or ()]
-    own = [each for each in searches if words(str(each.get("query"))) == question]
-    if not own:
-        return None
-    return any(gold <= set(found_pages({"searches": [each]})) for each in own)
-
-
-def _is_page(text: str) -> bool:
-    try:
-        parse_page_id(text)
-    except UserError:
-        return False
-    return True
-
-
-def fractions_of(value: Any) -> Fractions | None:
-    """Return a recorded box; `None` for anything else."""
-    numbers = value if isinstance(value, list | tuple) else ()
-    if len(numbers) != 4 or not all(isinstance(each, int | float) for each in numbers):
-        return None
-    return numbers[0], numbers[1], numbers[2], numbers[3]
-
-
-def _pixels(image: Mapping[str, Any]) -> int | None:
-    size = image.get("size")
-    if image.get("form") == "text" or not isinstance(size, list | tuple) or len(size) != 2:
-        return None
-    return int(size[0]) * int(size[1])
-
-
-def _effect(turn: Mapping[str, Any]) -> Mapping[str, Any]:
-    return mapping(mapping(turn.get("info")).get("effect"))
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    """Return a recorded mapping; an empty one for anything else."""
-    return value if isinstance(value, Mapping) else {}

@@ -5,7 +5,7 @@ import json
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.checks import references
 from docagent_rl.rewards.custom.signature import RewardCall
-from docagent_rl.rollout.evidence import answer_of
+from docagent_rl.rollout.looks import answer_in
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 
@@ -21,7 +21,7 @@ def reward_call(trajectory: Trajectory, sample: Sample) -> RewardCall:
     return RewardCall(
         question_id=sample.question_id,
         data_source=sample.dataset,
-        solution=answer_of(record) or "",
+        solution=answer_in(turn.record for turn in trajectory.turns) or "",
         ground_truth=ground_truth(sample),
         response_length=sum(turn.sampled for turn in trajectory.turns),
         extra_info={**record["sample"], "num_turns": len(trajectory.turns), "trajectory": record},

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, RewardTerms, StepResult
 from docagent_rl.envs.search_log import SearchNote, noting, search_metrics
+from docagent_rl.envs.turn_record import WRITTEN
 from docagent_rl.rewards.finite import is_finite
 from docagent_rl.rollout.own_reward import reward_call
 from docagent_rl.rollout.trajectory import Status, Trajectory
@@ -95,7 +96,7 @@ class Recorder:
         began = time.perf_counter()
         result = await self.env.step(turn)
         played.seconds["step"] = time.perf_counter() - began
-        played.info = dict(result.info)
+        played.info = result.record.to_dict()
         self.searches.append(self.notes[:])
         played.searches = [note.to_dict() for note in self.notes]
         self.notes.clear()
@@ -149,7 +150,8 @@ class Recorder:
         trajectory = self.trajectory
         # a trajectory that the rollout ended has no last step to tell it
         if (written := self.env.outcome()) is not None and trajectory.turns:
-            trajectory.turns[-1].info["outcome"] = written
+            last = trajectory.turns[-1]
+            last.info = {**last.info, WRITTEN: written.to_dict()}
         trajectory.end = end.value
         trajectory.status = (Status.FINISHED if end.complete else Status.UNFINISHED).value
         trajectory.text = self.env.trajectory_text()

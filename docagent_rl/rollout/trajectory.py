@@ -19,6 +19,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import encodable
 from docagent_rl.envs.base import ImagePart, Observation
 from docagent_rl.envs.outcome import Outcome
+from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.rollout.evidence import Evidence, evidence_of
 
 _READ = ConfigDict(extra="forbid", strict=True)
@@ -61,7 +62,7 @@ class TrajectoryTurn:
         log_probs: of the sampled ids as the rollout server reports them.
         reward: the turn's reward, wherever it stands: a turn without sampled tokens passes it on.
         terms: the reward terms of the turn by name, before the system's weights.
-        info: what the environment made of the turn.
+        info: what the environment made of the turn, as `TurnRecord.to_dict` gives it.
         observation: messages that followed; images by reference.
         observation_tokens: tokens of the observation that entered the context.
         dropped: the observation did not fit and was left out whole.
@@ -91,6 +92,11 @@ class TrajectoryTurn:
     searches: list[dict[str, Any]] = field(default_factory=list)
     completion_tokens: int = 0
     reasoning_tokens: int = 0
+
+    @property
+    def record(self) -> TurnRecord:
+        """The record of the turn, read from `info`."""
+        return TurnRecord.from_dict(self.info)
 
     @property
     def sampled(self) -> int:

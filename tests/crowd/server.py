@@ -9,6 +9,7 @@ from typing import Any
 from verl.workers.rollout.replica import TokenOutput
 
 from docagent_rl.envs.script import QuestionStatistics, Script, ScriptContext
+from docagent_rl.envs.turn_record import NO_RECORD
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.training.agent_loop.loop import DocAgentLoop
 
@@ -62,7 +63,7 @@ class ScriptedServer:
             text = f"{len(prompt_ids) % 9} people"
         else:
             turns = part.trajectory.turns
-            part.context.turn, part.context.info = len(turns) + 1, turns[-1].info if turns else {}
+            part.context.turn, part.context.record = len(turns) + 1, turns[-1].record if turns else NO_RECORD
             text = self.script.line(part.context).text
         ids = [*self.tokenizer.encode(text, add_special_tokens=False), self.tokenizer.eos_token_id]
         ids = ids[: sampling_params["max_tokens"]]

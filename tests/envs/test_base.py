@@ -43,7 +43,8 @@ from docagent_rl.envs.base import (
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.envs.outcome import Outcome
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.envs.turn_log import LoggedTurn, TurnLog, describe_action
+from docagent_rl.envs.turn_log import LoggedTurn, TurnLog
+from docagent_rl.envs.turn_record import ActionRecord
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import Trajectory
@@ -195,7 +196,7 @@ ACTIONS = [
 
 
 def test_every_action_can_be_written_down():
-    described = [describe_action(action) for action in ACTIONS]
+    described = [ActionRecord.of(action).to_dict() for action in ACTIONS]
     assert json.loads(json.dumps(described)) == described
     assert [entry["kind"] for entry in described] == [
         "search", "fetch", "select", "crop", "read", "answer", "finish", "invalid",

@@ -10,6 +10,7 @@ import pytest
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs import script
+from docagent_rl.envs.effects import NO_EFFECT, Hits, NoNewPage, PagesShown
 from docagent_rl.envs.script import (
     COMMON_WORDS,
     OBJECTS,
@@ -25,6 +26,8 @@ from docagent_rl.envs.script import (
     WriterState,
     content_words,
 )
+from docagent_rl.envs.shown_page import NamedPage, ShownPage
+from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.envs.views import SearchScope
 
 QUESTION = "How many people, in 2020, worked for the 'port'?"
@@ -37,8 +40,8 @@ def sample(make_sample):
     return make_sample(question=QUESTION, evidence_boxes=boxes, extra={"page_ids": pages})
 
 
-def effect(**values: object) -> dict[str, object]:
-    return {"effect": values}
+def pages(*names: str) -> TurnRecord:
+    return TurnRecord(effect=PagesShown(tuple(ShownPage(PageRef.parse(name)) for name in names)))
 
 
 def test_content_words_have_four_letters():
@@ -48,14 +51,14 @@ def test_content_words_have_four_letters():
 
 def test_a_writer_knows_what_the_last_turn_led_to(sample):
     state = WriterState(sample, 3, random.Random(0))
-    assert (state.effect, state.kind, state.brought) == ({}, "", [])
+    assert (state.effect, state.brought) == (NO_EFFECT, [])
     assert [state.last, WriterState(sample, 3, state.rng, turn=3).last] == [False, True]
     assert WriterState(sample, 3, state.rng, turn=4).last
-    state.info = effect(kind="pages", pages=[{"page": "K#2"}, {"page": "a#b#10"}])
-    assert (state.kind, state.brought) == ("pages", [PageRef("K", 2), PageRef("a#b", 10)])
-    state.info = effect(kind="candidates", hits=[{"page": "K#5"}])
+    state.record = pages("K#2", "a#b#10")
+    assert (state.effect, state.brought) == (state.record.effect, [PageRef("K", 2), PageRef("a#b", 10)])
+    state.record = TurnRecord(effect=Hits((NamedPage(PageRef("K", 5)),)))
     assert state.brought == [PageRef("K", 5)]
-    state.info = effect(kind="no_new_page", hits=3)
+    state.record = TurnRecord(effect=NoNewPage(3))
     assert state.brought == []
 
 
@@ -130,7 +133,7 @@ def test_an_agent_searches_for_the_first_page_that_is_missing(agent_state):
     assert not Searcher(SimpleNamespace()).corpus
     assert agent.needs(agent_state) == 4
     assert agent.search_for(agent_state) == Act(Move.SEARCH, pages=(PageRef("K", 3),))
-    agent_state.info = effect(kind="pages", pages=[{"page": "K#3"}, {"page": "K#4"}, {"page": "M#1"}])
+    agent_state.record = pages("K#3", "K#4", "M#1")
     agent.look(agent_state)
     assert agent.needs(agent_state) == 1
     assert agent.search_for(agent_state) == Act(Move.SEARCH, query=QUESTION)
@@ -232,7 +235,7 @@ def test_pages_of_a_script(context):
     alone = [page for _ in range(4000) for page in context.likely_pages(1) if page not in (2, 3)]
     assert 0.022 < len(alone) / 4000 < 0.038
     assert context.likely_pages(99) == [1, 2, 3, 4, 5, 6]
-    context.info = effect(kind="pages", pages=[{"page": "K#2"}, {"page": "K#5"}])
+    context.record = pages("K#2", "K#5")
     assert context.shown == [2, 5]
 
 

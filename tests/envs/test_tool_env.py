@@ -18,7 +18,7 @@ from docagent_rl.retrieval import Hit
 PROMPT = "user: |\n  {{ hint }} {{ question }}\nfeedback: |\n  No: {{ reason }}.\n"
 
 
-class Bare(ToolEnv[EnvState]):
+class Bare(ToolEnv[SimpleNamespace, EnvState]):
     """Has a prompt and a grammar."""
 
     title = "Bare"
@@ -81,7 +81,7 @@ async def test_a_turn_shows_what_it_leads_to_or_what_is_wrong_with_it(make, make
         [(Role.USER, "No: the turn holds no action.")],
         [(Role.USER, "No: the query is too short.")],
     ]
-    infos = [result.info for result in state.results]
+    infos = [result.record.to_dict() for result in state.results]
     assert [info["turn"] for info in infos] == [1, 2, 3, 4]
     assert [info["valid"] for info in infos] == [True, False, False, True]
     assert [info["effect"] for info in infos] == [{}, {"kind": "feedback"}, {"kind": "feedback"}, {}]
@@ -93,7 +93,7 @@ async def test_the_last_turn_is_read_for_an_answer_alone(make, make_sample, play
     state = await play(make(turns=2), make_sample(), ["<search>a b</search>"] * 3)
     assert [result.end for result in state.results] == [None, EndReason.TURN_LIMIT]
     assert (state.terms.reward, state.metrics["turns"]) == (0.0, 2)
-    assert state.results[-1].info["executed"] is False
+    assert state.results[-1].record.executed is False
     answered = await play(make(turns=1), make_sample(), ["<answer>blue</answer>"])
     assert answered.results[-1].end is EndReason.ANSWERED
 
@@ -138,14 +138,14 @@ async def test_services_are_asked_and_their_seconds_noted(make, make_sample, pla
     asked = await play(make(Asking), make_sample(), ["<search>pagek3</search>", "<answer>blue</answer>"])
     elapsed = time.perf_counter() - began
     assert said(asked.results[0].observation) == [(Role.USER, "K#3")]
-    search, answer = (result.info["seconds"] for result in asked.results)
+    search, answer = (result.record.seconds for result in asked.results)
     assert (search.keys(), answer.keys()) == ({"search"}, {"judge"})
     assert 0 < search["search"] < elapsed
     assert 0 < answer["judge"] < elapsed
-    assert asked.results[1].info["effect"] == {"kind": "answer", "judged": True}
+    assert asked.results[1].record.effect.to_dict() == {"kind": "answer", "judged": True}
     assert (asked.terms.reward, len(judge.asked)) == (0.5, 1)
     blank = await play(make(Asking), make_sample(), ["<answer> </answer>"])
-    assert blank.results[0].info["effect"] == {"kind": "answer", "judged": False}
+    assert blank.results[0].record.effect.to_dict() == {"kind": "answer", "judged": False}
     assert (blank.terms.reward, len(judge.asked)) == (0.0, 1)
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from pydantic import ValidationError
 
@@ -5,6 +7,8 @@ from docagent_rl.actions.coordinates import CropError, Frame, Rounding
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayRule
+from docagent_rl.envs.effects import NO_EFFECT, Magnified, Nothing, NothingShown, PagesShown
+from docagent_rl.envs.shown_page import WHOLE, ShownPage
 from docagent_rl.envs.views import CropConfig, ShowsImages, crop_view, last_view, page_view
 
 
@@ -25,7 +29,7 @@ def test_the_worked_example_from_page_to_crop_of_a_crop():
     assert (page.tokens, page.region.box) == (513, (0, 0, 1, 1))
     assert (page.image.raster, page.image.size) == ((0, 0, 1733, 1226), (753, 532))
     assert page.encoder_size == (756, 532)
-    assert (page.image.page_hash, page.to_dict()["page"]) == (LargePage.image_hash, "K#1")
+    assert (page.image.page_hash, page.shown().page) == (LargePage.image_hash, PageRef("K", 1))
 
     crop = crop_view(page, (318, 96, 602, 371), PLAIN, 2, **RELEASED)
     assert (crop.tokens, crop.encoder_size) == (506, (644, 616))
@@ -69,20 +73,22 @@ def test_padding_may_be_another_in_validation():
 
 
 def test_the_last_view_is_a_crop_or_the_last_page():
-    view = {"region": [0.1, 0.2, 0.5, 0.6], "size": [100, 50], "encoder_size": [112, 56]}
-    other = {**view, "region": [0.0, 0.0, 1.0, 1.0]}
-    assert last_view(view, Frame.DISPLAYED) == ((0.1, 0.2, 0.5, 0.6), (100, 50))
-    assert last_view({"pages": [other, view]}, Frame.ENCODER) == ((0.1, 0.2, 0.5, 0.6), (112, 56))
-    assert last_view({"pages": [view, other]}, Frame.NORM1000) == ((0.0, 0.0, 1.0, 1.0), (1000, 1000))
-    for pages in ([view], [other, other, view]):
-        assert last_view({"pages": pages}, Frame.DISPLAYED)[0] == (0.1, 0.2, 0.5, 0.6)
-    for nothing in ({}, {"pages": []}, {"kind": "feedback"}):
+    region = (0.1, 0.2, 0.5, 0.6)
+    view = ShownPage(PageRef("K", 1), size=(100, 50), regions=(region,), encoder_size=(112, 56))
+    other = replace(view, regions=(WHOLE,))
+    assert last_view(Magnified(view), Frame.DISPLAYED) == ((0.1, 0.2, 0.5, 0.6), (100, 50))
+    assert last_view(PagesShown((other, view)), Frame.ENCODER) == ((0.1, 0.2, 0.5, 0.6), (112, 56))
+    assert last_view(PagesShown((view, other)), Frame.NORM1000) == ((0.0, 0.0, 1.0, 1.0), (1000, 1000))
+    for pages in ((view,), (other, other, view)):
+        assert last_view(PagesShown(pages), Frame.DISPLAYED)[0] == (0.1, 0.2, 0.5, 0.6)
+    text = ShownPage(PageRef("K", 1))
+    for nothing in (NO_EFFECT, PagesShown(()), PagesShown((text,)), NothingShown(Nothing.FEEDBACK)):
         assert last_view(nothing, Frame.DISPLAYED) == ((0.0, 0.0, 1.0, 1.0), (1000, 1000))
 
 
 def test_a_view_says_where_it_comes_from():
     crop = crop_view(page_view(LargePage(), PLAIN, 1), (318, 96, 602, 371), PLAIN, 2, **RELEASED)
-    assert crop.to_dict() == {
+    assert crop.shown().to_dict() == {
         "page": "K#1", "raster": [731, 221, 1385, 854], "region": list(crop.region.box),
         "size": [643, 623], "encoder_size": [644, 616], "tokens": 506,
     }  # fmt: skip

@@ -191,7 +191,7 @@ async def test_text_of_a_model_is_never_evaluated(services, make_sample, tmp_pat
     await env.reset(make_sample())
     await env.step(AssistantTurn("<search>everypage</search>"))
     result = await env.step(AssistantTurn(f"<bbox>{text}</bbox>"))
-    assert (result.info["valid"], list(tmp_path.iterdir())) == (False, [])
+    assert (result.record.valid, list(tmp_path.iterdir())) == (False, [])
 
 
 def test_nothing_from_outside_is_unpickled(index, tmp_path, store):

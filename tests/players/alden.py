@@ -174,7 +174,11 @@ class Alden(Rules):
         """The pay of every turn once more, from what turns said and pages that searches bring."""
         book = self.ledger(corpus, state.sample)
         for number, (turn, result) in enumerate(zip(state.turns, state.results, strict=True), 1):
-            action, info, paid = result.info["action"], result.info, state.pay[number - 1]
+            action, info, paid = (
+                result.record.to_dict()["action"],
+                result.record.to_dict(),
+                state.pay[number - 1],
+            )
             formed = info["valid"] and (number < TURNS or action["kind"] == "answer")
             assert result.terms.values["format"] == (0.0 if formed else -1.0)
             if not info["valid"]:

@@ -63,7 +63,7 @@ class DocVStar(Rules):
         assert len(shown) == len(set(shown)) == state.metrics["pages_seen"]
         listed = set()
         for played, result in zip(state.turns, state.results, strict=True):
-            relevant = set(result.info["relevant_pages"])
+            relevant = set(result.record.to_dict()["relevant_pages"])
             assert relevant <= set(range(1, pages + 1))
             assert all(str(page) in played.text for page in relevant)
             listed |= relevant

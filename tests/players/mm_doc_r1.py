@@ -66,7 +66,7 @@ class MMDoc(Rules):
     def audit(self, state, corpus, said, right):
         read, gold = pages_read(state), set(state.sample.evidence_pages)
         recall = len(read & gold) / len(gold) if gold else 1.0
-        outcome = state.results[-1].info["outcome"]
+        outcome = state.results[-1].record.to_dict()["outcome"]
         # the scorer of MMLongBench-Doc has an independent version in its own tests
         kind = AnswerFormat.of(state.sample.answer_format if state.sample.answers else "None")
         references = state.sample.answers or (self.refusal,)

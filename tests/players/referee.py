@@ -8,6 +8,7 @@ from typing import Any
 
 from docagent_rl.envs.base import AssistantTurn, DocEnv, Observation, StepResult
 from docagent_rl.envs.images import Picture
+from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.samples.sample import Sample
 
 
@@ -34,11 +35,11 @@ class AgentState:
     @property
     def effects(self) -> list[dict[str, Any]]:
         """What became of each action, as recorded."""
-        return [result.info["effect"] for result in self.results]
+        return [result.record.effect.to_dict() for result in self.results]
 
     def ran(self, kind: str) -> int:
         """Turns whose action was of this kind and was carried out."""
-        return sum(r.info["action"]["kind"] == kind and r.info["executed"] for r in self.results)
+        return sum(r.record.action.kind == kind and r.record.executed for r in self.results)
 
 
 async def play(env: DocEnv, sample: Sample, turns: Iterable[str | AssistantTurn]) -> AgentState:
@@ -75,11 +76,13 @@ def check(state: AgentState, limits: Limits) -> None:
     assert all(low - 1e-9 <= pay <= high + 1e-9 for pay in state.pay)
     terms = [value for result in state.results for value in result.terms.values.values()]
     assert all(map(math.isfinite, (*terms, *state.metrics.values())))
-    infos = [dict(result.info) for result in state.results]
+    infos = [result.record.to_dict() for result in state.results]
     assert json.loads(json.dumps(infos, allow_nan=False)) == infos
+    # who reads a trajectory gets all that was written
+    assert [TurnRecord.from_dict(info).to_dict() for info in infos] == infos
     assert all({"action", "valid", "reason", "executed", "effect", "seconds"} <= set(info) for info in infos)
     for turn, result in zip(state.turns, state.results, strict=True):
-        _own_words(turn.text, result.info["action"])
+        _own_words(turn.text, result.record.to_dict()["action"])
 
 
 def visual_tokens(images: Iterable[Picture]) -> int:

@@ -144,11 +144,11 @@ class UniDoc(Rules):
     def form(self, state):
         answered = state.results[-1].end is EndReason.ANSWERED
         if self.variant == "paper":
-            return float(answered and all(result.info["valid"] for result in state.results))
+            return float(answered and all(result.record.valid for result in state.results))
         noted = any(
             turn.text[start:end].strip() and turn.text[:start].endswith("<information>")
             for turn, result in zip(state.turns, state.results, strict=True)
-            for start, end in result.info["notes"]
+            for start, end in result.record.to_dict()["notes"]
         )
         if not (state.ran("search") and state.ran("select") and noted):
             return 0.0
@@ -174,7 +174,7 @@ class UniDoc(Rules):
 
     def _index(self, turn, result, count):
         """The index that a turn says; only as released, one that is none stands for the first candidate."""
-        said = turn.text[slice(*result.info["action"]["argument"])].strip()
+        said = turn.text[slice(*result.record.to_dict()["action"]["argument"])].strip()
         good = said.isascii() and said.isdecimal() and len(said) < 9 and int(said) < count
         assert good or self.variant == "released"
         return int(said) if good else 0
@@ -187,6 +187,6 @@ def _page(name):
 
 def _drawn(turn, result, size):
     """The boxes that a turn says, as fractions of the page, clamped to it."""
-    boxes = json.loads(turn.text[slice(*result.info["action"]["argument"])])
+    boxes = json.loads(turn.text[slice(*result.record.to_dict()["action"]["argument"])])
     boxes = boxes if isinstance(boxes[0], list) else [boxes]
     return [[min(max(edge / side, 0), 1) for edge, side in zip(box, size * 2, strict=True)] for box in boxes]

@@ -112,7 +112,7 @@ async def test_the_environment_answers_a_search(recipe, retriever, workspace, re
             AssistantTurn(agent.write(Act(Move.SEARCH, query=PAGES[0] + ", short"), state))
         )
     assert result.end is None
-    assert result.info["executed"]
+    assert result.record.executed
     assert env.metrics()["invalid_actions"] == 0
     found = {hit.ref for search in searches for hit in search.hits[:1]}
     # the model of random weights finds any page

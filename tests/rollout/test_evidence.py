@@ -1,22 +1,16 @@
 import pytest
 
 from docagent_rl.envs.outcome import OutcomeState
-from docagent_rl.rollout.evidence import (
-    Branch,
-    Evidence,
-    Look,
-    Stage,
-    answer_of,
-    covered,
-    evidence_of,
-    gold_boxes,
-    gold_pages,
-    shares,
-    turn_looks,
-)
+from docagent_rl.envs.turn_record import TurnRecord
+from docagent_rl.rollout.evidence import Branch, Evidence, Stage, covered, evidence_of, shares
+from docagent_rl.rollout.looks import Look, PlayedTurn, answer_in, gold_boxes, gold_pages, records_of
 from tests.rollout.evidence_turns import BOX, SIZE, answer, crop, search, shown_image, trajectory, turn
 
 SMALL = {"size": [140, 84]}
+
+
+def looks(given, number):
+    return PlayedTurn.of(given, TurnRecord.from_dict(given["info"])).looks(number)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +67,7 @@ def test_whoever_answers_from_notes_keeps_what_was_read():
     end["info"]["outcome"] = {"answer": "In 1990.", "extracted": "1990", "pages": [13]}
     found = trajectory(read, end)
     assert evidence_of(found).stage is Stage.RIGHT
-    assert answer_of(found) == "1990"
+    assert answer_in(records_of(found)) == "1990"
     end["info"]["outcome"]["pages"] = [2]
     assert evidence_of(found).stage is Stage.ANSWERED
 
@@ -218,25 +212,12 @@ def test_a_crop_alone_shows_what_it_holds():
 def test_several_regions_are_one_look():
     stacked = crop("r#13", None)
     stacked["info"]["effect"] |= {"regions": [[0.0, 0.0, 0.5, 0.25], [0.1, 0.1, 0.5, 0.3]]}
-    (look,) = turn_looks(stacked, 3)
+    (look,) = looks(stacked, 3)
     assert look == Look("r#13", 3, ((0.0, 0.0, 0.5, 0.25), (0.1, 0.1, 0.5, 0.3)), 280 * 168)
     boxes = {"13": [BOX, [0.0, 0.0, 0.1, 0.1]]}
     assert evidence_of(trajectory(search("r#13"), stacked, answer(), boxes=boxes)).branch is Branch.ZOOMED
     far = {"13": [BOX, [0.8, 0.8, 0.9, 0.9]]}  # every box has to be covered
     assert evidence_of(trajectory(search("r#13"), stacked, answer(), boxes=far)).branch is Branch.WHOLE
-
-
-def test_looks_are_views_texts_and_candidates():
-    texts = turn({"kind": "search"}, {"kind": "pages", "pages": [{"page": "r#1", "form": "text", **SIZE}]})
-    assert list(turn_looks(texts, 0)) == [Look("r#1", 0)]
-    several = search("r#1", "r#2", kind="candidates")
-    assert [(look.page, look.candidate) for look in turn_looks(several, 1)] == [("r#1", True), ("r#2", True)]
-    entries = {"kind": "read", "entries": [{"pages": ["r#1", "r#2"]}, {}, "x"]}
-    assert list(turn_looks(turn({"kind": "read"}, entries), 2)) == [Look("r#1", 2), Look("r#2", 2)]
-    bare = turn({"kind": "look"}, {}) | {"observation": shown_image("r#9")}
-    assert list(turn_looks(bare, 4)) == [Look("r#9", 4, (), 280 * 168)]
-    # the observation is not asked where the effect tells
-    assert list(turn_looks(texts | {"observation": shown_image("r#9")}, 0)) == [Look("r#1", 0)]
 
 
 def test_pages_that_were_read_by_somebody_else_are_read_as_text():

@@ -61,7 +61,7 @@ def forgetful(state, writer):
     act = oracle(state, writer)
     if act.move is not Move.ANSWER:
         return act
-    return lost(replace(state, turn=1 + (state.info["action"].get("query") == "xyzzy")), writer)
+    return lost(replace(state, turn=1 + (state.record.action.arguments.get("query") == "xyzzy")), writer)
 
 
 class Forgetting:
@@ -80,7 +80,7 @@ class Forgetting:
 
     def outcome(self):
         found = self.env.outcome()
-        return found and {**found, "pages": []}
+        return found and replace(found, pages=())
 
 
 async def play(shared, sample, agent, said, *, validate=True, spoil=str):
@@ -88,7 +88,7 @@ async def play(shared, sample, agent, said, *, validate=True, spoil=str):
 
     async def write(trajectory):
         if trajectory.turns:
-            state.turn, state.info = len(trajectory.turns) + 1, trajectory.turns[-1].info
+            state.turn, state.record = len(trajectory.turns) + 1, trajectory.turns[-1].record
             writer.look(state)
         act = agent(state, writer)
         said["answer"] = act.text

@@ -1,81 +1,10 @@
-"""Parts of evidence: pages that were found, boxes, the last answer, rows of contexts."""
+"""Parts of evidence: shares, what was kept, looks, rows of contexts."""
 
 import pytest
 
 from docagent_rl.envs.outcome import OutcomeState
-from docagent_rl.rollout.evidence import (
-    Branch,
-    Evidence,
-    Stage,
-    answer_of,
-    answers_of,
-    covered,
-    evidence_of,
-    found_pages,
-    fractions_of,
-    gold_boxes,
-    gold_pages,
-    shares,
-)
-from tests.rollout.evidence_turns import BOX, SIZE, answer, crop, search, shown_image, trajectory, turn
-
-
-def test_found_pages_are_hits_of_searches_and_of_effects():
-    listed = search("r#1", hits=["r#2", "r#3"])
-    listed["info"]["effect"]["hits"] = [{"page": "r#4"}, {"page": 5}, {"page": "r"}, "r#6"]
-    assert list(found_pages(listed)) == ["r#2", "r#3", "r#4"]
-    listed["info"]["effect"]["hits"] = 3
-    assert list(found_pages(listed)) == ["r#2", "r#3"]
-    assert list(found_pages({})) == []
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ([0, 0.5, 1, 1], (0, 0.5, 1, 1)),
-        ((0.1, 0.2, 0.3, 0.4), (0.1, 0.2, 0.3, 0.4)),
-        ([0, 0, 1], None), ([0, 0, 1, 1, 1], None), ([0, 0, 1, "1"], None), ("0011", None), (None, None),
-    ],
-)  # fmt: skip
-def test_boxes_are_four_numbers(value, expected):
-    assert fractions_of(value) == expected
-
-
-def test_boxes_of_evidence_are_those_that_are_boxes():
-    sample = {"doc_id": "r", "evidence_boxes": {"1": [BOX, [1, 2]], "0": [BOX], "2": 7, "3": []}}
-    assert gold_boxes(sample) == {"r#1": [tuple(BOX)], "r#3": []}
-    assert gold_boxes({"doc_id": "r"}) == {}
-    # the question's own boxes count before others of its pages
-    sample["extra"] = {"other_boxes": {"r#1": [[0, 0, 1, 1]], "s#1": [BOX]}}
-    assert gold_boxes(sample) == {"r#1": [tuple(BOX)], "r#3": [], "s#1": [tuple(BOX)]}
-
-
-def test_pages_of_evidence_are_named_with_their_document():
-    assert gold_pages({"doc_id": "r", "evidence_pages": [1, 2]}) == {"r#1", "r#2"}
-    assert gold_pages({"doc_id": "r", "evidence_pages": [1], "extra": {"page_ids": []}}) == frozenset()
-    assert gold_pages({"doc_id": "r", "evidence_pages": None, "extra": {"page_ids": None}}) == frozenset()
-
-
-@pytest.mark.parametrize(
-    ("infos", "expected"),
-    [
-        ([], (None, None)),
-        ([{"action": {"kind": "answer", "text": "a"}, "executed": True}], ("a", None)),
-        ([{"action": {"kind": "answer", "text": "a"}, "executed": False}], (None, None)),
-        ([{"action": {"kind": "answer", "text": " "}, "executed": True}], (None, None)),
-        ([{"action": {"kind": "search", "text": "a"}, "executed": True}], (None, None)),
-        ([{"outcome": {"answer": "long", "extracted": "short"}}], ("long", "short")),
-        ([{"outcome": {"answer": "long", "extracted": 7}}], ("long", None)),
-        ([{"outcome": {"answer": " ", "extracted": "short"}}], (None, None)),
-        # the last one counts
-        ([{"action": {"kind": "answer", "text": text}, "executed": True} for text in "ab"], ("b", None)),
-        ([{"outcome": {"answer": "first"}}, None, "x"], ("first", None)),
-    ],
-)
-def test_the_last_answer_counts(infos, expected):
-    assert answers_of(infos) == expected
-    answer, short = expected
-    assert answer_of({"turns": [{"info": info} for info in infos]}) == (answer if short is None else short)
+from docagent_rl.rollout.evidence import Branch, Evidence, Stage, covered, evidence_of, shares
+from tests.rollout.evidence_turns import SIZE, answer, crop, search, shown_image, trajectory, turn
 
 
 def test_without_an_answer_nothing_was_kept():

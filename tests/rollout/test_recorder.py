@@ -17,6 +17,7 @@ from docagent_rl.envs.base import (
 )
 from docagent_rl.envs.outcome import Outcome
 from docagent_rl.envs.search_log import SearchNote, note_search
+from docagent_rl.envs.turn_record import TurnRecord, WrittenAnswer
 from docagent_rl.retrieval import Hit
 from docagent_rl.rollout.recorder import Recorder, listening, new_trajectory
 from docagent_rl.rollout.trajectory import TrajectoryTurn
@@ -42,7 +43,7 @@ class Noting:
     async def step(self, turn):
         for pages in self.searches.pop(0):
             note_search(searched(*pages))
-        return StepResult(Observation.user(TextPart("go on")), info={"valid": True, "said": turn.text})
+        return StepResult(Observation.user(TextPart("go on")), record=TurnRecord(own={"said": turn.text}))
 
     def outcome(self):
         return self.said
@@ -61,7 +62,7 @@ async def played(env, turns=2):
         for number in range(turns):
             recorder.trajectory.turns.append(TrajectoryTurn(f"turn {number}", "end_of_turn", [1], []))
             result = await recorder.step(AssistantTurn(f"turn {number}"))
-            assert result.info["said"] == f"turn {number}"
+            assert result.record.own == {"said": f"turn {number}"}
     return recorder
 
 
@@ -78,7 +79,7 @@ async def test_each_turn_has_its_own_searches():
     first, second = recorder.trajectory.turns
     assert [[page for page, _ in search["hits"]] for search in first.searches] == [["d#1"], ["d#2", "d#3"]]
     assert second.searches == []
-    assert (first.info, second.info["said"]) == ({"valid": True, "said": "turn 0"}, "turn 1")
+    assert (first.record, second.info["said"]) == (TurnRecord(own={"said": "turn 0"}), "turn 1")
     assert 0 <= first.seconds["step"] <= elapsed
     note_search(searched(1))  # nobody listens any more
     assert recorder.notes == []
@@ -104,13 +105,13 @@ async def test_terms_of_one_name_add_up_and_others_are_noted_beside_them():
 
 
 async def test_the_end_has_the_numbers_of_environment_and_searches():
-    env = Noting([[(1,)], [(2, 1)], []], {"answer": "x"}, right=0.75, form=-1.0)
+    env = Noting([[(1,)], [(2, 1)], []], WrittenAnswer("x", pages=(3,)), right=0.75, form=-1.0)
     recorder = await played(env, turns=3)
     recorder.close(EndReason.CONTEXT_FULL, SAMPLE)
     made = recorder.trajectory
     assert (made.end, made.status, made.text) == ("context_full", "unfinished", "the whole")
     assert (made.outcome, made.well_formed) == (Outcome.of(0.75), False)
-    assert made.turns[-1].info["outcome"] == {"answer": "x"}
+    assert made.turns[-1].record.written == WrittenAnswer("x", pages=(3,))
     assert all("outcome" not in turn.info for turn in made.turns[:-1])
     recall = {name: made.metrics[f"retriever/turn_recall/{name}"] for name in (1, 2)}
     assert recall == {1: 0.0, 2: 1.0}
@@ -118,7 +119,7 @@ async def test_the_end_has_the_numbers_of_environment_and_searches():
 
 
 async def test_an_end_without_turns_has_no_outcome_to_note():
-    recorder = await played(Noting([], {"answer": "x"}), turns=0)
+    recorder = await played(Noting([], WrittenAnswer("x")), turns=0)
     recorder.close(EndReason.ANSWERED, SAMPLE)
     assert (recorder.trajectory.status, recorder.trajectory.outcome) == ("finished", Outcome.of(None))
     silent = await played(Noting([[]]), turns=1)

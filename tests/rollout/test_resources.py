@@ -71,7 +71,7 @@ async def searched(resources, sample: Sample, query: str):
     env = resources.environment(validate=False)
     await env.reset(sample)
     result = await env.step(AssistantTurn(search(query)))
-    pages = result.info["effect"].get("pages", ())
+    pages = result.record.effect.to_dict().get("pages", ())
     return [(page["page"].rpartition("#")[2], page["form"]) for page in pages]
 
 

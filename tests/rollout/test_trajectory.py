@@ -113,7 +113,7 @@ def test_a_digest_has_the_texts_that_trajectories_are_compared_by() -> None:
 
     assert compared(include_answer=True) == ("first\nsecond\nanswer", ["first", "", "second", "answer"])
     assert compared(include_answer=False) == ("first\nsecond", ["first", "", "second", "answer"])
-    own = ["written", "", "second", "7"]
+    own = ["written", "", "second", "answer"]  # what is no text is left out
     assert compared(source="environment", include_answer=True) == ("first\nsecond\nanswer", own)
     made.text = ""
     assert compared(source="environment", include_answer=True) == ("", own)

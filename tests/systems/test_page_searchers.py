@@ -52,8 +52,8 @@ async def test_the_last_turn_is_only_read_for_an_answer(played, make, make_sampl
     state = await play(make(), make_sample(), [EVERY, *faults, EVERY, "never played"])
     assert len(state.results) == TURNS[played]
     last = state.results[-1]
-    assert (last.end, last.info["executed"]) == (EndReason.TURN_LIMIT, False)
-    assert last.info["effect"] == {"kind": "not_executed"}
+    assert (last.end, last.record.executed) == (EndReason.TURN_LIMIT, False)
+    assert last.record.effect.to_dict() == {"kind": "not_executed"}
     assert (state.metrics["searches"], state.metrics["finished"]) == (1, 0)
     assert state.metrics["turns"] == TURNS[played]
     answered = await play(make(), make_sample(), ["none", *faults, RIGHT])
@@ -74,7 +74,7 @@ async def test_padding_of_the_validation(played, make, make_sample, play, valida
     plain, padded = [
         (await play(make(crop={"pad_val": pad}, validate=validate), make_sample(), turns))
         .results[-1]
-        .info["effect"]
+        .record.effect.to_dict()
         for pad in (None, 28)
     ]
     a, b = (effect.get("raster") or effect["rasters"][0] for effect in (plain, padded))
@@ -89,13 +89,17 @@ async def test_boxes_that_cannot_be_cut(played, make, make_sample, play, box):
     state = await play(make(), make_sample(), turns)
     result, metrics = state.results[-1], state.metrics
     assert result.observation.images == ()
-    assert (result.info["valid"], result.info["reason"]) == (False, "bad_argument")
-    assert (result.info["executed"], metrics["crops"], metrics["invalid_actions"]) == (False, 0, 1)
+    assert (result.record.valid, result.record.reason) == (False, "bad_argument")
+    assert (result.record.executed, metrics["crops"], metrics["invalid_actions"]) == (
+        False,
+        0,
+        1,
+    )
 
 
 async def test_without_crop(played, make, make_sample, play):
     state = await play(make(grammar={"crop": False}), make_sample(), [*OPENED[played[0]], BOX])
-    assert state.results[-1].info["reason"] == "no_action"
+    assert state.results[-1].record.reason == "no_action"
     told = said(state.prompt, state.results[-1].observation).lower()
     assert not re.search(r"bbox|magnif|zoom|boxes", told)
 
@@ -104,13 +108,13 @@ async def test_surplus_actions_are_counted_and_not_executed(make, make_sample, p
     state = await play(make(), make_sample(), [f"{EVERY}<search>pagem1</search>{RIGHT}"])
     assert not state.results[0].done
     assert (state.metrics["surplus_actions"], state.metrics["searches"]) == (2, 1)
-    assert [action["kind"] for action in state.results[0].info["surplus"]] == ["search", "answer"]
+    assert [action["kind"] for action in state.results[0].record.to_dict()["surplus"]] == ["search", "answer"]
 
 
 @pytest.mark.parametrize(("scope", "kind"), [("document", "no_new_page"), ("corpus", "candidates|pages")])
 async def test_scope(make, make_sample, play, scope, kind):
     state = await play(make(search={"scope": scope}), make_sample(), ["<search>pagem7</search>"])
-    assert re.fullmatch(kind, state.results[0].info["effect"]["kind"])
+    assert re.fullmatch(kind, state.results[0].record.effect.to_dict()["kind"])
 
 
 async def test_a_turn_that_did_not_fit_has_led_to_nothing(played, make, make_sample, play):

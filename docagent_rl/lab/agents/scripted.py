@@ -265,7 +265,7 @@ def _look(agent: ScriptedAgent, state: AgentState, trajectory: Trajectory) -> No
     """Have an agent look at what its last turn brought."""
     if trajectory.turns:
         state.turn = len(trajectory.turns) + 1
-        state.info = trajectory.turns[-1].info
+        state.record = trajectory.turns[-1].record
         agent.look(state)
 
 

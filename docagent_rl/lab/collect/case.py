@@ -7,7 +7,7 @@ from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.outcome import Outcome
 from docagent_rl.lab.agents.run_folder import Key
 from docagent_rl.rewards.answer_rule import AnswerRule, Gold, GoldForm
-from docagent_rl.rollout.evidence import gold_pages, images_of, turn_looks
+from docagent_rl.rollout.looks import gold_pages, images_of, turn_looks
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 from docagent_rl.samples.answer_format import LISTS, folded_format
 
@@ -84,13 +84,14 @@ def case_of(trajectory: Trajectory) -> Case:
     texts = "\0".join(turn.text for turn in trajectory.turns)
     sound = not trajectory.masked and trajectory.well_formed is not False
     gold = gold_pages(sample)
-    lists = [turn.info["relevant_pages"] for turn in trajectory.turns if "relevant_pages" in turn.info]
+    records = [turn.record for turn in trajectory.turns]
+    lists = [record.relevant_pages for record in records if record.relevant_pages is not None]
     listed = frozenset(f"{sample.get('doc_id')}#{page}" for pages in lists for page in pages)
     messages = [*trajectory.prompt, *(message for turn in turns for message in turn.observation)]
     # pages that were brought up to be read or chosen from
-    looks = [
-        look for turn in turns for look in turn_looks({"info": turn.info, "observation": turn.observation}, 0)
-    ]
+    shown: set[str] = set()
+    for turn in turns:
+        shown.update(look.page for look in turn_looks(turn.record, images_of(turn.observation), 0))
     return Case(
         question=str(sample.get("question_id") or trajectory.uid),
         number=trajectory.number,
@@ -102,9 +103,9 @@ def case_of(trajectory: Trajectory) -> Case:
         refusal=refusal,
         listing=folded_format(str(sample.get("answer_format", ""))) in LISTS,
         gold=gold if gold or refusal else None,
-        shown=frozenset(look.page for look in looks),
+        shown=frozenset(shown),
         listed=listed if lists else None,
-        actions=tuple(str(turn.info.get("action", {}).get("kind", "")) for turn in trajectory.turns),
+        actions=tuple(record.action.kind for record in records),
         images=sum(1 for _ in images_of(messages)),
         digest=hashlib.sha256(texts.encode("utf-8", "replace")).hexdigest(),
         reward=trajectory.reward,
@@ -114,15 +115,14 @@ def case_of(trajectory: Trajectory) -> Case:
 
 
 def _is_sound(turn: TrajectoryTurn) -> bool:
-    info, stop = turn.info, turn.stop
-    return bool(info.get("valid", True) and not info.get("faults") and stop == StopCause.END_OF_TURN.value)
+    record = turn.record
+    return record.valid and not record.faults and turn.stop == StopCause.END_OF_TURN.value
 
 
 def _prediction(trajectory: Trajectory) -> str | None:
     if not trajectory.turns:
         return None
-    info = trajectory.turns[-1].info
-    if (outcome := info.get("outcome")) is not None:  # somebody else answers
-        return outcome.get("extracted")
-    action = info.get("action", {})
-    return action.get("text") if action.get("kind") == "answer" else None
+    record = trajectory.turns[-1].record
+    if record.written is not None:  # somebody else answers
+        return record.written.extracted
+    return record.action.text if record.action.kind == "answer" else None

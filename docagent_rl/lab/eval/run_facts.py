@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
+from docagent_rl.envs.recorded import mapping
 from docagent_rl.envs.views import SearchScope
-from docagent_rl.rollout.evidence import mapping
 
 _OWN_PROMPT = "the system's own in this package"
 

@@ -108,7 +108,7 @@ async def play(stage: Stage, script: Script, sample: Sample, rng: random.Random)
     async def write(trajectory: Trajectory) -> TrajectoryTurn:
         if trajectory.turns:
             context.turn = len(trajectory.turns) + 1
-            context.info = trajectory.turns[-1].info
+            context.record = trajectory.turns[-1].record
         return whole_turn(script.line(context).text)
 
     return await play_texts(stage.environment(), sample, write, new_trajectory(sample, 0, stage.system.name))

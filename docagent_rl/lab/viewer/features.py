@@ -8,7 +8,8 @@ from typing import Any
 
 from docagent_rl.actions.base import StopCause
 from docagent_rl.base.text import one_line
-from docagent_rl.rollout.evidence import answer_of, evidence_of, images_of
+from docagent_rl.rollout.evidence import evidence_of
+from docagent_rl.rollout.looks import answer_in, images_of, records_of
 
 _LONGEST_QUESTION = 200
 """Characters of a question in a list."""
@@ -26,9 +27,10 @@ def features_of(trajectory: Mapping[str, Any]) -> dict[str, Any]:
     """
     sample, turns, end = trajectory["sample"], trajectory["turns"], str(trajectory.get("end") or "")
     shown = [trajectory.get("prompt"), *(t.get("observation") for t in turns if not t.get("dropped"))]
-    question, answer = str(sample.get("question") or ""), answer_of(trajectory)
+    records = records_of(trajectory)
+    question, answer = str(sample.get("question") or ""), answer_in(records)
     gold = [str(each) for each in sample.get("answers") or ()]
-    evidence = evidence_of(trajectory)
+    evidence = evidence_of(trajectory, records)
     metrics = trajectory.get("metrics") or {}
     terms = {name.removeprefix(_TERM): number(v) for name, v in metrics.items() if name.startswith(_TERM)}
     return {
@@ -48,7 +50,7 @@ def features_of(trajectory: Mapping[str, Any]) -> dict[str, Any]:
         "reward": number(trajectory.get("reward")),
         "terms": {name: value for name, value in terms.items() if value is not None},
         "turns": len(turns),
-        "invalid": sum(turn.get("info", {}).get("valid") is False for turn in turns),
+        "invalid": sum(not record.valid for record in records),
         "tokens": int(trajectory.get("prompt_tokens") or 0) + int(trajectory.get("response_tokens") or 0),
         "images": sum(1 for messages in shown for _ in images_of(messages)),
         "answer": answer,

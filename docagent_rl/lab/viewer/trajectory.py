@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore
+from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.lab.viewer.credit import TrajectoryCredit
 from docagent_rl.lab.viewer.features import number, trajectory_id
 from docagent_rl.rollout.credit import TOKENS
-from docagent_rl.rollout.evidence import (
-    evidence_of,
-    found_pages,
-    gold_boxes,
-    gold_pages,
-    images_of,
-    turn_looks,
-)
+from docagent_rl.rollout.evidence import evidence_of
+from docagent_rl.rollout.looks import PlayedTurn, gold_boxes, gold_pages, images_of, records_of
 from docagent_rl.samples.sample import parse_page_id
 
 _TOKEN_PX = 28 * 28
@@ -29,7 +24,6 @@ _PLAIN = (
     "step", "split", "system", "status", "end", "error", "uid", "number", "reward", "metrics", "sample",
     "prompt_tokens",
 )  # fmt: skip
-_INFO = ("action", "reason", "detail", "outcome")
 MOST_DOCUMENTS = 12
 """Documents of a search over a corpus, those that matter most."""
 _OPENING = frozenset({"fetch", "read", "select"})
@@ -49,20 +43,24 @@ def trajectory_view(
     """Return a trajectory for JSON; `tokenizer`, of the library `tokenizers`, is for texts of tokens."""
     turns, messages = trajectory["turns"], Messages(trajectory, store)
     prompt = messages.described(trajectory.get("prompt"))
-    unit, gold = _token_pixels(turns), gold_pages(trajectory["sample"])
-    described = [_turn(place, turn, messages, gold, unit) for place, turn in enumerate(turns, 1)]
+    records, gold = records_of(trajectory), gold_pages(trajectory["sample"])
+    unit = _token_pixels(records)
+    described = [
+        {"number": place, **_turn(turn, record, messages, gold, unit)}
+        for place, (turn, record) in enumerate(zip(turns, records, strict=True), 1)
+    ]
     if tokens:
         credits = credit.turns(turns) if credit else [None] * len(turns)
         for each, turn, own in zip(described, turns, credits, strict=True):
             each["tokens"] = _tokens(turn, tokenizer, own or {})
-    found = evidence_of(trajectory)
+    found = evidence_of(trajectory, records)
     return {
         "id": trajectory_id(trajectory),
         **{name: trajectory.get(name) for name in _PLAIN},
         "stage": found.stage,
         "guessed": found.guessed,
         "outcome": found.outcome,
-        "document": documents(trajectory, store),
+        "document": documents(trajectory, records, store),
         "prompt": prompt,
         "prompt_strip": _strip(trajectory.get("prompt"), int(trajectory.get("prompt_tokens") or 0), unit),
         "turns": described,
@@ -72,21 +70,25 @@ def trajectory_view(
     }
 
 
-def _turn(place: int, turn: Turn, messages: Messages, gold: Collection[str], unit: float) -> dict[str, Any]:
-    info = turn.get("info") or {}
+def _turn(
+    turn: Turn, record: TurnRecord, messages: Messages, gold: Collection[str], unit: float
+) -> dict[str, Any]:
+    written = None if record.written is None else record.written.to_dict()
     strip = _strip(turn.get("observation"), int(turn.get("observation_tokens") or 0), unit)
     sampled = len(turn.get("token_ids") or ()) or int(turn.get("completion_tokens") or 0)
-    of_step = {f"step/{name}": value for name, value in (info.get("seconds") or {}).items()}
+    of_step = {f"step/{name}": value for name, value in record.seconds.items()}
     return {
-        "number": place,
         "text": turn.get("text", ""),
         "row": turn.get("row", 0),
         "stop": turn.get("stop", ""),
         "reward": number(turn.get("reward")),
         "terms": turn.get("terms") or {},
-        "valid": info.get("valid") is not False,
-        **{name: info.get(name) for name in _INFO},
-        "spans": list(_spans(info)),
+        "valid": record.valid,
+        "action": record.action.to_dict() if record.action.kind else None,
+        "reason": record.reason,
+        "detail": record.detail,
+        "outcome": written,
+        "spans": list(_spans(record)),
         "hits": _hits(turn, gold),
         "searches": turn.get("searches") or [],
         "seconds": {**(turn.get("seconds") or {}), **of_step},
@@ -97,19 +99,18 @@ def _turn(place: int, turn: Turn, messages: Messages, gold: Collection[str], uni
     }
 
 
-def _spans(info: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _spans(record: TurnRecord) -> Iterator[dict[str, Any]]:
     """Yield the parts of a text that the grammar read; a later span lies inside an earlier one."""
-    kinds = {"thoughts": "thought", "notes": "note"}
-    found = [(kind, span) for name, kind in kinds.items() for span in info.get(name) or ()]
-    invalid = info.get("valid") is False
-    for action in (info.get("action") or {}, *(info.get("surplus") or ())):
-        block, argument = action.get("block"), action.get("argument")
-        if block:
-            found.append(("invalid" if invalid else "action", block))
-        if argument:
-            found.append(("invalid" if invalid and not block else "argument", argument))
+    found = [("thought", span) for span in record.thoughts]
+    found += [("note", span) for span in record.notes]
+    for action in (record.action, *record.surplus):
+        if action.block:
+            found.append(("action" if record.valid else "invalid", action.block))
+        if action.argument:
+            alone = not record.valid and not action.block
+            found.append(("invalid" if alone else "argument", action.argument))
     for kind, (begin, end) in found:
-        yield {"kind": kind, "begin": int(begin), "end": int(end)}
+        yield {"kind": kind, "begin": begin, "end": end}
 
 
 def _hits(turn: Turn, gold: Collection[str]) -> list[dict[str, Any]]:
@@ -132,14 +133,12 @@ def _tokens(turn: Turn, tokenizer: Any, credit: Mapping[str, list[float]]) -> di
     }
 
 
-def _token_pixels(turns: Sequence[Turn]) -> float:
+def _token_pixels(records: Sequence[TurnRecord]) -> float:
     """Return the pixels of a visual token, from an image whose tokens were counted."""
-    for turn in turns:
-        effect = (turn.get("info") or {}).get("effect") or {}
-        for view in (effect, *(effect.get("pages") or ())):
-            size = view.get("encoder_size") if isinstance(view, Mapping) else None
-            if size and view.get("tokens"):
-                return size[0] * size[1] / view["tokens"]
+    for record in records:
+        for view in record.effect.views:
+            if view.encoder_size and view.tokens:
+                return view.encoder_size[0] * view.encoder_size[1] / view.tokens
     return _TOKEN_PX
 
 
@@ -224,43 +223,69 @@ def _place(tile: Mapping[str, Any], canvas: Sequence[float]) -> list[float]:
     return [left / canvas[0], top / canvas[1], width / canvas[0], height / canvas[1]]
 
 
-def documents(trajectory: Mapping[str, Any], store: DocumentStore | None) -> list[dict[str, Any]]:
+def documents(
+    trajectory: Mapping[str, Any], records: Sequence[TurnRecord], store: DocumentStore | None
+) -> list[dict[str, Any]]:
     """Return the documents that the trajectory touched: the question's own, then those that matter most."""
-    sample, turns = trajectory["sample"], trajectory["turns"]
-    looks = [_pages(look.page for look in turn_looks(turn, n)) for n, turn in enumerate(turns)]
+    sample = trajectory["sample"]
+    pages = _touched(trajectory, records)
     boxes = {parse_page_id(page): found for page, found in gold_boxes(sample).items()}
-    pages = {
-        "gold": _pages(gold_pages(sample)),
-        "fetched": {
-            page
-            for turn, seen in zip(turns, looks, strict=True)
-            if (turn.get("info", {}).get("action") or {}).get("kind") in _OPENING
-            for page in seen
-        },
-        "searched": _pages(page for turn in turns for page in found_pages(turn)),
-        "shown": _pages(str(piece.get("page")) for piece in pieces_of(trajectory))
-        | {page for turn, seen in zip(turns, looks, strict=True) if not turn.get("dropped") for page in seen},
-    }
-    own = {(str(sample.get("doc_id") or ""), 0)}
-    ranked = (own, pages["gold"], pages["fetched"] | pages["shown"], pages["searched"])
-    names = dict.fromkeys(doc_id for some in ranked for doc_id, _ in sorted(some) if doc_id)
-    return [
-        {
-            "doc_id": doc_id,
-            "pages": _length(doc_id, store, pages),
-            **{name: _of(doc_id, some) for name, some in pages.items()},
-            "boxes": {str(page): [list(box) for box in boxes[doc_id, page]] for page in _of(doc_id, boxes)},
-        }
-        for doc_id in list(names)[:MOST_DOCUMENTS]
-    ]
+    described = []
+    for doc_id in _by_weight(str(sample.get("doc_id") or ""), pages)[:MOST_DOCUMENTS]:
+        marked = {str(page): [list(box) for box in boxes[doc_id, page]] for page in _of(doc_id, boxes)}
+        described.append(
+            {
+                "doc_id": doc_id,
+                "pages": _length(doc_id, store, pages),
+                "gold": _of(doc_id, pages.gold),
+                "fetched": _of(doc_id, pages.fetched),
+                "searched": _of(doc_id, pages.searched),
+                "shown": _of(doc_id, pages.shown),
+                "boxes": marked,
+            }
+        )
+    return described
 
 
-def _length(doc_id: str, store: DocumentStore | None, pages: Mapping[str, set[Page]]) -> int:
+class Touched(NamedTuple):
+    """The pages that a trajectory touched: evidence, opened by the agent, found by a search, shown to it."""
+
+    gold: set[Page]
+    fetched: set[Page]
+    searched: set[Page]
+    shown: set[Page]
+
+
+def _touched(trajectory: Mapping[str, Any], records: Sequence[TurnRecord]) -> Touched:
+    gold = _pages(gold_pages(trajectory["sample"]))
+    fetched, searched = set(), set()
+    shown = _pages(str(piece.get("page")) for piece in pieces_of(trajectory))
+    for place, (recorded, record) in enumerate(zip(trajectory["turns"], records, strict=True)):
+        turn = PlayedTurn.of(recorded, record)
+        seen = _pages(look.page for look in turn.looks(place))
+        searched |= _pages(turn.found)
+        # an agent asked for these by number, whether they were shown to it or not
+        if record.action.kind in _OPENING:
+            fetched |= seen
+        if not turn.dropped:
+            shown |= seen
+    return Touched(gold, fetched, searched, shown)
+
+
+def _by_weight(own: str, pages: Touched) -> list[str]:
+    """Return documents by how much they matter: the question's own, with evidence, seen, only found."""
+    names = {own: None} if own else {}
+    for some in (pages.gold, pages.fetched | pages.shown, pages.searched):
+        names |= dict.fromkeys(doc_id for doc_id, _ in sorted(some))
+    return list(names)
+
+
+def _length(doc_id: str, store: DocumentStore | None, pages: Touched) -> int:
     """Return the pages of a document; without it, up to the last one that was touched."""
     with suppress(UserError):
         if store is not None:
             return store.document(doc_id).num_pages
-    return max((last for some in pages.values() for last in _of(doc_id, some)), default=0)
+    return max((last for some in pages for last in _of(doc_id, some)), default=0)
 
 
 def _of(doc_id: str, pages: Iterable[Page]) -> list[int]:

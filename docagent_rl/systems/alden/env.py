@@ -5,7 +5,7 @@ import functools
 import logging
 import time
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 from docagent_rl.actions.base import Answer, Fetch, Invalid, Search
 from docagent_rl.base.prompts import PromptSpec
@@ -21,14 +21,18 @@ from docagent_rl.envs.base import (
     UnknownActionError,
     parts_of,
 )
+from docagent_rl.envs.effects import Nothing, NothingShown
 from docagent_rl.envs.services import RetrieverService
+from docagent_rl.envs.shown_page import ShownPage
 from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn
+from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.envs.views import page_view
 from docagent_rl.retrieval import Hit
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.alden.actions import AldenGrammar, FetchSyntax, PageForm
 from docagent_rl.systems.alden.config import AldenConfig, OnFull
+from docagent_rl.systems.alden.effects import Called, CallKind, Scored
 from docagent_rl.systems.alden.rewards import (
     REFUSAL,
     AnswerMetric,
@@ -46,7 +50,7 @@ logger = logging.getLogger(__name__)
 _MALFORMED = {"format": -1.0}
 
 
-class AldenEnv(ToolEnv[AldenState]):
+class AldenEnv(ToolEnv[AldenConfig, AldenState]):
     """One trajectory of ALDEN, in one document that the agent never sees as a whole.
 
     A turn is one thought and one action. A search shows the best pages with their numbers, with two
@@ -80,7 +84,7 @@ class AldenEnv(ToolEnv[AldenState]):
         """Return the grammar of a configuration."""
         return AldenGrammar(modality=config.modality, fetch_syntax=config.fetch_syntax, fetch=config.fetch)
 
-    def variables(self, state: AldenState) -> dict[str, Any]:
+    def variables(self, state: AldenState) -> dict[str, object]:
         """Return what every part of the prompt may name."""
         config = self._config
         return {
@@ -104,12 +108,13 @@ class AldenEnv(ToolEnv[AldenState]):
         parsed = logged.parsed
         state.log.turns.append(logged)
         if isinstance(parsed.action, Invalid):
-            logged.effect = {"kind": "invalid"}
+            logged.effect = NothingShown(Nothing.INVALID)
             return self._ended(EndReason.INVALID, _MALFORMED)
         if isinstance(parsed.action, Answer):
             return self._answer(state, logged, parsed.action)
         if logged.turn >= self._config.max_turns:
-            logged.executed, logged.effect = False, {"kind": "not_executed"}
+            logged.executed = False
+            logged.effect = NothingShown(Nothing.NOT_EXECUTED)
             return self._ended(EndReason.TURN_LIMIT, _MALFORMED)
         began = time.perf_counter()
         match parsed.action:
@@ -128,14 +133,14 @@ class AldenEnv(ToolEnv[AldenState]):
             values, tokens = {}, ()
         logged.image_tokens = result.tokens
         repeated = bool(result.keys) and all(key in state.shown for key in result.keys)
-        logged.effect = {**logged.effect, "repeated": repeated}
+        logged.effect = Called(result.end, tuple(result.shown), repeated)
         state.show(result.keys, remember=self._remembered(logged))
         if result.full and self._config.image_budget.on_full is OnFull.END:
             return self._ended(EndReason.IMAGE_LIMIT, self._taken_back(state, values), tokens)
         last_call = logged.turn == self._config.max_turns - 1
         notice = [self.text("final_turn")] if self._config.final_turn_notice and last_call else []
         observation = Observation.user(*parts_of(["<result>", *result.lines, "</result>", *notice]))
-        return StepResult(observation, terms=self._rewarded(values, tokens), info=self.info(logged))
+        return StepResult(observation, terms=self._rewarded(values, tokens), record=self.record(logged))
 
     async def conclude(self, reason: EndReason) -> RewardTerms:
         """Settle a trajectory that the rollout had to end (see `DocEnv.conclude`).
@@ -158,8 +163,8 @@ class AldenEnv(ToolEnv[AldenState]):
         self, state: AldenState, logged: AldenLoggedTurn, action: Search, query: Query
     ) -> tuple[Result, dict[str, float], tuple[TokenTerm, ...]]:
         result = await self._searched(state, action.query)
-        kind = "pages" if result.keys else "no_room" if result.full else "no_page"
-        logged.effect = {"kind": kind, "pages": result.described}
+        if not result.keys:
+            result.end = CallKind.NO_ROOM if result.full else CallKind.NO_PAGE
         seen = {page for page, _ in state.seen}
         values = {"search": self._config.reward.search_credit(result.pages, state.gold, seen)}
         rule = self._config.query_repetition
@@ -182,13 +187,12 @@ class AldenEnv(ToolEnv[AldenState]):
     ) -> tuple[Result, dict[str, float], tuple[TokenTerm, ...]]:
         form = logged.parsed.form
         if not action.pages or action.pages[0] > state.num_pages:
-            kind = "no_such_page" if action.pages else "malformed_fetch"
-            logged.effect = {"kind": kind}
-            return Result([self.text(kind)]), {"fetch_failed": 1.0}, ()
+            end = CallKind.NO_SUCH_PAGE if action.pages else CallKind.MALFORMED_FETCH
+            return Result(end, [self.text(end.value)]), {"fetch_failed": 1.0}, ()
         (page,) = action.pages
         result = await self._fetched(state, page, form)
-        logged.effect = {"kind": "no_room" if result.full else "page", "pages": result.described}
         if result.full:
+            result.end = CallKind.NO_ROOM
             return result, {"fetch_failed": 1.0}, ()
         values = {
             "fetch": self._config.reward.fetch_credit(page, state.gold),
@@ -202,7 +206,7 @@ class AldenEnv(ToolEnv[AldenState]):
             _warn_of_characters()
         refused = is_refusal(action.text)
         likeness = {m.value: AnswerRule(m, m).score(action.text, state.references) for m in AnswerMetric}
-        logged.effect = {"kind": "answer", "score": score, "refused": refused, **likeness}
+        logged.effect = Scored(score=score, refused=refused, likeness=likeness)
         values = self._config.reward.answer_terms(
             score,
             refused=refused,
@@ -211,12 +215,16 @@ class AldenEnv(ToolEnv[AldenState]):
         )
         return self._ended(EndReason.ANSWERED, values)
 
-    def info(self, logged: LoggedTurn) -> dict[str, Any]:
-        """Return the entry of a turn; a malformed one is not valid, although its call was executed."""
-        info, fault = logged.to_dict(), logged.parsed.fault
+    def record(self, logged: LoggedTurn) -> TurnRecord:
+        """Return the record of a turn; a malformed one is not valid, although its call was executed."""
+        record = logged.record()
+        fault = logged.parsed.fault
         if isinstance(logged.action, Fetch):
-            info["action"]["form"] = logged.parsed.form.value
-        return {**info, "valid": info["valid"] and fault is None, "fault": fault.value if fault else None}
+            form = {"form": logged.parsed.form.value}
+            action = replace(record.action, arguments={**record.action.arguments, **form})
+            record = replace(record, action=action)
+        own = {"fault": fault.value if fault else None}
+        return replace(record, valid=record.valid and fault is None, own=own)
 
     def _remembered(self, logged: AldenLoggedTurn) -> bool:
         return logged.parsed.fault is None or self._config.remember_malformed
@@ -249,7 +257,7 @@ class AldenEnv(ToolEnv[AldenState]):
         state = self.running
         terms = self._rewarded(values, tokens)
         state.end = reason
-        return StepResult(None, end=reason, terms=terms, info=self.info(state.log.turns[-1]))
+        return StepResult(None, end=reason, terms=terms, record=self.record(state.log.turns[-1]))
 
     async def _ranked(self, doc_id: str, query: str) -> tuple[list[Hit], list[Hit]]:
         """Return the best image pages and, with two modalities, the best text pages of a document."""
@@ -268,7 +276,7 @@ class AldenEnv(ToolEnv[AldenState]):
 
     async def _searched(self, state: AldenState, query: str) -> Result:
         images, texts = await self._ranked(state.sample.doc_id, query)
-        result = Result()
+        result = Result(CallKind.PAGES)
         if images and self._config.hybrid:
             result.lines.append(self.text("image_list"))
         await self._add_images(result, state, images, label=True)
@@ -281,7 +289,7 @@ class AldenEnv(ToolEnv[AldenState]):
 
     async def _fetched(self, state: AldenState, page: int, form: PageForm) -> Result:
         """Show one page, which exists."""
-        result, hits = Result(), [Hit(PageRef(state.sample.doc_id, page), 0.0)]
+        result, hits = Result(CallKind.PAGE), [Hit(PageRef(state.sample.doc_id, page), 0.0)]
         if form is PageForm.IMAGE:
             await self._add_images(result, state, hits)
         else:
@@ -300,32 +308,33 @@ class AldenEnv(ToolEnv[AldenState]):
                 return
             state.images += 1
             result.tokens += view.tokens
-            found = {"form": PageForm.IMAGE.value, "rank": rank, **view.to_dict()}
-            self._add(result, state, hit, view.image, found, label=label)
+            shown = replace(view.shown(), rank=rank, own={"form": PageForm.IMAGE.value})
+            self._add(result, state, hit, PageForm.IMAGE, view.image, shown, label=label)
 
     async def _add_texts(
         self, result: Result, state: AldenState, hits: Sequence[Hit], *, cut: bool, label: bool = False
     ) -> None:
         texts = await asyncio.to_thread(self._read, hits, cut=cut)
         for rank, (hit, text) in enumerate(zip(hits, texts, strict=True), start=1):
-            found = {"form": PageForm.TEXT.value, "rank": rank, "characters": len(text)}
-            self._add(result, state, hit, text or self.text("no_text"), found, label=label)
+            own = {"form": PageForm.TEXT.value, "characters": len(text)}
+            shown = ShownPage(hit.ref, rank=rank, own=own)
+            self._add(result, state, hit, PageForm.TEXT, text or self.text("no_text"), shown, label=label)
 
     def _add(
         self,
         result: Result,
         state: AldenState,
         hit: Hit,
+        form: PageForm,
         line: Line,
-        found: Mapping[str, Any],
+        shown: ShownPage,
         *,
         label: bool,
     ) -> None:
         page = hit.ref.page
-        result.keys.append((page, PageForm(found["form"])))
+        result.keys.append((page, form))
         result.lines += [self.text("page_label", page=page), line] if label else [line]
-        scored = {"score": float(hit.score), "gold": page in state.gold}
-        result.described.append({"page": str(hit.ref), **found, **scored})
+        result.shown.append(replace(shown, score=float(hit.score), gold=page in state.gold))
 
     def _read(self, hits: Sequence[Hit], *, cut: bool) -> list[str]:
         texts = [self._services.store.page(hit.ref).text().strip() for hit in hits]

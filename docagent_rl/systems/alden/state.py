@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from docagent_rl.actions.base import Fetch, Search
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import EnvState, Line, RewardTerms
 from docagent_rl.envs.checks import checked_gold, references
+from docagent_rl.envs.effects import NO_EFFECT
+from docagent_rl.envs.shown_page import ShownPage
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.retrieval.tokens import UNSPACED
 from docagent_rl.rewards.retrieval import navigation
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.alden.actions import AldenTurn, PageForm
+from docagent_rl.systems.alden.effects import NOT_MADE, Called, CallKind, Scored
 from docagent_rl.systems.alden.rewards import AnswerMetric, as_refusal, is_refusal
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ AldenLoggedTurn = LoggedTurn[AldenTurn]
 PageKey = tuple[int, PageForm]
 """A page by its 1-based number, as an image or as text."""
 
-_FAILED_FETCHES = frozenset({"malformed_fetch", "no_such_page", "no_room"})
+_FAILED_FETCHES = NOT_MADE | {CallKind.NO_ROOM}
 
 
 @dataclass(slots=True)
@@ -70,13 +73,14 @@ class AldenState(EnvState):
         `refusal_accuracy` of unanswerable ones; `answer_*` are there whichever of them is rewarded.
         """
         numbers, turns = self.common_metrics(()), self.log.turns
-        effects = [logged.effect for logged in turns]
+        called = [logged.effect for logged in turns if isinstance(logged.effect, Called)]
         calls = self.log.ran(Search) + self.log.ran(Fetch)
-        repeated = sum(bool(effect.get("repeated")) for effect in effects)
+        repeated = sum(effect.repeated for effect in called)
         faults = sum(isinstance(r.parsed, AldenTurn) and r.parsed.fault is not None for r in turns)
         invalid = numbers["invalid_actions"] + faults
         pages = {page for page, _ in self.shown}
-        answer = effects[-1] if effects and effects[-1].get("kind") == "answer" else {}
+        last = turns[-1].effect if turns else NO_EFFECT
+        answer = last if isinstance(last, Scored) else Scored()
         return {
             **{
                 f"reward/{name}": sum(t.values.get(name, 0.0) for t in self.rewards) + 0.0
@@ -88,16 +92,16 @@ class AldenState(EnvState):
             "malformed_calls": float(faults),
             "searches": float(self.log.ran(Search)),
             "fetches": float(self.log.ran(Fetch)),
-            "failed_fetches": float(sum(effect.get("kind") in _FAILED_FETCHES for effect in effects)),
+            "failed_fetches": float(sum(effect.end in _FAILED_FETCHES for effect in called)),
             "repeated_calls": float(repeated),
             "repeated_call_rate": repeated / calls if calls else 0.0,
             "pages_seen": float(len(pages)),
             "has_gold": float(bool(self.gold)),
             **{f"retrieval_{name}": value for name, value in navigation(pages, self.gold).items()},
             "unanswerable": float(not self.answerable),
-            "refused": float(answer.get("refused", False)),
-            **({} if self.answerable else {"refusal_accuracy": float(answer.get("refused", False))}),
-            **{f"answer_{metric.value}": float(answer.get(metric.value, 0.0)) for metric in AnswerMetric},
+            "refused": float(answer.refused),
+            **({} if self.answerable else {"refusal_accuracy": float(answer.refused)}),
+            **{f"answer_{metric.value}": answer.likeness.get(metric.value, 0.0) for metric in AnswerMetric},
         }
 
 
@@ -137,9 +141,10 @@ class Result:
     `tokens` are visual ones; `full`: an image found no room.
     """
 
+    end: CallKind
     lines: list[Line] = field(default_factory=list)
     keys: list[PageKey] = field(default_factory=list)
-    described: list[dict[str, Any]] = field(default_factory=list)
+    shown: list[ShownPage] = field(default_factory=list)
     tokens: int = 0
     full: bool = False
 

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 from docagent_rl.actions.base import Answer, Fetch, Search
 from docagent_rl.base.errors import UserError
@@ -21,10 +21,13 @@ from docagent_rl.envs.base import (
     TextPart,
     parts_of,
 )
+from docagent_rl.envs.effects import Answered, NoNewPage, PagesShown
 from docagent_rl.envs.outcome import Outcome
+from docagent_rl.envs.shown_page import ShownPage
 from docagent_rl.envs.token_budget import cut_to_chars, estimated_tokens
 from docagent_rl.envs.tool_env import ToolEnv, new_hits
 from docagent_rl.envs.turn_log import LoggedTurn
+from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.envs.views import page_view
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.doc_v_star.actions import DocVStarGrammar, Fault
@@ -50,12 +53,12 @@ class _Served:
     """The pages that an action asked for, by what became of them."""
 
     items: list[Line] = field(default_factory=list)
-    pages: list[dict[str, Any]] = field(default_factory=list)
+    pages: list[ShownPage] = field(default_factory=list)
     visited: list[int] = field(default_factory=list)
     withheld: list[int] = field(default_factory=list)
 
 
-class DocVStarEnv(ToolEnv[State]):
+class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
     """One trajectory of Doc-V*.
 
     The prompt holds the rules, the question and an overview of the document: grids of labelled thumbnails.
@@ -91,7 +94,7 @@ class DocVStarEnv(ToolEnv[State]):
             retrieval=config.retrieval.enabled, fetch=config.fetch.enabled, analysis=config.thought.analysis
         )
 
-    def variables(self, state: State) -> dict[str, Any]:
+    def variables(self, state: State) -> dict[str, object]:
         """Return what every part of the prompt may name."""
         config, plan = self._config, state.overview
         return {
@@ -149,7 +152,9 @@ class DocVStarEnv(ToolEnv[State]):
     def read(self, state: State, turn: AssistantTurn) -> DocVStarLoggedTurn:
         """Parse a turn and keep its summary and its relevant pages."""
         number = len(state.log.turns) + 1
-        parsed = self._grammar.parse(turn.text, turn.stop, first=number == 1)
+        # it reads a first turn otherwise than later ones, which other grammars do not
+        grammar = cast(DocVStarGrammar, self._grammar)
+        parsed = grammar.parse(turn.text, turn.stop, first=number == 1)
         if parsed.summary:
             summary = cut_to_chars(parsed.summary, self._config.memory.summary_chars)
             state.summaries.append((number, summary))
@@ -166,11 +171,11 @@ class DocVStarEnv(ToolEnv[State]):
             return None
         return EndReason.CONTEXT_FULL if state.cut_short else EndReason.TURN_LIMIT
 
-    def info(self, logged: LoggedTurn) -> dict[str, Any]:
-        """Return the entry of a turn, with its faults and the relevant pages that it lists."""
+    def record(self, logged: LoggedTurn) -> TurnRecord:
+        """Return the record of a turn, with its faults and the relevant pages that it lists."""
         turn = cast(DocVStarLoggedTurn, logged)
-        faults = [fault.value for fault in Fault if fault in turn.faults]
-        return {**turn.to_dict(), "faults": faults, "relevant_pages": turn.listed}
+        faults = tuple(fault.value for fault in Fault if fault in turn.faults)
+        return replace(turn.record(), faults=faults, relevant_pages=tuple(turn.listed))
 
     async def execute(self, state: State, logged: LoggedTurn, text: str) -> Sequence[Part]:
         """Retrieve or fetch pages; the working memory and the turns left follow."""
@@ -186,7 +191,7 @@ class DocVStarEnv(ToolEnv[State]):
     async def score(self, state: State, logged: LoggedTurn, action: Answer) -> Outcome:
         """Return the answer term R_a."""
         state.answered = bool(action.text)
-        logged.effect = {"kind": "answer"}
+        logged.effect = Answered()
         # edit distances of long texts take a while
         return Outcome.of(await asyncio.to_thread(self._config.answer.rule().score, action.text, state.gold))
 
@@ -208,7 +213,7 @@ class DocVStarEnv(ToolEnv[State]):
         settings, doc_id = self._config.retrieval, state.sample.doc_id
         k = settings.k(len(state.pages))
         if len(state.visited) == len(state.pages):
-            logged.effect = {"kind": "no_new_page", "hits": 0}
+            logged.effect = NoNewPage(hits=0)
             return [self.text("none_left")]
         total = self._services.store.document(doc_id).num_pages
         outside = [*range(1, state.first_page), *range(state.last_page + 1, total + 1)]
@@ -218,18 +223,18 @@ class DocVStarEnv(ToolEnv[State]):
         fresh = new_hits(hits, exclude)
         found = [(n, hit) for n, hit in fresh if hit.ref.doc_id == doc_id and state.has(hit.ref.page)][:k]
         if not found:
-            logged.effect = {"kind": "no_new_page", "hits": len(hits)}
+            logged.effect = NoNewPage(len(hits))
             return [self.text("none_found")]
         served = self._serve(state, logged, [hit.ref.page for _, hit in found])
-        ranked = {hit.ref.page: {"rank": rank, "score": float(hit.score)} for rank, hit in found}
-        pages = [{**page, **ranked[page["number"]]} for page in served.pages]
-        logged.effect = {
-            "kind": "pages",
-            "hits": len(hits),
-            "pages": pages,
-            "withheld": served.withheld,
-            "cut_query": len(action.query) > settings.query_chars,
-        }
+        ranked = {hit.ref: (rank, float(hit.score)) for rank, hit in found}
+        pages = []
+        for page in served.pages:
+            rank, score = ranked[page.page]
+            pages.append(replace(page, rank=rank, score=score))
+        cut = len(action.query) > settings.query_chars
+        logged.effect = PagesShown(
+            tuple(pages), len(hits), own={"withheld": served.withheld, "cut_query": cut}
+        )
         return served.items
 
     def _fetch(self, state: State, logged: DocVStarLoggedTurn, action: Fetch) -> list[Line]:
@@ -245,14 +250,15 @@ class DocVStarEnv(ToolEnv[State]):
         if there[limit:]:
             notes.append(self._note("surplus", there[limit:]))
         served = self._serve(state, logged, there[:limit])
-        logged.effect = {
-            "kind": "pages",
-            "pages": served.pages,
-            "visited": served.visited,
-            "withheld": served.withheld,
-            "missing": missing,
-            "surplus": there[limit:],
-        }
+        logged.effect = PagesShown(
+            tuple(served.pages),
+            own={
+                "visited": served.visited,
+                "withheld": served.withheld,
+                "missing": missing,
+                "surplus": there[limit:],
+            },
+        )
         return [*served.items, *notes]
 
     def _serve(self, state: State, logged: LoggedTurn, wanted: Sequence[int]) -> _Served:
@@ -272,9 +278,9 @@ class DocVStarEnv(ToolEnv[State]):
             room = None if room is None else room - cost
             served.items += items
             gold = number in (state.evidence or ())
-            served.pages.append({**view.to_dict(), "number": number, "gold": gold})
+            served.pages.append(replace(view.shown(), gold=gold, own={"number": number}))
             logged.image_tokens += view.tokens
-        state.visited.update({page["number"]: logged.turn for page in served.pages})
+        state.visited.update({shown.page.page: logged.turn for shown in served.pages})
         if served.withheld:
             state.withheld += len(served.withheld)
             served.items.append(self._note("withheld", served.withheld))

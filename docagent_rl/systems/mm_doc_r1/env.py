@@ -8,7 +8,6 @@ extractor.
 import asyncio
 import time
 from dataclasses import replace
-from typing import Any
 
 from docagent_rl.actions.base import Finish
 from docagent_rl.base.prompts import PromptSpec
@@ -24,10 +23,13 @@ from docagent_rl.envs.base import (
     TextPart,
 )
 from docagent_rl.envs.checks import references
+from docagent_rl.envs.effects import EntriesRead, Hits, NoHit, Nothing, NothingShown
 from docagent_rl.envs.search_log import SearchNote, note_search
+from docagent_rl.envs.shown_page import EntryRecord, NamedPage
 from docagent_rl.envs.token_budget import cut_to_tokens
 from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn
+from docagent_rl.envs.turn_record import WrittenAnswer
 from docagent_rl.retrieval import Hit
 from docagent_rl.rewards.mmlongbench import AnswerFormat, extracted_answer
 from docagent_rl.samples.sample import Sample
@@ -66,7 +68,7 @@ _TEMPLATE_TOKENS = 64
 """Tokens that a chat template puts around a prompt, cautiously."""
 
 
-class MMDocEnv(ToolEnv[State]):
+class MMDocEnv(ToolEnv[MMDocConfig, State]):
     """One trajectory of MM-Doc-R1.
 
     Each observation is a fresh context. The trajectory ends when the seeker finishes, when its steps are used
@@ -103,7 +105,7 @@ class MMDocEnv(ToolEnv[State]):
         search = config.search
         return MMDocGrammar(max_keywords=search.max_keywords, max_keyword_chars=search.max_keyword_chars)
 
-    def variables(self, state: State) -> dict[str, Any]:
+    def variables(self, state: State) -> dict[str, object]:
         """Return what every part of the prompt may name."""
         config, pages = self._config, state.world.texts
         return {
@@ -163,22 +165,25 @@ class MMDocEnv(ToolEnv[State]):
             case ReadEntries():
                 step = await self._read(state, logged, step, action)
             case Finish():
-                logged.effect = {"kind": "finish"}
+                logged.effect = NothingShown(Nothing.FINISH)
                 step = replace(step, action=canonical(action))
             case _:
                 step = self._refuse(logged, step)
         state.log.turns.append(logged)
         state.steps.append(step)
         history = {"reasoning": step.reasoning, "action": step.action, "result": step.result}
-        info = {**logged.to_dict(), "history": history, "text": step_text(step)}
         reason = self._end(state)
         if reason is None:
+            record = replace(logged.record(), text=step_text(step), own={"history": history})
             # tokens are counted until the history fits
-            return StepResult(await asyncio.to_thread(self._observe, state), info=info)
+            return StepResult(await asyncio.to_thread(self._observe, state), record=record)
         began = time.perf_counter()
         terms = await self._finish(state, reason)
-        info["seconds"] = {**info["seconds"], "answer": time.perf_counter() - began}
-        return StepResult(None, end=reason, terms=terms, info={**info, "outcome": self.outcome()})
+        logged.seconds["answer"] = time.perf_counter() - began
+        record = replace(
+            logged.record(), text=step_text(step), written=self.outcome(), own={"history": history}
+        )
+        return StepResult(None, end=reason, terms=terms, record=record)
 
     async def conclude(self, reason: EndReason) -> RewardTerms:
         """Settle a trajectory that the rollout had to end (see `DocEnv.conclude`).
@@ -191,12 +196,12 @@ class MMDocEnv(ToolEnv[State]):
             state.take_back()
         return await self._finish(state, reason)
 
-    def outcome(self) -> dict[str, Any] | None:
+    def outcome(self) -> WrittenAnswer | None:
         """Return what the answer agent wrote, also of a trajectory that the rollout had to end."""
         state = self.state
         if state.answer is None:
             return None
-        return {"answer": state.answer, "extracted": state.extracted, "pages": list(state.read)}
+        return WrittenAnswer(state.answer, state.extracted, tuple(state.read))
 
     def trajectory_text(self) -> str:
         """Return the text of the trajectory that estimators embed (see `state.trajectory_text`)."""
@@ -213,12 +218,17 @@ class MMDocEnv(ToolEnv[State]):
             known = state.found.get(hit.ref.page)
             if known is None or snippet.words > known.words:
                 state.found[hit.ref.page] = snippet
-        described = [
-            {"page": str(hit.ref), "rank": rank, "score": float(hit.score),
-             "read": hit.ref.page in state.read, "gold": hit.ref.page in state.evidence}
+        named = tuple(
+            NamedPage(
+                hit.ref,
+                rank=rank,
+                score=float(hit.score),
+                read=hit.ref.page in state.read,
+                gold=hit.ref.page in state.evidence,
+            )
             for rank, hit in enumerate(hits, start=1)
-        ]  # fmt: skip
-        logged.effect = {"kind": "hits" if hits else "no_hit", "hits": described}
+        )
+        logged.effect = Hits(named) if named else NoHit()
         remarks = action.remarks if hits else (self.text("no_hit"), *action.remarks)
         return replace(step, action=canonical(action), found=found, remarks=remarks)
 
@@ -266,12 +276,16 @@ class MMDocEnv(ToolEnv[State]):
             state.read.update(dict.fromkeys(entry.pages))
         state.entries += len(known)
         state.cached_entries += sum(known)
-        described = [
-            {"pages": [f"{state.sample.doc_id}#{page}" for page in entry.pages], "query": entry.query,
-             "gold": [page in state.evidence for page in entry.pages], "cached": cached}
+        described = tuple(
+            EntryRecord(
+                pages=tuple(PageRef(state.sample.doc_id, page) for page in entry.pages),
+                query=entry.query,
+                gold=tuple(page in state.evidence for page in entry.pages),
+                cached=cached,
+            )
             for entry, cached in zip(entries, known, strict=True)
-        ]  # fmt: skip
-        logged.effect = {"kind": "read", "entries": described, "remarks": list(remarks)}
+        )
+        logged.effect = EntriesRead(described, tuple(remarks))
         executed = canonical(replace(action, entries=entries))
         return replace(step, action=executed, notes=tuple(notes), remarks=remarks)
 

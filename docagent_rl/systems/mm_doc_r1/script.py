@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from docagent_rl.documents import PageRef
 from docagent_rl.envs.script import (
     Act,
     AgentState,
@@ -15,7 +14,6 @@ from docagent_rl.envs.script import (
     TurnWriter,
     content_words,
 )
-from docagent_rl.samples.sample import parse_page_id
 
 _KEYWORDS = 6
 
@@ -53,8 +51,7 @@ class MMDocAgent(_SeekerWriter, ScriptedAgent):
 
     def look(self, state: AgentState) -> None:
         """See `ScriptedAgent`: pages that were read."""
-        entries = state.effect.get("entries", ()) if state.kind == "read" else ()
-        state.look([PageRef(*parse_page_id(page)) for entry in entries for page in entry["pages"]])
+        state.look(list(state.effect.read))
 
     def legal(self, state: AgentState) -> tuple[Move, ...]:
         """See `ScriptedAgent`."""
@@ -68,7 +65,7 @@ class MMDocAgent(_SeekerWriter, ScriptedAgent):
         own = [page for page in state.missing if page.doc_id == state.sample.doc_id]
         if own:
             return Act(Move.READ, pages=tuple(own[: self._pages_a_read]))
-        if not state.seen and state.kind == "hits" and not state.last:
+        if not state.seen and state.brought and not state.last:
             return Act(Move.READ, pages=tuple(state.brought[:1]))
         return Act(Move.FINISH)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from docagent_rl.actions.base import Search
 from docagent_rl.base.text import encodable
 from docagent_rl.envs.base import EndReason, EnvState, measured
+from docagent_rl.envs.effects import NoHit
 from docagent_rl.envs.token_budget import TokenCounter, cut_middle, cut_to_chars
 from docagent_rl.rewards.retrieval import recall
 from docagent_rl.rewards.text import NOT_ANSWERABLE
@@ -204,7 +205,7 @@ class State(EnvState):
             "step_limit": float(self.end is EndReason.TURN_LIMIT),
             "ended_invalid": float(self.end is EndReason.INVALID),
             "searches": float(self.log.ran(Search)),
-            "no_hit": float(self.log.effects("no_hit")),
+            "no_hit": float(self.log.effects(NoHit)),
             "reads": float(self.log.ran(ReadEntries)),
             "read_entries": float(self.entries),
             "cached_entries": float(self.cached_entries),

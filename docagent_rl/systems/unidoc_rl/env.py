@@ -23,6 +23,7 @@ from docagent_rl.envs.base import (
     measured,
 )
 from docagent_rl.envs.checks import references
+from docagent_rl.envs.effects import Candidates, Magnified, NoNewPage, PagesShown, Selected
 from docagent_rl.envs.images import Picture
 from docagent_rl.envs.outcome import NO_ANSWER, Outcome
 from docagent_rl.envs.tool_env import ToolEnv
@@ -88,14 +89,15 @@ class State(EnvState):
         """
         rounds = self.progress.rounds
         effects = [logged.effect for logged in self.log.turns if not logged.dropped]
+        fallbacks = sum(isinstance(effect, Selected) and effect.fallback for effect in effects)
         shown = interleave(rounds)
         return {
             **self.common_metrics(TERMS),
             "image_limit": float(self.end is EndReason.IMAGE_LIMIT),
             "searches": float(self.ran(Search)),
-            "no_new_page": float(sum(effect.get("kind") == "no_new_page" for effect in effects)),
+            "no_new_page": float(sum(isinstance(effect, NoNewPage) for effect in effects)),
             "selections": float(self.ran(Select)),
-            "select_fallbacks": float(sum(effect.get("fallback", False) for effect in effects)),
+            "select_fallbacks": float(fallbacks),
             "crops": float(self.ran(Crop)),
             "boxes": float(sum(len(item.boxes) for item in rounds)),
             "informed_turns": float(sum(bool(logged.parsed.notes) for logged in self.log.turns)),
@@ -131,7 +133,7 @@ def gold_regions(sample: Sample) -> Wanted:
     return regions
 
 
-class UniDocEnv(ToolEnv[State]):
+class UniDocEnv(ToolEnv[UniDocConfig, State]):
     """One trajectory of UniDoc-RL.
 
     A search shows up to three candidates, labelled by their index from 0; a selection shows one of them
@@ -171,7 +173,7 @@ class UniDocEnv(ToolEnv[State]):
             readers["bbox"] = partial(read_boxes, most=config.crop.max_boxes)
         return TagGrammar({**readers, "answer": read_answer}, notes=("information",))
 
-    def variables(self, state: State) -> dict[str, Any]:
+    def variables(self, state: State) -> dict[str, object]:
         """Return what every part of the prompt may name."""
         config = self._config
         return {
@@ -185,8 +187,9 @@ class UniDocEnv(ToolEnv[State]):
 
     def new_state(self, sample: Sample) -> State:
         """Return the state before the first turn (see `DocEnv.new_state`)."""
+        gold = self.gold_pages(sample, allow_empty=self._config.allow_empty_gold)
         implicit = self._config.selection.implicit
-        return State(sample, self.gold_pages(sample), gold_regions(sample), references(sample), implicit)
+        return State(sample, gold, gold_regions(sample), references(sample), implicit)
 
     def limit(self, state: State, logged: LoggedTurn) -> EndReason | None:
         """Return why nothing but an answer is carried out: the last turn, or too many images."""
@@ -213,7 +216,8 @@ class UniDocEnv(ToolEnv[State]):
     async def score(self, state: State, logged: LoggedTurn, action: Answer) -> Outcome:
         """Return the judge's opinion; with the gate, it is asked only about good form, but in validation."""
         fmt = self._format(state, EndReason.ANSWERED)
-        return await self.judge(logged, state.references, action.text, fmt=fmt)
+        rewarded = self._config.reward.formula.opens({"format": fmt})
+        return await self.judge(logged, state.references, action.text, rewarded=rewarded)
 
     def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory and return its reward."""
@@ -230,13 +234,22 @@ class UniDocEnv(ToolEnv[State]):
         return state.settle(end, values)
 
     async def _search(self, state: State, logged: LoggedTurn, action: Search) -> list[Part]:
-        most, selected = self._config.search.candidates, frozenset(state.selected)
-        views = await self.search_pages(logged, action.query, selected, most)
+        search = self._config.search
+        views = await self.search_pages(
+            logged,
+            action.query,
+            scope=search.scope,
+            top_k=search.top_k,
+            most=search.candidates,
+            display=self._config.display,
+            shown=frozenset(state.selected),
+            gold=state.gold,
+        )
         if not views:
             return [self.part("no_new_page")]
         # without a selection there is nothing to choose from
-        if self._config.grammar.select:
-            logged.effect["kind"] = "candidates"
+        if self._config.grammar.select and isinstance(logged.effect, PagesShown):
+            logged.effect = Candidates(logged.effect.pages, logged.effect.hits)
         return self._show_candidates(state, tuple(views))
 
     def _show_candidates(self, state: State, views: tuple[View, ...]) -> list[Part]:
@@ -272,8 +285,7 @@ class UniDocEnv(ToolEnv[State]):
         latest = replace(progress.rounds[-1], selected=page)
         state.progress = progress.shown([view], rounds=(*progress.rounds[:-1], latest), view=view)
         logged.image_tokens = view.tokens
-        chosen = {"index": index, "fallback": fallback, "gold": page in state.gold}
-        logged.effect = {"kind": "selection", **chosen, **view.to_dict()}
+        logged.effect = Selected(replace(view.shown(), gold=page in state.gold), index, fallback)
         return self._picture("page", view.image)
 
     def _crop(self, state: State, logged: LoggedTurn, action: Crop) -> list[Part]:
@@ -290,7 +302,7 @@ class UniDocEnv(ToolEnv[State]):
             rounds = (*rounds[:-1], rounds[-1].drawn(drawn))
         state.progress = progress.shown([view], rounds=rounds, view=view)
         logged.image_tokens = view.tokens
-        logged.effect = {"kind": "crop", **view.to_dict(), "scored": [list(box) for box in drawn]}
+        logged.effect = Magnified(view.shown(), own={"scored": [list(box) for box in drawn]})
         return self._picture("crop", view.image)
 
     def _picture(self, part: str, image: Picture) -> list[Part]:

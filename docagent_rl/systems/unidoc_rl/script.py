@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from docagent_rl.actions.coordinates import on_view
 from docagent_rl.documents import PageRef
+from docagent_rl.envs.effects import Candidates, Magnified, NoNewPage, PagesShown, Selected
 from docagent_rl.envs.script import Act, AgentState, Move, Script, ScriptContext, ScriptedAgent
 from docagent_rl.envs.views import last_view
-from docagent_rl.samples.sample import parse_page_id
 
 _TAGS = {Move.SEARCH: "search", Move.SELECT: "select", Move.CROP: "bbox", Move.ANSWER: "answer"}
 
@@ -31,31 +31,30 @@ class UniDocAgent(ScriptedAgent):
     def look(self, state: AgentState) -> None:
         """See `ScriptedAgent`: a page is read when it was selected."""
         effect = state.effect
-        state.images += len(state.brought) or state.kind in ("selection", "crop")
-        if state.kind == "selection":
-            state.look([PageRef(*parse_page_id(effect["page"]))])
-        elif state.kind == "pages":
-            state.look(state.brought)
+        state.images += len(effect.views)
+        if isinstance(effect, Selected | PagesShown):
+            state.look([view.page for view in effect.views])
 
     def legal(self, state: AgentState) -> tuple[Move, ...]:
         """See `ScriptedAgent`."""
         if self._closing(state):
             return (Move.ANSWER,)
-        if state.kind == "candidates":
+        if isinstance(state.effect, Candidates):
             return (Move.SELECT, Move.SEARCH, Move.ANSWER)
-        crop = self.config.grammar.crop and state.kind in ("selection", "pages")
+        crop = self.config.grammar.crop and isinstance(state.effect, Selected | PagesShown)
         return (Move.SEARCH, Move.CROP, Move.ANSWER) if crop else (Move.SEARCH, Move.ANSWER)
 
     def right(self, state: AgentState) -> Act:
         """See `ScriptedAgent`."""
         if self._closing(state):
             return Act(Move.ANSWER, text=state.answer)
-        if state.kind == "candidates":
+        if isinstance(state.effect, Candidates):
             right = [number for number, page in enumerate(state.brought) if page in state.missing]
             if right or state.left <= 2 or not self._goes_on(state):
                 return Act(Move.SELECT, index=right[0] if right else 0)
         page = self.to_magnify(state) if self.config.grammar.crop else None
-        if page is not None and state.kind in ("selection", "pages") and state.left > self.needs(state):
+        whole = isinstance(state.effect, Selected | PagesShown)
+        if page is not None and whole and state.left > self.needs(state):
             return Act(Move.CROP, pages=(page,), boxes=state.boxes(page)[: self.config.crop.max_boxes])
         if self._goes_on(state):
             return self.search_for(state)
@@ -68,7 +67,7 @@ class UniDocAgent(ScriptedAgent):
     def write(self, act: Act, state: AgentState) -> str:
         """See `ScriptedAgent`; what was read is noted before going on."""
         turn = super().write(act, state)
-        read = state.seen and state.kind in ("selection", "crop", "candidates", "pages")
+        read = state.seen and state.effect.views
         if not read or act.move not in (Move.SEARCH, Move.ANSWER):
             return turn
         known = act.text if act.move is Move.ANSWER else f"Page {state.seen[-1].page} was read."
@@ -104,12 +103,12 @@ class UniDocScript(Script):
 
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """See `Script.moves`: boxes refer to a selected page."""
-        match context.kind:
-            case "candidates":
+        match context.effect:
+            case Candidates():
                 return {Move.SELECT: 0.88, Move.ANSWER: 0.12}
-            case "selection" | "crop" | "pages":
+            case Selected() | Magnified() | PagesShown():
                 return {Move.CROP: 0.4 * self.config.grammar.crop, Move.SEARCH: 0.05, Move.ANSWER: 0.55}
-            case "no_new_page":
+            case NoNewPage():
                 return {Move.SEARCH: 0.4, Move.ANSWER: 0.6}
         return {Move.SEARCH: 0.9, Move.ANSWER: 0.1}
 

@@ -4,7 +4,6 @@ import contextlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from docagent_rl.actions.base import Box
 from docagent_rl.actions.coordinates import (
@@ -18,6 +17,7 @@ from docagent_rl.actions.coordinates import (
 )
 from docagent_rl.documents.display import DisplayRule, Size
 from docagent_rl.envs.images import ImageSheet, Tile
+from docagent_rl.envs.shown_page import ShownPage
 from docagent_rl.envs.views import CoordsConfig, View
 
 _BLACK = (0, 0, 0)
@@ -37,18 +37,18 @@ class StackedCropsView:
     tokens: int
     turn: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description."""
-        rasters = [tile.image.raster for tile in self.image.tiles]
-        return {
-            "page": str(self.page.image.page),
-            "rasters": [list(raster) for raster in rasters],
-            "regions": [list(raster_to_region(raster, self.page.page_size)) for raster in rasters],
-            "canvas": list(self.image.canvas),
-            "size": list(self.image.size),
-            "encoder_size": list(self.encoder_size),
-            "tokens": self.tokens,
-        }
+    def shown(self) -> ShownPage:
+        """Return what the record of a turn has of it."""
+        rasters = tuple(tile.image.raster for tile in self.image.tiles)
+        return ShownPage(
+            self.page.image.page,
+            size=self.image.size,
+            regions=tuple(raster_to_region(raster, self.page.page_size) for raster in rasters),
+            rasters=rasters,
+            canvas=self.image.canvas,
+            encoder_size=self.encoder_size,
+            tokens=self.tokens,
+        )
 
 
 def region_of(view: View, box: Box, frame: Frame) -> Box:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from docagent_rl.actions.base import Answer, Crop, Search
 from docagent_rl.actions.grammar import Reader, TagGrammar, read_answer, read_box, read_search
@@ -18,6 +18,7 @@ from docagent_rl.envs.base import (
     measured,
 )
 from docagent_rl.envs.checks import references
+from docagent_rl.envs.effects import Magnified, NoNewPage
 from docagent_rl.envs.outcome import NO_ANSWER, Outcome
 from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn, RefusedError
@@ -60,7 +61,7 @@ class VragState(EnvState):
             **numbers,
             "invalid_rate_paper": faults / numbers["turns"] if numbers["turns"] else 0.0,
             "searches": float(self.log.ran(Search)),
-            "no_new_page": float(self.log.effects("no_new_page")),
+            "no_new_page": float(self.log.effects(NoNewPage)),
             "crops": float(len(self.views) - len(self.shown)),
             "pages_seen": float(len(self.shown)),
             **measured(
@@ -73,7 +74,7 @@ class VragState(EnvState):
         }
 
 
-class VragEnv(ToolEnv[VragState]):
+class VragEnv(ToolEnv[VragConfig, VragState]):
     """One trajectory of VRAG-RL.
 
     Observations are user messages: the images a search or a zoom led to and nothing else, or a text when the
@@ -100,7 +101,7 @@ class VragEnv(ToolEnv[VragState]):
         crops: dict[str, Reader] = dict.fromkeys(boxes, read_box) if config.grammar.crop else {}
         return TagGrammar({"search": read_search, **crops, "answer": read_answer})
 
-    def variables(self, state: VragState) -> dict[str, Any]:
+    def variables(self, state: VragState) -> dict[str, object]:
         """Return what every part of the prompt may name."""
         return {
             "turns": self._config.assistant_turns,
@@ -111,7 +112,9 @@ class VragEnv(ToolEnv[VragState]):
 
     def new_state(self, sample: Sample) -> VragState:
         """Return the state before the first turn (see `DocEnv.new_state`)."""
-        return VragState(sample, self.gold_pages(sample), references(sample))
+        return VragState(
+            sample, self.gold_pages(sample, allow_empty=self._config.allow_empty_gold), references(sample)
+        )
 
     async def execute(self, state: VragState, logged: LoggedTurn, text: str) -> Sequence[Part]:
         """See `ToolEnv`; a notice may follow before the last turn."""
@@ -131,7 +134,8 @@ class VragEnv(ToolEnv[VragState]):
     async def score(self, state: VragState, logged: LoggedTurn, action: Answer) -> Outcome:
         """Return the judge's opinion; with the gate, it is asked only after a search, but in validation."""
         fmt = format_reward(searched=state.searched, answered=True)
-        return await self.judge(logged, state.references, action.text, fmt=fmt)
+        rewarded = self._config.reward.formula.opens({"format": fmt})
+        return await self.judge(logged, state.references, action.text, rewarded=rewarded)
 
     def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory and return its reward (Eq. 11 and 12)."""
@@ -146,8 +150,17 @@ class VragEnv(ToolEnv[VragState]):
         return state.settle(end, {**values, "total": formula.total(values)})
 
     async def _search(self, state: VragState, logged: LoggedTurn, action: Search) -> list[Part]:
-        most = self._config.search.pages_per_search
-        views = await self.search_pages(logged, action.query, state.shown, most)
+        search = self._config.search
+        views = await self.search_pages(
+            logged,
+            action.query,
+            scope=search.scope,
+            top_k=search.top_k,
+            most=search.pages_per_search,
+            display=self._config.display,
+            shown=state.shown,
+            gold=state.gold,
+        )
         state.shown += [view.image.page for view in views]
         state.views += views
         return [ImagePart(view.image) for view in views] or [self.part("no_new_page")]
@@ -165,7 +178,7 @@ class VragEnv(ToolEnv[VragState]):
             rounding=coords.rounding,
             pad=self._config.crop.padding(validate=self._validate),
         )
-        logged.effect = {"kind": "crop", **view.to_dict()}
+        logged.effect = Magnified(view.shown())
         logged.image_tokens = view.tokens
         state.views.append(view)
         return [ImagePart(view.image)]

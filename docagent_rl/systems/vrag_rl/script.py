@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from docagent_rl.actions.coordinates import on_view
+from docagent_rl.envs.effects import Magnified, NoNewPage, PagesShown
 from docagent_rl.envs.script import Act, AgentState, Move, Script, ScriptContext, ScriptedAgent
 from docagent_rl.envs.views import last_view
 
@@ -37,7 +38,7 @@ class VragAgent(ScriptedAgent):
         if state.last:
             return Act(Move.ANSWER, text=state.answer)
         page = self.to_magnify(state) if self.config.grammar.crop else None
-        if page is not None and state.kind == "pages" and state.left > len(state.missing) + 1:
+        if page is not None and isinstance(state.effect, PagesShown) and state.left > len(state.missing) + 1:
             return Act(Move.CROP, pages=(page,), boxes=state.boxes(page)[:1])
         if state.missing or not state.searches:
             return self.search_for(state)
@@ -63,7 +64,7 @@ class VragScript(Script):
 
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """See `Script.moves`: nothing can be cropped before the first image."""
-        if context.kind not in ("pages", "crop", "no_new_page"):
+        if not isinstance(context.effect, PagesShown | Magnified | NoNewPage):
             return {Move.SEARCH: 0.88, Move.ANSWER: 0.12}
         return {Move.SEARCH: 0.26, Move.CROP: 0.36 * self.config.grammar.crop, Move.ANSWER: 0.38}
 

@@ -81,7 +81,7 @@ class UniDocTask:
 
 def shown_pages(trajectory: Trajectory) -> list[int]:
     """The candidates of the last turn, a search."""
-    return [int(page["page"].rpartition("#")[2]) for page in trajectory.turns[-1].info["effect"]["pages"]]
+    return [shown.page.page for shown in trajectory.turns[-1].record.effect.brought]
 
 
 def _sheet(doc_id: str, part: Part, pool: Sequence[str], rng: random.Random) -> Sheet:

@@ -27,9 +27,13 @@ async def test_a_search_shows_numbered_pages_of_the_document(make, sample, play)
     assert (image.page, image.raster[:2]) == (PageRef("K", 3), (0, 0))
     assert 261_070 * 0.9 < image.size[0] * image.size[1] <= 2_508_800
     assert state.metrics["image_tokens"] == image.size[0] * image.size[1] / 28**2
-    page = found.info["effect"]["pages"][0]
+    page = found.record.effect.to_dict()["pages"][0]
     assert (page["page"], page["form"], page["rank"], page["gold"]) == ("K#3", "image", 1, True)
-    assert (nothing.observation.images, len(lines(nothing)), nothing.info["valid"]) == ((), 3, True)
+    assert (nothing.observation.images, len(lines(nothing)), nothing.record.valid) == (
+        (),
+        3,
+        True,
+    )
     assert state.rewards == [1.0, 0.0]
     assert state.metrics["pages_seen"] == 1
 
@@ -44,7 +48,7 @@ async def test_fetches_that_fail(make, sample, play, variant, turn, kind, reward
     first = state.results[0]
     assert "1 to 5" in lines(first)[1]
     assert first.observation.images == ()
-    assert (first.info["effect"]["kind"], first.info["valid"]) == (kind, valid)
+    assert (first.record.effect.to_dict()["kind"], first.record.valid) == (kind, valid)
     assert state.rewards == [reward, 5.0]
     assert state.metrics["failed_fetches"] == 1
     assert state.metrics["malformed_calls"] == (not valid)
@@ -57,7 +61,7 @@ async def test_malformed_calls_are_executed_and_cost_one(make, sample, play, var
     state = await play(make(variant, fetch_syntax="plain"), sample(), turns)
     assert lines(state.results[0])[1:3] == ["Page 4:", "K#4"]
     assert state.rewards == pytest.approx([-1, -1, third])
-    first = state.results[0].info
+    first = state.results[0].record.to_dict()
     assert (first["valid"], first["executed"], first["fault"]) == (False, True, "frame")
     metrics = state.metrics
     assert (metrics["malformed_calls"], metrics["invalid_actions"]) == (2, 2)

@@ -24,7 +24,7 @@ async def test_pages_come_by_rank_with_their_numbers(env_of, sample, play):
     assert [part.text.strip() for part in parts[:6:2]] == [f"Page {number}:" for number in numbers]
     assert all(isinstance(part.image, ImageRef) for part in parts[1:6:2])
     assert parts[1].image.size == (1024, 724)
-    effect = result.info["effect"]
+    effect = result.record.effect.to_dict()
     assert [page["rank"] for page in effect["pages"]] == [1, 2, 3]
     assert effect["pages"][0]["score"] > 0
     assert (effect["cut_query"], state.rewards) == (False, [0.0])
@@ -36,7 +36,7 @@ async def test_only_unvisited_pages_are_retrieved(env_of, sample, play):
     seen = [shown(result) for result in state.results]
     assert [len(pages) for pages in seen] == [3, 3, 2, 0]
     assert sorted(itertools.chain(*seen)) == list(range(1, 9))
-    assert state.results[3].info["effect"] == {"kind": "no_new_page", "hits": 0}
+    assert state.results[3].record.effect.to_dict() == {"kind": "no_new_page", "hits": 0}
     assert (state.metrics["pages_seen"], state.metrics["format_ok"]) == (8, 1)
 
 
@@ -54,7 +54,9 @@ async def test_queries(env_of, sample, play, query, pages):
     state = await play(env_of(), sample(), [retrieve(query)])
     assert shown(state.results[0]) == pages
     assert (state.metrics["retrieval/calls"], state.metrics["format_ok"]) == (1, 1)
-    assert state.results[0].info["effect"].get("cut_query", False) is (len(query) > 512 and bool(pages))
+    assert state.results[0].record.effect.to_dict().get("cut_query", False) is (
+        len(query) > 512 and bool(pages)
+    )
 
 
 async def test_pages_by_number(env_of, sample, play):
@@ -63,9 +65,9 @@ async def test_pages_by_number(env_of, sample, play):
     turns = [fetch(pages, "" if number else None) for number, pages in enumerate(wanted)]
     state = await play(env_of(), sample(), turns)
     assert [shown(result) for result in state.results] == [[7, 3], [5], [4], [6], [1, 2], []]
-    assert [len(result.info["faults"]) for result in state.results] == [0, 0, 1, 1, 0, 1]
-    assert all(result.info["valid"] for result in state.results)
-    effects = [result.info["effect"] for result in state.results]
+    assert [len(result.record.to_dict()["faults"]) for result in state.results] == [0, 0, 1, 1, 0, 1]
+    assert all(result.record.valid for result in state.results)
+    effects = [result.record.effect.to_dict() for result in state.results]
     assert [effect["visited"] for effect in effects] == [[], [3, 7], [], [], [3, 4], []]
     assert [effect["surplus"] for effect in effects] == [[], [], [], [], [5, 6], []]
     assert [effect["missing"] for effect in effects[:5]] == [[], [], [99, 0, -1], [], []]
@@ -105,9 +107,9 @@ async def test_faults_cost_the_format_and_do_not_stop_the_action(env_of, sample,
     bare = "<action><fetch_page>[3, 4]</fetch_page></action>"
     state = await play(env_of(), sample(), [bare, "nothing", answer(relevant="[3, 4, 9]")])
     assert [shown(result) for result in state.results[:2]] == [[3, 4], []]
-    faults = [result.info["faults"] for result in state.results]
+    faults = [result.record.to_dict()["faults"] for result in state.results]
     assert faults == [["frame", "blocks"], ["action", "frame", "blocks"], ["relevant_pages"]]
-    assert state.results[-1].info["relevant_pages"] == [3, 4]
+    assert state.results[-1].record.to_dict()["relevant_pages"] == [3, 4]
     assert state.terms.values == {"answer": 1, "evidence": 1, "format": 0, "total": pytest.approx(0.9)}
     assert (state.metrics["invalid_actions"], state.metrics["fault/action"]) == (1, 1)
 
@@ -147,7 +149,10 @@ async def test_the_last_turn_must_answer(env_of, sample, play):
     assert len(state.results) == 8
     last = state.results[-1]
     assert last.end is EndReason.TURN_LIMIT
-    assert (last.info["executed"], last.info["effect"]) == (False, {"kind": "not_executed"})
+    assert (last.record.executed, last.record.effect.to_dict()) == (
+        False,
+        {"kind": "not_executed"},
+    )
     assert "turn 7; 1 turn is" in texts(state.results[5].observation)
     assert "turn 8 and your last" in texts(state.results[6].observation)
     assert tuple(state.terms.values.values()) == pytest.approx((0, 0.6, 0, 0.18))
@@ -174,7 +179,7 @@ async def test_pages_that_leave_too_little_are_withheld(env_of, sample, play):
     assert shown(first) == [3, 4]
     assert "page 5." in texts(first.observation)
     assert "6 turns" in texts(first.observation)
-    assert (first.info["effect"]["withheld"], first.info["faults"]) == ([5], [])
+    assert (first.record.effect.to_dict()["withheld"], first.record.to_dict()["faults"]) == ([5], [])
     assert state.terms.values["total"] == pytest.approx(1)
     assert (metrics["budget_cut"], metrics["pages_withheld"], metrics["pages_seen"]) == (1, 1, 2)
 
@@ -206,7 +211,7 @@ async def test_unknown_evidence(env_of, sample, play, settings):
     with pytest.raises(UserError, match=r"'q1'.*allow_unknown_evidence"):
         await env_of().reset(unknown)
     state = await play(env_of(**settings), unknown, [fetch("[3]"), answer()])
-    assert [page["gold"] for page in state.results[0].info["effect"]["pages"]] == [False]
+    assert [page["gold"] for page in state.results[0].record.effect.to_dict()["pages"]] == [False]
     assert state.terms.values == {"answer": 1, "evidence": 0, "format": 1, "total": pytest.approx(0.7)}
     assert state.metrics["evidence_known"] == 0
     unmeasured = {"page_f1", "page_precision", "page_recall", "retrieval_recall"}
@@ -220,7 +225,7 @@ async def test_a_window_of_a_document(env_of, sample, play):
     assert "3 pages, numbers 4 to 6" in texts(state.prompt)
     assert [label.text for label in state.prompt.images[0].labels] == ["4", "5", "6"]
     assert sorted(shown(state.results[0])) == [4, 5, 6]
-    assert state.results[1].info["faults"] == ["fetch_pages"]
+    assert state.results[1].record.to_dict()["faults"] == ["fetch_pages"]
     assert state.terms.values["evidence"] == 1
 
 
@@ -267,5 +272,5 @@ async def test_hits_of_other_documents_and_repeated_hits_are_left_out(env_of, se
     env = env_of(services=replace(services, retriever=RetrieverService(Stubborn())), retrieval={"pages": 2})
     state = await play(env, sample(), [retrieve("a"), *[retrieve("a", "")] * 2])
     assert [shown(result) for result in state.results] == [[1, 2], [3], []]
-    assert [page["rank"] for page in state.results[0].info["effect"]["pages"]] == [5, 7]
+    assert [page["rank"] for page in state.results[0].record.effect.to_dict()["pages"]] == [5, 7]
     assert {image.page.doc_id for image in state.results[0].observation.images} == {"M"}

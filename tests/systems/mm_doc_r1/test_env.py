@@ -30,7 +30,7 @@ def played(make_mm_env, report_question, play):
 
 
 def results(state):
-    return [result.info["history"]["result"] for result in state.results]
+    return [result.record.own["history"]["result"] for result in state.results]
 
 
 async def test_every_observation_is_a_fresh_context(played, report_question):
@@ -45,7 +45,7 @@ async def test_every_observation_is_a_fresh_context(played, report_question):
         assert [part for part in (*told, f"step {number} of at most 4") if part not in text] == []
         assert [f"\nStep {n}\n" in text for n in range(1, 5)] == [n < number for n in range(1, 5)]
     # the texts of its steps make up that of the trajectory
-    texts = [result.info["text"] for result in state.results]
+    texts = [result.record.text for result in state.results]
     assert "\n".join(texts) == state.env.trajectory_text()
     assert texts[0].startswith("Where is it?\n<search>")
 
@@ -55,7 +55,7 @@ async def test_a_search_lists_pages_with_extracts(played):
     lines = results(state)[1].splitlines()
     assert [line.split(":")[0] for line in lines][:2] == ["p.2 (already read)", "p.3"]
     assert "employs 241 people" in lines[0]
-    info = state.results[1].info
+    info = state.results[1].record.to_dict()
     first = info["effect"]["hits"][0]
     assert (first["page"], first["rank"], first["read"], first["gold"]) == ("R#2", 1, True, True)
     assert first["score"] > 0
@@ -64,14 +64,14 @@ async def test_a_search_lists_pages_with_extracts(played):
     few = await played('<search>["velmora", "teal"]</search>', search={"top_k": 2, "max_keywords": 1})
     # two pages and a remark
     assert len(results(few)[0].splitlines()) == 3
-    assert few.results[0].info["history"]["action"] == '<search>["velmora"]</search>'
+    assert few.results[0].record.own["history"]["action"] == '<search>["velmora"]</search>'
 
 
 @pytest.mark.parametrize("engine", ["retriever", "document_bm25"])
 async def test_either_engine_stays_in_the_window(played, engine):
     window = {"extra": {"window": [3, 6]}}
     state = await played(SEARCH, question=window, search={"engine": engine, "top_k": 3})
-    pages = [hit["page"] for hit in state.results[0].info["effect"]["hits"]]
+    pages = [hit["page"] for hit in state.results[0].record.effect.to_dict()["hits"]]
     assert sorted(pages) == ["R#3", "R#4", "R#5"]
 
 
@@ -82,20 +82,20 @@ async def test_a_read_shows_the_notes(played):
     assert "Reasoning: Now read." in text
     assert "secret" not in text
     assert 'Action: <read>[{"page_ids": [2, 4], "query": "How many people?"}]</read>' in text
-    assert state.results[0].info["effect"]["entries"] == [
+    assert state.results[0].record.effect.to_dict()["entries"] == [
         {"pages": ["R#2", "R#4"], "query": "How many people?", "gold": [True, True], "cached": False}
     ]
     assert (state.metrics["pages_seen"], state.metrics["retrieval_recall"]) == (2, 1)
     # repeated it counts once
     again = await played(READ, READ, FINISH)
-    assert again.results[1].info["effect"]["entries"][0]["cached"]
+    assert again.results[1].record.effect.to_dict()["entries"][0]["cached"]
     assert results(again)[0] == results(again)[1]
     assert [again.metrics[name] for name in ("pages_seen", "cached_entries", "read_entries")] == [2, 1, 2]
 
 
 async def test_a_page_outside_the_window_does_not_exist(played):
     state = await played(READ, FINISH, question={"extra": {"window": [3, 5]}})
-    assert state.results[0].info["effect"]["entries"][0]["pages"] == ["R#4"]
+    assert state.results[0].record.effect.to_dict()["entries"][0]["pages"] == ["R#4"]
     # evidence outside the window does not count either
     assert (state.metrics["retrieval_recall"], state.metrics["evidence_dropped"]) == (1, 1)
 

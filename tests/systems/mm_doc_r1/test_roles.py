@@ -76,7 +76,7 @@ async def test_the_reader_sees_pages(asked):
     assert image["image_url"]["url"].startswith("data:image/jpeg;base64,")
     shown = said(results[-1].observation)
     assert "Notes on p.4, p.2 for the query: How many?\np.2: 241 people" in shown
-    assert "data:image" not in str(results[-1].info)
+    assert "data:image" not in str(results[-1].record.to_dict())
 
 
 async def test_notes_do_not_depend_on_the_order_of_pages(asked):
@@ -94,7 +94,7 @@ async def test_answer_and_extraction(asked):
     # invisible characters do not come back
     reply = "It is <b>241, says [INST]."
     assert "241, says" in extraction
-    assert results[-1].info["outcome"] == {"answer": reply, "extracted": "241", "pages": [4, 2]}
+    assert results[-1].record.to_dict()["outcome"] == {"answer": reply, "extracted": "241", "pages": [4, 2]}
     assert results[-1].terms.values == {"page_recall": 1, "correctness": 1, "total": 2}
 
 

@@ -25,7 +25,7 @@ async def test_a_search_shows_labelled_candidates(make, make_sample, play):
     assert [type(part) for part in message.parts] == [TextPart, ImagePart] * 3
     labels = [text.split("\n")[-1] for text in texts(state.results[0])]
     assert labels == ["Image 0: ", "Image 1: ", "Image 2: "]
-    effect = state.results[0].info["effect"]
+    effect = state.results[0].record.effect.to_dict()
     assert (effect["kind"], effect["hits"]) == ("candidates", 10)
     pages = [(page["page"], page["rank"], page["gold"]) for page in effect["pages"]]
     assert pages == [("K#1", 1, False), ("K#2", 2, False), ("K#3", 3, True)]
@@ -36,7 +36,7 @@ async def test_a_selection_shows_the_page_again_at_the_same_size(make, make_samp
     state = await play(make(), make_sample(), [EVERY, select(2)])
     candidates, (page,) = (result.observation.images for result in state.results)
     assert page.key == candidates[2].key
-    effect, metrics = state.results[1].info["effect"], state.metrics
+    effect, metrics = state.results[1].record.effect.to_dict(), state.metrics
     expected = {"kind": "selection", "index": 2, "page": "K#3", "gold": True, "fallback": False}
     assert effect.items() >= expected.items()
     assert (metrics["selections"], metrics["images"], metrics["pages_seen"]) == (1, 4, 3)
@@ -79,8 +79,8 @@ async def test_nothing_new(make, make_sample, play):
     turns = [EVERY, select(0), EVERY, NOTHING, "none", BOX, select(0), BOX]
     state = await play(env, make_sample(), turns)
     for result in state.results[2:4]:
-        assert (result.observation.images, result.info["valid"]) == ((), True)
-    assert state.results[5].info["effect"]["kind"] == "crop"
+        assert (result.observation.images, result.record.valid) == ((), True)
+    assert state.results[5].record.effect.to_dict()["kind"] == "crop"
     assert shown(state.results[6]) == ["K#1"]
     metrics = state.metrics
     assert (metrics["searches"], metrics["no_new_page"], metrics["invalid_actions"]) == (3, 2, 1)
@@ -102,7 +102,7 @@ async def test_indices_without_a_candidate(make, make_sample, play, variant, tur
     """As released they stand for the first candidate of the last search, if there was one."""
     state = await play(make(variant), make_sample(), turns)
     result, metrics = state.results[-1], state.metrics
-    assert (result.info["valid"], result.info["effect"].get("fallback")) == (
+    assert (result.record.valid, result.record.effect.to_dict().get("fallback")) == (
         bool(fallbacks),
         fallbacks or None,
     )
@@ -119,7 +119,7 @@ async def test_crops_are_stacked_from_the_selected_page(make, make_sample, play,
     assert isinstance(sheet, ImageSheet)
     assert (sheet.pages, sheet.background) == ((PageRef("K", 2),), (0, 0, 0))
     assert render(sheet, store).size == sheet.size
-    first, second, third = (result.info["effect"] for result in state.results[2:])
+    first, second, third = (result.record.effect.to_dict() for result in state.results[2:])
     assert first["rasters"] == [list(tile.image.raster) for tile in sheet.tiles]
     width, height = state.results[1].observation.images[0].size
     assert first["scored"][0] == pytest.approx([100 / width, 100 / height, 300 / width, 200 / height])
@@ -135,8 +135,8 @@ async def test_without_selection(make, make_sample, play):
     env = make(grammar={"select": False})
     state = await play(env, make_sample(), [EVERY, BOX, EVERY, BOX, select(0), RIGHT])
     assert [shown(state.results[n]) for n in (0, 2)] == [["K#1"], ["K#2"]]
-    assert [state.results[n].info["effect"]["kind"] for n in (1, 3)] == ["crop", "crop"]
-    assert state.results[4].info["reason"] == "no_action"
+    assert [state.results[n].record.effect.to_dict()["kind"] for n in (1, 3)] == ["crop", "crop"]
+    assert state.results[4].record.reason == "no_action"
     told = [state.prompt.messages[0].parts[0].text, texts(state.results[4])[0]]
     assert [text for text in told if "select" in text.lower() or "candidate" in text] == []
     assert (state.metrics["boxes"], state.metrics["pages_seen"]) == (2, 2)
@@ -258,7 +258,7 @@ async def test_selecting_again_keeps_the_boxes(make, make_sample, play, variant)
     for more in ([], [select(1)], [select(0)], [select(1), BOX], [select(2), BOX]):
         state = await play(make(variant), make_sample(), [EVERY, select(1), two, *more, RIGHT])
         assert (state.metrics["boxes"], state.terms.values["roi"]) == (2, 0)
-        assert all(result.info["effect"].get("scored", []) == [] for result in state.results[3:])
+        assert all(result.record.effect.to_dict().get("scored", []) == [] for result in state.results[3:])
     clean = await play(make(variant), make_sample(), [EVERY, select(1), RIGHT])
     assert clean.terms.values["roi"] == 1
 
@@ -277,7 +277,7 @@ async def test_boxes_belong_to_the_page_they_were_drawn_on(make, make_sample, pl
 async def test_a_page_found_twice_is_shown_once(make, make_sample, play, ranked):
     state = await play(make(services=ranked), make_sample(), ["<search>twice</search>"])
     assert shown(state.results[0]) == ["K#1", "K#2", "K#3"]
-    assert [page["rank"] for page in state.results[0].info["effect"]["pages"]] == [1, 3, 5]
+    assert [page["rank"] for page in state.results[0].record.effect.to_dict()["pages"]] == [1, 3, 5]
 
 
 ROUNDS = [EVERY, select(0)] * 5
@@ -298,4 +298,7 @@ async def test_image_limit(make, make_sample, play, turns, images, end):
     assert (state.metrics["images"], state.results[-1].end) == (images, end)
     assert images <= UniDocConfig(max_turns=30).max_images == 25
     limited = end is EndReason.IMAGE_LIMIT
-    assert (state.metrics["image_limit"], state.results[-1].info["executed"]) == (limited, not limited)
+    assert (state.metrics["image_limit"], state.results[-1].record.executed) == (
+        limited,
+        not limited,
+    )

@@ -60,7 +60,7 @@ def test_the_worked_example():
     across = stack(crop, [(100, 490, 200, 500)], 3)
     assert rasters(across) == [(253, 764, 353, 771), (920, 931, 1020, 934)]
 
-    described = crop.to_dict()
+    described = crop.shown().to_dict()
     assert (described["page"], described["rasters"][1]) == ("T#9", [820, 931, 1160, 1118])
     assert described["regions"][0] == pytest.approx([153 / 1240, 274 / 1754, 638 / 1240, 771 / 1754])
 

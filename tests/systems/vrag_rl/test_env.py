@@ -23,7 +23,7 @@ async def test_a_search_shows_one_image_and_no_word(make_env, make_sample, play)
     state = await play(make_env(), make_sample(), ["<search>everypage pagek3</search>"])
     (message,) = state.results[0].observation.messages
     assert [type(part) for part in message.parts] == [ImagePart]
-    info = state.results[0].info
+    info = state.results[0].record.to_dict()
     (page,) = info["effect"]["pages"]
     assert (page["page"], page["rank"], page["gold"]) == ("K#3", 1, True)
     assert page["score"] > 0
@@ -42,11 +42,13 @@ async def test_a_search_shows_one_image_and_no_word(make_env, make_sample, play)
 async def test_a_repeated_search_goes_down_the_ranking(make_env, make_sample, play, settings, pages):
     state = await play(make_env(search=settings), make_sample(), [EVERY] * len(pages))
     assert [shown(result) for result in state.results] == pages
-    assert all(result.info["valid"] for result in state.results)
+    assert all(result.record.valid for result in state.results)
     metrics = state.metrics
     assert (metrics["pages_seen"], metrics["no_new_page"]) == (sum(map(len, pages)), pages.count([]))
     assert (metrics["searches"], metrics["invalid_actions"]) == (len(pages), 0)
-    ranks = [page["rank"] for result in state.results for page in result.info["effect"].get("pages", [])]
+    ranks = [
+        page["rank"] for result in state.results for page in result.record.effect.to_dict().get("pages", [])
+    ]
     assert ranks == list(range(1, len(ranks) + 1))
 
 
@@ -62,7 +64,7 @@ async def test_a_crop_is_cut_from_the_view_shown_last(make_env, make_sample, pla
     assert second.raster[:2] == first.raster[:2]
     assert second.raster[2] < first.raster[2]
     assert (state.metrics["crops"], state.metrics["pages_seen"]) == (2, 1)
-    assert state.results[1].info["effect"]["raster"] == list(first.raster)
+    assert state.results[1].record.effect.to_dict()["raster"] == list(first.raster)
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,17 @@
 """The answer of a trajectory with the pages and regions that it rests on, as text or JSON."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from rich.console import Console
 
 from docagent_rl.base.text import shown
 from docagent_rl.documents import PageRef
-from docagent_rl.lab.eval.scoring.played import page_key, read_trajectory
-from docagent_rl.rollout.evidence import Fractions, fractions_of, mapping, turn_looks
+from docagent_rl.envs.effects import Magnified
+from docagent_rl.envs.turn_record import TurnRecord
+from docagent_rl.lab.eval.scoring.played import read_trajectory
+from docagent_rl.rollout.looks import Fractions
 from docagent_rl.rollout.trajectory import Trajectory
 
 _THOUGHT = 200
@@ -63,7 +63,7 @@ def answered(trajectory: Trajectory) -> Answered:
     elif regions:
         chosen, why = list(reversed(regions)), Why.MAGNIFIED
     else:
-        last = (turn_pages(turn.info) for turn in reversed(trajectory.turns) if not turn.dropped)
+        last = (turn_pages(turn.record) for turn in reversed(trajectory.turns) if not turn.dropped)
         collected = [PageRef(*page) for page in played.collected[-1:]]
         chosen, why = next((pages for pages in last if pages), collected), Why.SHOWN
     return Answered(
@@ -72,49 +72,43 @@ def answered(trajectory: Trajectory) -> Answered:
     )
 
 
-def turn_pages(info: Mapping[str, Any]) -> list[PageRef]:
-    """Return the pages that a turn led to."""
-    pages = dict.fromkeys(page_key(look.page) for look in turn_looks({"info": info}, 0))
-    return [PageRef(*page) for page in pages if page is not None]
+def turn_pages(record: TurnRecord) -> list[PageRef]:
+    """Return the pages that a turn led to, each once."""
+    views = [view.page for view in record.effect.views]
+    return list(dict.fromkeys([*record.effect.read, *views]))
 
 
 def _magnified(trajectory: Trajectory) -> dict[PageRef, list[Fractions]]:
     found: dict[PageRef, list[Fractions]] = {}
     for turn in trajectory.turns:
-        effect = mapping(turn.info.get("effect"))
-        page = page_key(effect.get("page"))
-        if effect.get("kind") != "crop" or page is None or turn.dropped:
-            continue
-        several = effect.get("regions")  # of a stack, as UniDoc-RL makes one of its boxes
-        for sides in several if isinstance(several, list) else [effect.get("region")]:
-            if (box := fractions_of(sides)) is not None:
-                found.setdefault(PageRef(*page), []).append(box)
+        effect = turn.record.effect
+        if isinstance(effect, Magnified) and effect.view.regions and not turn.dropped:
+            found.setdefault(effect.view.page, []).extend(effect.view.regions)
     return found
 
 
 def tell_turn(trajectory: Trajectory, console: Console) -> None:
     """Print the last turn: the thought, cut where it is long, then the action and the pages it led to."""
     turn = trajectory.turns[-1]
-    spans = turn.info.get("thoughts") or ()
-    thought = " ".join(turn.text[start:end] for start, end in spans)
+    record = turn.record
+    thought = " ".join(turn.text[start:end] for start, end in record.thoughts)
     if thought := " ".join(thought.split()):
         short = thought if len(thought) <= _THOUGHT else f"{thought[:_THOUGHT]} …"
         console.print(shown(short, "dim"), soft_wrap=True)
-    pages = ", ".join(f"p. {page.page}" for page in turn_pages(turn.info))
-    line = f"{len(trajectory.turns)}. {action_of(turn.info)}"
+    pages = ", ".join(f"p. {page.page}" for page in turn_pages(record))
+    line = f"{len(trajectory.turns)}. {action_of(record)}"
     console.print(shown(f"{line}  →  {pages}" if pages else line), soft_wrap=True)
 
 
-def action_of(info: Mapping[str, Any]) -> str:
+def action_of(record: TurnRecord) -> str:
     """Describe the action of a turn in a few words."""
-    action = info.get("action")
-    if not isinstance(action, Mapping):
+    if not record.action.kind:
         return "a turn"
-    if info.get("valid") is False:
-        return f"nothing that can be done ({info.get('detail') or info.get('reason')})"
-    words = [str(action.get("kind", "a turn"))]
-    for name, value in action.items():
-        if name not in ("kind", "block", "argument") and value not in (None, [], ""):
+    if not record.valid:
+        return f"nothing that can be done ({record.detail or record.reason})"
+    words = [record.action.kind]
+    for value in record.action.arguments.values():
+        if value not in (None, [], ""):
             words.append(", ".join(map(str, value)) if isinstance(value, list) else str(value))
     return " ".join(words)
 
@@ -135,7 +129,11 @@ def tell_answer(found: Answered, console: Console) -> None:
 def answer_json(trajectory: Trajectory, found: Answered) -> str:
     """Return question, answer, evidence and turns as one JSON object."""
     turns = [
-        {"action": action_of(turn.info), "pages": list(map(str, turn_pages(turn.info))), "text": turn.text}
+        {
+            "action": action_of(turn.record),
+            "pages": list(map(str, turn_pages(turn.record))),
+            "text": turn.text,
+        }
         for turn in trajectory.turns
     ]
     data = {

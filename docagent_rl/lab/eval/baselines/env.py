@@ -1,9 +1,9 @@
 """The environment that baselines share: a question, pages shown in order, and the score of an answer."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 from pydantic import Field
 
@@ -14,7 +14,9 @@ from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.envs.base import EndReason, EnvState, ImagePart, Part, RewardTerms, TextPart, measured
 from docagent_rl.envs.checks import checked_gold, references
+from docagent_rl.envs.effects import Answered
 from docagent_rl.envs.outcome import Outcome
+from docagent_rl.envs.shown_page import ShownPage
 from docagent_rl.envs.token_budget import cut_to_tokens
 from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn
@@ -36,6 +38,8 @@ class PageForm(StrEnum):
 class PageConfig(ShowsImages, Section):
     """Configuration of how pages are shown and found."""
 
+    prompt: ClassVar[str]
+    """The prompt file of the baseline."""
     form: PageForm = PageForm.TEXT
     scope: SearchScope = SearchScope.DOCUMENT
     top_k: int = Field(5, ge=1)
@@ -45,20 +49,25 @@ class PageConfig(ShowsImages, Section):
     display: DisplayRule = DisplayRule()
 
     @property
+    def assistant_turns(self) -> int:
+        """Assistant turns of a trajectory at most."""
+        return 1
+
+    @property
     def max_images(self) -> int:
         """Images of a trajectory at most."""
         return 0
 
 
 @dataclass(frozen=True, slots=True)
-class ShownPage:
-    """A page with the line above it; `described` is its JSON-ready description for the trajectory."""
+class PagePrompt:
+    """A page with the line above it; `record` is what the trajectory gets of it."""
 
     ref: PageRef
     parts: tuple[Part, ...]
     tokens: int
     image_tokens: int
-    described: dict[str, Any]
+    record: ShownPage
 
 
 @dataclass(slots=True)
@@ -70,18 +79,21 @@ class BaselineState(EnvState):
     references: tuple[str, ...]
     shown: list[PageRef] = field(default_factory=list)
     """Pages that were shown, in order, each once."""
-    material: list[ShownPage] = field(default_factory=list)
+    material: list[PagePrompt] = field(default_factory=list)
     """Pages of the prompt, in order."""
     left_out: int = 0
     """Pages that it does not show, as they did not fit or are behind the most that is taken of a document."""
 
-    def show(self, pages: Sequence[ShownPage]) -> list[dict[str, Any]]:
-        """Add pages to `shown`, and return their description for the trajectory."""
+    def show(self, pages: Sequence[PagePrompt]) -> tuple[ShownPage, ...]:
+        """Add pages to `shown`, and return their records for the trajectory."""
         self.shown += [ref for ref in dict.fromkeys(page.ref for page in pages) if ref not in self.shown]
-        return [{**page.described, "gold": page.ref in self.gold} for page in pages]
+        return tuple(replace(page.record, gold=page.ref in self.gold) for page in pages)
 
 
-class BaselineEnv(ToolEnv[BaselineState]):
+ConfigT = TypeVar("ConfigT", bound=PageConfig)
+
+
+class BaselineEnv(ToolEnv[ConfigT, BaselineState], Generic[ConfigT]):
     """An environment whose reward is the judge's verdict on the answer; validation changes nothing."""
 
     def new_state(self, sample: Sample) -> BaselineState:
@@ -89,7 +101,7 @@ class BaselineEnv(ToolEnv[BaselineState]):
         gold = checked_gold(sample, self._services.store, allow_empty=True)
         return BaselineState(sample, gold, references(sample))
 
-    def variables(self, state: BaselineState) -> Mapping[str, Any]:
+    def variables(self, state: BaselineState) -> Mapping[str, object]:
         """Return the pages of the document, and `several` where all documents are searched."""
         return {
             "num_pages": self._services.store.document(state.sample.doc_id).num_pages,
@@ -101,7 +113,8 @@ class BaselineEnv(ToolEnv[BaselineState]):
         # texts in the prompt do not say of which page they are
         pages = state.show(state.material)
         outcome = await self.judge(logged, state.references, action.text)
-        logged.effect = {**logged.effect, **({"pages": pages} if pages else {})}
+        if isinstance(logged.effect, Answered):
+            logged.effect = replace(logged.effect, pages=pages)
         return outcome
 
     def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
@@ -124,7 +137,7 @@ class BaselineEnv(ToolEnv[BaselineState]):
         found["image_tokens"] += sum(page.image_tokens for page in state.material)
         return found
 
-    def shown_pages(self, refs: Sequence[PageRef], turn: int) -> Iterator[ShownPage]:
+    def shown_pages(self, refs: Sequence[PageRef], turn: int) -> Iterator[PagePrompt]:
         """Yield pages as image or text, each below a line that names it; reads files.
 
         Raises:
@@ -133,14 +146,13 @@ class BaselineEnv(ToolEnv[BaselineState]):
         for rank, ref in enumerate(refs, start=1):
             page, count = self._services.store.page(ref), self._services.count_tokens
             label = f"{self.text('page_label', page=ref.page, doc_id=ref.doc_id)}\n"
-            described: dict[str, Any] = {"page": str(ref), "rank": rank}
             if self._config.form is PageForm.IMAGE:
                 view = page_view(page, self._config.display, turn)
                 tokens = count(label) + view.tokens + _IMAGE_FRAME
                 parts = (TextPart(label), ImagePart(view.image))
-                yield ShownPage(ref, parts, tokens, view.tokens, {**view.to_dict(), **described})
+                yield PagePrompt(ref, parts, tokens, view.tokens, replace(view.shown(), rank=rank))
                 continue
             # broken spellings of special tokens take more tokens: the text is counted as it will be shown
             text = cut_to_tokens(without_tokens(page.text().strip()), self._config.page_tokens, count)
             shown = f"{label}{self.text('page_text', text=text or self.text('no_text'))}\n"
-            yield ShownPage(ref, (TextPart(shown),), count(shown), 0, described)
+            yield PagePrompt(ref, (TextPart(shown),), count(shown), 0, ShownPage(ref, rank=rank))

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -21,6 +21,7 @@ from docagent_rl.actions.grammar import TagScanner, bad_argument
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import Part, TextPart, UnknownActionError
+from docagent_rl.envs.effects import NoNewPage, PagesShown
 from docagent_rl.envs.turn_log import LoggedTurn, RefusedError
 from docagent_rl.envs.views import SearchScope
 from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageConfig, PageForm
@@ -104,7 +105,7 @@ def _closing(text: str, begin: int) -> int:
     return len(text) if line < 0 else line
 
 
-class ReactEnv(BaselineEnv):
+class ReactEnv(BaselineEnv[ReactConfig]):
     """A loop of thoughts, actions and observations.
 
     A search shows its best pages that were not shown yet, an opened page is one of the question's document.
@@ -119,7 +120,7 @@ class ReactEnv(BaselineEnv):
         """See `System.make_grammar`."""
         return ReactGrammar()
 
-    def variables(self, state: BaselineState) -> Mapping[str, Any]:
+    def variables(self, state: BaselineState) -> Mapping[str, object]:
         """See `BaselineEnv.variables`; with the turns, and the pages of a search."""
         turns, top_k = self._config.max_turns, self._config.top_k
         return {**super().variables(state), "turns": turns, "top_k": top_k}
@@ -151,7 +152,7 @@ class ReactEnv(BaselineEnv):
             exclude=frozenset(state.shown),
         )
         if not hits:
-            logged.effect = {"kind": "no_new_page", "hits": 0}
+            logged.effect = NoNewPage(hits=0)
             return [self.part("no_page")]
         return await self._show(state, logged, [hit.ref for hit in hits])
 
@@ -160,5 +161,5 @@ class ReactEnv(BaselineEnv):
     ) -> Sequence[Part]:
         shown = await asyncio.to_thread(lambda: list(self.shown_pages(refs, logged.turn)))
         logged.image_tokens = sum(page.image_tokens for page in shown)
-        logged.effect = {"kind": "pages", "pages": state.show(shown)}
+        logged.effect = PagesShown(state.show(shown))
         return [part for page in shown for part in page.parts]

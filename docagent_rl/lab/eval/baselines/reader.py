@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -41,7 +41,6 @@ class ReaderConfig(PageConfig):
     """Pages of the whole document at most; null: as many as fit."""
 
     prompt: ClassVar = "baseline_reader"
-    assistant_turns: ClassVar = 1
 
     @property
     def max_images(self) -> int:
@@ -71,7 +70,7 @@ class ReaderGrammar:
         return ParsedTurn(Answer(span, span, said), (), scan.hidden)
 
 
-class ReaderEnv(BaselineEnv):
+class ReaderEnv(BaselineEnv[ReaderConfig]):
     """A question with nothing, the whole document or the pages of one search beside it.
 
     Pages are added in order while they fit `EnvServices.prompt_tokens`; the number of the others is told to
@@ -90,7 +89,7 @@ class ReaderEnv(BaselineEnv):
         """See `System.make_grammar`."""
         return ReaderGrammar()
 
-    def variables(self, state: BaselineState) -> Mapping[str, Any]:
+    def variables(self, state: BaselineState) -> Mapping[str, object]:
         """See `BaselineEnv.variables`; with the material."""
         found, material = super().variables(state), self._config.material
         several = found["several"] and material is Material.SEARCH

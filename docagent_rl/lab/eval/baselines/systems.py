@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import System
-from docagent_rl.lab.eval.baselines.env import BaselineEnv, PageConfig, PageForm
+from docagent_rl.lab.eval.baselines.env import BaselineEnv, ConfigT, PageForm
 from docagent_rl.lab.eval.baselines.react import ReactConfig, ReactEnv
 from docagent_rl.lab.eval.baselines.reader import Material, ReaderConfig, ReaderEnv
 from docagent_rl.retrieval import Hit
@@ -30,7 +30,9 @@ class RagImageConfig(RagConfig):
     form: PageForm = PageForm.IMAGE
 
 
-def _system(name: str, summary: str, config_type: type[PageConfig], env: type[BaselineEnv]) -> System:
+def _system(
+    name: str, summary: str, config_type: type[ConfigT], env: type[BaselineEnv[ConfigT]]
+) -> System[ConfigT]:
     return System(
         name=name,
         summary=summary,

@@ -1,16 +1,18 @@
 """Readings of a recorded trajectory: its answer, its pages, and the labels of its question."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from docagent_rl.base.errors import UserError
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.effects import Effect, Selected
+from docagent_rl.envs.recorded import mapping, page_of
 from docagent_rl.rewards.literals import safe_literal
-from docagent_rl.rollout.evidence import answers_of, mapping
-from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
-from docagent_rl.samples.sample import Sample, parse_page_id
+from docagent_rl.rollout.looks import answers_of
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.sample import Sample
 from docagent_rl.systems import published
 
 PageKey = tuple[str, int]
@@ -75,15 +77,16 @@ def read_trajectory(trajectory: Trajectory) -> Played:
     collected: dict[PageKey, None] = dict.fromkeys(_prompt_pages(trajectory))
     by_tool: dict[Tool, dict[PageKey, None]] = {}
     for turn in trajectory.turns:
-        shown = [] if turn.dropped else list(_turn_pages(turn, doc_id))
+        record = turn.record
+        shown = [] if turn.dropped else _collected(record.effect)
         collected.update(dict.fromkeys(shown))
-        tool = _TOOLS.get(str(mapping(turn.info.get("action")).get("kind")))
-        if tool is not None and turn.info.get("executed"):
-            found = [] if turn.dropped else _listed(mapping(turn.info.get("effect")).get("hits"), doc_id)
+        tool = _TOOLS.get(record.action.kind)
+        if tool is not None and record.executed:
+            found = [] if turn.dropped else _keys(record.effect.found)
             by_tool.setdefault(tool, {}).update(dict.fromkeys([*shown, *found]))
     if trajectory.system in _FOUND:
         by_tool[Tool.RETRIEVAL] = collected
-    answer, extracted = answers_of(turn.info for turn in trajectory.turns)
+    answer, extracted = answers_of(turn.record for turn in trajectory.turns)
     return Played(
         answer=answer,
         extracted=extracted,
@@ -99,22 +102,18 @@ def _prompt_pages(trajectory: Trajectory) -> Iterator[PageKey]:
     for message in trajectory.prompt:
         for part in message.get("parts") or ():
             image = mapping(mapping(part).get("image"))
-            if "tiles" not in image and (page := page_key(image.get("page"))) is not None:
-                yield page
+            page = page_of(image.get("page"))
+            if "tiles" not in image and page is not None:
+                yield page.doc_id, page.page
 
 
-def _turn_pages(turn: TrajectoryTurn, doc_id: str) -> Iterator[PageKey]:
-    effect = mapping(turn.info.get("effect"))
-    yield from _listed(effect.get("pages"), doc_id)
-    for item in listing(effect.get("entries")):
-        yield from (page for each in listing(mapping(item).get("pages")) if (page := page_key(each)))
+def _collected(effect: Effect) -> list[PageKey]:
+    """Return the pages that an effect brought whole, or that were read for the agent."""
+    return _keys([*(shown.page for shown in effect.brought), *effect.read])
 
 
-def _listed(found: Any, doc_id: str) -> list[PageKey]:
-    """Return pages that are described one by one."""
-    entries = map(mapping, listing(found))
-    pages = (page_key(each.get("page")) or page_key(f"{doc_id}#{each.get('number')}") for each in entries)
-    return [page for page in pages if page is not None]
+def _keys(pages: Iterable[PageRef]) -> list[PageKey]:
+    return [(page.doc_id, page.page) for page in pages]
 
 
 def _cited(trajectory: Trajectory, doc_id: str) -> tuple[PageKey, ...] | None:
@@ -122,33 +121,19 @@ def _cited(trajectory: Trajectory, doc_id: str) -> tuple[PageKey, ...] | None:
     named: list[PageKey] = []
     known = _cites(trajectory)
     for turn in reversed(trajectory.turns):
-        pages = turn.info.get("relevant_pages")
-        if isinstance(pages, list):
+        record = turn.record
+        if record.relevant_pages is not None:
             known = True
-            named += [(doc_id, page) for page in pages if type(page) is int]
-        effect = mapping(turn.info.get("effect"))
-        if effect.get("kind") == "selection" and not turn.dropped:
+            named += [(doc_id, page) for page in record.relevant_pages]
+        if isinstance(record.effect, Selected) and not turn.dropped:
             known = True
-            named += [page] if (page := page_key(effect.get("page"))) else []
+            named += _keys([record.effect.view.page])
     return tuple(dict.fromkeys(named)) if known else None
 
 
 def _cites(trajectory: Trajectory) -> bool:
     system = published(trajectory.system)
     return system is not None and system.cites
-
-
-def page_key(value: Any) -> PageKey | None:
-    """Read a recorded page; `None` for anything else."""
-    try:
-        return parse_page_id(value)
-    except UserError:
-        return None
-
-
-def listing(value: Any) -> list[Any]:
-    """Return a recorded list; an empty one for anything else."""
-    return value if isinstance(value, list) else []
 
 
 def labels_of(sample: Sample) -> dict[str, list[str]]:

@@ -264,7 +264,7 @@ def use_values(trajectory: Trajectory) -> dict[str, float | None]:
         return {"finished": 0.0}
     turns, metrics = trajectory.turns, trajectory.metrics
     messages = [*trajectory.prompt, *(m for turn in turns if not turn.dropped for m in turn.observation)]
-    invalid = int(metrics.get("invalid_actions", sum(turn.info.get("valid") is False for turn in turns)))
+    invalid = int(metrics.get("invalid_actions", sum(not turn.record.valid for turn in turns)))
     return {
         **{f"{OWN}{name}": float(value) for name, value in metrics.items() if math.isfinite(value)},
         "finished": float(trajectory.status == Status.FINISHED.value),

@@ -40,7 +40,7 @@ async def test_search_open_and_answer(played):
 
 async def test_a_search_shows_pages_that_were_not_seen(played):
     state = await played(*["search[Velmora]"] * 7)
-    pages = [result.info["effect"].get("pages", [{}])[0].get("page") for result in state.results]
+    pages = [result.record.effect.to_dict().get("pages", [{}])[0].get("page") for result in state.results]
     found = [page for page in pages if page]
     assert len(found) == len(set(found)) >= 3
     assert pages[-1] is None
@@ -69,7 +69,7 @@ async def test_what_did_not_fit_was_not_seen_and_what_was_cut_off_is_no_action(
     assert (state.metrics["pages_seen"], state.metrics["context_full"]) == (0.0, 1.0)
     turn = AssistantTurn("Thought: so", StopCause.TRUNCATED)
     state = await play(REACT.make_env({}, report_services), report_question(), [turn])
-    assert state.results[0].info["reason"] == "truncated"
+    assert state.results[0].record.reason == "truncated"
 
 
 @pytest.mark.parametrize(

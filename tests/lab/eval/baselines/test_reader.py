@@ -92,7 +92,7 @@ async def test_one_search_finds_the_pages(played):
     state, text = await played("RAG_TEXT", RIGHT, top_k=2)
     assert "Velmora employs 241 people" in text
     assert state.metrics["pages_seen"] == 2.0
-    assert {"page": "R#2", "rank": 1, "gold": True} in state.results[-1].info["effect"]["pages"]
+    assert {"page": "R#2", "rank": 1, "gold": True} in state.results[-1].record.effect.to_dict()["pages"]
     images, text = await played("RAG_IMAGE", RIGHT, top_k=2)
     assert text.count("[image]") == 2
     assert images.metrics["image_tokens"] > 0

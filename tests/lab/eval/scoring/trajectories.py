@@ -60,7 +60,7 @@ async def recorded(env, system, sample, turns, play) -> tuple[Trajectory, dict[s
     """What this play comes to as a recording, and the environment's own numbers."""
     state = await play(env, sample, turns)
     played = [
-        TrajectoryTurn(text, "end_of_turn", [], [], info=dict(result.info))
+        TrajectoryTurn(text, "end_of_turn", [], [], info=result.record.to_dict())
         for text, result in zip(turns, state.results, strict=False)
     ]
     prompt = describe(state.prompt)

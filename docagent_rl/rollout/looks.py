@@ -1,0 +1,180 @@
+"""Readings of a recorded trajectory: its evidence, pages found, pages looked at, the answer.
+
+Trajectories are read as they were written: what is no page or no box is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.text import composed
+from docagent_rl.envs.effects import Candidates
+from docagent_rl.envs.recorded import box_of, listing, mapping, size_of
+from docagent_rl.envs.turn_record import TurnRecord
+from docagent_rl.samples.sample import parse_page_id
+
+Fractions = tuple[float, float, float, float]
+"""`(x1, y1, x2, y2)` of a page's sides, 0 to 1."""
+
+
+def gold_pages(sample: Mapping[str, Any]) -> frozenset[str]:
+    """Return the pages of the evidence as `doc#page`; see `Sample.gold_pages`."""
+    pages = mapping(sample.get("extra")).get("page_ids")
+    if isinstance(pages, list | tuple):
+        return frozenset(composed(str(page)) for page in pages)
+    numbers = sample.get("evidence_pages") or ()
+    return frozenset(f"{sample.get('doc_id')}#{page}" for page in numbers)
+
+
+def gold_boxes(sample: Mapping[str, Any]) -> dict[str, list[Fractions]]:
+    """Return boxes of the evidence by `doc#page`, in all documents; see `samples.sample.gold_boxes`.
+
+    What is no page or no box is left out: trajectories are read as they were written.
+    """
+    own, others = sample.get("evidence_boxes"), mapping(sample.get("extra")).get("other_boxes")
+    named = {f"{sample.get('doc_id')}#{page}": boxes for page, boxes in mapping(own).items()}
+    return {
+        composed(page): [box for each in boxes if (box := box_of(each)) is not None]
+        for page, boxes in {**mapping(others), **named}.items()
+        if _is_page(page) and isinstance(boxes, list | tuple)
+    }
+
+
+def _is_page(text: str) -> bool:
+    try:
+        parse_page_id(text)
+    except UserError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedSearch:
+    """A search: its query, and the pages that it returned, as `doc#page`."""
+
+    query: str
+    pages: tuple[str, ...]
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> PlayedSearch:
+        """Read a search as `SearchNote.to_dict` wrote it; raises `KeyError` and the like for others."""
+        return cls(str(data.get("query")), tuple(str(page) for page, *_ in data["hits"]))
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedTurn:
+    """A turn, as far as it tells which pages were found and seen.
+
+    Args:
+        record: what its environment made of it.
+        searches: that it made.
+        images: of its observation, as they are described.
+        dropped: its observation was never shown.
+        row: the row of its trajectory that it belongs to, from 0.
+    """
+
+    record: TurnRecord
+    searches: tuple[PlayedSearch, ...] = ()
+    images: tuple[Mapping[str, Any], ...] = ()
+    dropped: bool = False
+    row: int = 0
+
+    @classmethod
+    def of(cls, turn: object, record: TurnRecord) -> PlayedTurn:
+        """Read a turn of a trajectory file, whose record was read before.
+
+        Raises `KeyError` and the like for searches of another form.
+        """
+        found = mapping(turn)
+        return cls(
+            record,
+            tuple(map(PlayedSearch.from_dict, found.get("searches") or ())),
+            tuple(images_of(found.get("observation"))),
+            dropped=bool(found.get("dropped")),
+            row=found.get("row", 0),
+        )
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """The pages that its searches returned, as `doc#page`."""
+        searched = [page for search in self.searches for page in search.pages]
+        return (*searched, *map(str, self.record.effect.found))
+
+    def looks(self, number: int) -> Iterator[Look]:
+        """Yield the pages that it brought before the agent's eyes; `number` is its own, from 0."""
+        return turn_looks(self.record, self.images, number)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A page, `doc#page`, in the context: brought by a turn, from 0, or by the prompt, -1.
+
+    A whole page has no `regions`, text no `pixels`; a `candidate` is one of several to choose from.
+    """
+
+    page: str
+    turn: int
+    regions: tuple[Fractions, ...] = ()
+    pixels: int | None = None
+    candidate: bool = False
+
+
+def prompt_looks(prompt: Any) -> Iterator[Look]:
+    """Yield the pages that a prompt shows; a sheet of thumbnails shows none that can be read."""
+    yield from _image_looks(images_of(prompt), -1)
+
+
+def turn_looks(record: TurnRecord, images: Iterable[Mapping[str, Any]], number: int) -> Iterator[Look]:
+    """Yield the pages that a turn brought before the agent's eyes, as its environment recorded it.
+
+    Where its effect names none, the `images` of its observation count as pages that were shown whole.
+    """
+    effect = record.effect
+    for page in effect.read:
+        yield Look(str(page), number)
+    for view in effect.views:
+        pixels = None if view.size is None else view.size[0] * view.size[1]
+        yield Look(str(view.page), number, view.parts, pixels, isinstance(effect, Candidates))
+    if not effect.read and not effect.views:
+        yield from _image_looks(images, number)
+
+
+def _image_looks(images: Iterable[Mapping[str, Any]], turn: int) -> Iterator[Look]:
+    for image in images:
+        if "tiles" in image or not image.get("page"):
+            continue
+        size = size_of(image.get("size"))
+        yield Look(str(image["page"]), turn, pixels=None if size is None else size[0] * size[1])
+
+
+def images_of(messages: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the images of messages in order, as they were described."""
+    for message in messages or ():
+        yield from (part["image"] for part in message["parts"] if "image" in part)
+
+
+def records_of(trajectory: Mapping[str, Any]) -> list[TurnRecord]:
+    """Return the records of the turns of a trajectory as it is written."""
+    turns = listing(trajectory.get("turns"))
+    return [TurnRecord.from_dict(mapping(turn).get("info")) for turn in turns]
+
+
+def answer_in(records: Iterable[TurnRecord]) -> str | None:
+    """Return the last answer among turns, in short where a system makes it short; `None` without one."""
+    answer, short = answers_of(records)
+    return answer if short is None else short
+
+
+def answers_of(records: Iterable[TurnRecord]) -> tuple[str | None, str | None]:
+    """Return the last answer among turns, and the short one that the system made of it."""
+    for record in reversed(list(records)):
+        written = record.written
+        if written is not None and written.answer.strip():
+            return written.answer, written.extracted
+        if record.action.kind == "answer" and record.executed:
+            text = record.action.text
+            return (text if text and text.strip() else None), None
+    return None, None
