@@ -6,10 +6,7 @@ PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_
 
 from rapidfuzz import fuzz, process, utils
 
-from docagent_rl.base.errors import UserError
-from docagent_rl.documents import PageRef
-from docagent_rl.retrieval import Hit
-from docagent_rl.retrieval.base import check_queries
+from docagent_rl.retrieval import Hit, PageRef, UserError, check_queries
 
 
 class FuzzyRetriever:

@@ -14,28 +14,33 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from docagent_rl.actions.base import Answer, Search
-from docagent_rl.actions.grammar import TagGrammar, read_answer, read_search
-from docagent_rl.base.prompts import PromptSpec
-from docagent_rl.documents import PageRef
-from docagent_rl.documents.display import DisplayRule
-from docagent_rl.envs.base import (
+from docagent_rl.envs import (
+    Answer,
+    DisplayRule,
     EndReason,
     EnvState,
     ImagePart,
+    LoggedTurn,
     Marks,
+    NoNewPage,
+    Outcome,
+    PageRef,
+    PagesShown,
     Part,
+    PromptSpec,
     RewardTerms,
+    Search,
+    System,
+    TagGrammar,
+    ToolEnv,
     UnknownActionError,
+    View,
+    page_view,
+    read_answer,
+    read_search,
+    references,
 )
-from docagent_rl.envs.checks import references
-from docagent_rl.envs.effects import NoNewPage, PagesShown
-from docagent_rl.envs.outcome import Outcome
-from docagent_rl.envs.system import System
-from docagent_rl.envs.tool_env import ToolEnv
-from docagent_rl.envs.turn_log import LoggedTurn
-from docagent_rl.envs.views import View, page_view
-from docagent_rl.samples.sample import Sample
+from docagent_rl.samples import Sample
 
 TERMS = ("correct", "short", "total")
 """The numbers of the reward, as they appear in metrics: `reward/correct` and so on."""

@@ -1,5 +1,5 @@
 """Retrieval of pages: for a query, the best pages of a document or of all documents."""
 
-from docagent_rl.retrieval.base import Hit, Retriever
+from docagent_rl.base.public import exporter
 
-__all__ = ["Hit", "Retriever"]
+__getattr__ = exporter(__name__, __file__)

@@ -1,0 +1,5 @@
+"""Judges, and formulas of rewards."""
+
+from docagent_rl.base.public import exporter
+
+__getattr__ = exporter(__name__, __file__)

@@ -1,0 +1,5 @@
+"""Questions about documents, and files of them."""
+
+from docagent_rl.base.public import exporter
+
+__getattr__ = exporter(__name__, __file__)

@@ -1,0 +1,38 @@
+"""The names that a package promises to its users, each loaded when somebody asks for it.
+
+The package's `__init__.pyi`, which type checkers read, says where its names are: `from MODULE import NAME as
+NAME`. At run time nothing is imported before it is used, so that a package costs what is taken from it.
+"""
+
+import ast
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+
+def exporter(package: str, file: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package, whose `__init__.py` is `file`; it knows `__all__`, too."""
+
+    @cache
+    def places() -> dict[str, str]:
+        return promised(Path(file).with_suffix(".pyi"))
+
+    def load(name: str) -> Any:
+        if name == "__all__":
+            return sorted(places())
+        if name.startswith("__") or name not in places():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(places()[name]), name)
+
+    return load
+
+
+def promised(stub: Path) -> dict[str, str]:
+    """Return the names that a stub promises, with their modules."""
+    found: dict[str, str] = {}
+    for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= dict.fromkeys((name.name for name in node.names), node.module)
+    return found
