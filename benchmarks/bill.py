@@ -52,9 +52,12 @@ class Bill:
         """Return the seconds of all parts.
 
         Args:
-            features: with those made in the trainer, which are the device's work where there is one.
+            features: with those made in the trainer, which are the device's work where there is
+                one.
         """
-        return sum(spent.seconds for name, spent in self.parts.items() if features or name != FEATURES)
+        return sum(
+            spent.seconds for name, spent in self.parts.items() if features or name != FEATURES
+        )
 
     @property
     def nbytes(self) -> int:
@@ -64,5 +67,8 @@ class Bill:
     def times(self, factor: float) -> Bill:
         """Return the bill of a step so many times as large."""
         return Bill(
-            {name: Spent(p.seconds * factor, round(p.nbytes * factor)) for name, p in self.parts.items()}
+            {
+                name: Spent(p.seconds * factor, round(p.nbytes * factor))
+                for name, p in self.parts.items()
+            }
         )

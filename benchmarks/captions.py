@@ -16,7 +16,7 @@ from docagent_rl.documents.contents import Caption, list_of_figures
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import OcrMode
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.lab.synth.layout import Rendered, render
+from docagent_rl.lab.synth.layout import Rendered, render_document
 from docagent_rl.lab.synth.plan import DocumentPlan
 from docagent_rl.lab.synth.settings import SynthSettings
 
@@ -69,7 +69,7 @@ def make(count: int, seed: int, folder: Path) -> dict[str, Rendered]:
     documents = {}
     for index in range(count):
         plan = DocumentPlan(settings, index)
-        documents[plan.doc_id] = rendered = render(plan)
+        documents[plan.doc_id] = rendered = render_document(plan)
         (folder / f"{plan.doc_id}.pdf").write_bytes(rendered.pdf)
     return documents
 

@@ -20,7 +20,9 @@ def machine() -> str:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     threads = torch.get_num_threads()
-    return f"{cores} cores, {gpu}, torch {torch.__version__} on {threads} thread{'s' * (threads > 1)}"
+    return (
+        f"{cores} cores, {gpu}, torch {torch.__version__} on {threads} thread{'s' * (threads > 1)}"
+    )
 
 
 def best_times(
@@ -31,8 +33,8 @@ def best_times(
     Args:
         calls: functions by name.
         repeats: rounds; the first one also warms up.
-        cpu: count the time of the processors that this process had, not the time that went by: what other
-            processes do then matters less. Threads that wait for each other count too.
+        cpu: count the time of the processors that this process had, not the time that went by: what
+            other processes do then matters less. Threads that wait for each other count too.
 
     Returns:
         the shortest time of each in seconds, and its last result.
@@ -70,7 +72,19 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> N
     console.print(table)
 
 
-WORDS = ["revenue", "of", "page", "table", "shows", "total", "in", "year", "report", "figure", "and"]
+WORDS = [
+    "revenue",
+    "of",
+    "page",
+    "table",
+    "shows",
+    "total",
+    "in",
+    "year",
+    "report",
+    "figure",
+    "and",
+]
 
 
 def filler(rng: random.Random, words: int) -> str:

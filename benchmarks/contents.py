@@ -25,7 +25,8 @@ from docagent_rl.documents.store import DocumentStore
 
 TUNED = frozenset(
     {
-        "debian-reference", "developers-reference", "gnucash-guide-en", "gnucash-help-de", "R-exts", "R-lang",
+        "debian-reference", "developers-reference", "gnucash-guide-en", "gnucash-help-de", "R-exts",
+        "R-lang",
         "gnuplot", "packaging-tutorial", "GC3-Manual", "GC3-FAQ", "GC3-Release", "loudness-meter",
         "fullrefman", "R-FAQ",
     }
@@ -33,8 +34,10 @@ TUNED = frozenset(
 """Manuals that were looked at while the rules were made; all others are held out."""
 
 _NUMBER = re.compile(
-    r"^(?:(?:chapter|section|part|appendix|kapitel|teil|anhang|cap[ií]tulo|capitolo|parte|ap[eê]ndice|appendice)\s+"
-    r"(?:\d+|[A-Z]|[IVXLC]+)(?:\.\d+)*[.:]?|第\s*\d+\s*[章部節]\.?|(?:\d+|[A-Z])(?:\.\d+)+\.?|\d+\.?|[A-Z]\.|[IVXL]+\.)\s+",
+    r"^(?:(?:chapter|section|part|appendix|kapitel|teil|anhang|cap[ií]tulo|capitolo|parte"
+    r"|ap[eê]ndice|appendice)\s+"
+    r"(?:\d+|[A-Z]|[IVXLC]+)(?:\.\d+)*[.:]?|第\s*\d+\s*[章部節]\.?|(?:\d+|[A-Z])(?:\.\d+)+\.?|\d+\.?"
+    r"|[A-Z]\.|[IVXL]+\.)\s+",
     re.IGNORECASE,
 )
 
@@ -91,10 +94,13 @@ def read_stored(path: Path, store: DocumentStore) -> Manual | None:
 def without_tables(manual: Manual) -> Manual:
     """The manual as if it had no printed table of contents."""
     lines = {
-        page: [" ".join(line.split()) for line in text.splitlines()] for page, text in manual.texts.items()
+        page: [" ".join(line.split()) for line in text.splitlines()]
+        for page, text in manual.texts.items()
     }
     tables = printed_contents(body_lines(lines)).pages
-    return Manual(manual.outline, {page: text for page, text in manual.texts.items() if page not in tables})
+    return Manual(
+        manual.outline, {page: text for page, text in manual.texts.items() if page not in tables}
+    )
 
 
 def plain(title: str) -> str:
@@ -104,7 +110,9 @@ def plain(title: str) -> str:
 
 
 def score(found: Iterable[tuple[str, int]], outline: Iterable[OutlineEntry]) -> Score:
-    """Compare (title, page) pairs with bookmarks; those without a page or without letters do not count."""
+    """Compare (title, page) pairs with bookmarks; those without a page or without letters do not
+    count.
+    """
     pairs = {(plain(title), page) for title, page in found if plain(title)}
     bookmarks = [entry for entry in outline if entry.page and plain(entry.title)]
     true = {(plain(entry.title), entry.page) for entry in bookmarks}
@@ -121,11 +129,15 @@ def score(found: Iterable[tuple[str, int]], outline: Iterable[OutlineEntry]) -> 
 
 def main(
     folder: Annotated[Path, typer.Argument(help="PDFs with bookmarks.")],
-    no_table: Annotated[bool, typer.Option(help="Leave the printed tables of contents out, too.")] = False,
+    no_table: Annotated[
+        bool, typer.Option(help="Leave the printed tables of contents out, too.")
+    ] = False,
     layout: Annotated[bool, typer.Option(help="Find headings as `ingest --layout` does.")] = False,
     store: Annotated[
         Path | None,
-        typer.Option(help="Take the text from documents of the same names there, such as scans read by OCR."),
+        typer.Option(
+            help="Take the text from documents of the same names there, such as scans read by OCR."
+        ),
     ] = None,
 ) -> None:
     """Print precision and recall of the outlines of all PDFs in a folder."""
@@ -137,14 +149,17 @@ def main(
         if no_table:
             manual = without_tables(manual)
         began = time.perf_counter()
-        found = with_numbered(typed_headings(path, len(manual.texts)), manual.texts) if layout else ()
+        found = (
+            with_numbered(typed_headings(path, len(manual.texts)), manual.texts) if layout else ()
+        )
         headings = table_of_contents(found, manual.texts, max_title=1000)
         captions = list_of_figures(manual.texts)
         seconds = time.perf_counter() - began
         result = score([(heading.title, heading.page) for heading in headings], manual.outline)
         scores.append(result)
         shares = [f"{share:.3f}" for share in (result.precision, result.recall, result.upper)]
-        rows.append([path.stem + ("" if path.stem in TUNED else " (held out)"), str(len(manual.texts)),
+        rows.append([path.stem + ("" if path.stem in TUNED else " (held out)"),
+        str(len(manual.texts)),
         str(result.true),
                      str(result.found), *shares, str(len(captions)), f"{seconds:.2f}"])  # fmt: skip
     columns = [

@@ -1,5 +1,5 @@
-"""Trajectories of each system at the full size of its recipe: real environments, a policy that answers at
-once.
+"""Trajectories of each system at the full size of its recipe: real environments, a policy that
+answers at once.
 
 The policy never answers the question before its last turn, so that a trajectory shows all it may.
 """
@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import filler
-from docagent_rl.checks.recipe_check import composed
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.checks.recipe_check import composed_recipe
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import Picture
 from docagent_rl.envs.script import Act, Move, QuestionStatistics, Script, ScriptContext
 from docagent_rl.envs.turn_record import NO_RECORD
 from docagent_rl.lab.synth import SynthSettings, synthesize
-from docagent_rl.lab.synth.settings import Difficulty
+from docagent_rl.lab.synth.settings import DocumentDifficulty
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import TurnLedger
@@ -82,9 +82,13 @@ FULL = {
             "data.max_response_length=200000",
         ),
     ),
-    "doc_v_star": FullSize("doc_v_star_qwen2_5_vl_7b", frozenset({Move.FETCH}), script=FullDocVStar),
+    "doc_v_star": FullSize(
+        "doc_v_star_qwen2_5_vl_7b", frozenset({Move.FETCH}), script=FullDocVStar
+    ),
     "mm_doc_r1": FullSize("mm_doc_r1_qwen3_8b", frozenset({Move.SEARCH, Move.READ})),
-    "unidoc_rl": FullSize("unidoc_rl_qwen2_5_vl_7b", frozenset({Move.SEARCH, Move.SELECT, Move.CROP})),
+    "unidoc_rl": FullSize(
+        "unidoc_rl_qwen2_5_vl_7b", frozenset({Move.SEARCH, Move.SELECT, Move.CROP})
+    ),
     "vrag_rl": FullSize("vrag_rl_qwen2_5_vl_7b", frozenset({Move.SEARCH, Move.CROP})),
 }
 """By the system's name."""
@@ -128,8 +132,12 @@ class Theatre:
 
 
 def workspace(folder: Path, documents: int, seed: int) -> list[list[Sample]]:
-    """Documents of 20 to 40 pages, index and questions for all systems; the questions of each document."""
-    settings = SynthSettings(documents=documents, difficulties=(Difficulty.HARD,), seed=seed)
+    """Documents of 20 to 40 pages, index and questions for all systems; the questions of each
+    document.
+    """
+    settings = SynthSettings(
+        documents=documents, difficulties=(DocumentDifficulty.HARD,), seed=seed
+    )
     synthesize(folder / "synthetic", settings)
     ingest(folder / "synthetic" / "pdfs", folder / "store", workers=1)
     BM25Retriever.build(DocumentStore(folder / "store")).save(folder / "index")
@@ -142,7 +150,7 @@ def workspace(folder: Path, documents: int, seed: int) -> list[list[Sample]]:
 
 def configured(name: str, folder: Path, overrides: Sequence[str] = ()) -> Any:
     """A system's recipe at full size over a workspace; rules stand in for its models."""
-    return composed(
+    return composed_recipe(
         FULL[name].recipe,
         [
             "+retriever=bm25",
@@ -163,7 +171,9 @@ def passes_of(run: Any) -> list[str]:
     """The passes of a step's trainer over its rows, in order."""
     found = {
         "old_log_prob": True,
-        "ref_log_prob": bool(run.actor_rollout_ref.actor.use_kl_loss or run.algorithm.use_kl_in_reward),
+        "ref_log_prob": bool(
+            run.actor_rollout_ref.actor.use_kl_loss or run.algorithm.use_kl_in_reward
+        ),
         "values": bool(run.critic.enable),
         "update_critic": bool(run.critic.enable),
         "update_actor": True,
@@ -172,7 +182,12 @@ def passes_of(run: Any) -> list[str]:
 
 
 def play(
-    name: str, run: Any, processor: Any, questions: Sequence[Sequence[Sample]], trajectories: int, group: int
+    name: str,
+    run: Any,
+    processor: Any,
+    questions: Sequence[Sequence[Sample]],
+    trajectories: int,
+    group: int,
 ) -> Theatre:
     """Play trajectories of a system, those of a question after each other.
 
@@ -184,7 +199,7 @@ def play(
         trajectories: to play.
         group: trajectories of a question.
     """
-    config = DocAgentConfig.parse(plain(run.docagent))
+    config = DocAgentConfig.parse(plain_section(run.docagent))
     seen = None if name == "mm_doc_r1" else processor
     resources = TrajectoryResources(config, processor.tokenizer, seen)
     statistics = QuestionStatistics.of(sample for own in questions for sample in own)
@@ -209,7 +224,9 @@ def _trajectory(resources: TrajectoryResources, run: Any, policy: _Policy) -> Ro
         encoder=resources.encoder,
         generate=policy.generate,
         limits=Limits(
-            run.data.max_prompt_length, run.data.max_response_length, run.docagent.rollout.turn_tokens
+            run.data.max_prompt_length,
+            run.data.max_response_length,
+            run.docagent.rollout.turn_tokens,
         ),
         trajectory=policy.played.trajectory,
     )
@@ -237,18 +254,24 @@ class _Policy:
         self._context = ScriptContext(asked, system.max_turns(config), rng, pages, statistics)
         self.played = played
 
-    async def generate(self, ids: list[int], images: list[EncodedImage], max_tokens: int) -> Sampled:
+    async def generate(
+        self, ids: list[int], images: list[EncodedImage], max_tokens: int
+    ) -> Sampled:
         """A turn, at once."""
         self.played.requests.append([image.ref for image in images])
         self.played.prompts.append(ids)
         turns, context = self.played.trajectory.turns, self._context
         context.turn, context.record = len(turns) + 1, turns[-1].record if turns else NO_RECORD
-        text = _longer(self._script.write(Act(self._move(self._script.moves(context))), context), context.rng)
+        text = _longer(
+            self._script.write(Act(self._move(self._script.moves(context))), context), context.rng
+        )
         sampled = [*self._codec.text_ids(text)[: max_tokens - 1], self._codec.end_of_turn_id]
         return Sampled(sampled, [-context.rng.random() for _ in sampled])
 
     def _move(self, offered: Mapping[Move, float]) -> Move:
-        wanted = {move: weight for move, weight in offered.items() if move in self._moves and weight}
+        wanted = {
+            move: weight for move, weight in offered.items() if move in self._moves and weight
+        }
         if not wanted:  # the last turn
             wanted = dict(offered)
         return self._context.rng.choices(list(wanted), list(wanted.values()))[0]
@@ -257,4 +280,8 @@ class _Policy:
 def _longer(text: str, rng: random.Random) -> str:
     """A turn with thoughts as long as a model's."""
     thoughts = filler(rng, 60)
-    return text.replace("<think>", f"<think>{thoughts} ", 1) if "<think>" in text else f"{thoughts} {text}"
+    return (
+        text.replace("<think>", f"<think>{thoughts} ", 1)
+        if "<think>" in text
+        else f"{thoughts} {text}"
+    )

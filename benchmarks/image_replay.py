@@ -1,8 +1,9 @@
-"""The images of trajectories that were played, worked on as in a step: as this package does, and as an
-opponent.
+"""The images of trajectories that were played, worked on as in a step: as this package does, and as
+an opponent.
 
-The opponent keeps float features in each agent worker, hands all pixels of a trajectory to the server at
-every turn, lets vLLM's front end preprocess and hash them, and joins float features for every row.
+The opponent keeps float features in each agent worker, hands all pixels of a trajectory to the
+server at every turn, lets vLLM's front end preprocess and hash them, and joins float features for
+every row.
 """
 
 from __future__ import annotations
@@ -92,7 +93,9 @@ def in_turn(trajectories: Sequence[Played]) -> Iterator[tuple[int, list[int], li
                 yield number, each.prompts[turn], each.requests[turn]
 
 
-def opponent(stage: Stage, trajectories: Sequence[Played], each_row: EachRow, seed: int = 1) -> Replay:
+def opponent(
+    stage: Stage, trajectories: Sequence[Played], each_row: EachRow, seed: int = 1
+) -> Replay:
     """Float features and pixels."""
     replay = Replay()
     drawn = torch.Generator().manual_seed(seed)
@@ -118,7 +121,10 @@ def opponent(stage: Stage, trajectories: Sequence[Played], each_row: EachRow, se
             _, received = pickle.loads(sent)
         if not refs:
             continue
-        request = {"prompt_token_ids": prompt_of(stage, len(refs)), "multi_modal_data": {"image": received}}
+        request = {
+            "prompt_token_ids": prompt_of(stage, len(refs)),
+            "multi_modal_data": {"image": received},
+        }
         with replay.bill.timed(FRONT_END):
             answer = stage.front_ends[servers[number]].input_preprocessor.preprocess(request)
         hashes = set(answer["mm_hashes"]["image"])
@@ -128,13 +134,17 @@ def opponent(stage: Stage, trajectories: Sequence[Played], each_row: EachRow, se
         for place, refs in enumerate(each.rows):
             own = [made(number, ref)[1] for ref in refs]
             with replay.bill.timed(JOIN):
-                row = {name: torch.cat([one[name] for one in own]) for name in own[0]} if own else {}
+                row = (
+                    {name: torch.cat([one[name] for one in own]) for name in own[0]} if own else {}
+                )
             each_row(number, place, row)
     return replay
 
 
 def ours(stage: Stage, trajectories: Sequence[Played], each_row: EachRow) -> Replay:
-    """Patches of bytes, made once for all workers, and named to servers and in rows; Ray is there."""
+    """Patches of bytes, made once for all workers, and named to servers and in rows; Ray is
+    there.
+    """
     return asyncio.run(_ours(stage, trajectories, each_row))
 
 
@@ -152,7 +162,9 @@ async def _ours(stage: Stage, trajectories: Sequence[Played], each_row: EachRow)
     async def made(ref: Picture) -> EncodedImage:
         if ref.key not in kept:
             with replay.bill.timed(RENDER):
-                image = EncodedImage.make(ref, stage.render(ref), stage.processor.image_processor, layout)
+                image = EncodedImage.make(
+                    ref, stage.render(ref), stage.processor.image_processor, layout
+                )
                 kept[ref.key] = await image_cache.put(image)
             replay.preprocessings += 1
         return kept[ref.key]
@@ -164,7 +176,9 @@ async def _ours(stage: Stage, trajectories: Sequence[Played], each_row: EachRow)
             named = [replace(NamedImage.of(image), handle=b"reference" * 3) for image in shown]
             sent = pickle.dumps((ids, named), protocol=5)
             part.nbytes += len(sent)
-            received = [replace(image, handle=kept[image.key].handle) for image in pickle.loads(sent)[1]]
+            received = [
+                replace(image, handle=kept[image.key].handle) for image in pickle.loads(sent)[1]
+            ]
         if not refs:
             continue
         server = _server(stage, trajectories, number, routes)
@@ -190,7 +204,9 @@ async def _ours(stage: Stage, trajectories: Sequence[Played], each_row: EachRow)
     return replay
 
 
-async def _warm_up(stage: Stage, layout: PatchFormat, image_cache: RayImageCache, name: str) -> None:
+async def _warm_up(
+    stage: Stage, layout: PatchFormat, image_cache: RayImageCache, name: str
+) -> None:
     """Import, and connect to, what the first image would."""
     size = (4 * layout.side * layout.merge,) * 2
     ref = ImageRef(PageRef("warm", 1), "up", (0, 0, *size), size)
@@ -206,7 +222,9 @@ def read(row: Mapping[str, Any]) -> Row:
     return join_named([row], lambda rows: dict(rows[0]), "cpu") if NAMES in row else dict(row)
 
 
-def _server(stage: Stage, trajectories: Sequence[Played], number: int, routes: dict[str, int]) -> int:
+def _server(
+    stage: Stage, trajectories: Sequence[Played], number: int, routes: dict[str, int]
+) -> int:
     """The server of a trajectory, by the name that the balancer goes by."""
     prompts, servers = -(-len(trajectories) // stage.group), len(stage.front_ends)
     uid, own = str(number // stage.group), number % stage.group

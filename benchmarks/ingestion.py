@@ -47,8 +47,9 @@ def measure(run: Callable[[Path], int], within: Path) -> Cost:
 
     Args:
         run: fills a folder, and says with how many pages.
-        within: where the folder is made. It stays: ext4 goes through inodes that were given up in the last
-            seconds before it makes a file, so that a round would pay for what the one before it removed.
+        within: where the folder is made. It stays: ext4 goes through inodes that were given up in
+            the last seconds before it makes a file, so that a round would pay for what the one
+            before it removed.
     """
     folder = Path(tempfile.mkdtemp(dir=within))
     processor, wall = _processor_time(), time.perf_counter()
@@ -57,8 +58,12 @@ def measure(run: Callable[[Path], int], within: Path) -> Cost:
     return Cost(processor, wall, pages, sum(path.stat().st_size for path in folder.rglob("*.jpg")))
 
 
-def with_poppler(pdfs: Path, settings: RenderSettings, out: Path, *, text: bool, workers: int) -> int:
-    """The pages by pdf2image, as JPEG files of the same resolution and quality, and the text by pdftotext."""
+def with_poppler(
+    pdfs: Path, settings: RenderSettings, out: Path, *, text: bool, workers: int
+) -> int:
+    """The pages by pdf2image, as JPEG files of the same resolution and quality, and the text by
+    pdftotext.
+    """
     pages = 0
     for path in sorted(pdfs.glob("*.pdf")):
         files = pdf2image.convert_from_path(
@@ -84,20 +89,23 @@ def with_ingest(pdfs: Path, settings: RenderSettings, out: Path, *, workers: int
 
 
 def main(
-    folder: Annotated[Path | None, typer.Argument(help="PDFs; by default Debian's manuals.")] = None,
+    folder: Annotated[
+        Path | None, typer.Argument(help="PDFs; by default Debian's manuals.")
+    ] = None,
     dpi: Annotated[int, typer.Option(help="Pixels an inch.")] = 144,
     quality: Annotated[int, typer.Option(help="Quality of the JPEG files, for both.")] = 90,
     repeats: Annotated[int, typer.Option(help="Rounds; the best of each counts.")] = 3,
 ) -> None:
     """Print what ingesting a folder of PDFs costs, beside pdf2image and pdftotext.
 
-    Equal output is a JPEG file of each page, at the same resolution and quality, and its text. The store has
-    checksums, manifests and whole documents only, forced to disk, on top.
+    Equal output is a JPEG file of each page, at the same resolution and quality, and its text. The
+    store has checksums, manifests and whole documents only, forced to disk, on top.
     """
     missing = [tool for tool in ("pdftoppm", "pdfinfo", "pdftotext") if shutil.which(tool) is None]
     if missing:
         Console(stderr=True).print(
-            f"{' and '.join(missing)} is not on the PATH, so that there is nothing to compare with: install "
+            f"{' and '.join(missing)} is not on the PATH, so that there is nothing to compare "
+            "with: install "
             "poppler (Debian: apt install poppler-utils)"
         )
         raise typer.Exit(2)
@@ -150,14 +158,25 @@ def compare(pdfs: Path, settings: RenderSettings, repeats: int, within: Path) ->
         ]
         for name, cost in best.items()
     ]
-    columns = ["", "ms a page", "times as fast, equal output", "as pdf2image alone", "pages/s", "kB a page"]
-    title = f"{equal.pages} pages at {settings.dpi} dpi, JPEG quality {settings.jpeg_quality}: processor time"
+    columns = [
+        "",
+        "ms a page",
+        "times as fast, equal output",
+        "as pdf2image alone",
+        "pages/s",
+        "kB a page",
+    ]
+    title = (
+        f"{equal.pages} pages at {settings.dpi} dpi, JPEG quality {settings.jpeg_quality}: "
+        "processor time"
+    )
     show(title, columns, rows)
     one, two = (best[f"docagent-rl ingest, {name}"] for name in ("1 worker", "2 workers"))
     load = os.getloadavg()[0]
     typer.echo(
         f"two workers: {one.wall / two.wall:.2f} times the pages per second of one, "
-        f"{two.processor / one.processor:.2f} times its processor time (load of the machine: {load:.1f})"
+        f"{two.processor / one.processor:.2f} times its processor time (load of the machine: "
+        f"{load:.1f})"
     )
 
 

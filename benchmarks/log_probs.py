@@ -22,7 +22,9 @@ LogProbs = Callable[[Tensor, Tensor], Tensor]
 
 
 def both_passes(log_probs: LogProbs, logits: Tensor, labels: Tensor) -> tuple[float, float]:
-    """The sum of log-probabilities and of the gradient's magnitudes; the logits are written over."""
+    """The sum of log-probabilities and of the gradient's magnitudes; the logits are written
+    over.
+    """
     own = logits.detach().clone().requires_grad_()
     scaled = own * 1.0  # logits of a model are no leaf
     found = log_probs(scaled, labels)
@@ -66,7 +68,9 @@ def main(
             sums = f"{results[name][0]:.1f}", f"{results[name][1]:.1f}"
             peak = peak_gib(calls[name]) if device == "cuda" else ""
             precision = str(dtype).removeprefix("torch.")
-            rows.append((f"{name}, {precision}", f"{time:.3f}", f"{slowest / time:.1f}", peak, *sums))
+            rows.append(
+                (f"{name}, {precision}", f"{time:.3f}", f"{slowest / time:.1f}", peak, *sums)
+            )
     columns = ("log-probs", "seconds", "times as fast", "GiB", "sum", "sum of gradients")
     show(f"{tokens} positions, {vocabulary} entries, forward and backward", columns, rows)
 

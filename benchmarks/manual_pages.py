@@ -46,13 +46,18 @@ def main(
     layout: Annotated[bool, typer.Option(help="Find headings as `ingest --layout` does.")] = False,
     least: Annotated[int, typer.Option(help="Bytes of the shortest source.")] = 60_000,
 ) -> None:
-    """Print precision and recall of the titles of sections; those of parts of sections do not count."""
+    """Print precision and recall of the titles of sections; those of parts of sections do not
+    count.
+    """
     pages = hits = found = true = count = 0
     with TemporaryDirectory() as scratch:
         pdf = Path(scratch) / "manual.pdf"
         for source in sources(folder, least):
             drawn = subprocess.run(
-                ["groff", "-t", "-mandoc", "-Tpdf"], input=source.encode(), capture_output=True, check=False
+                ["groff", "-t", "-mandoc", "-Tpdf"],
+                input=source.encode(),
+                capture_output=True,
+                check=False,
             )
             if not drawn.stdout:
                 continue
@@ -62,7 +67,11 @@ def main(
             headings = table_of_contents(outline, texts, max_title=1000, first_lines=False)
             named = {plain(heading.title) for heading in headings} - titles(source, "part")
             sections = titles(source, "section")
-            hits, found, true = hits + len(named & sections), found + len(named), true + len(sections)
+            hits, found, true = (
+                hits + len(named & sections),
+                found + len(named),
+                true + len(sections),
+            )
             pages, count = pages + len(texts), count + 1
     typer.echo(f"{count} manuals of {pages} pages, {true} sections")
     typer.echo(f"precision {hits / found:.3f}, recall {hits / true:.3f}")

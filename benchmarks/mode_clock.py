@@ -15,7 +15,8 @@ from docagent_rl.training.trainer.mixin import DocAgentTrainerMixin
 METHODS = tuple(
     name
     for name, method in vars(PPOTrainer).items()
-    if isinstance(method, FunctionType) and getattr(DocAgentTrainerMixin, name, None) not in (None, method)
+    if isinstance(method, FunctionType)
+    and getattr(DocAgentTrainerMixin, name, None) not in (None, method)
 )
 """All methods of verl's trainer that our mode overrides."""
 _inside: list[float] = []
@@ -43,10 +44,14 @@ def _clocked(method: Callable[..., Any], *, outer: bool) -> Callable[..., Any]:
 def _install() -> None:
     for name in METHODS:
         setattr(PPOTrainer, name, _clocked(getattr(PPOTrainer, name), outer=False))
-        setattr(DocAgentTrainerMixin, name, _clocked(getattr(DocAgentTrainerMixin, name), outer=True))
+        setattr(
+            DocAgentTrainerMixin, name, _clocked(getattr(DocAgentTrainerMixin, name), outer=True)
+        )
     measured = DocAgentTrainerMixin._compute_metrics
 
-    def reporting(self: Any, batch: Any, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+    def reporting(
+        self: Any, batch: Any, metrics: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> None:
         measured(self, batch, metrics, *args, **kwargs)
         metrics["docagent/overhead_s"] = _spent[0]
         _spent[0] = 0.0

@@ -68,7 +68,9 @@ def candidates() -> dict[str, Callable[[Image.Image], str]]:
 
 
 def pages(folder: Path, each: int, dpi: int) -> Iterator[tuple[Image.Image, str]]:
-    """Pictures and text layers of `each` pages of every PDF, at equal distances, with 50 words or more."""
+    """Pictures and text layers of `each` pages of every PDF, at equal distances, with 50 words or
+    more.
+    """
     for path in sorted(folder.glob("*.pdf")):
         with open_pdf(path) as pdf:
             good = [n for n in range(1, pdf.num_pages + 1) if _is_good(pdf, n)]
@@ -79,7 +81,9 @@ def pages(folder: Path, each: int, dpi: int) -> Iterator[tuple[Image.Image, str]
 
 
 def main(
-    folder: Annotated[Path | None, typer.Argument(help="PDFs; by default Debian's manuals.")] = None,
+    folder: Annotated[
+        Path | None, typer.Argument(help="PDFs; by default Debian's manuals.")
+    ] = None,
     each: Annotated[int, typer.Option(help="Pages of every PDF.")] = 5,
     dpi: Annotated[int, typer.Option(help="Pixels an inch.")] = 150,
 ) -> None:

@@ -25,11 +25,15 @@ def draw(store: DocumentStore, chosen: list[Page], style: OverviewStyle) -> list
 
 
 def main(
-    pages: Annotated[int, typer.Option(help="Pages of the document; Debian's manuals over and over.")] = 1000,
+    pages: Annotated[
+        int, typer.Option(help="Pages of the document; Debian's manuals over and over.")
+    ] = 1000,
     cell: Annotated[int, typer.Option(help="Side of the square for a thumbnail, in pixels.")] = 256,
     repeats: Annotated[int, typer.Option(help="Rounds with kept thumbnails; the best counts.")] = 3,
 ) -> None:
-    """Print the processor time of an overview: drawn as ever, drawn and kept, from kept thumbnails."""
+    """Print the processor time of an overview: drawn as ever, drawn and kept, from kept
+    thumbnails.
+    """
     single_thread(True)
     style = OverviewStyle(cell=cell)
     with tempfile.TemporaryDirectory() as name:

@@ -12,7 +12,19 @@ from benchmarks.common import CPU_TIME, best_times, show, single_thread
 from docagent_rl.retrieval.encoders.opening import QueryEncoder, open_encoder
 from docagent_rl.retrieval.encoders.spec import DEFAULT, Encoder, named_spec
 
-WORDS = ("revenue", "table", "growth", "figure", "of", "the", "largest", "company", "in", "year", "compare")
+WORDS = (
+    "revenue",
+    "table",
+    "growth",
+    "figure",
+    "of",
+    "the",
+    "largest",
+    "company",
+    "in",
+    "year",
+    "compare",
+)
 
 
 def questions(count: int) -> list[str]:
@@ -26,7 +38,10 @@ def questions(count: int) -> list[str]:
 def ask(encoder: Encoder, queries: list[str], trajectories: int) -> int:
     """Each query in a call of its own, `trajectories` calls at a time; the number of answers."""
     with ThreadPoolExecutor(trajectories) as pool:
-        return sum(len(answer) for answer in pool.map(lambda query: encoder.encode_queries([query]), queries))
+        return sum(
+            len(answer)
+            for answer in pool.map(lambda query: encoder.encode_queries([query]), queries)
+        )
 
 
 def main(
@@ -46,7 +61,9 @@ def main(
     seconds, _ = best_times(calls, repeats, cpu_time)
     base = seconds["the model, one query a call"]
     rows = [(n, f"{1000 * s / count:.2f}", f"{base / s:.1f}") for n, s in seconds.items()]
-    show(f"{count} queries of {trajectories} trajectories", ("", "ms a query", "times as fast"), rows)
+    show(
+        f"{count} queries of {trajectories} trajectories", ("", "ms a query", "times as fast"), rows
+    )
 
 
 if __name__ == "__main__":

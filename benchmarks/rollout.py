@@ -1,10 +1,10 @@
-"""Processor time and bytes of a step's trajectories, by part and system: as this package works on them, and
-as an opponent who hands verl what its interfaces suggest.
+"""Processor time and bytes of a step's trajectories, by part and system: as this package works on
+them, and as an opponent who hands verl what its interfaces suggest.
 
-Real environments, the real processor of Qwen2.5-VL, a generate function that answers at once, vLLM's real
-front end with its cache, verl's real TransferQueue. Some trajectories are played; a step of more grows with
-their number. `make features` is the trainer's, on a GPU where there is one: what the processors have to do is
-the first sum.
+Real environments, the real processor of Qwen2.5-VL, a generate function that answers at once,
+vLLM's real front end with its cache, verl's real TransferQueue. Some trajectories are played; a
+step of more grows with their number. `make features` is the trainer's, on a GPU where there is one:
+what the processors have to do is the first sum.
 """
 
 from __future__ import annotations
@@ -46,12 +46,16 @@ class Comparison:
 
 
 def main(
-    system: Annotated[list[str] | None, typer.Option(help="A system; repeatable. All by default.")] = None,
+    system: Annotated[
+        list[str] | None, typer.Option(help="A system; repeatable. All by default.")
+    ] = None,
     trajectories: Annotated[int, typer.Option(help="Trajectories to play.")] = 8,
     group: Annotated[int, typer.Option(help="Trajectories of a question.")] = 4,
     workers: Annotated[int, typer.Option(help="Agent workers.")] = 2,
     servers: Annotated[int, typer.Option(help="Rollout servers.")] = 2,
-    room: Annotated[int, typer.Option(help="MiB of rows to store; the others count as these.")] = 512,
+    room: Annotated[
+        int, typer.Option(help="MiB of rows to store; the others count as these.")
+    ] = 512,
     whole: Annotated[int, typer.Option(help="Trajectories of the step that is reckoned.")] = 512,
     seed: Annotated[int, typer.Option()] = 1,
 ) -> None:
@@ -115,8 +119,12 @@ def report(found: Comparison, theatre: Theatre) -> None:
         rows.append([name, f"{a.seconds:.2f}", f"{b.seconds:.2f}", _mib(a.nbytes), _mib(b.nbytes)])
     for name, everything in {"without features": False, "all": True}.items():
         a, b = (bill.seconds(features=everything) for bill in (found.theirs, found.mine))
-        rows.append([name, f"{a:.2f}", f"{b:.2f}", _mib(found.theirs.nbytes), _mib(found.mine.nbytes)])
-        rows.append(["  times", "", f"{a / b:.1f}", "", f"{found.theirs.nbytes / found.mine.nbytes:.1f}"])
+        rows.append(
+            [name, f"{a:.2f}", f"{b:.2f}", _mib(found.theirs.nbytes), _mib(found.mine.nbytes)]
+        )
+        rows.append(
+            ["  times", "", f"{a / b:.1f}", "", f"{found.theirs.nbytes / found.mine.nbytes:.1f}"]
+        )
     turns = [len(each.trajectory.turns) for each in theatre.trajectories]
     images = [sum(map(len, each.rows)) for each in theatre.trajectories]
     title = (

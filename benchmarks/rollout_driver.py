@@ -1,12 +1,14 @@
-"""Measures what a step costs the driver: processor time and memory of our work between verl's calls, by part.
+"""Measures what a step costs the driver: processor time and memory of our work between verl's
+calls, by part.
 
 python -m benchmarks.rollout_driver --trajectories 64 --trajectories 128
 
-Trajectories of several rows (MM-Doc-R1: 512 of 8) go through the agent loop's own output into the real
-TransferQueue; then the trainer mode's methods do their part of a step: the trajectories that are there, the
-advantages of `--estimator`, the archive, and verl's own numbers of the step, which verl computes before the
-checkpoint in our mode. The rest of verl's work is made ready before and not counted: the padded rewards and
-mask that it hands to an estimator, and its copies of what comes back.
+Trajectories of several rows (MM-Doc-R1: 512 of 8) go through the agent loop's own output into the
+real TransferQueue; then the trainer mode's methods do their part of a step: the trajectories that
+are there, the advantages of `--estimator`, the archive, and verl's own numbers of the step, which
+verl computes before the checkpoint in our mode. The rest of verl's work is made ready before and
+not counted: the padded rewards and mask that it hands to an estimator, and its copies of what comes
+back.
 """
 
 from __future__ import annotations
@@ -75,7 +77,8 @@ def played(shape: Shape, number: int) -> tuple[list[TurnLedger], Trajectory]:
     """A trajectory as the agent loop has it when it has been played."""
     random_ = random.Random(number)
     made = Trajectory(
-        f"group{number // 8}", number % 8, STEP, "train", {"question_id": f"q{number // 8}"}, "mm_doc_r1",
+        f"group{number // 8}", number % 8, STEP, "train", {"question_id": f"q{number // 8}"},
+        "mm_doc_r1",
         status=Status.FINISHED.value, end="answered", metrics={"reward/outcome": random_.random()},
     )  # fmt: skip
     between = max((shape.tokens - shape.turns * shape.sampled) // max(shape.turns - 1, 1), 1)
@@ -118,7 +121,9 @@ def fill(shape: Shape, generator: torch.Generator) -> list[str]:
                 values[name] = -torch.rand(len(values["turn_index"]), generator=generator)
             fields.append(values)
         own = [f"{made.uid}_{made.number}_{n}" for n in range(len(outputs))]
-        tags = [{"status": "success", "global_steps": STEP, "is_padding": False} | AT_STEP for _ in own]
+        tags = [
+            {"status": "success", "global_steps": STEP, "is_padding": False} | AT_STEP for _ in own
+        ]
         data = list_of_dict_to_tensordict(fields)
         asyncio.run(tq.async_kv_batch_put(keys=own, fields=data, tags=tags, partition_id="train"))
         keys += own
@@ -134,7 +139,9 @@ class VerlPart:
     estimator: str
 
     def estimate(self, batch: KVBatchMeta) -> KVBatchMeta:
-        """Estimate as verl's `_compute_advantage`, without transfers; the result is dropped at its end."""
+        """Estimate as verl's `_compute_advantage`, without transfers; the result is dropped at its
+        end.
+        """
         self.estimated()
         return batch
 
@@ -158,8 +165,15 @@ class Driver(DocAgentTrainerMixin, VerlStub):
 
     def __init__(self, shape: Shape, folder: Path, estimator: str, verl: VerlPart) -> None:
         self.verl = verl
-        self.docagent = cast("Any", SimpleNamespace(run_dir=folder, advantage=AdvantageConfig(), credit=True))
-        algorithm = {"gamma": 1.0, "lam": 1.0, "use_kl_in_reward": False, "adv_estimator": estimator}
+        self.docagent = cast(
+            "Any", SimpleNamespace(run_dir=folder, advantage=AdvantageConfig(), credit=True)
+        )
+        algorithm = {
+            "gamma": 1.0,
+            "lam": 1.0,
+            "use_kl_in_reward": False,
+            "adv_estimator": estimator,
+        }
         actor = {"rollout": {}, "model": {}}
         self.config = OmegaConf.create({"algorithm": algorithm, "actor_rollout_ref": actor})
         self._rollout_moe_lb_metrics_accumulator = None
@@ -188,7 +202,9 @@ def step(driver: Driver, batch: KVBatchMeta) -> dict[str, Callable[[], Any]]:
     written = {} if files is None else {"written": files.settle}
 
     def numbers() -> None:
-        PPOTrainer._compute_metrics(cast("PPOTrainer", driver), batch, metrics, {"step": 1.0}, STEP, 0)
+        PPOTrainer._compute_metrics(
+            cast("PPOTrainer", driver), batch, metrics, {"step": 1.0}, STEP, 0
+        )
 
     return {**parts, **written, "verl's numbers": numbers}
 

@@ -53,7 +53,13 @@ READS = {
 @contextmanager
 def queue() -> Iterator[None]:
     """Ray and a queue of their own."""
-    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="error")
+    ray.init(
+        address="local",
+        num_cpus=4,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="error",
+    )
     try:
         tq.init(OmegaConf.create({"backend": {"SimpleStorage": {"num_data_storage_units": 1}}}))
         yield
@@ -79,8 +85,8 @@ class Traffic:
         theatre: whose rows.
         bill: takes time and bytes.
         compact: records and columns as this package has them; else as the opponent.
-        room: bytes of rows that go through the queue, at least those of a trajectory; trajectories for which
-            there is no room count as the others.
+        room: bytes of rows that go through the queue, at least those of a trajectory; trajectories
+            for which there is no room count as the others.
     """
 
     theatre: Theatre
@@ -153,15 +159,22 @@ class Traffic:
             (_lean if self.compact else _parsed)(keys, self.theatre.trajectories, Path(folder))
         tq.kv_clear(keys=keys, partition_id=PARTITION)
 
-    def _fields(self, played: Played, output: DocAgentLoopOutput, images: dict[str, Any]) -> dict[str, Any]:
+    def _fields(
+        self, played: Played, output: DocAgentLoopOutput, images: dict[str, Any]
+    ) -> dict[str, Any]:
         """A row as verl's worker stores it."""
         fields = output.as_dict()
         fields.pop("multi_modal_data", None)
         if not self.compact:
             fields[TRAJECTORY_DIGEST], fields[TRAJECTORY_LINE] = "", b""
-            fields["extra_fields"] = {**fields["extra_fields"], TRAJECTORY: played.trajectory.to_json()}
+            fields["extra_fields"] = {
+                **fields["extra_fields"],
+                TRAJECTORY: played.trajectory.to_json(),
+            }
         ids = torch.cat([fields["prompts"], fields["responses"]])
-        depth = () if self.theatre.resources.processor is None else (4,)  # of Qwen2.5-VL's positions
+        depth = (
+            () if self.theatre.resources.processor is None else (4,)
+        )  # of Qwen2.5-VL's positions
         return fields | {
             "loss_mask": fields["response_mask"],
             "input_ids": ids,
@@ -175,7 +188,9 @@ class Traffic:
     def _put(self, rows: Mapping[str, dict[str, Any]], bill: Bill) -> None:
         data, keys = list_of_dict_to_tensordict(list(rows.values())), list(rows)
         with measured(bill, STORE):
-            meta = tq.kv_batch_put(keys=keys, fields=data, tags=[{} for _ in keys], partition_id=PARTITION)
+            meta = tq.kv_batch_put(
+                keys=keys, fields=data, tags=[{} for _ in keys], partition_id=PARTITION
+            )
         self._there = list(meta.fields or ())
         bill.add(STORE, nbytes=sum(map(size_of, rows.values())))
 
@@ -184,7 +199,9 @@ class Traffic:
         unread = reads.value if reads is not None and self.compact else ()
         names = [name for name in self._there if name not in unread]
         with measured(bill, STORE):
-            data: TensorDict = tq.kv_batch_get(keys=list(keys), partition_id=PARTITION, select_fields=names)
+            data: TensorDict = tq.kv_batch_get(
+                keys=list(keys), partition_id=PARTITION, select_fields=names
+            )
         bill.add(STORE, nbytes=sum(size_of(value) for value in data.values()))
 
 
@@ -239,7 +256,9 @@ def _lean(keys: Sequence[str], trajectories: Sequence[Played], folder: Path) -> 
         for each in trajectories
     }
     named = {f"{each.uid}_{each.number}": each for each in digests}
-    pieces = [(d, filled_line(lines[name], turn_log_probs(d, values[name]))) for name, d in named.items()]
+    pieces = [
+        (d, filled_line(lines[name], turn_log_probs(d, values[name]))) for name, d in named.items()
+    ]
     write_lines(folder, 1, pieces)
 
 

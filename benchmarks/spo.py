@@ -1,4 +1,6 @@
-"""SPO over all groups at once against a loop over groups, and against a plain batched matrix product."""
+"""SPO over all groups at once against a loop over groups, and against a plain batched matrix
+product.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from docagent_rl.advantages.spo import similarity_advantages
 
 
 def trajectories(count: int, size: int, width: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Rewards, group numbers and embeddings in random order; members of a group are alike, as texts are."""
+    """Rewards, group numbers and embeddings in random order; members of a group are alike, as texts
+    are.
+    """
     generator = torch.Generator().manual_seed(seed)
     group = (torch.arange(count) // size)[torch.randperm(count, generator=generator)]
     topics = torch.randn(-(-count // size), width, generator=generator)
@@ -38,7 +42,9 @@ def loop(rewards: Tensor, group: Tensor, embeddings: Tensor) -> Tensor:
 
 
 def matmul(rewards: Tensor, group: Tensor, embeddings: Tensor) -> Tensor:
-    """The formula on groups of one size: one product a group, all of them in one call, and no guards."""
+    """The formula on groups of one size: one product a group, all of them in one call, and no
+    guards.
+    """
     order = torch.argsort(group)
     size = int((group == group[0]).sum())
     vectors = embeddings.index_select(0, order).view(-1, size, embeddings.shape[1])
@@ -63,7 +69,8 @@ def main(
     cpu: Annotated[bool, typer.Option("--cpu-time", help=CPU_TIME)] = False,
     seed: Annotated[int, typer.Option(help="Of rewards and embeddings.")] = 0,
 ) -> None:
-    """Time SPO's advantages and the same in a loop over groups and in one batched product, in one run.
+    """Time SPO's advantages and the same in a loop over groups and in one batched product, in one
+    run.
 
     Example: python -m benchmarks.spo --group 8 --dim 1024
     """
@@ -83,7 +90,9 @@ def main(
                 known = name in opponents
                 row.append(f"{seconds[name] * 1000:.1f}" if known else "")
                 row.append(f"{seconds[name] / seconds['spo']:.2f}" if known else "")
-            difference = max(float((results["spo"] - results[name]).abs().max()) for name in opponents)
+            difference = max(
+                float((results["spo"] - results[name]).abs().max()) for name in opponents
+            )
             rows.append([*row, f"{difference:.0e}"])
     columns = ["size, width", "spo, ms", "loop, ms", "ratio", "product, ms", "ratio", "difference"]
     show(f"{count:,} trajectories; ratio: how many times as fast spo is", columns, rows)

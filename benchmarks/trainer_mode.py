@@ -1,11 +1,13 @@
-"""Measures our trainer mode on a stock GRPO run: seconds a step beside verl's own mode, and where they go.
+"""Measures our trainer mode on a stock GRPO run: seconds a step beside verl's own mode, and where
+they go.
 
 python -m benchmarks.trainer_mode --steps 12
 
-Both modes run the recipe `vrag_rl_qwen2_5_vl_7b` under the CPU profile with verl's own `grpo`, the same agent
-loop and the same model. Sampling is left out: it waits in pauses of two seconds, and none of it is the
-mode's. What the mode adds is measured twice: as the difference between the two runs, which the machine's
-noise blurs, and by the clock of the methods that it overrides, less that of verl's methods inside of them.
+Both modes run the recipe `vrag_rl_qwen2_5_vl_7b` under the CPU profile with verl's own `grpo`, the
+same agent loop and the same model. Sampling is left out: it waits in pauses of two seconds, and
+none of it is the mode's. What the mode adds is measured twice: as the difference between the two
+runs, which the machine's noise blurs, and by the clock of the methods that it overrides, less that
+of verl's methods inside of them.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--steps", type=int, default=12, help="steps a run; the first two are left out")
+    parser.add_argument(
+        "--steps", type=int, default=12, help="steps a run; the first two are left out"
+    )
     parser.add_argument("--workspace", type=Path, help="a demo workspace; made anew by default")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, WarmPython() as warm:
@@ -56,10 +60,19 @@ def seconds(step: dict[str, float], phases: Sequence[str]) -> float:
     return sum(step[f"timing_s/{phase}"] for phase in phases)
 
 
-def run(python: Path, mode: str, workspace: Path, folder: Path, steps: int) -> list[dict[str, float]]:
+def run(
+    python: Path, mode: str, workspace: Path, folder: Path, steps: int
+) -> list[dict[str, float]]:
     """Metrics of all steps but the first two, as the console logger prints them."""
     command = [
-        *(python, "-m", "verl.trainer.main_ppo", "--config-name", "vrag_rl_qwen2_5_vl_7b", "+profile=cpu"),
+        *(
+            python,
+            "-m",
+            "verl.trainer.main_ppo",
+            "--config-name",
+            "vrag_rl_qwen2_5_vl_7b",
+            "+profile=cpu",
+        ),
         f"trainer.v1.trainer_mode={mode}",
         "algorithm.adv_estimator=grpo",
         "docagent.modules=[benchmarks.mode_clock]",
@@ -74,7 +87,9 @@ def run(python: Path, mode: str, workspace: Path, folder: Path, steps: int) -> l
     if done.returncode:
         raise SystemExit(f"the run in mode {mode} failed:\n{(done.stdout + done.stderr)[-3000:]}")
     lines = [line for line in done.stdout.splitlines() if re.search(r"\bstep:\d+ - ", line)]
-    found = [dict(re.findall(r"([\w/@.-]+):(-?[\d.]+(?:e[+-]?\d+)?)(?: - |$)", line)) for line in lines]
+    found = [
+        dict(re.findall(r"([\w/@.-]+):(-?[\d.]+(?:e[+-]?\d+)?)(?: - |$)", line)) for line in lines
+    ]
     numbers = [{name: float(value) for name, value in step.items()} for step in found]
     if len(numbers) != steps:
         raise SystemExit(f"the run in mode {mode} logged {len(numbers)} of {steps} steps")

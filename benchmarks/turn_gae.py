@@ -19,9 +19,11 @@ Pair = tuple[Tensor, Tensor]
 
 
 def trajectories(count: int, tokens: int, turns: int, sampled: int, seed: int) -> dict[str, Tensor]:
-    """Rows of `tokens` positions: turns of about `sampled` sampled tokens, observations between them.
+    """Rows of `tokens` positions: turns of about `sampled` sampled tokens, observations between
+    them.
 
-    A turn ends with its reward. Values and rewards are float32, masks and indices int64, as in the trainer.
+    A turn ends with its reward. Values and rewards are float32, masks and indices int64, as in the
+    trainer.
     """
     generator = torch.Generator().manual_seed(seed)
     low, high = max(1, sampled * 5 // 6), sampled * 7 // 6 + 1
@@ -39,7 +41,9 @@ def trajectories(count: int, tokens: int, turns: int, sampled: int, seed: int) -
     for turn in range(turns):
         begin, length = starts[:, turn, None], lengths[:, turn, None]
         turn_index[(positions >= begin) & (positions < begin + length)] = turn
-        rewards[torch.arange(count), (begin + length - 1).squeeze(1)] = torch.rand(count, generator=generator)
+        rewards[torch.arange(count), (begin + length - 1).squeeze(1)] = torch.rand(
+            count, generator=generator
+        )
     return {
         "token_rewards": rewards,
         "values": torch.randn(count, tokens, generator=generator),
@@ -90,7 +94,8 @@ def main(
 ) -> None:
     """Time turn-level GAE and verl's own GAE on the same batch, in one run.
 
-    With all discounts and lambdas 1 both compute the same numbers, and the largest difference is shown.
+    With all discounts and lambdas 1 both compute the same numbers, and the largest difference is
+    shown.
 
     Example: python -m benchmarks.turn_gae --trajectories 128
     """
@@ -113,11 +118,15 @@ def main(
     for name, spent in seconds.items():
         same = name != VERL and "ALDEN" not in name and "four" not in name
         differences = [
-            float((a - b).abs().max()) for a, b in zip(results[name], results[VERL], strict=True) if same
+            float((a - b).abs().max())
+            for a, b in zip(results[name], results[VERL], strict=True)
+            if same
         ]
         difference = f"{max(differences):.1e}" if same else ""
         rows.append([name, f"{spent:.3f}", f"{seconds[VERL] / spent:.1f}", difference])
-    title = f"{count} trajectories of {tokens:,} tokens, {turns} turns of about {sampled} sampled ones"
+    title = (
+        f"{count} trajectories of {tokens:,} tokens, {turns} turns of about {sampled} sampled ones"
+    )
     show(title, ["", "seconds", "times as fast", "largest difference"], rows)
 
 

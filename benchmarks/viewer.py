@@ -1,4 +1,6 @@
-"""The index of a large run, what the page asks of it and takes, a long trajectory, and stored credit."""
+"""The index of a large run, what the page asks of it and takes, a long trajectory, and stored
+credit.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,11 @@ _STEP = 256
 """Trajectories of a step."""
 
 
-def repeated(lines: list[dict[str, Any]], trajectories: int, tokens: int) -> Iterator[dict[str, Any]]:
-    """Trajectories of a run over and over, as trajectories of other groups and steps, each turn of so many
-    tokens.
+def repeated(
+    lines: list[dict[str, Any]], trajectories: int, tokens: int
+) -> Iterator[dict[str, Any]]:
+    """Trajectories of a run over and over, as trajectories of other groups and steps, each turn of
+    so many tokens.
     """
     for number in range(trajectories):
         line = lines[number % len(lines)]
@@ -76,7 +80,9 @@ def credit_cost(folder: Path, rows: int, tokens: int) -> tuple[float, float]:
     """Seconds to write a step's credit, and bytes a token, all five numbers of it as noise."""
     random = np.random.default_rng(0)
     made = [
-        CreditRow(f"u{n // _GROUP}", n % _GROUP, 0, {name: random.normal(size=tokens) for name in TOKENS})
+        CreditRow(
+            f"u{n // _GROUP}", n % _GROUP, 0, {name: random.normal(size=tokens) for name in TOKENS}
+        )
         for n in range(rows)
     ]
     seconds, path = timed(lambda: write_credit(folder, 1, "turn_gae", made))
@@ -105,7 +111,8 @@ def main(
         size = write_run(folder, repeated(lines, trajectories, tokens))
         with (folder / "trajectories" / "1000000.jsonl").open("w") as file:
             file.write(
-                json.dumps(long_trajectory(max(lines, key=lambda line: len(line["turns"])), turns)) + "\n"
+                json.dumps(long_trajectory(max(lines, key=lambda line: len(line["turns"])), turns))
+                + "\n"
             )
         opened = OpenRun(0, "run", ViewedRun(folder))
         seconds, _ = timed(opened.update)
@@ -120,24 +127,40 @@ def main(
         again = OpenRun(0, "run", ViewedRun(folder))
         first = Api([again])
         found.append(
-            ("open it again, and the first list", f"{timed(lambda: _open(again, first))[0]:.3f}", "")
+            (
+                "open it again, and the first list",
+                f"{timed(lambda: _open(again, first))[0]:.3f}",
+                "",
+            )
         )
         for path, query in _ASKED:
-            spent, reply = timed(lambda path=path, query=query: first.answer(f"/api/runs/0/{path}", query))
+            spent, reply = timed(
+                lambda path=path, query=query: first.answer(f"/api/runs/0/{path}", query)
+            )
             found.append((f"{path}?{query}", f"{spent:.3f}", f"{len(reply.content) / 1e3:.0f} kB"))
         (row,) = json.loads(first.answer("/api/runs/0/trajectories", "uid=long").content)["rows"]
         spent, reply = timed(lambda: first.answer(f"/api/runs/0/trajectories/{row['id']}"))
-        found.append((f"a trajectory of {turns} turns", f"{spent:.3f}", f"{len(reply.content) / 1e3:.0f} kB"))
+        found.append(
+            (f"a trajectory of {turns} turns", f"{spent:.3f}", f"{len(reply.content) / 1e3:.0f} kB")
+        )
         if CHROMIUM is None:
             found.append(("the page in a browser", "-", "no Chromium on this machine"))
         else:
             found += [
-                (f"page: {cost.view}", f"{cost.seconds:.2f}", f"{cost.heap / 1e6:.1f} MB, {cost.nodes} nodes")
+                (
+                    f"page: {cost.view}",
+                    f"{cost.seconds:.2f}",
+                    f"{cost.heap / 1e6:.1f} MB, {cost.nodes} nodes",
+                )
                 for cost in page_costs(folder, str(row["id"]))
             ]
         spent, each = credit_cost(folder, rows, 1000)
         found.append(
-            (f"write the credit of {rows} rows of 1,000 tokens", f"{spent:.2f}", f"{each:.1f} bytes a token")
+            (
+                f"write the credit of {rows} rows of 1,000 tokens",
+                f"{spent:.2f}",
+                f"{each:.1f} bytes a token",
+            )
         )
     show("The viewer", ("what", "seconds", "size"), found)
 

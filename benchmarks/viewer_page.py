@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 """The browser, where there is one."""
 _FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 _WAIT_MS = 60_000
@@ -39,8 +41,8 @@ class PageCost:
 
 
 def page_costs(run: Path, trajectory: str) -> list[PageCost]:
-    """The list of trajectories, before and after it was scrolled, and a long trajectory without and with its
-    tokens.
+    """The list of trajectories, before and after it was scrolled, and a long trajectory without and
+    with its tokens.
 
     Args:
         run: a folder whose index is built.
@@ -56,7 +58,9 @@ def page_costs(run: Path, trajectory: str) -> list[PageCost]:
             return [
                 _opened(browser, served, "the list", "#/trajectories", rows),
                 _opened(browser, served, "the list, scrolled", "#/trajectories", rows, _scroll),
-                _opened(browser, served, "the long trajectory", f"#/trajectory/0/{trajectory}", turns),
+                _opened(
+                    browser, served, "the long trajectory", f"#/trajectory/0/{trajectory}", turns
+                ),
                 _opened(browser, served, "with its tokens, scrolled", coloured, "span.tk", _scroll),
             ]
         finally:
@@ -77,7 +81,9 @@ def _opened(
         tools = context.new_cdp_trajectory(page)
         tools.send("Performance.enable")
         tools.send("HeapProfiler.collectGarbage")
-        found = {each["name"]: each["value"] for each in tools.send("Performance.getMetrics")["metrics"]}
+        found = {
+            each["name"]: each["value"] for each in tools.send("Performance.getMetrics")["metrics"]
+        }
         return PageCost(view, seconds, int(found["JSHeapUsedSize"]), int(found["Nodes"]))
     finally:
         context.close()

@@ -1,7 +1,8 @@
 """The exact KL at visual positions: tile by tile against whole logits, in memory and time.
 
-Each way runs in a process of its own, forward and backward. Memory is the peak of that process (on CUDA, of
-the allocator) above what it held with the inputs in place: the gradients of hidden states and head count.
+Each way runs in a process of its own, forward and backward. Memory is the peak of that process (on
+CUDA, of the allocator) above what it held with the inputs in place: the gradients of hidden states
+and head count.
 
     python -m benchmarks.visual_kl
     python -m benchmarks.visual_kl --device cuda --tokens 15000 --hidden 3584 --dtype bfloat16
@@ -65,7 +66,9 @@ class Measured:
     seconds: float
     """The fastest repeat."""
     processor_seconds: float
-    """The time of the fastest repeat, over all threads, which a busy machine does not change much."""
+    """The time of the fastest repeat, over all threads, which a busy machine does not change
+    much.
+    """
     peak_mib: float
     kl: float
     gradient: float
@@ -81,18 +84,24 @@ def compare(
     vocabulary: Annotated[int, typer.Option(help="Entries of the vocabulary.")] = 152_064,
     hidden: Annotated[int, typer.Option(help="Width of the hidden states.")] = 256,
     device: Annotated[Device, typer.Option(help="Where to run.")] = Device.CPU,
-    dtype: Annotated[Precision, typer.Option(help="Of hidden states and heads.")] = Precision.FLOAT32,
+    dtype: Annotated[
+        Precision, typer.Option(help="Of hidden states and heads.")
+    ] = Precision.FLOAT32,
     threads: Annotated[int, typer.Option(help="Threads on the CPU.")] = 1,
     repeats: Annotated[int, typer.Option(help="The fastest counts.")] = 2,
     token_chunk: Annotated[int, typer.Option(help="Positions a tile.")] = TOKEN_CHUNK,
-    vocabulary_chunk: Annotated[int, typer.Option(help="Vocabulary entries a tile.")] = VOCABULARY_CHUNK,
+    vocabulary_chunk: Annotated[
+        int, typer.Option(help="Vocabulary entries a tile.")
+    ] = VOCABULARY_CHUNK,
     only: Annotated[Way | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Print a table of both ways and how they compare; fail when their results differ.
 
     Example: python -m benchmarks.visual_kl --tokens 512 --hidden 128
     """
-    sizes = Sizes(tokens, vocabulary, hidden, device, dtype, threads, repeats, token_chunk, vocabulary_chunk)
+    sizes = Sizes(
+        tokens, vocabulary, hidden, device, dtype, threads, repeats, token_chunk, vocabulary_chunk
+    )
     if only is not None:
         print(json.dumps(asdict(measure(only, sizes))))
         return
@@ -103,7 +112,9 @@ def compare(
     memory, duration = tiles.peak_mib / whole.peak_mib, tiles.seconds / whole.seconds
     busy = tiles.processor_seconds / whole.processor_seconds
     console.print(f"memory {memory:.3f} of whole logits (goal {MEMORY_GOAL})")
-    console.print(f"time {duration:.2f}, processor time {busy:.2f} of whole logits (goal {TIME_GOAL})")
+    console.print(
+        f"time {duration:.2f}, processor time {busy:.2f} of whole logits (goal {TIME_GOAL})"
+    )
     # bfloat16 logits of the whole way are rounded to 8 bits
     tolerance = 1e-3 if dtype is Precision.FLOAT32 else 0.2
     for name in ("kl", "gradient"):
@@ -130,7 +141,10 @@ def measure(way: Way, sizes: Sizes) -> Measured:
         drawn = scale * torch.randn(rows, sizes.hidden, generator=generator)
         return drawn.to(device=sizes.device.value, dtype=kind)
 
-    ref_hidden, ref_head = normal(sizes.tokens, 1.0), Head(normal(sizes.vocabulary, sizes.hidden**-0.5))
+    ref_hidden, ref_head = (
+        normal(sizes.tokens, 1.0),
+        Head(normal(sizes.vocabulary, sizes.hidden**-0.5)),
+    )
     hidden = (ref_hidden + normal(sizes.tokens, 0.1)).requires_grad_()
     head = Head(ref_head.weight.clone().requires_grad_())
     before = _held(sizes.device)
@@ -149,7 +163,9 @@ def measure(way: Way, sizes: Sizes) -> Measured:
     return Measured(*fastest, (_peak(sizes.device) - before) / 2**20, kl, gradient)
 
 
-def _kl(way: Way, sizes: Sizes, hidden: Tensor, head: Head, ref_hidden: Tensor, ref_head: Head) -> Tensor:
+def _kl(
+    way: Way, sizes: Sizes, hidden: Tensor, head: Head, ref_hidden: Tensor, ref_head: Head
+) -> Tensor:
     if way is Way.TILES:
         chunks = {"token_chunk": sizes.token_chunk, "vocabulary_chunk": sizes.vocabulary_chunk}
         return exact_kl(hidden, head, ref_hidden, ref_head, **chunks)
@@ -185,7 +201,8 @@ def _peak(device: Device) -> int:
 
 def _table(sizes: Sizes, found: dict[Way, Measured]) -> Table:
     title = (
-        f"{sizes.tokens} positions, {sizes.vocabulary} entries, width {sizes.hidden}, {sizes.dtype.value}, "
+        f"{sizes.tokens} positions, {sizes.vocabulary} entries, width {sizes.hidden}, "
+        f"{sizes.dtype.value}, "
         f"{sizes.device.value}"
     )
     table = Table(

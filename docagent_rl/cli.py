@@ -53,7 +53,9 @@ def main(command: Callable[[], object] = app) -> None:
     Args:
         command: reads its arguments from `sys.argv`; `docagent-rl` by default.
     """
-    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # standard output is the command's
+    os.environ.setdefault(
+        "VLLM_LOGGING_STREAM", "ext://sys.stderr"
+    )  # standard output is the command's
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # whatever the terminal's encoding lacks is spelt out
@@ -64,7 +66,9 @@ def main(command: Callable[[], object] = app) -> None:
 
 @contextmanager
 def reported() -> Generator[None]:
-    """End the process with one line and status 2 for bad input, a failing service, a machine that refuses."""
+    """End the process with one line and status 2 for bad input, a failing service, a machine that
+    refuses.
+    """
     try:
         yield
     except (UserError, InfrastructureError) as error:
@@ -76,7 +80,10 @@ def reported() -> Generator[None]:
     except ModuleNotFoundError as error:
         if not _of_the_lab(error.name or ""):
             raise
-        _refuse(f"this command needs {error.name}, which is not installed: pip install 'docagent-rl[lab]'")
+        _refuse(
+            f"this command needs {error.name}, which is not installed: pip install "
+            "'docagent-rl[lab]'"
+        )
 
 
 def _of_the_lab(module: str) -> bool:

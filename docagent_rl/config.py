@@ -28,8 +28,10 @@ from docagent_rl.rewards.judge import JudgeConfig
 from docagent_rl.systems import get_system
 
 
-def plain(section: DictConfig, *, resolve: bool = True) -> dict[str, Any]:
-    """Return a section of a composed configuration as a plain mapping, interpolations resolved or left."""
+def plain_section(section: DictConfig, *, resolve: bool = True) -> dict[str, Any]:
+    """Return a section of a composed configuration as a plain mapping, interpolations resolved or
+    left.
+    """
     # OmegaConf names all that a container of any kind may become
     return cast("dict[str, Any]", OmegaConf.to_container(section, resolve=resolve))
 
@@ -43,7 +45,7 @@ def data_files(config: DictConfig, key: str) -> list[Path]:
     Raises:
         UserError: there are none, or verl's loader would take a path for a pattern.
     """
-    files = plain(config.data).get(key)
+    files = plain_section(config.data).get(key)
     listed = [files] if isinstance(files, str) else list(files or ())
     if not listed:
         raise UserError(f"data.{key} names no file; `docagent-rl data convert` writes such files")
@@ -56,7 +58,9 @@ def data_files(config: DictConfig, key: str) -> list[Path]:
 
 
 Clearable = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
-"""Keys of which null leaves none: Hydra merges mappings, so that {} changes nothing that a recipe sets."""
+"""Keys of which null leaves none: Hydra merges mappings, so that {} changes nothing that a recipe
+sets.
+"""
 
 
 class Profile(Enum):
@@ -65,8 +69,9 @@ class Profile(Enum):
     CPU = "cpu"
 
 
-class Unplayable(Enum):
-    """The treatment of a training question that cannot be played: its prompt does not fit, it has no answer.
+class UnplayablePolicy(Enum):
+    """The treatment of a training question that cannot be played: its prompt does not fit, it has
+    no answer.
 
     In validation such a question always counts as wrong and is reported.
     """
@@ -82,29 +87,35 @@ class RolloutConfig(Section):
 
     prompt_tokens: int | None = Field(None, ge=1)
     """Tokens of a prompt that environments may fill; recipes set it to `data.max_prompt_length`."""
-    unplayable: Unplayable = Unplayable.REFUSE
+    unplayable: UnplayablePolicy = UnplayablePolicy.REFUSE
     turn_tokens: int = Field(2048, ge=1)
     """Most tokens sampled in one turn."""
     min_turn_tokens: int = Field(16, ge=1)
     """An observation is dropped when less than this would remain for the next turn."""
     trajectory_attempts: int = Field(2, ge=1)
-    """A trajectory that fails for infrastructure reasons is started this often before it is masked."""
+    """A trajectory that fails for infrastructure reasons is started this often before it is
+    masked.
+    """
     image_cache_mb: int | None = Field(None, ge=1)
-    """Preprocessed images (patches of bytes) that the agent workers of a run keep, in MiB of Ray's store;
-    `None`: a share of it."""
+    """Preprocessed images (patches of bytes) that the agent workers of a run keep, in MiB of Ray's
+    store; `None`: a share of it.
+    """
     image_threads: int | None = Field(None, ge=1)
-    """Threads of an agent worker that render and preprocess; `None`: its share of the node's cores."""
+    """Threads of an agent worker that render and preprocess; `None`: its share of the node's
+    cores.
+    """
     trajectory_memory_mb: int | None = Field(None, ge=1)
-    """Memory in MiB for the trajectories that play at a time in an agent worker; `None`: its share of half of
-    the node's memory that is free when it starts.
+    """Memory in MiB for the trajectories that play at a time in an agent worker; `None`: its share
+    of half of the node's memory that is free when it starts.
     """
     shown_cache_mb: int = Field(8192, ge=0)
-    """Whole pages at the sizes they are shown at (thumbnails for Doc-V* above all), kept on disk for all
-    processes and runs, in MiB: in `<store>.shown`, or where that cannot be written, in `<workspace>/shown`.
-    0: none."""
+    """Whole pages at the sizes they are shown at (thumbnails for Doc-V* above all), kept on disk
+    for all processes and runs, in MiB: in `<store>.shown`, or where that cannot be written, in
+    `<workspace>/shown`. 0: none.
+    """
 
 
-class TextSource(Enum):
+class TrajectoryText(Enum):
     """The text that stands for a trajectory when trajectories are compared."""
 
     ACTIONS = "actions"
@@ -114,17 +125,19 @@ class TextSource(Enum):
 
 
 class TextConfig(Section):
-    """The text of a trajectory. System prompt and question are left out: a group shares them, and they would
-    make all its trajectories alike.
+    """The text of a trajectory. System prompt and question are left out: a group shares them, and
+    they would make all its trajectories alike.
     """
 
-    source: TextSource = TextSource.ACTIONS
+    source: TrajectoryText = TrajectoryText.ACTIONS
     include_answer: bool = True
     """Count the last turn; without it, equal answers do not make trajectories alike."""
 
 
 class AdvantageConfig(Section):
-    """Settings of an estimator beside the section `algorithm`, whose gamma and lam are those over tokens."""
+    """Settings of an estimator beside the section `algorithm`, whose gamma and lam are those over
+    tokens.
+    """
 
     gamma_turn: float = Field(1.0, ge=0, le=1)
     """Discount a turn."""
@@ -139,7 +152,9 @@ class CriticConfig(Section):
     """Settings of the critic that verl's section `critic` lacks."""
 
     freeze_vision_tower: bool | None = None
-    """Train the critic's vision tower or not; null: as `actor_rollout_ref.actor.freeze_vision_tower` says."""
+    """Train the critic's vision tower or not; null: as
+    `actor_rollout_ref.actor.freeze_vision_tower` says.
+    """
 
 
 class WatchConfig(Section):
@@ -148,16 +163,19 @@ class WatchConfig(Section):
     interval_s: float = Field(5.0, gt=0)
     """Seconds between two looks."""
     engine_timeout_s: float | None = Field(300.0, gt=0)
-    """Seconds without an answer after which a vLLM engine counts as hanging; null: never. A weight update or
-    a step of the engine has to fit in."""
+    """Seconds without an answer after which a vLLM engine counts as hanging; null: never. A weight
+    update or a step of the engine has to fit in.
+    """
     pending_s: float | None = Field(40.0, gt=0)
     """Seconds that an actor may wait for a place in Ray; null: for ever."""
     stop_s: float = Field(240.0, gt=0)
-    """Seconds after SIGTERM in which the step may end; then its rollout is given up. An update that goes on,
-    and the checkpoint, have as many again."""
+    """Seconds after SIGTERM in which the step may end; then its rollout is given up. An update that
+    goes on, and the checkpoint, have as many again.
+    """
     most_apart: float | None = Field(2.0, gt=0)
-    """Nats by which a sampled token may on average be likelier to the rollout server than to the trainer
-    (`training.trainer.rollout_correction`); null: any number."""
+    """Nats by which a sampled token may on average be likelier to the rollout server than to the
+    trainer (`training.trainer.rollout_correction`); null: any number.
+    """
 
 
 class DocAgentConfig(Section):
@@ -194,7 +212,9 @@ class DocAgentConfig(Section):
     """Keep a run on one machine that starts its own Ray to 127.0.0.1 (see `loopback`)."""
     watch: WatchConfig = Field(default_factory=WatchConfig)
     modules: tuple[str, ...] = ()
-    """Python modules of your own, imported in every process: they may register estimators, losses, loops."""
+    """Python modules of your own, imported in every process: they may register estimators, losses,
+    loops.
+    """
     advantage: AdvantageConfig = Field(default_factory=AdvantageConfig)
     kl: KlConfig = Field(default_factory=KlConfig)
     loss: LossConfig = Field(default_factory=LossConfig)
@@ -206,8 +226,9 @@ class DocAgentConfig(Section):
     prompt: Path | None = None
     """A prompt file of the user's own instead of the system's."""
     provision: str | None = None
-    """Module whose `provide_data` and `provide_model` make what a run lacks before it starts (CPU profile:
-    a demo in a new workspace, in one of the user's the tiny model alone)."""
+    """Module whose `provide_data` and `provide_model` make what a run lacks before it starts (CPU
+    profile: a demo in a new workspace, in one of the user's the tiny model alone).
+    """
     tiny_model: str | None = None
     """The system whose tiny model the CPU profile runs; by default `system`."""
 
@@ -228,14 +249,18 @@ class DocAgentConfig(Section):
             return DocumentStore(self.store, shown=shown)
         except UserError as error:
             raise UserError(
-                f"docagent.store: {error}. The workspace is {self.workspace.absolute()}; name yours by "
+                f"docagent.store: {error}. The workspace is {self.workspace.absolute()}; name "
+                "yours by "
                 "DOCAGENT_WORKSPACE=FOLDER or docagent.workspace=FOLDER, or the store alone by "
                 "docagent.store=FOLDER"
             ) from error
 
     def retrievers(self) -> dict[str, RetrieverConfig]:
         """Return the configured retrievers by key: one, or two where texts are ranked apart."""
-        found = {"docagent.retriever": self.retriever, "docagent.text_retriever": self.text_retriever}
+        found = {
+            "docagent.retriever": self.retriever,
+            "docagent.text_retriever": self.text_retriever,
+        }
         return {key: each for key, each in found.items() if each is not None}
 
     @classmethod
@@ -243,8 +268,8 @@ class DocAgentConfig(Section):
         """Validate a plain mapping.
 
         Raises:
-            UserError: names every key that is unknown, missing or of a wrong type, or a system or family that
-                there is not.
+            UserError: names every key that is unknown, missing or of a wrong type, or a system or
+                family that there is not.
         """
         if section is None:
             raise UserError(
@@ -260,7 +285,11 @@ class DocAgentConfig(Section):
         if tiny:
             small = system.small if grid is None else _large_enough(system.small, grid)
             env = merged(env, merged(small, config.env_cpu))
-        if grid is not None and system.shows_images and "display" in system.config_type.model_fields:
+        if (
+            grid is not None
+            and system.shows_images
+            and "display" in system.config_type.model_fields
+        ):
             env = merged({"display": _display(system, grid)}, env)
         return config.model_copy(update={"env": env})
 

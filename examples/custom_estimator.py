@@ -1,6 +1,7 @@
 """An estimator of your own: the group's median as baseline, and more credit for early turns.
 
-PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu \
+PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu
+\
     'docagent.modules=[custom_estimator]' algorithm.adv_estimator=median_baseline \
     +docagent.advantage.options.decay=0.8
 """
@@ -12,7 +13,9 @@ from docagent_rl.advantages import AdvantageInputs, Advantages, compress, regist
 
 @register("median_baseline")
 def median_baseline(inputs: AdvantageInputs, *, decay: float = 0.9) -> Advantages:
-    """One outlier does not move the baseline; turn k of a trajectory gets `decay ** k` of its advantage."""
+    """One outlier does not move the baseline; turn k of a trajectory gets `decay ** k` of its
+    advantage.
+    """
     tokens = compress(inputs)  # the sampled tokens as one list, those of copied rows left out
     table = trajectory_table(inputs, tokens)  # a trajectory counts once, however many rows it has
     scores = torch.zeros_like(table.totals)

@@ -1,6 +1,7 @@
 """An importer of your own: questions as a labelling tool exports them, with pages such as "2, 4-6".
 
-PYTHONPATH=examples docagent-rl data import custom_importer:LabelTool export/ --store store --out data.jsonl
+PYTHONPATH=examples docagent-rl data import custom_importer:LabelTool export/ --store store --out
+data.jsonl
 """
 
 from pathlib import PurePosixPath
@@ -12,7 +13,8 @@ from docagent_rl.samples.importers.native import document_id
 class LabelTool(Importer):
     """Reads `train.jsonl` and `val.jsonl`, and the PDFs in `files/`.
 
-    A line is `{"task": {"id": 7, "file": "leases/a.pdf"}, "ask": ..., "reply": ..., "pages": "2, 4-6"}`.
+    A line is `{"task": {"id": 7, "file": "leases/a.pdf"}, "ask": ..., "reply": ..., "pages": "2,
+    4-6"}`.
     """
 
     name = "label_tool"
@@ -32,7 +34,9 @@ class LabelTool(Importer):
 
 
 def pages_of(text):
-    """Return the pages of a text like "2, 4-6"; a `ValueError` says that it is none, and is counted."""
+    """Return the pages of a text like "2, 4-6"; a `ValueError` says that it is none, and is
+    counted.
+    """
     pages = []
     for part in str(text).split(","):
         first, _, last = part.partition("-")

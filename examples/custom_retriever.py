@@ -1,6 +1,8 @@
-"""A retriever of your own: pages whose text is nearly the query's, letters that OCR misread included.
+"""A retriever of your own: pages whose text is nearly the query's, letters that OCR misread
+included.
 
-PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu \
+PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu
+\
     docagent.retriever.kind=custom_retriever:FuzzyRetriever +docagent.retriever.options.cutoff=55
 """
 
@@ -12,8 +14,9 @@ from docagent_rl.retrieval import Hit, PageRef, UserError, check_queries
 class FuzzyRetriever:
     """Ranks pages by how well the query fits somewhere into their text, from 0 to 100 (rapidfuzz).
 
-    The store is given by the run, `index` is `docagent.retriever.index`, and all other arguments are
-    `docagent.retriever.options`. Agents search from several threads at once: nothing is changed by searching.
+    The store is given by the run, `index` is `docagent.retriever.index`, and all other arguments
+    are `docagent.retriever.options`. Agents search from several threads at once: nothing is changed
+    by searching.
     """
 
     def __init__(self, store, index=None, *, cutoff=50.0):
@@ -38,7 +41,11 @@ class FuzzyRetriever:
             raise UserError(f"there is no document {doc_id!r}")
         rows = range(len(self.refs)) if doc_id is None else self.rows[doc_id]
         left_out = set(exclude)
-        kept = {row: self.texts[row] for row in rows if self.texts[row] and self.refs[row] not in left_out}
+        kept = {
+            row: self.texts[row]
+            for row in rows
+            if self.texts[row] and self.refs[row] not in left_out
+        }
         return [self._best(utils.default_process(query), kept, top_k) for query in queries]
 
     def _best(self, query, texts, top_k):

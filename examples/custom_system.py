@@ -74,21 +74,25 @@ class OneLookConfig(BaseModel, extra="forbid"):
 
 @dataclass(slots=True)
 class OneLookState(EnvState):
-    """The state of a trajectory: what `EnvState` keeps (question, turns, reward, end), and the answer."""
+    """The state of a trajectory: what `EnvState` keeps (question, turns, reward, end), and the
+    answer.
+    """
 
     answer: str = ""
 
     def metrics(self) -> dict[str, float]:
-        """Return the numbers of the trajectory: the terms of its reward, and counts of its turns."""
+        """Return the numbers of the trajectory: the terms of its reward, and counts of its
+        turns.
+        """
         return self.common_metrics(TERMS)
 
 
 class OneLookEnv(ToolEnv[OneLookConfig, OneLookState]):
     """Plays one trajectory.
 
-    `ToolEnv` reads each turn with the grammar, tells the policy what is wrong with one that cannot be read,
-    and ends the trajectory with an answer or the last turn. What is left: `act` carries out a search, `score`
-    says how right an answer is, `settle` computes the reward.
+    `ToolEnv` reads each turn with the grammar, tells the policy what is wrong with one that cannot
+    be read, and ends the trajectory with an answer or the last turn. What is left: `act` carries
+    out a search, `score` says how right an answer is, `settle` computes the reward.
     """
 
     title = "one look"
@@ -100,7 +104,9 @@ class OneLookEnv(ToolEnv[OneLookConfig, OneLookState]):
 
     @staticmethod
     def make_grammar(config: OneLookConfig) -> TagGrammar:
-        """Return the actions that a turn may hold: `<search>...</search>` or `<answer>...</answer>`."""
+        """Return the actions that a turn may hold: `<search>...</search>` or
+        `<answer>...</answer>`.
+        """
         return TagGrammar({"search": read_search, "answer": read_answer})
 
     def new_state(self, sample: Sample) -> OneLookState:

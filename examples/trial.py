@@ -1,4 +1,6 @@
-"""Trajectories in a recipe's environment without a trainer: of a model, many at once, and of a script."""
+"""Trajectories in a recipe's environment without a trainer: of a model, many at once, and of a
+script.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.envs.base import DocEnv
 from docagent_rl.lab.sft.ledgers import turn_ids
 from docagent_rl.rollout.chat import ChatCodec, template_kwargs
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _number: ContextVar[int] = ContextVar("trajectory_number")
-"""Number of the trajectory that asks: whoever comes first, the same draws go to the same trajectory."""
+"""Number of the trajectory that asks: whoever comes first, the same draws go to the same
+trajectory.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class Setting:
         Raises:
             UserError: the section `docagent` is invalid.
         """
-        config = DocAgentConfig.parse(plain(recipe.docagent))
+        config = DocAgentConfig.parse(plain_section(recipe.docagent))
         rollout = recipe.actor_rollout_ref.rollout
         turns = config.rollout
         limits = Limits(
@@ -73,7 +77,9 @@ class Setting:
             turn=turns.turn_tokens,
             min_turn=turns.min_turn_tokens,
         )
-        return cls(config, limits, Sampling(rollout.temperature, rollout.top_p), template_kwargs(recipe))
+        return cls(
+            config, limits, Sampling(rollout.temperature, rollout.top_p), template_kwargs(recipe)
+        )
 
 
 def play_trial(
@@ -98,15 +104,19 @@ def play_trial(
         seed: of all draws.
 
     Returns:
-        The trajectories, those of a question next to each other. A question that cannot be played, and a
-        trajectory in which a service failed, are masked, as in a run.
+        The trajectories, those of a question next to each other. A question that cannot be played,
+        and a trajectory in which a service failed, are masked, as in a run.
     """
     resources = TrajectoryResources(
         setting.config, processor.tokenizer, processor, setting.template, running=False
     )
     stops = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
-    sampler = BatchSampler(model.eval(), processor, stop_ids=stops, sampling=setting.sampling, seed=seed)
-    plan = [(number, trajectory) for number in range(len(samples)) for trajectory in range(trajectories)]
+    sampler = BatchSampler(
+        model.eval(), processor, stop_ids=stops, sampling=setting.sampling, seed=seed
+    )
+    plan = [
+        (number, trajectory) for number in range(len(samples)) for trajectory in range(trajectories)
+    ]
 
     async def run() -> list[Trajectory]:
         played: list[Trajectory] = []
@@ -139,7 +149,9 @@ async def _play(
     )
     env = resources.environment(validate=False)
     try:
-        rollout = Rollout(env, resources.codec, resources.encoder, sampler.generate, limits, trajectory)
+        rollout = Rollout(
+            env, resources.codec, resources.encoder, sampler.generate, limits, trajectory
+        )
         await rollout.play(sample)
     except (InfrastructureError, UserError) as error:
         trajectory.status = Status.MASKED.value
@@ -171,12 +183,13 @@ async def play_scripted(
 ) -> ScriptedTrajectory:
     """Play one question in a fresh environment with the turns of a script in the policy's place.
 
-    Everything but the sampling is that of a rollout: environment, chat template, images, ledger, limits. A
-    turn is the encoding of its text and the end of turn. A text-only model has no `encoder`.
+    Everything but the sampling is that of a rollout: environment, chat template, images, ledger,
+    limits. A turn is the encoding of its text and the end of turn. A text-only model has no
+    `encoder`.
 
     Raises:
-        UserError: the question cannot be played, or a turn is longer than a policy could sample, is empty or
-            spells a special token.
+        UserError: the question cannot be played, or a turn is longer than a policy could sample, is
+            empty or spells a special token.
         InfrastructureError: a service failed.
     """
     trajectory = replace(new_trajectory(sample, number, system), split="train")
@@ -185,8 +198,10 @@ async def play_scripted(
         written = turn_ids(write(trajectory), codec, sample.question_id)
         if len(written) > most:
             raise UserError(
-                f"question {sample.question_id}: a scripted turn has {len(written)} tokens, {most} are "
-                "allowed; shorten it or raise docagent.rollout.turn_tokens and data.max_response_length"
+                f"question {sample.question_id}: a scripted turn has {len(written)} tokens, {most} "
+                "are "
+                "allowed; shorten it or raise docagent.rollout.turn_tokens and "
+                "data.max_response_length"
             )
         return Sampled(written)
 
@@ -204,8 +219,8 @@ class _Request:
 
 
 class BatchSampler:
-    """A rollout server in this process: it waits until every trajectory waits for a turn, then samples them
-    all.
+    """A rollout server in this process: it waits until every trajectory waits for a turn, then
+    samples them all.
 
     Args:
         model: a Qwen2.5-VL of transformers in evaluation mode.

@@ -1,9 +1,10 @@
 """Images travel as patches of bytes and become features where a pass begins.
 
-Upstream: verl 0.9.1, `verl/utils/model.py`, `extract_multi_modal_inputs`, which every training engine calls
-for the rows of a micro-batch. There is no registry of such fields. The bytes go to the device, where they
-become features; upstream sends features there. Rows that name their images get the bytes from Ray's store.
-Rows of other agent loops hold features and come out as upstream joins them.
+Upstream: verl 0.9.1, `verl/utils/model.py`, `extract_multi_modal_inputs`, which every training
+engine calls for the rows of a micro-batch. There is no registry of such fields. The bytes go to the
+device, where they become features; upstream sends features there. Rows that name their images get
+the bytes from Ray's store. Rows of other agent loops hold features and come out as upstream joins
+them.
 
 Unneeded once verl lets a row's `multi_modal_inputs` be made by code of ours.
 """

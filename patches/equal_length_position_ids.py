@@ -1,11 +1,12 @@
 """Rows of one length keep their position ids.
 
-Upstream: verl 0.9.1, `verl/utils/tensordict_utils.py`, `maybe_fix_3d_position_ids`. The position ids of a row
-of a vision-language model are (4, length). Where all rows of a worker are equally long (all cut at the
-longest response, or a single row), the nested tensor that comes out of TransferQueue has its rows one above
-the other, (4 rows, length), and not side by side, (4, total length): torch cannot tell which dimension is the
-ragged one and takes the first. The function declares the last one ragged without a look, and the batch then
-fails with "The size of tensor a (4) must match the size of tensor b".
+Upstream: verl 0.9.1, `verl/utils/tensordict_utils.py`, `maybe_fix_3d_position_ids`. The position
+ids of a row of a vision-language model are (4, length). Where all rows of a worker are equally long
+(all cut at the longest response, or a single row), the nested tensor that comes out of
+TransferQueue has its rows one above the other, (4 rows, length), and not side by side, (4, total
+length): torch cannot tell which dimension is the ragged one and takes the first. The function
+declares the last one ragged without a look, and the batch then fails with "The size of tensor a (4)
+must match the size of tensor b".
 
 Here such a tensor is put together anew before it is declared so.
 

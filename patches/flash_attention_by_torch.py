@@ -1,14 +1,14 @@
 """transformers' `flash_attention_2` without flash-attn, on torch's kernels.
 
-Upstream: transformers 5.9.0, `modeling_flash_attention_utils.py`. `_lazy_imports` takes the functions of
-`flash_attention_2` from flash-attn, or from the package `kernels`, which downloads them; without either, a
-model that asks for `flash_attention_2` (verl 0.9.1 asks by default, `workers/config/model.py`) cannot be
-made: "FlashAttention2 has been toggled on, but it cannot be used". flash-attn has no wheel on the package
-index.
+Upstream: transformers 5.9.0, `modeling_flash_attention_utils.py`. `_lazy_imports` takes the
+functions of `flash_attention_2` from flash-attn, or from the package `kernels`, which downloads
+them; without either, a model that asks for `flash_attention_2` (verl 0.9.1 asks by default,
+`workers/config/model.py`) cannot be made: "FlashAttention2 has been toggled on, but it cannot be
+used". flash-attn has no wheel on the package index.
 
-Here `flash_attention_2` is what `docagent_rl/training/attention.py` computes: decoder layers, packed
-rows and vision towers go the same way as with flash-attn. Only where flash-attn is not installed, or the
-platform is the processor.
+Here `flash_attention_2` is what `docagent_rl/training/attention.py` computes: decoder layers,
+packed rows and vision towers go the same way as with flash-attn. Only where flash-attn is not
+installed, or the platform is the processor.
 
 Unneeded once transformers takes `torch.nn.attention.varlen` itself.
 """
@@ -42,7 +42,8 @@ def _apply(module: ModuleType) -> None:
         return flash_attn_func, flash_attn_varlen_func, None, module._pad_input, module._unpad_input
 
     replace(module, "_lazy_imports", _lazy_imports)
-    # shared with transformers.modeling_utils, which looks up what a model may ask for, and on which device
+    # shared with transformers.modeling_utils, which looks up what a model may ask for, and on which
+    # device
     facts = module.FLASH_ATTENTION_COMPATIBILITY_MATRIX[2]
     facts["general_availability_check"] = _always
     facts["supported_devices"] += ((_always, "cpu"),)
@@ -53,7 +54,8 @@ PATCH = Patch(
     package="transformers",
     versions="==5.9.0",
     reference="transformers/modeling_flash_attention_utils.py::_lazy_imports",
-    reason="flash_attention_2, verl's default, needs flash-attn, which has no wheel on the package index",
+    reason="flash_attention_2, verl's default, needs flash-attn, which has no wheel on the package "
+    "index",
     target_module="transformers.modeling_flash_attention_utils",
     apply=_apply,
     processes=TRAINING,

@@ -1,10 +1,12 @@
 """FSDP2's offload to host memory without pinning, where there is no accelerator to pin for.
 
-Upstream: verl 0.9.1, `verl/workers/engine/fsdp/transformer_impl.py`, `FSDPEngine._build_fsdp_module`. It
-offloads the parameters of a reference model (and of any engine with `offload_policy`) through
-`CPUOffloadPolicy(pin_memory=True)`; pinning fails without an accelerator.
+Upstream: verl 0.9.1, `verl/workers/engine/fsdp/transformer_impl.py`,
+`FSDPEngine._build_fsdp_module`. It offloads the parameters of a reference model (and of any engine
+with `offload_policy`) through `CPUOffloadPolicy(pin_memory=True)`; pinning fails without an
+accelerator.
 
-Unneeded once verl pins only where the platform has an accelerator, or once torch ignores the request there.
+Unneeded once verl pins only where the platform has an accelerator, or once torch ignores the
+request there.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Fused kernels change the model that asked for them, not every model of its class.
 
-Upstream: verl 0.9.1, `verl/models/transformers/monkey_patch.py`, `patch_forward_with_backends`. It puts the
-fused forward pass, which returns log-probs and no logits, into the model's class. The critic lives in the
-process of the policy: a value head of trl on another model of the same class, whose logits it casts. It then
-ends with "'NoneType' object has no attribute 'dtype'" at the first step.
+Upstream: verl 0.9.1, `verl/models/transformers/monkey_patch.py`, `patch_forward_with_backends`. It
+puts the fused forward pass, which returns log-probs and no logits, into the model's class. The
+critic lives in the process of the policy: a value head of trl on another model of the same class,
+whose logits it casts. It then ends with "'NoneType' object has no attribute 'dtype'" at the first
+step.
 
 Here the fused pass is an attribute of the one model; the class keeps the ordinary one.
 

@@ -1,11 +1,12 @@
 """GMPO's loss is the mean over the rows of a mini-batch that are trained.
 
-Upstream: verl 0.9.1, `verl/trainer/ppo/core_algos.py`, `compute_policy_loss_geo_mean`. It takes the mean over
-the rows of a micro-batch, and the engine adds the micro-batches up: with k of them the gradient is k times as
-large. Rows without a token to train (masked, empty, rejected) are counted, so they shrink the others' update.
+Upstream: verl 0.9.1, `verl/trainer/ppo/core_algos.py`, `compute_policy_loss_geo_mean`. It takes the
+mean over the rows of a micro-batch, and the engine adds the micro-batches up: with k of them the
+gradient is k times as large. Rows without a token to train (masked, empty, rejected) are counted,
+so they shrink the others' update.
 
-Here the rows with a token are handed to verl's function, and their mean is weighted by their share of the
-mini-batch, as `agg_loss` weights the rows of all other losses.
+Here the rows with a token are handed to verl's function, and their mean is weighted by their share
+of the mini-batch, as `agg_loss` weights the rows of all other losses.
 
 Unneeded once the function aggregates its rows by `global_batch_info`.
 """
@@ -60,7 +61,8 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/trainer/ppo/core_algos.py::compute_policy_loss_geo_mean",
-    reason="loss_mode=geo_mean counts rows that are not trained, and grows with the number of micro-batches",
+    reason="loss_mode=geo_mean counts rows that are not trained, and grows with the number of "
+    "micro-batches",
     target_module="verl.trainer.ppo.core_algos",
     apply=_apply,
     processes=TRAINING,

@@ -1,8 +1,9 @@
 """The operations of a training step of GLM-4V, for the metric of utilisation.
 
-Upstream: verl 0.9.1, `verl/utils/flops_counter.py`, `ESTIMATE_FUNC`. GLM-4V is counted by the function of
-Qwen2, which reads the sizes of the language model from the outer configuration. Since transformers 5 they are
-in `text_config` alone: the first update ends the run ("'Glm4vConfig' object has no attribute 'hidden_size'").
+Upstream: verl 0.9.1, `verl/utils/flops_counter.py`, `ESTIMATE_FUNC`. GLM-4V is counted by the
+function of Qwen2, which reads the sizes of the language model from the outer configuration. Since
+transformers 5 they are in `text_config` alone: the first update ends the run ("'Glm4vConfig' object
+has no attribute 'hidden_size'").
 
 Here the language model's configuration is counted; the vision tower is not, as before.
 
@@ -35,7 +36,8 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/utils/flops_counter.py::ESTIMATE_FUNC",
-    reason="the first update of a GLM-4V looks for the language model's sizes in the outer configuration",
+    reason="the first update of a GLM-4V looks for the language model's sizes in the outer "
+    "configuration",
     target_module="verl.utils.flops_counter",
     apply=_apply,
     processes=TRAINING,

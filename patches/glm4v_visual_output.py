@@ -1,8 +1,8 @@
 """GLM-4V's vision tower under transformers 5.
 
-Upstream: verl 0.9.1, `verl/models/transformers/glm4v.py`, `_get_input_embeds`. It takes what the tower
-returns for a tensor of features. Since transformers 5 that is a model output, whose features are
-`pooler_output`: every forward pass fails, with images and without.
+Upstream: verl 0.9.1, `verl/models/transformers/glm4v.py`, `_get_input_embeds`. It takes what the
+tower returns for a tensor of features. Since transformers 5 that is a model output, whose features
+are `pooler_output`: every forward pass fails, with images and without.
 
 Here the function gets a view of the model whose tower returns the features.
 
@@ -45,7 +45,9 @@ class _Model:
 def _apply(module: ModuleType) -> None:
     original = module._get_input_embeds
 
-    def _get_input_embeds(model: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def _get_input_embeds(
+        model: Any, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Embed ids and images as upstream does."""
         return original(_Model(model), *args, **kwargs)
 
@@ -57,7 +59,8 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/models/transformers/glm4v.py::_get_input_embeds",
-    reason="under transformers 5 every forward pass of GLM-4V takes a model output for a tensor and crashes",
+    reason="under transformers 5 every forward pass of GLM-4V takes a model output for a tensor "
+    "and crashes",
     target_module="verl.models.transformers.glm4v",
     apply=_apply,
     processes=TRAINING,

@@ -1,8 +1,8 @@
 """One gloo process group where verl asks for two backends on the same device.
 
 Upstream: verl 0.9.1, `verl/utils/distributed.py`, `initialize_global_process_group` (SFT) and
-`initialize_global_process_group_ray` (engine workers). Both build `"cpu:gloo,<device>:<backend>"`; with the
-device `cpu` that is `"cpu:gloo,cpu:gloo"`, which torch refuses as a duplicate.
+`initialize_global_process_group_ray` (engine workers). Both build `"cpu:gloo,<device>:<backend>"`;
+with the device `cpu` that is `"cpu:gloo,cpu:gloo"`, which torch refuses as a duplicate.
 
 Unneeded once verl names a device only once in that string.
 """

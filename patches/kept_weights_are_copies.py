@@ -1,11 +1,12 @@
-"""Weights that verl keeps in host memory while it updates them, as copies also where they lie there already.
+"""Weights that verl keeps in host memory while it updates them, as copies also where they lie there
+already.
 
 Upstream: verl 0.9.1, `verl/utils/fsdp_utils.py`, `fsdp2_sharded_save_to_cpu`. The trainer mode
 `separate_async` keeps the weights whose log-probs updates are compared with
-(`PPOTrainerSeparateAsync._compute_old_log_prob`) by `tensor.detach().cpu()`. Of a tensor in host memory that
-is the tensor itself: on a CPU, and on GPUs under `param_offload=true`, every update changes what was kept,
-and from the second update of a step on the old log-probs are those of the weights that are being trained.
-The same function for FSDP1 copies.
+(`PPOTrainerSeparateAsync._compute_old_log_prob`) by `tensor.detach().cpu()`. Of a tensor in host
+memory that is the tensor itself: on a CPU, and on GPUs under `param_offload=true`, every update
+changes what was kept, and from the second update of a step on the old log-probs are those of the
+weights that are being trained. The same function for FSDP1 copies.
 
 Unneeded once verl copies what it keeps.
 """

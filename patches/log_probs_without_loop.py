@@ -1,15 +1,15 @@
 """Log-probabilities without flash-attn, and without a loop over tokens.
 
 Upstream: verl 0.9.1, `verl/utils/torch_functional.py`. Without flash-attn's cross entropy
-`logprobs_from_logits` is `logprobs_from_logits_v2`, which goes through the positions of a pack one by one:
-at 15,000 positions 15,000 launches of each of its functions, a copy of the logits kept for the backward
-pass in bf16, and log-probabilities rounded to bf16. `log_probs_from_logits_response_rmpad` and
-`log_probs_from_logits_all_rmpad` import flash-attn's padding functions, for which verl has stand-ins
-elsewhere (`verl/utils/attention_utils.py`).
+`logprobs_from_logits` is `logprobs_from_logits_v2`, which goes through the positions of a pack one
+by one: at 15,000 positions 15,000 launches of each of its functions, a copy of the logits kept for
+the backward pass in bf16, and log-probabilities rounded to bf16.
+`log_probs_from_logits_response_rmpad` and `log_probs_from_logits_all_rmpad` import flash-attn's
+padding functions, for which verl has stand-ins elsewhere (`verl/utils/attention_utils.py`).
 
 Here log-probabilities come from `docagent_rl/training/attention.py`, in float32 as with
-flash-attn, and padding goes through the stand-ins. `VERL_DISABLE_FLASH_ATTN_CE` changes nothing: there is
-no Triton kernel in it.
+flash-attn, and padding goes through the stand-ins. `VERL_DISABLE_FLASH_ATTN_CE` changes nothing:
+there is no Triton kernel in it.
 
 Unneeded once verl's own way without flash-attn works in blocks.
 """
@@ -34,7 +34,9 @@ def logprobs_from_logits(logits: Tensor, labels: Tensor, inplace_backward: bool 
 def log_probs_from_logits_response_rmpad(
     input_ids: Tensor, attention_mask: Tensor, logits_rmpad: Tensor, response_length: int
 ) -> Tensor:
-    """Return the response's log-probabilities (b, response_length) from logits of a pack (tokens, v)."""
+    """Return the response's log-probabilities (b, response_length) from logits of a pack (tokens,
+    v).
+    """
     from verl.utils.attention_utils import unpad_input
 
     packed, indices, *_ = unpad_input(input_ids.unsqueeze(-1), attention_mask=attention_mask)
@@ -52,7 +54,9 @@ def log_probs_from_logits_all_rmpad(
     seqlen: int,
     response_length: int,
 ) -> Tensor:
-    """Return the response's log-probabilities (b, response_length) from a pack of tokens (1, tokens)."""
+    """Return the response's log-probabilities (b, response_length) from a pack of tokens (1,
+    tokens).
+    """
     from verl.utils.attention_utils import pad_input
 
     labels = torch.roll(input_ids_rmpad.squeeze(0), shifts=-1, dims=0)

@@ -1,8 +1,9 @@
 """A line of the log of verl's separate trainer, without an argument that loggers do not have.
 
-Upstream: verl 0.9.1, `verl/trainer/ppo/v1/trainer_separate_async.py`, `PPOTrainerSeparateAsync._setup`. With
-`actor_rollout_ref.hybrid_engine=false`, which keeps rollout servers off the trainer's GPUs, it calls
-`logger.info(..., flush=True)`, a `TypeError` when all models are loaded.
+Upstream: verl 0.9.1, `verl/trainer/ppo/v1/trainer_separate_async.py`,
+`PPOTrainerSeparateAsync._setup`. With `actor_rollout_ref.hybrid_engine=false`, which keeps rollout
+servers off the trainer's GPUs, it calls `logger.info(..., flush=True)`, a `TypeError` when all
+models are loaded.
 
 Unneeded once verl leaves `flush` out.
 """
@@ -20,7 +21,9 @@ from docagent_rl.training.patching import TRAINING, Patch
 class WithoutFlush(logging.LoggerAdapter):
     """A logger that takes `flush`, as `print` does, and drops it."""
 
-    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+    def process(
+        self, msg: Any, kwargs: MutableMapping[str, Any]
+    ) -> tuple[Any, MutableMapping[str, Any]]:
         """Return the message and what a logger takes."""
         return msg, {name: value for name, value in kwargs.items() if name != "flush"}
 

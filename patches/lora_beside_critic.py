@@ -1,8 +1,9 @@
 """A critic trains beside a policy with LoRA.
 
-Upstream: verl 0.9.1, `verl/trainer/ppo/v1/trainer_base.py`, `PPOTrainer._compute_ref_log_prob`. The reference
-of such a policy is its base: the batch is marked `no_lora_adapter`, and keeps the mark. The critic reads it
-next, has no adapter to switch off, and the run ends with an `AttributeError` in its first step.
+Upstream: verl 0.9.1, `verl/trainer/ppo/v1/trainer_base.py`, `PPOTrainer._compute_ref_log_prob`. The
+reference of such a policy is its base: the batch is marked `no_lora_adapter`, and keeps the mark.
+The critic reads it next, has no adapter to switch off, and the run ends with an `AttributeError` in
+its first step.
 
 Here the mark is gone after the pass that it is about.
 
@@ -34,7 +35,8 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/trainer/ppo/v1/trainer_base.py::PPOTrainer._compute_ref_log_prob",
-    reason="the critic of a policy with LoRA is asked to switch off an adapter that it does not have",
+    reason="the critic of a policy with LoRA is asked to switch off an adapter that it does not "
+    "have",
     target_module="verl.trainer.ppo.v1.trainer_base",
     apply=_apply,
     processes=TRAINING,

@@ -1,12 +1,13 @@
 """LoRA's adapters are trained in float32, over a frozen base in bfloat16 too.
 
-Upstream: verl 0.9.1, `verl/workers/engine/fsdp/transformer_impl.py`, `FSDPEngine._build_lora_module`. With
-`fsdp_config.model_dtype=bfloat16`, which halves the frozen base, it casts new adapters to bfloat16, because
-FSDP1 flattens both into one tensor. AdamW then steps in bfloat16: of a weight of 1, steps below 1/256 are
-rounded away, and a learning rate of 1e-5 makes smaller ones. FSDP2 shards tensors one by one and asks for one
-type of the trained ones alone.
+Upstream: verl 0.9.1, `verl/workers/engine/fsdp/transformer_impl.py`,
+`FSDPEngine._build_lora_module`. With `fsdp_config.model_dtype=bfloat16`, which halves the frozen
+base, it casts new adapters to bfloat16, because FSDP1 flattens both into one tensor. AdamW then
+steps in bfloat16: of a weight of 1, steps below 1/256 are rounded away, and a learning rate of 1e-5
+makes smaller ones. FSDP2 shards tensors one by one and asks for one type of the trained ones alone.
 
-Here, under FSDP2, trained parameters are float32. They compute in bfloat16 as all others do (`param_dtype`).
+Here, under FSDP2, trained parameters are float32. They compute in bfloat16 as all others do
+(`param_dtype`).
 
 Unneeded once verl leaves adapters in float32 under FSDP2.
 """
@@ -41,7 +42,8 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/workers/engine/fsdp/transformer_impl.py::FSDPEngine._build_lora_module",
-    reason="adapters over a base in bfloat16 are trained in bfloat16, which rounds their steps away",
+    reason="adapters over a base in bfloat16 are trained in bfloat16, which rounds their steps "
+    "away",
     target_module="verl.workers.engine.fsdp.transformer_impl",
     apply=_apply,
     processes=TRAINING,

@@ -1,13 +1,15 @@
-"""LoRA's merged weights as the trainer computes with them: every adapter, and in the weights' own type.
+"""LoRA's merged weights as the trainer computes with them: every adapter, and in the weights' own
+type.
 
 Upstream: verl 0.9.1, `verl/workers/engine/fsdp/transformer_impl.py`,
-`FSDPEngine._merged_lora_per_tensor_param`, with `verl/utils/fsdp_utils.py`, `fsdp_merge_unmerge`. Under FSDP2
-it merges the units below the root, one by one. An adapter of a module in no such unit stays out: those of
-Qwen2.5-VL's projector (`visual.merger`), so that the server plays another policy than is trained (up to 0.67
-nats a token of a small model). All sharded weights are sent as bfloat16, whatever the server computes in.
+`FSDPEngine._merged_lora_per_tensor_param`, with `verl/utils/fsdp_utils.py`, `fsdp_merge_unmerge`.
+Under FSDP2 it merges the units below the root, one by one. An adapter of a module in no such unit
+stays out: those of Qwen2.5-VL's projector (`visual.merger`), so that the server plays another
+policy than is trained (up to 0.67 nats a token of a small model). All sharded weights are sent as
+bfloat16, whatever the server computes in.
 
-Here a weight's adapters are added to it as it is sent, in float32; the weights in the trainer stay untouched,
-so that no copy of the base is made for the time of an update.
+Here a weight's adapters are added to it as it is sent, in float32; the weights in the trainer stay
+untouched, so that no copy of the base is made for the time of an update.
 
 Unneeded once verl merges adapters of the root's unit and sends weights in their type.
 """
@@ -26,7 +28,8 @@ from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 def merged_weights(module: Any, device: Any) -> Iterator[tuple[str, Tensor]]:
-    """Yield each weight of the base of an FSDP2 module with its adapters, whole, by its name in the base.
+    """Yield each weight of the base of an FSDP2 module with its adapters, whole, by its name in the
+    base.
 
     Gathers tensors, so that all ranks have to run through it together.
 
@@ -59,7 +62,9 @@ def _adapted(module: nn.Module) -> Iterator[tuple[str, Any]]:
 def _merged(weight: Tensor, layer: Any, device: Any) -> Tensor:
     total = weight.float()
     for adapter in layer.active_adapters:
-        a, b = (_whole(part[adapter].weight, device).float() for part in (layer.lora_A, layer.lora_B))
+        a, b = (
+            _whole(part[adapter].weight, device).float() for part in (layer.lora_A, layer.lora_B)
+        )
         total = total + layer.scaling[adapter] * (b @ a)
     return total.to(weight.dtype)
 
@@ -95,7 +100,8 @@ PATCH = Patch(
         "verl/workers/engine/fsdp/transformer_impl.py::FSDPEngine._merged_lora_per_tensor_param; "
         "verl/utils/fsdp_utils.py::fsdp_merge_unmerge"
     ),
-    reason="with lora.merge, adapters outside FSDP2's units are not merged, and weights are sent as bfloat16",
+    reason="with lora.merge, adapters outside FSDP2's units are not merged, and weights are sent "
+    "as bfloat16",
     target_module="verl.workers.engine.fsdp.transformer_impl",
     apply=_apply,
     processes=TRAINING,

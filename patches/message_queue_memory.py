@@ -1,12 +1,13 @@
 """vLLM's message queues leave no shared memory behind, whatever ends their processes.
 
-Upstream: vLLM 0.24.0, `vllm/distributed/device_communicators/shm_broadcast.py`, `ShmRingBuffer`. The name of
-the queue's memory is removed by the writer's finaliser. A run of verl ends its engines by signals, as Ray
-does with actors, and takes Python's resource tracker along: each run leaves two segments of 160 and 240 MiB
-in `/dev/shm`, as much of them in memory as was written, until the machine starts anew.
+Upstream: vLLM 0.24.0, `vllm/distributed/device_communicators/shm_broadcast.py`, `ShmRingBuffer`.
+The name of the queue's memory is removed by the writer's finaliser. A run of verl ends its engines
+by signals, as Ray does with actors, and takes Python's resource tracker along: each run leaves two
+segments of 160 and 240 MiB in `/dev/shm`, as much of them in memory as was written, until the
+machine starts anew.
 
-Here the writer removes the name once all readers have opened it: what is mapped stays until the last of them
-is gone, and then goes by itself.
+Here the writer removes the name once all readers have opened it: what is mapped stays until the
+last of them is gone, and then goes by itself.
 
 Unneeded once `wait_until_ready` or the owner of the queue does so.
 """

@@ -1,8 +1,9 @@
 """A run that goes on continues its MLflow run.
 
-Upstream: verl 0.9.1, `verl/utils/tracking.py`, `Tracking`. It attaches to the run that `MLFLOW_RUN_ID` names
-and logs the configuration as parameters, which MLflow refuses to change: with any key that differs from the
-first start's, such as `trainer.resume_from_path`, verl tries three times and goes on without MLflow.
+Upstream: verl 0.9.1, `verl/utils/tracking.py`, `Tracking`. It attaches to the run that
+`MLFLOW_RUN_ID` names and logs the configuration as parameters, which MLflow refuses to change: with
+any key that differs from the first start's, such as `trainer.resume_from_path`, verl tries three
+times and goes on without MLflow.
 
 Here the parameters that the run has already are left as they are.
 
@@ -39,7 +40,8 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/utils/tracking.py, Tracking",
-    reason="a run that goes on is logged to MLflow no more, since its parameters cannot be logged twice",
+    reason="a run that goes on is logged to MLflow no more, since its parameters cannot be logged "
+    "twice",
     target_module="verl.utils.tracking",
     apply=_apply,
     processes=frozenset({ProcessKind.RAY}),

@@ -1,12 +1,13 @@
 """Processors that verl does not list.
 
-Upstream: verl 0.9.1, `verl/utils/tokenizer/tokenizer.py`, `hf_processor`. It matches the processor's class
-against a list, because the position ids of those families come from a method of their model, and answers
-every other one with a warning and no processor: the policy would be trained as a model of text. verl has a
-case for models that count a position a token (Gemma 4), which needs nothing of the list.
+Upstream: verl 0.9.1, `verl/utils/tokenizer/tokenizer.py`, `hf_processor`. It matches the
+processor's class against a list, because the position ids of those families come from a method of
+their model, and answers every other one with a warning and no processor: the policy would be
+trained as a model of text. verl has a case for models that count a position a token (Gemma 4),
+which needs nothing of the list.
 
-Here a processor that is not listed is returned where transformers has a model of images and text for the
-configuration and that model has no positions of its own.
+Here a processor that is not listed is returned where transformers has a model of images and text
+for the configuration and that model has no positions of its own.
 
 Unneeded once `hf_processor` returns such processors.
 """
@@ -41,7 +42,9 @@ def _apply(module: ModuleType) -> None:
     listed = module.hf_processor
 
     def hf_processor(name_or_path: str, **options: Any) -> Any | None:
-        """Load the processor of a model; `None`: it has none, or positions that verl does not know."""
+        """Load the processor of a model; `None`: it has none, or positions that verl does not
+        know.
+        """
         found = listed(name_or_path, **options)
         return _unlisted(name_or_path, options) if found is None else found
 

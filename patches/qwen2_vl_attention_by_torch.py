@@ -1,16 +1,16 @@
 """verl's attention of Qwen2-VL, Qwen2.5-VL and GLM-4V without flash-attn.
 
-Upstream: verl 0.9.1, `verl/models/transformers/qwen2_vl.py`. With `use_remove_padding` (or Ulysses) every
-decoder layer runs `qwen2_vl_attn_forward`, which uses `flash_attn_varlen_func`,
-`_flash_supports_window_size`, `_flash_supports_deterministic` and `_flash_use_top_left_mask`: names that
-the module only has where flash-attn is installed. Without it the first forward pass ends with a NameError,
-whatever `attn_implementation` says. `verl/models/transformers/glm4v.py` is a copy; a worker imports the one
-of its model alone.
+Upstream: verl 0.9.1, `verl/models/transformers/qwen2_vl.py`. With `use_remove_padding` (or Ulysses)
+every decoder layer runs `qwen2_vl_attn_forward`, which uses `flash_attn_varlen_func`,
+`_flash_supports_window_size`, `_flash_supports_deterministic` and `_flash_use_top_left_mask`: names
+that the module only has where flash-attn is installed. Without it the first forward pass ends with
+a NameError, whatever `attn_implementation` says. `verl/models/transformers/glm4v.py` is a copy; a
+worker imports the one of its model alone.
 
-Here each module gets these names from `docagent_rl/training/attention.py` when it is imported. A pack of a
-single row goes to transformers' `flash_attention_2` whatever the model's `attn_implementation` is, as packs
-of several rows do. Inputs in float32 stay so on the processor, where nothing asks for bf16 (the output
-projection is in float32 as well).
+Here each module gets these names from `docagent_rl/training/attention.py` when it is imported. A
+pack of a single row goes to transformers' `flash_attention_2` whatever the model's
+`attn_implementation` is, as packs of several rows do. Inputs in float32 stay so on the processor,
+where nothing asks for bf16 (the output projection is in float32 as well).
 
 Unneeded once verl takes these functions from transformers.
 """
@@ -44,9 +44,12 @@ def supply(module: ModuleType) -> None:
         flash_attn_varlen_func=flash_attn_varlen_func,
         _flash_supports_window_size=True,
         _flash_supports_deterministic=True,
-        _flash_use_top_left_mask=False,  # the last query is level with the last key, as since flash-attn 2.1
+        # the last query is level with the last key, as since flash-attn 2.1
+        _flash_use_top_left_mask=False,
     )
-    row = functools.partial(module._flash_attention_forward, attn_implementation="flash_attention_2")
+    row = functools.partial(
+        module._flash_attention_forward, attn_implementation="flash_attention_2"
+    )
     replace(module, "_flash_attention_forward", row)
     replace(module, "fa_peft_integration_check", fa_peft_integration_check)
 
@@ -56,7 +59,8 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/models/transformers/qwen2_vl.py, import of flash_attn",
-    reason="packed rows of Qwen2.5-VL and GLM use names that exist only where flash-attn is installed",
+    reason="packed rows of Qwen2.5-VL and GLM use names that exist only where flash-attn is "
+    "installed",
     target_module="verl.models.transformers.qwen2_vl",
     more_modules=("verl.models.transformers.glm4v",),
     apply=supply,

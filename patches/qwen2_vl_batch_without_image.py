@@ -1,11 +1,12 @@
 """Qwen2-VL and Qwen2.5-VL on a micro-batch that holds no image.
 
-Upstream: verl 0.9.1, `verl/models/transformers/qwen2_vl.py`, `_get_input_embeds`. Without pixels it runs the
-visual encoder on a blank image and adds `0.0 * image_embeds.mean()`, so that FSDP sees every parameter used.
-Since transformers 5 the encoder returns a `BaseModelOutputWithPooling`, which has no `.mean()`. An agent that
-answers before it opens a page produces such a batch.
+Upstream: verl 0.9.1, `verl/models/transformers/qwen2_vl.py`, `_get_input_embeds`. Without pixels it
+runs the visual encoder on a blank image and adds `0.0 * image_embeds.mean()`, so that FSDP sees
+every parameter used. Since transformers 5 the encoder returns a `BaseModelOutputWithPooling`, which
+has no `.mean()`. An agent that answers before it opens a page produces such a batch.
 
-Qwen3-VL has the same branch and already unpacks the output (`verl/models/transformers/qwen3_vl.py`).
+Qwen3-VL has the same branch and already unpacks the output
+(`verl/models/transformers/qwen3_vl.py`).
 
 Unneeded once that branch calls `unpack_visual_output` as the others do.
 """
@@ -23,9 +24,11 @@ BLANK_GRID = (1, 4, 4)  # time, height and width in patches: four features after
 
 
 def _blank_image_features(model: Any, like: torch.Tensor) -> torch.Tensor:
-    """Return the visual encoder's features of a blank image, shape (4, hidden), on the device of `like`.
+    """Return the visual encoder's features of a blank image, shape (4, hidden), on the device of
+    `like`.
 
-    Not on that of a weight: FSDP2 offloads those of a reference model to host memory between their uses.
+    Not on that of a weight: FSDP2 offloads those of a reference model to host memory between their
+    uses.
     """
     from verl.utils.transformers_compat import unpack_visual_output
 
@@ -73,7 +76,8 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/models/transformers/qwen2_vl.py::_get_input_embeds",
-    reason="under transformers 5 a micro-batch without image calls .mean() on a model output and crashes",
+    reason="under transformers 5 a micro-batch without image calls .mean() on a model output and "
+    "crashes",
     target_module="verl.models.transformers.qwen2_vl",
     apply=_apply,
     processes=TRAINING,

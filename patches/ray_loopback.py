@@ -1,12 +1,12 @@
 """Ray listens on loopback when it is told to.
 
-Upstream: Ray 2.60.0, `ray/_private/services.py`, `resolve_ip_for_localhost`. `ray.init` puts the address of
-the network in the place of `_node_ip_address="127.0.0.1"`, and then the GCS, the raylet, the object manager,
-every worker and the metrics agent listen on all interfaces. With 127.0.0.1 as the node's address, which Ray
-itself takes on macOS and Windows, all of them listen there alone.
+Upstream: Ray 2.60.0, `ray/_private/services.py`, `resolve_ip_for_localhost`. `ray.init` puts the
+address of the network in the place of `_node_ip_address="127.0.0.1"`, and then the GCS, the raylet,
+the object manager, every worker and the metrics agent listen on all interfaces. With 127.0.0.1 as
+the node's address, which Ray itself takes on macOS and Windows, all of them listen there alone.
 
-Only a run that `docagent_rl/training/loopback.py` told so is changed, in its driver and, by inheritance, in
-the processes of its Ray.
+Only a run that `docagent_rl/training/loopback.py` told so is changed, in its driver and, by
+inheritance, in the processes of its Ray.
 
 Unneeded once `ray.init` keeps a loopback address.
 """

@@ -1,9 +1,9 @@
 """A trajectory keeps its GRPO advantage when its last row is rejected.
 
-Upstream: verl 0.9.1, `verl/trainer/ppo/v1/utils.py`, `compute_advantage_for_multi_trajectories`. GRPO is
-computed from the last row of each trajectory and read back at that row's first trained token. Where rejection
-sampling (`algorithm.rollout_correction.rollout_rs`) took all tokens of the last row, there is none, and the
-other rows of the trajectory get 0.
+Upstream: verl 0.9.1, `verl/trainer/ppo/v1/utils.py`, `compute_advantage_for_multi_trajectories`.
+GRPO is computed from the last row of each trajectory and read back at that row's first trained
+token. Where rejection sampling (`algorithm.rollout_correction.rollout_rs`) took all tokens of the
+last row, there is none, and the other rows of the trajectory get 0.
 
 Here such rows show one token while GRPO is computed, and none afterwards.
 
@@ -45,7 +45,8 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/trainer/ppo/v1/utils.py, compute_advantage_for_multi_trajectories",
-    reason="a trajectory of several rows whose last row is rejected gets the advantage 0 on all of them",
+    reason="a trajectory of several rows whose last row is rejected gets the advantage 0 on all of "
+    "them",
     target_module="verl.trainer.ppo.v1.utils",
     apply=_apply,
     processes=TRAINING,

@@ -1,11 +1,12 @@
 """A reply that was put together of several keeps what the server says beside the tokens.
 
-Upstream: verl 0.9.1, `verl/workers/rollout/llm_server.py`, the client of the asynchronous trainer modes. It
-asks again when a weight update aborts a request, and makes a new reply of the tokens and names the fields of
-`extra_fields` that it carries over; a field that it does not name is lost, also where nothing was aborted.
+Upstream: verl 0.9.1, `verl/workers/rollout/llm_server.py`, the client of the asynchronous trainer
+modes. It asks again when a weight update aborts a request, and makes a new reply of the tokens and
+names the fields of `extra_fields` that it carries over; a field that it does not name is lost, also
+where nothing was aborted.
 
-Unneeded once verl carries all of `extra_fields`. Numbers of the replies that one was made of are added up, of
-other values the last one stays.
+Unneeded once verl carries all of `extra_fields`. Numbers of the replies that one was made of are
+added up, of other values the last one stays.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/workers/rollout/llm_server.py::FullyAsyncLLMServerClient.generate",
-    reason="images that rollout servers fetch would be counted as 0 in the asynchronous trainer modes",
+    reason="images that rollout servers fetch would be counted as 0 in the asynchronous trainer "
+    "modes",
     target_module="verl.workers.rollout.llm_server",
     apply=_apply,
     processes=TRAINING,

@@ -1,12 +1,12 @@
 """vLLM's server does not silence the loggers of others.
 
-Upstream: model-hosting-container-standards 0.1.16, `logging_config.py`, which vLLM's OpenAI server imports
-(`vllm/entrypoints/serve/sagemaker/api_router.py`). Its import sets the root logger, and every handler that
-it has, to ERROR, unless `SAGEMAKER_CONTAINER_LOG_LEVEL` or `LOG_LEVEL` says otherwise: from then on
-no warning of any library in that process is heard.
+Upstream: model-hosting-container-standards 0.1.16, `logging_config.py`, which vLLM's OpenAI server
+imports (`vllm/entrypoints/serve/sagemaker/api_router.py`). Its import sets the root logger, and
+every handler that it has, to ERROR, unless `SAGEMAKER_CONTAINER_LOG_LEVEL` or `LOG_LEVEL` says
+otherwise: from then on no warning of any library in that process is heard.
 
-Here the variable has the level that the root logger has anyway while the module is imported, unless the user
-has set one of the two; the package's own lines stay at ERROR.
+Here the variable has the level that the root logger has anyway while the module is imported, unless
+the user has set one of the two; the package's own lines stay at ERROR.
 
 Unneeded once the import leaves the root logger alone.
 """

@@ -1,8 +1,9 @@
 """The store of a process group listens on loopback where its address is one of loopback.
 
-Upstream: torch 2.11.0, `torch/distributed/rendezvous.py`, `_create_c10d_store`, with which verl's workers and
-vLLM's begin their process groups. `TCPStore` listens on all interfaces whatever its address, and asks for no
-password: whoever reaches the port reads and writes what the processes tell one another.
+Upstream: torch 2.11.0, `torch/distributed/rendezvous.py`, `_create_c10d_store`, with which verl's
+workers and vLLM's begin their process groups. `TCPStore` listens on all interfaces whatever its
+address, and asks for no password: whoever reaches the port reads and writes what the processes tell
+one another.
 
 Only a run that `docagent_rl/training/loopback.py` told so is changed.
 
@@ -25,9 +26,16 @@ def _apply(module: ModuleType) -> None:
     original = module._create_c10d_store
 
     def _create_c10d_store(
-        hostname: str, port: int, rank: int, world_size: int, timeout: timedelta, use_libuv: bool = True
+        hostname: str,
+        port: int,
+        rank: int,
+        world_size: int,
+        timeout: timedelta,
+        use_libuv: bool = True,
     ) -> Any:
-        """Create the store as torch does; the process that hosts it listens at its address alone."""
+        """Create the store as torch does; the process that hosts it listens at its address
+        alone.
+        """
         hosts = rank == 0 and not module._torchelastic_use_agent_store()
         listener = _listener(port) if hosts and hostname == LOOPBACK else None
         if listener is None:
@@ -47,7 +55,8 @@ def _apply(module: ModuleType) -> None:
 
 
 def _listener(port: int) -> socket.socket | None:
-    """Return a socket that listens on loopback; None: the run does not ask for it, or the port is taken.
+    """Return a socket that listens on loopback; None: the run does not ask for it, or the port is
+    taken.
 
     It is by a store of this process, which torch then shares.
     """

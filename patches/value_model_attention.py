@@ -1,14 +1,15 @@
 """The value model's attention follows the model configuration.
 
 Upstream: verl 0.9.1, `verl/utils/model.py`, `load_valuehead_model`. It loads every value model with
-`attn_implementation="flash_attention_2"`, whatever `critic.model.override_config.attn_implementation` says,
-and so fails wherever there is no flash attention.
+`attn_implementation="flash_attention_2"`, whatever
+`critic.model.override_config.attn_implementation` says, and so fails wherever there is no flash
+attention.
 
-Here the implementation is the configured one. Flash attention that is configured (it is verl's default) but
-can not be had, neither from flash-attn nor from torch (`patches/flash_attention_by_torch.py`), becomes
-`sdpa`, with a warning. And trl's value head has the model compute logits of the whole vocabulary, casts them
-to float32 and lets them go (17 GB for 19,000 tokens of a 7B model): here the language model's head sees the
-last position alone.
+Here the implementation is the configured one. Flash attention that is configured (it is verl's
+default) but can not be had, neither from flash-attn nor from torch
+(`patches/flash_attention_by_torch.py`), becomes `sdpa`, with a warning. And trl's value head has
+the model compute logits of the whole vocabulary, casts them to float32 and lets them go (17 GB for
+19,000 tokens of a 7B model): here the language model's head sees the last position alone.
 
 Unneeded once verl passes the configured implementation.
 """
@@ -34,7 +35,9 @@ TOKEN_CLASSIFIER = "AutoModelForTokenClassification"
 
 
 def attention_implementation(config: Any) -> str:
-    """Return the attention implementation that `config` asks for, or `sdpa` where that cannot be had."""
+    """Return the attention implementation that `config` asks for, or `sdpa` where that cannot be
+    had.
+    """
     from transformers.modeling_flash_attention_utils import FLASH_ATTENTION_COMPATIBILITY_MATRIX
 
     requested = config._attn_implementation or FLASH_ATTENTION
@@ -50,7 +53,9 @@ def attention_implementation(config: Any) -> str:
 def load_valuehead_model(
     local_path: str, torch_dtype: torch.dtype, model_config: Any, trust_remote_code: bool
 ) -> torch.nn.Module:
-    """Load a token classifier where transformers has one for the model, else add trl's value head."""
+    """Load a token classifier where transformers has one for the model, else add trl's value
+    head.
+    """
     from transformers import (
         AutoModelForCausalLM,
         AutoModelForImageTextToText,
@@ -83,7 +88,9 @@ def _with_value_head(model: PreTrainedModel, model_config: Any) -> torch.nn.Modu
     return wrapped
 
 
-def _last_position(_head: torch.nn.Module, states: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+def _last_position(
+    _head: torch.nn.Module, states: tuple[torch.Tensor, ...]
+) -> tuple[torch.Tensor, ...]:
     """Return (b, 1, d) of (b, t, d) hidden states: nobody reads a critic's logits."""
     return (states[0][:, -1:],)
 

@@ -1,11 +1,11 @@
 """A critic of Qwen3.5 is told where the rows of a pack end.
 
-Upstream: verl 0.9.1, `verl/workers/engine/fsdp/transformer_impl.py`, `FSDPEngine._build_model_optimizer`. A
-model is given `cu_seqlens`, the ends of the rows of a pack, if its forward pass names that parameter. A
-critic has another forward pass around the same layers (transformers' `Qwen3_5ForTokenClassification`, or
-trl's value head), which hands on what it does not name: its delta layers would take the ends and never get
-them, and the states of one row run on into the next. Values of a tiny model are up to .17 off, with a
-deviation of .19.
+Upstream: verl 0.9.1, `verl/workers/engine/fsdp/transformer_impl.py`,
+`FSDPEngine._build_model_optimizer`. A model is given `cu_seqlens`, the ends of the rows of a pack,
+if its forward pass names that parameter. A critic has another forward pass around the same layers
+(transformers' `Qwen3_5ForTokenClassification`, or trl's value head), which hands on what it does
+not name: its delta layers would take the ends and never get them, and the states of one row run on
+into the next. Values of a tiny model are up to .17 off, with a deviation of .19.
 
 Here all models of these types get the ends.
 

@@ -1,10 +1,11 @@
 """Mixtures of experts in vLLM's CPU engine, in float32.
 
-Upstream: vLLM 0.24.0, `vllm/model_executor/layers/fused_moe/cpu_fused_moe.py`, `_CPU_MOE_ACT_FN`. Where the
-grouped kernel does not take the weights (float32, sizes that 32 does not divide), experts are computed one by
-one with a function of this table. Its SiLU makes a layer at each call, which asks for the engine's
-configuration; outside of the loading of a model there is none, and the engine does not start ("Current vLLM
-config is not set"). The comment above the table asks for functions without layers.
+Upstream: vLLM 0.24.0, `vllm/model_executor/layers/fused_moe/cpu_fused_moe.py`, `_CPU_MOE_ACT_FN`.
+Where the grouped kernel does not take the weights (float32, sizes that 32 does not divide), experts
+are computed one by one with a function of this table. Its SiLU makes a layer at each call, which
+asks for the engine's configuration; outside of the loading of a model there is none, and the engine
+does not start ("Current vLLM config is not set"). The comment above the table asks for functions
+without layers.
 
 Here the entry is the layer's own static function.
 

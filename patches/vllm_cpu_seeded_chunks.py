@@ -1,9 +1,10 @@
 """Requests with a seed of their own may have prompts longer than a step of vLLM's CPU engine.
 
-Upstream: vLLM 0.24.0, `vllm/v1/worker/gpu_model_runner.py`, `GPUModelRunner._bookkeeping_sync`. While a
-prompt is read in pieces, a token is sampled after each and thrown away, and the request's generator is set
-back by its offset. Generators of CUDA have one, those of CPUs do not: the first such request ends the engine
-("CPU Generator does not use offset"). vLLM's pull request 10097 says that this relies on CUDA.
+Upstream: vLLM 0.24.0, `vllm/v1/worker/gpu_model_runner.py`, `GPUModelRunner._bookkeeping_sync`.
+While a prompt is read in pieces, a token is sampled after each and thrown away, and the request's
+generator is set back by its offset. Generators of CUDA have one, those of CPUs do not: the first
+such request ends the engine ("CPU Generator does not use offset"). vLLM's pull request 10097 says
+that this relies on CUDA.
 
 Here the generators of such requests keep the state that they had before the token was sampled.
 
@@ -51,7 +52,8 @@ PATCH = Patch(
     name="vllm_cpu_seeded_chunks",
     package=vllm_distribution(),
     versions="==0.24.0",
-    reference="vllm/v1/worker/gpu_model_runner.py::GPUModelRunner._bookkeeping_sync; vLLM pull request 10097",
+    reference="vllm/v1/worker/gpu_model_runner.py::GPUModelRunner._bookkeeping_sync; vLLM pull "
+    "request 10097",
     reason="a seeded request whose prompt is read in pieces ends vLLM's CPU engine",
     target_module="vllm.v1.worker.gpu_model_runner",
     apply=_apply,

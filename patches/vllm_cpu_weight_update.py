@@ -1,22 +1,23 @@
 """New policy weights for vLLM's CPU model, through vLLM's own reload.
 
 Upstream: verl 0.9.1, `verl/workers/rollout/vllm_rollout/utils.py`,
-`vLLMColocateWorkerExtension.update_weights_from_ipc`. It calls `model.load_weights` bucket by bucket on the
-running model. vLLM's CPU layers repack their weights after loading and drop the parameters' `weight_loader`,
-so that the second load fails.
+`vLLMColocateWorkerExtension.update_weights_from_ipc`. It calls `model.load_weights` bucket by
+bucket on the running model. vLLM's CPU layers repack their weights after loading and drop the
+parameters' `weight_loader`, so that the second load fails.
 
-Here the buckets are collected (copied: on CPU they are views of the sender's shared memory) and handed to
-`model_runner.reload_weights`, which restores the layers, loads, and repacks. That holds one copy of the
-weights for the time of the update.
+Here the buckets are collected (copied: on CPU they are views of the sender's shared memory) and
+handed to `model_runner.reload_weights`, which restores the layers, loads, and repacks. That holds
+one copy of the weights for the time of the update.
 
-Adapters of LoRA go to vLLM as verl has them go; the weights below them, which verl sends once before, have
-the names that vLLM's wrapped layers have.
+Adapters of LoRA go to vLLM as verl has them go; the weights below them, which verl sends once
+before, have the names that vLLM's wrapped layers have.
 
-A head that shares the embedding's weight (`tie_word_embeddings`) has none of its own to load, so that vLLM's
-reload leaves its repacked copy as it was: the engine would go on sampling by the head that it started with.
-It is repacked here.
+A head that shares the embedding's weight (`tie_word_embeddings`) has none of its own to load, so
+that vLLM's reload leaves its repacked copy as it was: the engine would go on sampling by the head
+that it started with. It is repacked here.
 
-Unneeded once verl reloads through `model_runner.reload_weights`, or vLLM's CPU layers stay loadable.
+Unneeded once verl reloads through `model_runner.reload_weights`, or vLLM's CPU layers stay
+loadable.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def update_weights_from_ipc(
 ) -> None:
     """Receive all buckets and reload the model from them; buffers are copied in place.
 
-    With a `peft_config` they are an adapter's weights, or (not `base_sync_done`) those of the model below.
+    With a `peft_config` they are an adapter's weights, or (not `base_sync_done`) those of the model
+    below.
 
     Raises:
         UserError: for quantised models and multi-token-prediction drafters. It is raised after the
@@ -61,7 +63,9 @@ def update_weights_from_ipc(
     apply_buffer_updates(model, buffers, named_buffers=named_buffers)
 
 
-def _replace_adapter(worker: Any, weights: list[tuple[str, torch.Tensor]], peft_config: dict) -> None:
+def _replace_adapter(
+    worker: Any, weights: list[tuple[str, torch.Tensor]], peft_config: dict
+) -> None:
     from verl.workers.rollout.vllm_rollout.utils import VLLM_LORA_INT_ID
 
     worker.remove_lora(VLLM_LORA_INT_ID)
@@ -111,7 +115,8 @@ def _validate_plain_weights(worker: Any) -> None:
 
     if is_quantized_model(worker.model_runner.vllm_config):
         raise UserError(
-            "quantised rollouts cannot be updated on CPU: unset actor_rollout_ref.rollout.quantization"
+            "quantised rollouts cannot be updated on CPU: unset "
+            "actor_rollout_ref.rollout.quantization"
         )
     if worker._use_mtp_drafter_weight_sync():
         raise UserError(
@@ -128,7 +133,8 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference=(
-        "verl/workers/rollout/vllm_rollout/utils.py::vLLMColocateWorkerExtension.update_weights_from_ipc; "
+        "verl/workers/rollout/vllm_rollout/utils.py::"
+        "vLLMColocateWorkerExtension.update_weights_from_ipc; "
         "vllm/v1/worker/gpu_model_runner.py::GPUModelRunner.reload_weights"
     ),
     reason="vLLM's CPU layers repack their weights and cannot load a second time",

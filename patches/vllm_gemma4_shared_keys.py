@@ -1,9 +1,9 @@
 """vLLM loads a Gemma 4 that transformers has saved.
 
-Upstream: vLLM 0.24.0, `vllm/model_executor/models/gemma4.py`, `Gemma4Attention`. The last layers of Gemma 4
-use the keys of earlier ones. vLLM still gives them a norm of keys, which it never calls, and waits for its
-weight: released checkpoints hold one, but transformers has no such parameter and saves none. So a trained
-Gemma 4 ends with "Following weights were not initialized from checkpoint".
+Upstream: vLLM 0.24.0, `vllm/model_executor/models/gemma4.py`, `Gemma4Attention`. The last layers of
+Gemma 4 use the keys of earlier ones. vLLM still gives them a norm of keys, which it never calls,
+and waits for its weight: released checkpoints hold one, but transformers has no such parameter and
+saves none. So a trained Gemma 4 ends with "Following weights were not initialized from checkpoint".
 
 Here the norms of layers without keys count as loaded.
 
@@ -25,7 +25,11 @@ def _apply(module: ModuleType) -> None:
 
     def load_weights(self: Any, weights: Iterable[tuple[str, Any]]) -> set[str]:
         """Load weights; return the names of those that need no other."""
-        layers = ((name, part) for name, part in self.named_modules() if hasattr(part, "is_kv_shared_layer"))
+        layers = (
+            (name, part)
+            for name, part in self.named_modules()
+            if hasattr(part, "is_kv_shared_layer")
+        )
         unused = {f"{name}.k_norm.weight" for name, part in layers if part.is_kv_shared_layer}
         return load(self, weights) | unused
 

@@ -1,12 +1,13 @@
 """vLLM loads a Qwen3-VL-MoE that transformers has saved.
 
-Upstream: vLLM 0.24.0, `vllm/model_executor/models/qwen3_vl_moe.py`, `Qwen3MoeLLMModel.load_weights`. Released
-checkpoints hold the experts of a layer as (expert, in, out), which vLLM turns round. transformers 5 holds and
-saves them as (expert, out, in), so that a trained model ends in "The size of tensor a must match", or, where
-a matrix is square, is served with its experts turned.
+Upstream: vLLM 0.24.0, `vllm/model_executor/models/qwen3_vl_moe.py`,
+`Qwen3MoeLLMModel.load_weights`. Released checkpoints hold the experts of a layer as (expert, in,
+out), which vLLM turns round. transformers 5 holds and saves them as (expert, out, in), so that a
+trained model ends in "The size of tensor a must match", or, where a matrix is square, is served
+with its experts turned.
 
-Here such weights are brought to the form of released ones first; that of a square matrix is told by the last
-one that is not, `down_proj` of its layer.
+Here such weights are brought to the form of released ones first; that of a square matrix is told by
+the last one that is not, `down_proj` of its layer.
 
 Unneeded once vLLM looks at the sizes.
 """
@@ -26,12 +27,16 @@ def _apply(module: ModuleType) -> None:
 
     def load_weights(self: Any, weights: Iterable[tuple[str, Any]]) -> set[str]:
         """Load weights of either form; return the names of those that were loaded."""
-        return load(self, _as_released(weights, self.config.hidden_size, self.config.moe_intermediate_size))
+        return load(
+            self, _as_released(weights, self.config.hidden_size, self.config.moe_intermediate_size)
+        )
 
     replace(module.Qwen3MoeLLMModel, "load_weights", load_weights)
 
 
-def _as_released(weights: Iterable[tuple[str, Any]], hidden: int, inner: int) -> Iterator[tuple[str, Any]]:
+def _as_released(
+    weights: Iterable[tuple[str, Any]], hidden: int, inner: int
+) -> Iterator[tuple[str, Any]]:
     saved = {"down_proj": (hidden, inner), "gate_up_proj": (2 * inner, hidden)}
     turned = False
     for name, weight in weights:

@@ -1,13 +1,13 @@
 """Two runs on one machine hand each its own weights to its own rollout server.
 
-Upstream: verl 0.9.1, `verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py`, `BucketedWeightSender`
-and `BucketedWeightReceiver` (verl-project/verl#6233, closed by #6246). The address of the transfer is a file
-in `/tmp` named after Ray's job id, and a run that starts its own Ray always has the job id `01000000`. Where
-two such runs meet, the second sender removes the socket of the first: one run hangs, and a server can take
-the other run's weights.
+Upstream: verl 0.9.1, `verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py`,
+`BucketedWeightSender` and `BucketedWeightReceiver` (verl-project/verl#6233, closed by #6246). The
+address of the transfer is a file in `/tmp` named after Ray's job id, and a run that starts its own
+Ray always has the job id `01000000`. Where two such runs meet, the second sender removes the socket
+of the first: one run hangs, and a server can take the other run's weights.
 
-Here the address also holds an id of the run, which the preflight check draws and Ray's runtime environment
-hands to all of its processes.
+Here the address also holds an id of the run, which the preflight check draws and Ray's runtime
+environment hands to all of its processes.
 
 Unneeded once verl's address differs between clusters.
 """
@@ -59,7 +59,8 @@ PATCH = Patch(
     name="weight_transfer_address",
     package="verl",
     versions="==0.9.1",
-    reference="verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py, verl-project/verl#6233",
+    reference="verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py, "
+    "verl-project/verl#6233",
     reason="two runs on one machine take each other's weights, or hang",
     target_module="verl.workers.rollout.vllm_rollout.bucketed_weight_transfer",
     apply=_apply,

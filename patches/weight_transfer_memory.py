@@ -1,13 +1,14 @@
 """A weight transfer leaves no shared memory behind, whatever ends its processes.
 
-Upstream: verl 0.9.1, `verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py`, `BucketedWeightSender`.
-Where devices share no memory, weights travel through a segment `verl_weights_<uuid>` in `/dev/shm`, whose
-name the sender removes at the end of the transfer. A run killed before that leaves a bucket of it there
-(2 GiB by verl's default) until the machine starts anew.
+Upstream: verl 0.9.1, `verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py`,
+`BucketedWeightSender`. Where devices share no memory, weights travel through a segment
+`verl_weights_<uuid>` in `/dev/shm`, whose name the sender removes at the end of the transfer. A run
+killed before that leaves a bucket of it there (2 GiB by verl's default) until the machine starts
+anew.
 
-Here the sender removes the name once the receiver has opened it: what is mapped stays until both are gone.
-A run killed before the receiver did leaves it all the same: the name holds the run's id, by which the run's
-next start finds it (`watch/processes.py`).
+Here the sender removes the name once the receiver has opened it: what is mapped stays until both
+are gone. A run killed before the receiver did leaves it all the same: the name holds the run's id,
+by which the run's next start finds it (`watch/processes.py`).
 
 Unneeded once `_init_buffer` does so.
 """
@@ -35,7 +36,9 @@ def _apply(module: ModuleType) -> None:
             init_buffer(self)
             return
         name = f"{weights_of(os.environ.get(RUN_VARIABLE, ''))}{uuid.uuid4().hex}"
-        self.shm = module.create_shared_memory(self.bucket_size, name)  # removed at any end of the transfer
+        self.shm = module.create_shared_memory(
+            self.bucket_size, name
+        )  # removed at any end of the transfer
         self.socket.send_pyobj({"name": name, "size": self.bucket_size})
         self.socket.recv()
         self.buffer = torch.frombuffer(self.shm.buf, dtype=torch.uint8)

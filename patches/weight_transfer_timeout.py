@@ -1,11 +1,11 @@
 """A failed weight transfer ends with an error on both sides instead of hanging.
 
-Upstream: verl 0.9.1, `verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py`, `BucketedWeightSender`
-and `BucketedWeightReceiver`. Both wait on their ZMQ socket without a timeout: if one side fails, the other
-waits for ever and the run stands still without a message.
+Upstream: verl 0.9.1, `verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py`,
+`BucketedWeightSender` and `BucketedWeightReceiver`. Both wait on their ZMQ socket without a
+timeout: if one side fails, the other waits for ever and the run stands still without a message.
 
-Here every send and receive has a deadline (`DOCAGENT_RL_WEIGHT_TRANSFER_TIMEOUT_S`, 600 s), and a receiver
-that fails in a bucket answers with the error, which is raised in the trainer at once.
+Here every send and receive has a deadline (`DOCAGENT_RL_WEIGHT_TRANSFER_TIMEOUT_S`, 600 s), and a
+receiver that fails in a bucket answers with the error, which is raised in the trainer at once.
 
 Unneeded once verl sets a timeout and reports the receiver's error.
 """
@@ -51,7 +51,9 @@ def timeout_s() -> float:
 
 
 class CheckedSocket:
-    """The sender's socket: an answer that is not the empty acknowledgement is the receiver's error."""
+    """The sender's socket: an answer that is not the empty acknowledgement is the receiver's
+    error.
+    """
 
     def __init__(self, socket: zmq.Socket) -> None:
         self._socket = socket
@@ -63,7 +65,9 @@ class CheckedSocket:
         """Return the acknowledgement, or raise InfrastructureError with the receiver's words."""
         reply = self._socket.recv()
         if reply:
-            raise InfrastructureError(f"the rollout worker could not take the weights: {reply.decode()}")
+            raise InfrastructureError(
+                f"the rollout worker could not take the weights: {reply.decode()}"
+            )
         return reply
 
 
@@ -76,7 +80,8 @@ def _set_deadlines(socket: zmq.Socket) -> None:
 
 def _no_answer(who: str, handle: str) -> InfrastructureError:
     return InfrastructureError(
-        f"weight transfer: no message from the {who} at {handle} within {timeout_s():g} s. Its log says why; "
+        f"weight transfer: no message from the {who} at {handle} within {timeout_s():g} s. Its log "
+        "says why; "
         f"if it is only slow, raise {TIMEOUT_VARIABLE}"
     )
 
@@ -128,7 +133,8 @@ def _patch_receiver(receiver: type[BucketedWeightReceiver]) -> None:
         except BufferError as error:
             if not failures:
                 raise
-            # the frames of the failure held views of the shared memory, which could not be closed for them
+            # the frames of the failure held views of the shared memory, which could not be closed
+            # for them
             traceback.clear_frames(error.__traceback__)
             traceback.clear_frames(failures[0].__traceback__)
             self._cleanup()

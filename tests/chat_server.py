@@ -16,8 +16,9 @@ from aiohttp import web
 @dataclass
 class ChatServer:
     """`script`: one reply a request, the last for ever: a text, a status, seconds, a raw body, or
-    `(status, headers, body)`. `compute`: makes the reply from the request instead. `times`: when requests
-    came, by `time.monotonic`."""
+    `(status, headers, body)`. `compute`: makes the reply from the request instead. `times`: when
+    requests came, by `time.monotonic`.
+    """
 
     script: list = field(default_factory=lambda: ["ready"])
     requests: list[dict] = field(default_factory=list)
@@ -64,17 +65,25 @@ class ChatServer:
 
 
 def completion(content, finish_reason="stop", usage=None) -> dict:
-    """The body of a well-formed reply; `usage`: tokens of prompt and reply, where the server tells them."""
+    """The body of a well-formed reply; `usage`: tokens of prompt and reply, where the server tells
+    them.
+    """
     message = {"role": "assistant", "content": content}
     choice = {"index": 0, "message": message, "finish_reason": finish_reason}
     body = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
     if usage is not None:
-        body["usage"] = {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)}
+        body["usage"] = {
+            "prompt_tokens": usage[0],
+            "completion_tokens": usage[1],
+            "total_tokens": sum(usage),
+        }
     return body
 
 
 class RawServer:
-    """Answers every request with the same bytes, from a thread of its own; `requests` counts them."""
+    """Answers every request with the same bytes, from a thread of its own; `requests` counts
+    them.
+    """
 
     def __init__(self) -> None:
         self.response = b""
@@ -95,7 +104,9 @@ class RawServer:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 
-    def respond(self, body: bytes, status: int = 200, kind: str = "application/json", **headers: str) -> None:
+    def respond(
+        self, body: bytes, status: int = 200, kind: str = "application/json", **headers: str
+    ) -> None:
         """Answer with this body from now on."""
         lines = [f"HTTP/1.1 {status} Told", f"content-type: {kind}", f"content-length: {len(body)}"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]

@@ -1,4 +1,6 @@
-"""Ray nodes on this machine, each of them a `ray start`; a node may be kept from seeing a folder."""
+"""Ray nodes on this machine, each of them a `ray start`; a node may be kept from seeing a
+folder.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ ENVIRONMENT = {
     "RAY_worker_register_timeout_seconds": "300",
 }
 MARK = "DOCAGENT_TEST_NODE"
-"""Says of every process that a node starts which node that was; forks of a warm interpreter are nobody's
-children."""
+"""Says of every process that a node starts which node that was; forks of a warm interpreter are
+nobody's children.
+"""
 HIDE = 'mount --bind "$0" "$1" && shift && exec "$@"'
 
 
@@ -29,12 +32,15 @@ class Cluster:
     """A head and nodes that join it, with a temporary folder of their own.
 
     Args:
-        folder: for logs and for `ray_current_cluster`, which is nobody else's then; its path is short.
+        folder: for logs and for `ray_current_cluster`, which is nobody else's then; its path is
+            short.
         python: the interpreter of the nodes and so of all their workers.
         environment: further variables, of all nodes.
     """
 
-    def __init__(self, folder: Path, python: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, python: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.folder, self._python = folder, python
         self._environment = {**ENVIRONMENT, **(environment or {})}
         self._nodes: dict[subprocess.Popen, str] = {}
@@ -47,7 +53,9 @@ class Cluster:
         return {**ENVIRONMENT, "RAY_ADDRESS": self.address, "RAY_TMPDIR": str(self.folder)}
 
     def __enter__(self) -> Cluster:
-        self.address = self._start("--head", "--port=0", "--include-dashboard=false", cpus=8, gpus=1)
+        self.address = self._start(
+            "--head", "--port=0", "--include-dashboard=false", cpus=8, gpus=1
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -73,7 +81,12 @@ class Cluster:
             environment: further variables of its own.
         """
         self._start(
-            f"--address={self.address}", cpus=cpus, gpus=gpus, hidden=hidden, python=python, own=environment
+            f"--address={self.address}",
+            cpus=cpus,
+            gpus=gpus,
+            hidden=hidden,
+            python=python,
+            own=environment,
         )
         return list(self._nodes)[-1]
 
@@ -106,10 +119,15 @@ class Cluster:
             empty.mkdir(exist_ok=True)
             command = ["unshare", "-rm", "sh", "-c", HIDE, str(empty), str(hidden), *command]
         environment = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
-        environment |= {**self._environment, "RAY_TMPDIR": str(self.folder), MARK: f"{self.folder}/{number}"}
+        environment |= {
+            **self._environment,
+            "RAY_TMPDIR": str(self.folder),
+            MARK: f"{self.folder}/{number}",
+        }
         environment |= own or {}
         with log.open("w") as file:
-            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment,
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT,
+            env=environment,
                                        cwd=self.folder, start_new_session=True)  # fmt: skip
         self._nodes[process] = environment[MARK]
         return self._address(process, log)
@@ -127,4 +145,6 @@ class Cluster:
 
 def can_hide() -> bool:
     """Whether this machine lets a process see its own files."""
-    return subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
+    )

@@ -1,9 +1,10 @@
-"""Hydra composes a recipe with the same overrides once for all processes that share a warm interpreter, reads
-each file of a package once, and merges the same list of files once; OmegaConf parses each interpolation once
-a process.
+"""Hydra composes a recipe with the same overrides once for all processes that share a warm
+interpreter, reads each file of a package once, and merges the same list of files once; OmegaConf
+parses each interpolation once a process.
 
-Composing a recipe merges some sixty files, most of them verl's, and tests compose hundreds. Only files of
-packages are kept, which do not change while tests run; a folder of a test's own is read each time.
+Composing a recipe merges some sixty files, most of them verl's, and tests compose hundreds. Only
+files of packages are kept, which do not change while tests run; a folder of a test's own is read
+each time.
 """
 
 import functools
@@ -27,11 +28,15 @@ from docagent_rl.checks import recipe_check
 from tools.warm.python import WARM
 
 OF_PACKAGES = {"pkg", "structured"}
-FOLDER = (Path(os.environ[WARM]).parent if WARM in os.environ else Path(tempfile.mkdtemp())) / "composed"
+FOLDER = (
+    Path(os.environ[WARM]).parent if WARM in os.environ else Path(tempfile.mkdtemp())
+) / "composed"
 
 
 def kept(call, key_of):
-    """Keep a function's results by `key_of(...)`; each caller gets a copy. A key of None keeps nothing."""
+    """Keep a function's results by `key_of(...)`; each caller gets a copy. A key of None keeps
+    nothing.
+    """
     folder = FOLDER / call.__qualname__
     folder.mkdir(parents=True, exist_ok=True)
     results: dict[str, bytes] = {}
@@ -57,7 +62,9 @@ def kept(call, key_of):
 
 
 def file_key(repository, config_path):
-    """The one source that has the file; what a package has is the same wherever else Hydra looks."""
+    """The one source that has the file; what a package has is the same wherever else Hydra
+    looks.
+    """
     found = repository._find_object_source(config_path, ObjectType.CONFIG)
     return _key([found], config_path) if found else None
 
@@ -82,7 +89,9 @@ def _key(sources, what):
 
 
 def by_choices(create):
-    """The files that a recipe is made of hang on its groups alone, and not on the values of other keys."""
+    """The files that a recipe is made of hang on its groups alone, and not on the values of other
+    keys.
+    """
     create = kept(create, choice_key)
 
     @functools.wraps(create)

@@ -24,7 +24,8 @@ os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="dr-", dir="/tmp")
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-# a process of a test begins with its imports done where the test asks for that, and not because this one did
+# a process of a test begins with its imports done where the test asks for that, and not because
+# this one did
 sys.executable = os.environ.setdefault(COLD, sys.executable)
 multiprocessing.set_executable(sys.executable)
 # a shell ignores it for what it starts in the background, and so would every command started here
@@ -42,7 +43,9 @@ BUSY = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("same", **BUSY, derandomize=True)
 settings.register_profile("explore", **BUSY)
 # what a mutant needs: the first example that fails
-settings.register_profile("first", **BUSY, derandomize=True, phases=[Phase.explicit, Phase.generate])
+settings.register_profile(
+    "first", **BUSY, derandomize=True, phases=[Phase.explicit, Phase.generate]
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
@@ -56,14 +59,18 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collection_modifyitems(items):
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     if unnamed := [str(path) for path in slow if SLOW not in path.read_text()]:
-        raise pytest.UsageError(f"slow tests, and the file does not say {SLOW}: {', '.join(unnamed)}")
+        raise pytest.UsageError(
+            f"slow tests, and the file does not say {SLOW}: {', '.join(unnamed)}"
+        )
     for item in items:
         if "e2e" in Path(item.path).parts:
             item.add_marker(pytest.mark.e2e)
     # what takes longest may not begin last, when the other processes are done
     marks = ((item.path, mark) for item in items for mark in item.iter_markers("slow"))
     first = {path for path, mark in marks if mark.kwargs.get("first")}
-    items.sort(key=lambda item: (item.get_closest_marker("e2e") is not None, item.path not in first))
+    items.sort(
+        key=lambda item: (item.get_closest_marker("e2e") is not None, item.path not in first)
+    )
 
 
 def pytest_configure(config):

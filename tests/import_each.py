@@ -1,4 +1,6 @@
-"""Imports modules in forks of their own in which nothing of verl or of this package is loaded yet."""
+"""Imports modules in forks of their own in which nothing of verl or of this package is loaded
+yet.
+"""
 
 import contextlib
 import importlib
@@ -53,7 +55,9 @@ def imported(names: str) -> str:
 
 
 def main() -> None:
-    """Arguments: the module whose imports of others are shared, then modules, those of one fork with `+`."""
+    """Arguments: the module whose imports of others are shared, then modules, those of one fork
+    with `+`.
+    """
     heavy, *modules = sys.argv[1:]
     for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
         del sys.modules[name]  # a warm interpreter's
@@ -62,7 +66,9 @@ def main() -> None:
             importlib.import_module(name)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         failures = dict(zip(modules, pool.map(imported, modules), strict=True))
-    assert not any(name.partition(".")[0] in OURS for name in sys.modules), "the forks did not start bare"
+    assert not any(name.partition(".")[0] in OURS for name in sys.modules), (
+        "the forks did not start bare"
+    )
     print(json.dumps({name: text for name, text in failures.items() if text}))
 
 

@@ -16,7 +16,9 @@ REPORT = "LISTENERS_REPORT"
 
 
 def listening() -> list[tuple[str, str]]:
-    """Address and process name of every socket that takes connections, of processes in this one's folder."""
+    """Address and process name of every socket that takes connections, of processes in this one's
+    folder.
+    """
     names = {}
     for process in psutil.process_iter():
         with suppress(psutil.Error):  # it has ended, or is somebody else's
@@ -72,11 +74,11 @@ def main(report: str, overrides: list[str]) -> None:
     import ray
     from verl.trainer.main_ppo import run_ppo
 
-    from docagent_rl.checks.recipe_check import composed
+    from docagent_rl.checks.recipe_check import composed_recipe
     from docagent_rl.training.loopback import keep_to_loopback
 
     os.environ[REPORT] = report
-    config = composed("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu", *overrides])
+    config = composed_recipe("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu", *overrides])
     keep_to_loopback(config)
     run_ppo(config, ray.remote(num_cpus=1)(Runner))
 

@@ -33,13 +33,17 @@ def test_the_profile_changes_sizes_only_when_it_is_on():
     text = DocAgentConfig.parse({**SECTION, "model_family": "qwen3"})
     assert text.env == SECTION["env"]  # a model of text has no grid
     seeker = {**SECTION, "system": "mm_doc_r1", "env": {}, "model_family": "qwen3_5"}
-    assert DocAgentConfig.parse(seeker).env == {}  # its images are for the reader, a model of its own
+    assert (
+        DocAgentConfig.parse(seeker).env == {}
+    )  # its images are for the reader, a model of its own
     with pytest.raises(UserError, match="'vragrl'"):
         DocAgentConfig.parse({**SECTION, "profile": "cpu", "system": "vragrl"})
 
 
 def test_a_systems_own_sizes_of_images_stay_and_get_the_familys_grid():
-    found = DocAgentConfig.parse({**SECTION, "system": "custom_system:SYSTEM", "env": {}}).env["display"]
+    found = DocAgentConfig.parse({**SECTION, "system": "custom_system:SYSTEM", "env": {}}).env[
+        "display"
+    ]
     assert (found["min_pixels"], found["max_pixels"], found["grid"]["unit"]) == (12544, 50176, 28)
 
 
@@ -49,7 +53,11 @@ def test_every_problem_is_named():
     with pytest.raises(UserError) as error:
         DocAgentConfig.parse(section)
     text = str(error.value)
-    for piece in ("docagent.sytem: unknown key", "docagent.store: missing", "docagent.retriever.kind"):
+    for piece in (
+        "docagent.sytem: unknown key",
+        "docagent.store: missing",
+        "docagent.retriever.kind",
+    ):
         assert piece in text
 
 
@@ -70,6 +78,8 @@ def test_merged_leaves_its_arguments_alone():
 
 
 def test_paths_that_verl_s_loader_would_take_for_patterns_are_refused():
-    assert data_files(OmegaConf.create({"data": {"train_files": "my data/a.parquet"}}), "train_files")
+    assert data_files(
+        OmegaConf.create({"data": {"train_files": "my data/a.parquet"}}), "train_files"
+    )
     with pytest.raises(UserError, match=r"\[ \]"):
         data_files(OmegaConf.create({"data": {"train_files": ["[old]/a.parquet"]}}), "train_files")

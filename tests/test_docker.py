@@ -13,7 +13,11 @@ MACHINES = ["cpu", "gpu"]
 def instructions(machine: str) -> list[tuple[str, str]]:
     text = (ROOT / "docker" / f"Dockerfile.{machine}").read_text()
     joined = re.sub(r"\\\n\s*", " ", re.sub(r"(?m)^#.*\n", "", text))
-    return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in joined.splitlines() if line.strip()]
+    return [
+        (line.split(None, 1)[0], line.split(None, 1)[1])
+        for line in joined.splitlines()
+        if line.strip()
+    ]
 
 
 def values(machine: str, name: str) -> list[str]:
@@ -35,7 +39,9 @@ def test_packages_are_those_of_the_pins_with_their_hashes(machine):
     assert "--require-hashes -r requirements/uv.txt" in first
     assert f"PYTHON={python} PINS={machine} " in last
     assert f"--python {python} .venv" in first
-    assert "--compile-bytecode" in first  # a container that is removed would lose what its processes compile
+    assert (
+        "--compile-bytecode" in first
+    )  # a container that is removed would lose what its processes compile
     assert last.endswith("tools/setup.sh")
 
 
@@ -44,7 +50,9 @@ def test_nothing_runs_as_root_once_the_system_is_there(machine):
     kinds = [kind for kind, _ in instructions(machine)]
     assert values(machine, "USER") == ["agent"]
     assert kinds.index("USER") < kinds.index("COPY")
-    assert not any("apt-get" in value for kind, value in instructions(machine)[kinds.index("USER") :])
+    assert not any(
+        "apt-get" in value for kind, value in instructions(machine)[kinds.index("USER") :]
+    )
 
 
 @pytest.mark.parametrize("machine", MACHINES)

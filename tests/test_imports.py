@@ -42,10 +42,18 @@ def test_every_benchmark_can_be_imported():
 
 @pytest.mark.slow
 def test_modules_that_verl_imports_and_that_import_it_can_each_come_first_and_then_all(warm_python):
-    ours = {name: others for name, others in imports().items() if name.startswith(("docagent_rl", "verl"))}
+    ours = {
+        name: others
+        for name, others in imports().items()
+        if name.startswith(("docagent_rl", "verl"))
+    }
     ours = {name: others & ours.keys() for name, others in ours.items()}
     # only what reaches for verl, or for what does, can meet it half imported
-    near = {n for n, others in ours.items() if any(each.startswith(("verl", TRAINING)) for each in others)}
+    near = {
+        n
+        for n, others in ours.items()
+        if any(each.startswith(("verl", TRAINING)) for each in others)
+    }
     first = sorted(n for n in near & reached(ours, "verl") - {"verl"} if "verl" in reached(ours, n))
     assert PLUGIN in first
     script = Path(__file__).with_name("import_each.py")

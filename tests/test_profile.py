@@ -1,4 +1,6 @@
-"""What the CPU profile changes of a recipe: sizes and places, and what a CPU cannot do, with the reason."""
+"""What the CPU profile changes of a recipe: sizes and places, and what a CPU cannot do, with the
+reason.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -9,19 +11,27 @@ import torch
 from omegaconf import OmegaConf
 from transformers import AutoModelForCausalLM
 
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.lab.tiny.model import build_tiny_model
 
-RECIPES = ("alden_qwen2_5_vl_7b", "doc_v_star_qwen3_5_9b", "mm_doc_r1_qwen3_8b_grpo", "vrag_rl_qwen3_vl_4b")
+RECIPES = (
+    "alden_qwen2_5_vl_7b",
+    "doc_v_star_qwen3_5_9b",
+    "mm_doc_r1_qwen3_8b_grpo",
+    "vrag_rl_qwen3_vl_4b",
+)
 SFT_RECIPE = "sft_vrag_rl_qwen2_5_vl_7b"
 
-POLICY, ENGINE, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "actor.fsdp_config", "rollout"))
+POLICY, ENGINE, ROLLOUT = (
+    f"actor_rollout_ref.{part}" for part in ("actor", "actor.fsdp_config", "rollout")
+)
 SIZES = {
     "data": "train_batch_size val_batch_size val_max_samples max_prompt_length max_response_length "
     "max_length",
     POLICY: "ppo_mini_batch_size ppo_max_token_len_per_gpu optim.lr",
     ROLLOUT: "n max_model_len max_num_seqs checkpoint_engine.update_weights_bucket_megabytes",
-    f"{ROLLOUT}.engine_kwargs.vllm": "limit_mm_per_prompt.image.count limit_mm_per_prompt.image.height "
+    f"{ROLLOUT}.engine_kwargs.vllm": "limit_mm_per_prompt.image.count "
+    "limit_mm_per_prompt.image.height "
     "limit_mm_per_prompt.image.width skip_mm_profiling",
     "trainer": "save_freq test_freq total_epochs total_training_steps",
     "optim": "lr lr_warmup_steps_ratio",
@@ -66,7 +76,9 @@ def no_sleep(_tmp_path) -> bool:
     return not CpuPlatform().is_sleep_mode_available()
 
 
-PRECISION = "dtype mixed_precision.param_dtype mixed_precision.reduce_dtype mixed_precision.buffer_dtype"
+PRECISION = (
+    "dtype mixed_precision.param_dtype mixed_precision.reduce_dtype mixed_precision.buffer_dtype"
+)
 SWITCHED_OFF: Mapping[Callable[..., bool], Mapping[str, str]] = {
     bfloat16_rounds: {
         ENGINE: PRECISION,
@@ -96,7 +108,7 @@ def leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 def changed(recipe: str, profile: str) -> set[str]:
     """Return the keys whose values the profile changes."""
     own, small = (
-        dict(leaves(OmegaConf.to_container(composed(recipe, overrides), resolve=False)))
+        dict(leaves(OmegaConf.to_container(composed_recipe(recipe, overrides), resolve=False)))
         for overrides in ([], [profile])
     )
     return {name for name in own | small if own.get(name) != small.get(name)}
@@ -112,7 +124,7 @@ def test_the_profile_keeps_the_layout_of_gpus(recipe):
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_rows_are_packed_fused_and_cut_by_tokens_on_a_cpu(recipe):
-    policy = composed(recipe, ["+profile=cpu"]).actor_rollout_ref
+    policy = composed_recipe(recipe, ["+profile=cpu"]).actor_rollout_ref
     assert policy.model.use_remove_padding
     assert policy.model.use_fused_kernels
     assert policy.model.enable_gradient_checkpointing

@@ -21,7 +21,9 @@ from docagent_rl.systems import SYSTEMS, get_system
 LOWER = (annotated_types.Ge, annotated_types.Gt, annotated_types.Interval)
 
 
-def numbers(annotation: Any, bounds: list[Any], where: str, above: tuple[type, ...]) -> Iterator[tuple]:
+def numbers(
+    annotation: Any, bounds: list[Any], where: str, above: tuple[type, ...]
+) -> Iterator[tuple]:
     """Yield each number in a type, with what bounds it: `(where, int or float, bounds)`."""
     origin = get_origin(annotation)
     if origin is Annotated:
@@ -44,12 +46,16 @@ def fields(model: type[BaseModel], where: str, above: tuple[type, ...] = ()) -> 
     if model not in above:
         assert model.model_config.get("allow_inf_nan") is False, f"{where}: {model} takes infinity"
         for name, field in model.model_fields.items():
-            yield from numbers(field.annotation, list(field.metadata), f"{where}.{name}", (*above, model))
+            yield from numbers(
+                field.annotation, list(field.metadata), f"{where}.{name}", (*above, model)
+            )
 
 
 def bounded(bounds: list[Any]) -> bool:
     listed = [
-        each for bound in bounds for each in (bound.metadata if isinstance(bound, FieldInfo) else [bound])
+        each
+        for bound in bounds
+        for each in (bound.metadata if isinstance(bound, FieldInfo) else [bound])
     ]
     return any(isinstance(bound, LOWER) for bound in listed)
 
@@ -64,7 +70,9 @@ def own_estimators() -> dict[str, Estimator]:
 
 
 def all_numbers() -> Iterator[tuple]:
-    """Every number that a user may set: sections, environments of the five systems, options of estimators."""
+    """Every number that a user may set: sections, environments of the five systems, options of
+    estimators.
+    """
     yield from fields(DocAgentConfig, "docagent")
     yield from fields(SftSection, "docagent of a supervised recipe")
     for name in SYSTEMS:
@@ -115,7 +123,9 @@ OPTIONS = [
 
 @pytest.mark.parametrize(("name", "option", "value"), OPTIONS)
 def test_an_option_that_would_turn_advantages_round_is_refused(name, option, value):
-    """With eps=-1 the divisor of a group's advantages is negative wherever its rewards are close."""
+    """With eps=-1 the divisor of a group's advantages is negative wherever its rewards are
+    close.
+    """
     estimator = registered_estimators()[name]
     said = rf"options\.{option}={value} of estimator {name}: Input should be greater"
     with pytest.raises(UserError, match=said):

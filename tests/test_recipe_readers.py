@@ -55,7 +55,9 @@ def set_by_recipes() -> dict[str, set[str]]:
 
 @cache
 def words_of_readers() -> frozenset[str]:
-    """Attributes and strings in verl and its transfer queue, outside of where options are declared."""
+    """Attributes and strings in verl and its transfer queue, outside of where options are
+    declared.
+    """
     words: set[str] = set()
     for package in ("verl", "transfer_queue"):
         home = Path(importlib.util.find_spec(package).origin).parent
@@ -63,14 +65,20 @@ def words_of_readers() -> frozenset[str]:
             if "config" in file.relative_to(home).parts[:-1]:
                 continue
             text = file.read_text(encoding="utf-8", errors="ignore")
-            words.update(re.findall(r"\.([A-Za-z_]\w*)", text), re.findall(r"[\"']([A-Za-z_]\w*)[\"']", text))
+            words.update(
+                re.findall(r"\.([A-Za-z_]\w*)", text), re.findall(r"[\"']([A-Za-z_]\w*)[\"']", text)
+            )
     return frozenset(words)
 
 
 def test_every_option_has_a_reader():
     options = set_by_recipes()
     assert len(options) > 80
-    unread = {path: files for path, files in options.items() if path.split(".")[-1] not in words_of_readers()}
+    unread = {
+        path: files
+        for path, files in options.items()
+        if path.split(".")[-1] not in words_of_readers()
+    }
     assert {path: files for path, files in unread.items() if path not in READ_BY_US} == {}
 
 

@@ -10,7 +10,9 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "requirements").glob("*.txt"))
-PIN = re.compile(r"([a-z0-9][a-z0-9-]*)==([^ ;\\]+)(?: ;[^\\]*)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n")
+PIN = re.compile(
+    r"([a-z0-9][a-z0-9-]*)==([^ ;\\]+)(?: ;[^\\]*)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n"
+)
 
 
 def pins(name: str) -> dict[str, str]:
@@ -41,6 +43,8 @@ def test_what_the_project_needs_is_pinned(machine):
 def test_the_build_backend_is_pinned():
     backend = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     found = pins("build")
-    assert all(Requirement(line).specifier.contains(found[Requirement(line).name]) for line in backend)
+    assert all(
+        Requirement(line).specifier.contains(found[Requirement(line).name]) for line in backend
+    )
     assert {"editables", "setuptools"} <= set(found)
     assert set(pins("uv")) == {"uv"}

@@ -28,5 +28,6 @@ THINKING_TEMPLATE = """\
     {%- endif -%}
 {%- endif -%}
 """
-"""Jinja source with the semantics of Qwen3: thoughts of earlier turns are dropped from a rendered history,
-and `enable_thinking=False` opens the assistant's turn with an empty thought. Text only."""
+"""Jinja source with the semantics of Qwen3: thoughts of earlier turns are dropped from a rendered
+history, and `enable_thinking=False` opens the assistant's turn with an empty thought. Text only.
+"""

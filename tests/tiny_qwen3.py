@@ -24,7 +24,12 @@ VISION = {
     "out_hidden_size": 64,
     "num_position_embeddings": 64,
 }
-TEXT = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 64, "intermediate_size": 128}
+TEXT = {
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+}
 
 
 def answering_tokenizer() -> Any:
@@ -40,7 +45,9 @@ def qwen3_vl(tokenizer: Any) -> Any:
 
     vision = {**VISION, "deepstack_visual_indexes": [0]}
     text = _text(tokenizer)
-    return Qwen3VLConfig(text_config=text, vision_config=vision, tie_word_embeddings=True, **_ids(tokenizer))
+    return Qwen3VLConfig(
+        text_config=text, vision_config=vision, tie_word_embeddings=True, **_ids(tokenizer)
+    )
 
 
 def qwen3_5(tokenizer: Any) -> Any:
@@ -51,7 +58,9 @@ def qwen3_5(tokenizer: Any) -> Any:
     linear |= {f"linear_{part}": 16 for part in ("key_head_dim", "value_head_dim")}
     kinds = ["linear_attention", "full_attention"]
     text = {**_text(tokenizer), **linear, "layer_types": kinds}
-    return Qwen3_5Config(text_config=text, vision_config=VISION, tie_word_embeddings=True, **_ids(tokenizer))
+    return Qwen3_5Config(
+        text_config=text, vision_config=VISION, tie_word_embeddings=True, **_ids(tokenizer)
+    )
 
 
 def _text(tokenizer: Any) -> dict[str, Any]:

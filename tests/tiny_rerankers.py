@@ -52,7 +52,9 @@ def _cross_encoder() -> tuple[Any, Any]:
     from transformers import BertConfig, BertForSequenceClassification
 
     tokenizer = word_piece_tokenizer()
-    config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=128, num_labels=1, **TEXT)
+    config = BertConfig(
+        vocab_size=len(tokenizer), max_position_embeddings=128, num_labels=1, **TEXT
+    )
     return BertForSequenceClassification(config), tokenizer
 
 
@@ -78,4 +80,8 @@ def _image() -> tuple[Any, Any]:
     return Qwen3VLForConditionalGeneration(qwen3_vl(tokenizer)), qwen3_vl_processor(tokenizer)
 
 
-_BUILDERS = {TinyReranker.CROSS_ENCODER: _cross_encoder, TinyReranker.TEXT: _text, TinyReranker.IMAGE: _image}
+_BUILDERS = {
+    TinyReranker.CROSS_ENCODER: _cross_encoder,
+    TinyReranker.TEXT: _text,
+    TinyReranker.IMAGE: _image,
+}

@@ -1,4 +1,5 @@
-"""Tiny retrieval models with random weights: the real classes in the layouts of published checkpoints.
+"""Tiny retrieval models with random weights: the real classes in the layouts of published
+checkpoints.
 
 They rank pages by chance, and run every line that a released checkpoint runs.
 """
@@ -70,10 +71,13 @@ def _colqwen2_adapter(folder: Path, seed: int) -> None:
     tokenizer, _ = qwen2_vl()
     model = ColQwen2.from_pretrained(base)
     targets = (
-        r".*(language_model).*(down_proj|gate_proj|up_proj|k_proj|q_proj|v_proj|o_proj)|custom_text_proj"
+        r".*(language_model).*(down_proj|gate_proj|up_proj|k_proj|q_proj|v_proj|o_proj)"
+        r"|custom_text_proj"
     )
     # as released: the projection is adapted too
-    model.add_adapter(LoraConfig(r=4, lora_alpha=8, target_modules=targets, init_lora_weights="gaussian"))
+    model.add_adapter(
+        LoraConfig(r=4, lora_alpha=8, target_modules=targets, init_lora_weights="gaussian")
+    )
     generator = torch.Generator().manual_seed(seed + 1)
     with torch.no_grad():  # half of the adapter's weights are zero when it is made
         for name, parameter in model.named_parameters():
@@ -81,7 +85,9 @@ def _colqwen2_adapter(folder: Path, seed: int) -> None:
                 parameter.normal_(0.0, 0.2, generator=generator)
     model.save_pretrained(folder)
     config = folder / "adapter_config.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), "base_model_name_or_path": "base"}))
+    config.write_text(
+        json.dumps({**json.loads(config.read_text()), "base_model_name_or_path": "base"})
+    )
     qwen2_vl_processor(tokenizer).save_pretrained(folder)
 
 
@@ -99,14 +105,24 @@ def _colqwen3(folder: Path, seed: int) -> None:
     from colpali_engine.models import ColQwen3, ColQwen3Processor
 
     tokenizer = answering_tokenizer()
-    _save(ColQwen3(qwen3_vl(tokenizer)), qwen3_vl_processor(tokenizer, ColQwen3Processor), folder, seed)
+    _save(
+        ColQwen3(qwen3_vl(tokenizer)),
+        qwen3_vl_processor(tokenizer, ColQwen3Processor),
+        folder,
+        seed,
+    )
 
 
 def _colqwen3_5(folder: Path, seed: int) -> None:
     from colpali_engine.models import ColQwen3_5, ColQwen3_5Processor
 
     tokenizer = answering_tokenizer()
-    _save(ColQwen3_5(qwen3_5(tokenizer)), qwen3_vl_processor(tokenizer, ColQwen3_5Processor), folder, seed)
+    _save(
+        ColQwen3_5(qwen3_5(tokenizer)),
+        qwen3_vl_processor(tokenizer, ColQwen3_5Processor),
+        folder,
+        seed,
+    )
 
 
 def _qwen3_vl(folder: Path, seed: int) -> None:
@@ -121,7 +137,9 @@ def _colpali(folder: Path, seed: int) -> None:
     from colpali_engine.models import ColPali, ColPaliProcessor
 
     tokenizer, config, images = _paligemma()
-    _save(ColPali(config), ColPaliProcessor(image_processor=images, tokenizer=tokenizer), folder, seed)
+    _save(
+        ColPali(config), ColPaliProcessor(image_processor=images, tokenizer=tokenizer), folder, seed
+    )
 
 
 def _colbert(folder: Path, seed: int) -> None:
@@ -131,7 +149,9 @@ def _colbert(folder: Path, seed: int) -> None:
     model, tokenizer = _bert(seed)
     tokenizer.save_pretrained(folder)
     generator = torch.Generator().manual_seed(seed)
-    tensors = {f"bert.{name}": tensor.clone().contiguous() for name, tensor in model.state_dict().items()}
+    tensors = {
+        f"bert.{name}": tensor.clone().contiguous() for name, tensor in model.state_dict().items()
+    }
     size = model.config.hidden_size
     tensors["linear.weight"] = torch.randn(32, size, generator=generator) / size**0.5
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
@@ -250,7 +270,9 @@ def word_piece_tokenizer() -> Any:
 
 
 def _word_pieces(words: int = 500) -> dict[str, int]:
-    """Characters, alone and inside of words, and frequent words; a trainer would break ties at random."""
+    """Characters, alone and inside of words, and frequent words; a trainer would break ties at
+    random.
+    """
     special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", "[unused1]")
     characters = [*string.ascii_lowercase, *string.digits]
     pieces = [*special, *characters, *(f"##{each}" for each in characters), *string.punctuation]

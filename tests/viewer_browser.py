@@ -24,7 +24,9 @@ def site(world, tmp_path_factory, warm_python):
     runs = {name: play_run(folder / name, world, name) for name in NAMES}
     runs["again"] = play_run(folder / "again", world, "vrag_rl", seed=7)
     with served(*runs.values(), world=world, folder=folder, python=warm_python) as address:
-        yield SimpleNamespace(address=address, runs=runs, number={name: n for n, name in enumerate(runs)})
+        yield SimpleNamespace(
+            address=address, runs=runs, number={name: n for n, name in enumerate(runs)}
+        )
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,9 @@ def opened(browser, site):
     contexts, watched = [], Watched(site.address)
 
     def open_at(target, *, size=(1440, 900), scheme="light", address=site.address):
-        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+        context = browser.new_context(
+            viewport={"width": size[0], "height": size[1]}, color_scheme=scheme
+        )
         context.set_default_timeout(60_000)
         contexts.append(context)
         page = context.new_page()
@@ -54,7 +58,9 @@ def opened(browser, site):
     yield open_at
     for context in contexts:
         context.close()
-    assert watched.problems == [], watched.problems  # no module of tests: pytest would not tell them
+    assert watched.problems == [], (
+        watched.problems
+    )  # no module of tests: pytest would not tell them
 
 
 @pytest.fixture
@@ -93,6 +99,8 @@ def recorded(site, name):
 def export(site, name, world, file, *options):
     """The address of a file that the command wrote."""
     places = ["--store", str(world.root / "store"), "--tokenizer", str(world.root / "tokenizer")]
-    found = CliRunner().invoke(app, ["view", str(site.runs[name]), "--export", str(file), *places, *options])
+    found = CliRunner().invoke(
+        app, ["view", str(site.runs[name]), "--export", str(file), *places, *options]
+    )
     assert found.exit_code == 0, found.output
     return file.as_uri()

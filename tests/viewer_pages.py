@@ -1,4 +1,6 @@
-"""Runs of all systems with real trajectories, the server over them, and a browser that looks at it."""
+"""Runs of all systems with real trajectories, the server over them, and a browser that looks at
+it.
+"""
 
 import asyncio
 import json
@@ -23,7 +25,9 @@ from docagent_rl.rollout.trajectory import Trajectory
 from tests.lab.agents.stage import resources
 from tests.viewer_runs import run_folder
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -39,12 +43,18 @@ _QUESTIONS, _TRAJECTORIES = 4, 3
 
 
 def play_run(path: Path, world: Any, system: str, seed: int = 0) -> Path:
-    """A run of two steps: trajectories of the system's script that goes astray, with tokens and credit."""
+    """A run of two steps: trajectories of the system's script that goes astray, with tokens and
+    credit.
+    """
     player = ScriptPlayer(resources(world, system, judge={"kind": "anls"}), _ASTRAY, seed=seed)
 
     async def played() -> list[Trajectory]:
         chosen = world.samples[:_QUESTIONS]
-        return [await player.play(sample, number) for sample in chosen for number in range(_TRAJECTORIES)]
+        return [
+            await player.play(sample, number)
+            for sample in chosen
+            for number in range(_TRAJECTORIES)
+        ]
 
     tokenizer, noise = build_tokenizer(), np.random.default_rng(seed)
     trajectories = asyncio.run(played())
@@ -78,7 +88,11 @@ def served(*runs: Path, world: Any, folder: Path, python: Path) -> Iterator[str]
     command += ["--store", str(world.root / "store"), "--tokenizer", str(world.root / "tokenizer")]
     with (folder / "view.log").open("w") as errors:
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "COLUMNS": "200"}
+            command,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**os.environ, "COLUMNS": "200"},
         )
         try:
             assert process.stdout is not None
@@ -123,7 +137,9 @@ class Watched:
 
     def watch(self, page: Any) -> None:
         """Note errors, and requests that leave the machine."""
-        page.on("console", lambda m: self._note(m.type in ("error", "warning"), f"{m.type}: {m.text}"))
+        page.on(
+            "console", lambda m: self._note(m.type in ("error", "warning"), f"{m.type}: {m.text}")
+        )
         page.on("pageerror", lambda error: self._note(True, f"exception: {error}"))
         page.on("request", lambda r: self._note(not self._ours(r.url), f"request: {r.url}"))
         page.on("response", lambda r: self._note(r.status >= 400, f"{r.status}: {r.url}"))

@@ -9,7 +9,7 @@ from typing import Any
 from docagent_rl.base.seals import Seal
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.envs.images import Fill, ImageRef, ImageSheet, Label, Resample, Tile
+from docagent_rl.envs.images import Fill, ImageRef, ImageSheet, Resample, SheetLabel, Tile
 from docagent_rl.envs.outcome import Outcome
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 
@@ -17,7 +17,9 @@ GOLD = "K#3"
 BOX = [0.1, 0.1, 0.5, 0.5]
 
 
-def part(store: DocumentStore, page: str, box: Sequence[float], size: tuple[int, int] = (84, 84)) -> ImageRef:
+def part(
+    store: DocumentStore, page: str, box: Sequence[float], size: tuple[int, int] = (84, 84)
+) -> ImageRef:
     """A part of a page as it is shown."""
     found = store.page(PageRef.parse(page))
     raster = tuple(round(share * side) for share, side in zip(box, 2 * found.size, strict=True))
@@ -34,7 +36,7 @@ def sheet(store: DocumentStore, *pages: str) -> ImageSheet:
     for number, page in enumerate(pages):
         image = replace(part(store, page, (0, 0, 1, 1), (60, 40)), resample=Resample.LANCZOS)
         tiles.append(Tile(image, (60 * number, 20)))
-        labels.append(Label(str(number + 1), (60 * number, 0, 60 * number + 60, 20)))
+        labels.append(SheetLabel(str(number + 1), (60 * number, 0, 60 * number + 60, 20)))
     wide = 60 * len(pages)
     fills = (Fill((0, 0, wide, 20), (224, 224, 224)),)
     return ImageSheet((wide, 60), (wide, 60), tuple(tiles), fills, tuple(labels))
@@ -42,7 +44,9 @@ def sheet(store: DocumentStore, *pages: str) -> ImageSheet:
 
 def shown(*parts: Any) -> list[dict[str, Any]]:
     """A message of texts and pictures."""
-    described = [{"text": each} if isinstance(each, str) else {"image": each.to_dict()} for each in parts]
+    described = [
+        {"text": each} if isinstance(each, str) else {"image": each.to_dict()} for each in parts
+    ]
     return [{"role": "user", "parts": described}]
 
 
@@ -103,7 +107,12 @@ def trajectory(
             {"kind": "crop", "block": [0, 24], "argument": [6, 18]},
             {"kind": "feedback"},
             "The box is empty.",
-            info={"valid": False, "reason": "bad_argument", "detail": "the box is empty", "executed": False},
+            info={
+                "valid": False,
+                "reason": "bad_argument",
+                "detail": "the box is empty",
+                "executed": False,
+            },
         ),
         turn(
             "<bbox>[10, 10, 100, 74]</bbox>",
@@ -111,7 +120,12 @@ def trajectory(
             {"kind": "crop", "page": GOLD, "region": BOX, "size": [84, 84], "tokens": 9},
             part(store, GOLD, BOX),
         ),
-        turn("<answer>1990</answer>", {"kind": "answer", "text": "1990"}, {"kind": "answer"}, reward=reward),
+        turn(
+            "<answer>1990</answer>",
+            {"kind": "answer", "text": "1990"},
+            {"kind": "answer"},
+            reward=reward,
+        ),
     ]
     sample = {
         "question_id": f"q{question}", "dataset": "made", "split": split, "doc_id": "K",

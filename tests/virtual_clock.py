@@ -1,4 +1,6 @@
-"""An event loop that waits for nothing: where all sleep, its clock goes on to the next that wakes."""
+"""An event loop that waits for nothing: where all sleep, its clock goes on to the next that
+wakes.
+"""
 
 import asyncio
 from collections.abc import Coroutine
@@ -6,7 +8,9 @@ from typing import Any
 
 
 class VirtualClock(asyncio.SelectorEventLoop):
-    """`time()` starts at 0 s. Only for code that waits by the loop: sockets and threads take no time here."""
+    """`time()` starts at 0 s. Only for code that waits by the loop: sockets and threads take no
+    time here.
+    """
 
     _now = 0.0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig
 
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
@@ -42,7 +42,7 @@ class Workspace:
         return Sample(**{**fields, **changes})
 
     def config(self, recipe: str, *overrides: str) -> DictConfig:
-        return composed(
+        return composed_recipe(
             recipe,
             [
                 "+profile=cpu",
@@ -58,7 +58,10 @@ class Workspace:
     def data(self, folder: Path, train: Sequence[Sample], val: Sequence[Sample]) -> list[str]:
         """Overrides that name files of these questions."""
         files = {"train": train, "val": val}
-        paths = {name: write_parquet(samples, folder / f"{name}.parquet") for name, samples in files.items()}
+        paths = {
+            name: write_parquet(samples, folder / f"{name}.parquet")
+            for name, samples in files.items()
+        }
         return [f"data.{name}_files={path}" for name, path in paths.items()]
 
 

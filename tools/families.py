@@ -1,10 +1,11 @@
 """Every part of the chain with a tiny model of every family, on a CPU: the table of docs/models.md.
 
-python -m tools.families WORKSPACE [FAMILY ...] (5 to 10 minutes a family; it makes a demo in a new workspace)
+python -m tools.families WORKSPACE [FAMILY ...] (5 to 10 minutes a family; it makes a demo in a new
+workspace)
 
-Each part is a run of its own, whose log stays in `WORKSPACE/families/FAMILY`: two steps of RL, two with LoRA,
-supervised steps on trajectories of the oracle, and an evaluation of what RL has saved. What a family needs
-beside its name is in `MORE`. `tools.layouts` prints the table of layouts.
+Each part is a run of its own, whose log stays in `WORKSPACE/families/FAMILY`: two steps of RL, two
+with LoRA, supervised steps on trajectories of the oracle, and an evaluation of what RL has saved.
+What a family needs beside its name is in `MORE`. `tools.layouts` prints the table of layouts.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ def main(workspace: Path, names: Sequence[str]) -> None:
     """Print a row for each family, as Markdown."""
     if not workspace.exists():
         make_demo(workspace, None, PYTHON)
-    print("| family | RL: largest, mean difference | LoRA | supervised | evaluated |\n|---|---|---|---|---|")
+    print(
+        "| family | RL: largest, mean difference | LoRA | supervised | evaluated "
+        "|\n|---|---|---|---|---|"
+    )
     for name in names or [family.name for family in families()]:
         parts = Parts(workspace, get_family(name))
         cells = [tried(part) for part in (parts.rl, parts.lora, parts.sft, parts.evaluation)]
@@ -77,7 +81,10 @@ class Parts:
         of_paper = family.name == "qwen2_5_vl"  # the others write boxes in thousandths
         visual = "vrag_rl_qwen2_5_vl_7b" if of_paper else "vrag_rl_qwen3_vl_4b"
         self.recipe = visual if self.system == "vrag_rl" else "mm_doc_r1_qwen3_4b_grpo"
-        self.options = (f"docagent.model_family={family.name}", f"actor_rollout_ref.model.path={self.model}")
+        self.options = (
+            f"docagent.model_family={family.name}",
+            f"actor_rollout_ref.model.path={self.model}",
+        )
 
     def rl(self) -> str:
         """Two steps; the last is saved."""
@@ -142,7 +149,15 @@ class Parts:
         if not out.exists():
             asked = ("--data", data, "--out", out, "--model", run, "--limit", "5")
             here = ("--", "+profile=cpu", f"docagent.workspace={self.workspace}", *more)
-            logged(self.folder / "eval.txt", "-m", "docagent_rl.cli", "eval", self.recipe, *asked, *here)
+            logged(
+                self.folder / "eval.txt",
+                "-m",
+                "docagent_rl.cli",
+                "eval",
+                self.recipe,
+                *asked,
+                *here,
+            )
         played = list(read_trajectories(out / "trajectories.jsonl"))
         masked = sum(each.masked for each in played)
         return f"{len(played) - masked} of {len(played)} questions played"
@@ -153,7 +168,9 @@ def logged(log: Path, *command: str | Path) -> None:
     with log.open("a") as file:
         file.write(json.dumps([str(part) for part in command]) + "\n")
         file.flush()
-        done = subprocess.run([PYTHON, *command], stdout=file, stderr=subprocess.STDOUT, check=False)
+        done = subprocess.run(
+            [PYTHON, *command], stdout=file, stderr=subprocess.STDOUT, check=False
+        )
     assert done.returncode == 0, f"exit status {done.returncode}: {log}"
 
 

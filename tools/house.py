@@ -1,4 +1,6 @@
-"""`python -m tools.house [--table]`: holds sizes, imports and words of the package to `tools/house.toml`."""
+"""`python -m tools.house [--table]`: holds sizes, imports and words of the package to
+`tools/house.toml`.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +32,25 @@ app = typer.Typer(add_completion=False)
 def main(
     table: Annotated[bool, typer.Option("--table", help="Print the sizes as they are.")] = False,
 ) -> None:
-    """Name circles, packages beyond budgets, names with foreign words, and docstrings that are clauses."""
+    """Name circles, packages beyond budgets, names with foreign words, and docstrings that are
+    clauses.
+    """
     settings = tomllib.loads(SETTINGS.read_text(encoding="utf-8"))
     sizes = package_statements(ROOT)
     edges = imports()
     reached = {name: reached_modules(edges, name) for name in settings["modules"]}
     modules = {name: len(names) for name, names in reached.items()}
-    reached_statements = {name: sum(map(module_statements, names)) for name, names in reached.items()}
+    reached_statements = {
+        name: sum(map(module_statements, names)) for name, names in reached.items()
+    }
     if table:
         for name, statements in sorted(sizes.items(), key=lambda each: -each[1]):
             typer.echo(f"{statements:7,} {name}")
         typer.echo(f"{sum(sizes.values()):7,} statements in all")
         for name in reached:
             typer.echo(
-                f"{modules[name]:7,} modules with {reached_statements[name]:,} statements reached from {name}"
+                f"{modules[name]:7,} modules with {reached_statements[name]:,} statements reached "
+                f"from {name}"
             )
         Console(width=120).print(beside(read(python_files(ROOT)), settings["others"]))
         return
@@ -53,7 +60,9 @@ def main(
         *outgrown("modules", settings["modules"], modules),
         *long_functions(settings["functions"]["lines"], python_files(ROOT)),
         *foreign_words(settings["words"], python_files(ROOT)),
-        *clauses(settings["docstrings"]["beginnings"], [*python_files(ROOT), *tools_and_studies(ROOT)]),
+        *clauses(
+            settings["docstrings"]["beginnings"], [*python_files(ROOT), *tools_and_studies(ROOT)]
+        ),
     ]
     for problem in problems:
         typer.echo(problem, err=True)
@@ -70,7 +79,9 @@ def python_files(root: Path) -> Iterator[Path]:
 
 def tools_and_studies(root: Path) -> list[Path]:
     """List the Python files of tools and examples, whose sizes no budget holds."""
-    return sorted(file for folder in ("tools", "examples") for file in (root / folder).rglob("*.py"))
+    return sorted(
+        file for folder in ("tools", "examples") for file in (root / folder).rglob("*.py")
+    )
 
 
 def package_of(file: Path, root: Path) -> str:
@@ -94,9 +105,11 @@ def statements_of(file: Path) -> int:
 
 
 def imports() -> dict[str, set[str]]:
-    """Return the modules of ours that come with each module, those that its functions import included.
+    """Return the modules of ours that come with each module, those that its functions import
+    included.
 
-    Other packages around them come too, but for empty ones; what type checkers alone import does not.
+    Other packages around them come too, but for empty ones; what type checkers alone import does
+    not.
     """
     graph = grimp.build_graph(PACKAGE, exclude_type_checking_imports=True)
     named = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
@@ -145,7 +158,11 @@ def outgrown(what: str, budgets: Mapping[str, int], found: Mapping[str, int]) ->
             yield f"{name} has no budget of {what}: add it to {SETTINGS.name} ({size})"
         elif size > budgets[name]:
             most = f"{budgets[name]} in {SETTINGS.name}"
-            yield f"{name} has {size} {what}, and {most}: take something away, or raise the number there"
+            yield (
+                f"{name} has {size} {what}, and {most}: take something away, or raise the "
+                "number "
+                "there"
+            )
 
 
 def long_functions(most: int, files: Iterable[Path]) -> Iterator[str]:
@@ -162,7 +179,9 @@ def long_functions(most: int, files: Iterable[Path]) -> Iterator[str]:
 
 
 def clauses(beginnings: Iterable[str], files: Iterable[Path]) -> Iterator[str]:
-    """Yield a sentence for each docstring that begins with one of these words, and so is a clause."""
+    """Yield a sentence for each docstring that begins with one of these words, and so is a
+    clause.
+    """
     for file in files:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):

@@ -2,8 +2,8 @@
 
 python -m tools.layouts [FAMILY ...]
 
-About half a minute a family, each in a process of its own, since verl changes the attention of classes for
-good.
+About half a minute a family, each in a process of its own, since verl changes the attention of
+classes for good.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class Found:
         found = [f"{way}: {text}" for way, each in self.layouts.items() for text in each.problems()]
         for number, apart in enumerate(self.critic, start=1):
             if not apart <= VALUES:
-                found.append(f"critic, row {number}: a value is {apart:.2g} apart, not within {VALUES:g}")
+                found.append(
+                    f"critic, row {number}: a value is {apart:.2g} apart, not within {VALUES:g}"
+                )
         return found
 
 

@@ -5,7 +5,7 @@ from docagent_rl.checks.budget_table import gib, sizes_of
 from docagent_rl.checks.cards import CARDS, MIB, SOLD_AS, card_memory, usable
 from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe
 from docagent_rl.checks.recipe_list import recipe_names
-from docagent_rl.models.layers import Layer
+from docagent_rl.models.layers import LayerBytes
 from docagent_rl.training.settings.models import known_model
 
 SHOWN = (
@@ -115,6 +115,6 @@ def _layers() -> str:
     return "\n".join(rows)
 
 
-def _layer_row(title: str, layer: Layer) -> str:
+def _layer_row(title: str, layer: LayerBytes) -> str:
     most = layer.kept + layer.working
     return f"| {title} | {layer.kept / 1000:,.0f} | {most / 1000:,.0f} |"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.retrieval.encoders.spec import MODELS, EncoderSpec, Family, KnownModel
+from docagent_rl.retrieval.encoders.spec import MODELS, ArchitectureFamily, EncoderSpec, KnownModel
 
 BEGIN = "<!-- from docagent_rl/retrieval/encoders/models.yaml -->"
 END = "<!-- end -->"
@@ -51,9 +51,16 @@ def with_table(page: str) -> str:
 
 def _model_row(name: str, known: KnownModel) -> str:
     spec = known.spec
-    many = "one a " + ("token" if spec.family is Family.COLBERT else "patch")
+    many = "one a " + ("token" if spec.family is ArchitectureFamily.COLBERT else "patch")
     pooling = f"one, {_pooling(spec)}" if not spec.family.late_interaction else many
-    cells = [f"`{name}`", spec.model, spec.content, f"{pooling}, {known.dim}", _size(spec), spec.dtype]
+    cells = [
+        f"`{name}`",
+        spec.model,
+        spec.content,
+        f"{pooling}, {known.dim}",
+        _size(spec),
+        spec.dtype,
+    ]
     return "| " + " | ".join([*cells, known.facts]) + " |"
 
 
@@ -74,7 +81,9 @@ def _size(spec: EncoderSpec) -> str:
 
 def _prompt(prompt: str | None, spec: EncoderSpec) -> str:
     if prompt is None:
-        return "none" if spec.family is Family.SENTENCE_TRANSFORMER else "the checkpoint's"
+        return (
+            "none" if spec.family is ArchitectureFamily.SENTENCE_TRANSFORMER else "the checkpoint's"
+        )
     # ten times the same token: said once
     short = re.sub(r"(<[^<>]+>)\1{9}", r"\1 x 10", prompt)
     return "`" + short.replace("\n", "\\n").replace("|", "\\|") + "`"

@@ -1,11 +1,13 @@
-"""Drop the machine code of other GPUs from shared libraries: `python -m tools.prune_gpu_code 90 LIBRARY ...`.
+"""Drop the machine code of other GPUs from shared libraries:
+`python -m tools.prune_gpu_code 90 LIBRARY ...`.
 
-A library of CUDA code holds each kernel once for every generation of GPUs. The code of other generations is
-overwritten with zeros, which compress to nothing; the library keeps its size and its symbols, and the driver
-finds the code of its own generation as before. What is left runs on that generation alone.
+A library of CUDA code holds each kernel once for every generation of GPUs. The code of other
+generations is overwritten with zeros, which compress to nothing; the library keeps its size and its
+symbols, and the driver finds the code of its own generation as before. What is left runs on that
+generation alone.
 
-The layout is that of `.nv_fatbin` (the headers that `cuobjdump` prints): containers of a header and entries,
-each with its kind, sizes and architecture.
+The layout is that of `.nv_fatbin` (the headers that `cuobjdump` prints): containers of a header and
+entries, each with its kind, sizes and architecture.
 """
 
 from __future__ import annotations
@@ -94,4 +96,8 @@ def _section(data: bytes | mmap.mmap) -> tuple[int, int]:
 if __name__ == "__main__":
     for library in sys.argv[2:]:
         found = prune(Path(library), int(sys.argv[1]))
-        print("{}: {} MiB kept, {} MiB dropped".format(Path(library).name, *(size >> 20 for size in found)))
+        print(
+            "{}: {} MiB kept, {} MiB dropped".format(
+                Path(library).name, *(size >> 20 for size in found)
+            )
+        )

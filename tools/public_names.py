@@ -1,7 +1,8 @@
-"""The names that the package promises, with their parameters, as `tests/public_names.txt` keeps them.
+"""The names that the package promises, with their parameters, as `tests/public_names.txt` keeps
+them.
 
-`python -m tools.public_names` writes the file; a test says when it was forgotten. A line that changes is a
-change for whoever extends the package.
+`python -m tools.public_names` writes the file; a test says when it was forgotten. A line that
+changes is a change for whoever extends the package.
 """
 
 import inspect
@@ -23,7 +24,9 @@ def main() -> None:
 
 def public_names() -> str:
     """Return one line for each name, and for each method, field or member of a class."""
-    return "".join(f"{line}\n" for package in PACKAGES for line in _of_package(f"docagent_rl.{package}"))
+    return "".join(
+        f"{line}\n" for package in PACKAGES for line in _of_package(f"docagent_rl.{package}")
+    )
 
 
 def _of_package(package: str) -> Iterator[str]:
@@ -48,7 +51,9 @@ def _of_class(kind: type) -> Iterator[str]:
 
 
 def _parameters(value: Any) -> str:
-    """Return the parameters of a function or class without their types; defaults where they are plain."""
+    """Return the parameters of a function or class without their types; defaults where they are
+    plain.
+    """
     # those of an enumeration are Python's, and differ between its versions
     if not callable(value) or (inspect.isclass(value) and issubclass(value, Enum)):
         return ""

@@ -1,7 +1,8 @@
-"""Figures about how the package reads, beside those of other projects: for a reader to judge, no limits.
+"""Figures about how the package reads, beside those of other projects: for a reader to judge, no
+limits.
 
-`python -m tools.house --table` prints them. The columns of other projects stand in `tools/house.toml`, as
-they were counted once by the same rules.
+`python -m tools.house --table` prints them. The columns of other projects stand in
+`tools/house.toml`, as they were counted once by the same rules.
 """
 
 from __future__ import annotations
@@ -97,7 +98,9 @@ def read(files: Iterable[Path]) -> Reading:
 
 
 def beside(reading: Reading, others: Mapping[str, Mapping[str, float]]) -> Table:
-    """Return a table of the figures beside those of other projects, which are given by title and project."""
+    """Return a table of the figures beside those of other projects, which are given by title and
+    project.
+    """
     projects = list(dict.fromkeys(project for figures in others.values() for project in figures))
     table = Table("", "here", *projects)
     for title, value in reading.figures().items():
@@ -118,7 +121,9 @@ def _docstrings(tree: ast.Module) -> list[ast.Expr]:
 
 
 def _code_lines(source: str, docstrings: Iterable[ast.Expr]) -> list[int]:
-    """Return the numbers of the lines on which something stands that is neither comment nor docstring."""
+    """Return the numbers of the lines on which something stands that is neither comment nor
+    docstring.
+    """
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _IGNORED:

@@ -1,4 +1,5 @@
-"""`python -m tools.recipe_openings [--check]`: writes the notes that open recipes, of their provenance.
+"""`python -m tools.recipe_openings [--check]`: writes the notes that open recipes, of their
+provenance.
 
 What stands above the notes in a recipe's opening comment is written by hand and stays as it is.
 """
@@ -13,12 +14,14 @@ from typing import Annotated
 
 import typer
 
-from docagent_rl.checks.provenance import Source, read_provenance
+from docagent_rl.checks.provenance import ProvenanceSource, read_provenance
 from docagent_rl.checks.recipe_list import NOTES, recipe_names
 from tools.recipe_provenance import ENV
 
 RECIPES = Path(__file__).resolve().parents[1] / "recipes"
-_SHORT = {f"actor_rollout_ref.{part}": part for part in ("actor", "rollout", "ref", "model")} | {ENV: "env"}
+_SHORT = {f"actor_rollout_ref.{part}": part for part in ("actor", "rollout", "ref", "model")} | {
+    ENV: "env"
+}
 _WIDTH = 118
 
 app = typer.Typer(add_completion=False)
@@ -26,7 +29,9 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def main(
-    check: Annotated[bool, typer.Option("--check", help="Change nothing; status 1 if one is stale.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; status 1 if one is stale.")
+    ] = False,
 ) -> None:
     """Write the notes of every recipe, or say which ones are not those of its provenance."""
     stale = []
@@ -40,7 +45,8 @@ def main(
                 file.write_text(wanted, encoding="utf-8")
     if check and stale:
         typer.echo(
-            f"the notes of {', '.join(stale)} are stale: run python -m tools.recipe_openings", err=True
+            f"the notes of {', '.join(stale)} are stale: run python -m tools.recipe_openings",
+            err=True,
         )
         raise typer.Exit(1)
 
@@ -57,7 +63,7 @@ def opening_notes(name: str, root: Traversable) -> list[str]:
     """Return the lines of a recipe's opening comment that its provenance makes."""
     found = read_provenance(name, root)
     lines = []
-    for source in Source:
+    for source in ProvenanceSource:
         own = found.own.get(source, ())
         if not own and not (found.like and found.notes.get(source)):
             continue
@@ -67,7 +73,11 @@ def opening_notes(name: str, root: Traversable) -> list[str]:
         for note in own:
             text = f"{', '.join(map(_shortened, note.keys))}: {note.text}"
             lines += textwrap.wrap(
-                text, _WIDTH, initial_indent="#   ", subsequent_indent="#     ", break_long_words=False
+                text,
+                _WIDTH,
+                initial_indent="#   ",
+                subsequent_indent="#     ",
+                break_long_words=False,
             )
     return lines
 

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from docagent_rl.base.section import VariantSection
-from docagent_rl.checks.provenance import Source, read_provenance
+from docagent_rl.checks.provenance import ProvenanceSource, read_provenance
 from docagent_rl.checks.recipe_list import recipe_names
 from docagent_rl.systems import SYSTEMS, get_system
 from tools.memory_page import memory_page
@@ -90,8 +90,12 @@ def variant_page() -> str:
             single.append(f"`{name}`")
             continue
         rows = "".join(f"| {' | '.join(row)} |\n" for row in cells)
-        parts.append(f"## {name}\n\n| key | paper | released | what it is |\n|---|---|---|---|\n{rows}")
-    parts.append(f"No code was released for {' and '.join(single)}, which have the variant `paper` alone.\n")
+        parts.append(
+            f"## {name}\n\n| key | paper | released | what it is |\n|---|---|---|---|\n{rows}"
+        )
+    parts.append(
+        f"No code was released for {' and '.join(single)}, which have the variant `paper` alone.\n"
+    )
     unearned = [
         f"- **{name}, `{variant}`.** {found}\n"
         for name in sorted(SYSTEMS)
@@ -109,7 +113,8 @@ def differences(name: str) -> Iterator[tuple[str, str, str, str]]:
     """List the differences between the variants of a system; none for a system without both.
 
     Yields:
-        The key below `docagent.env`, its value in the paper and in the released code, and what it is.
+        The key below `docagent.env`, its value in the paper and in the released code, and what it
+        is.
     """
     system = get_system(name)
     config_type = system.config_type
@@ -121,7 +126,9 @@ def differences(name: str) -> Iterator[tuple[str, str, str, str]]:
         yield "(prompt)", f"`{prompts[0]}`", f"`{prompts[1]}`", "The package's prompt."
     paper, released = (dict(flat(defaults[variant])) for variant in VARIANTS)
     recipe = next(recipe for recipe in recipe_names() if recipe.startswith(name))
-    named = read_provenance(recipe).keys(Source.DEPARTS, Source.RELEASE, Source.SILENT)
+    named = read_provenance(recipe).keys(
+        ProvenanceSource.DEPARTS, ProvenanceSource.RELEASE, ProvenanceSource.SILENT
+    )
     ours = tuple(f"{key}." for key in named)
     for key in dict.fromkeys([*paper, *released]):
         if paper.get(key) != released.get(key):
@@ -138,7 +145,9 @@ def _value(values: Mapping[str, Any], key: str) -> str:
     if isinstance(value, Enum):
         doc = _docstrings(type(value)).get(value.name, "")
         return f"`{value.value}`: {doc}" if doc else f"`{value.value}`"
-    return "" if key not in values else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    return (
+        "" if key not in values else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    )
 
 
 def _explanation(config_type: type[BaseModel], path: list[str]) -> str:
@@ -153,7 +162,9 @@ def _explanation(config_type: type[BaseModel], path: list[str]) -> str:
 
 
 def _docstrings(kind: type) -> dict[str, str]:
-    """Return the strings below the attributes of a class and its bases, by attribute, on one line each."""
+    """Return the strings below the attributes of a class and its bases, by attribute, on one line
+    each.
+    """
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if not base.__module__.startswith("docagent_rl."):

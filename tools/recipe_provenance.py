@@ -1,4 +1,6 @@
-"""`python -m tools.recipe_provenance`: names settings of recipes without provenance, or with a false one."""
+"""`python -m tools.recipe_provenance`: names settings of recipes without provenance, or with a
+false one.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ import typer
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.checks.provenance import FOLDER, Provenance, Source, read_provenance
-from docagent_rl.checks.recipe_check import composed, filled
+from docagent_rl.checks.provenance import FOLDER, Provenance, ProvenanceSource, read_provenance
+from docagent_rl.checks.recipe_check import composed_recipe, filled_recipe
 from docagent_rl.checks.recipe_list import ROOT, recipe_names
-from docagent_rl.config import plain
+from docagent_rl.config import plain_section
 
 ENV = "docagent.env"
 _HOW_IT_RUNS = re.compile(
@@ -26,7 +28,9 @@ _HOW_IT_RUNS = re.compile(
     r"|ppo_micro_batch_size_per_gpu|use_dynamic_bsz|param_offload|optimizer_offload|max_num_batched_tokens)$"
     rf"|{ENV}\.(variant|allow_\w+|display\.grid|prompts)\b"
 )
-"""Keys on which a paper has no opinion: where a run lies, what it fits into, which data there are."""
+"""Keys on which a paper has no opinion: where a run lies, what it fits into, which data there
+are.
+"""
 
 
 def flat(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -41,24 +45,31 @@ def flat(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 def main() -> None:
     """Print the problems of all recipes; the status is 1 where there are any."""
     names = recipe_names(kind=None)
-    problems = [text for name in names for text in provenance_problems(name, composed(name))]
+    problems = [text for name in names for text in provenance_problems(name, composed_recipe(name))]
     typer.echo("\n".join(problems) or "every setting has provenance")
     raise SystemExit(1 if problems else 0)
 
 
 def provenance_problems(name: str, config: DictConfig, root: Traversable = ROOT) -> list[str]:
-    """Return a sentence for each setting of a composed recipe without provenance, or with a wrong one."""
+    """Return a sentence for each setting of a composed recipe without provenance, or with a wrong
+    one.
+    """
     found = read_provenance(name, root)
-    return [f"recipes/{FOLDER}/{name}.yaml: {text}" for text in _problems(name, found, config, root)]
+    return [
+        f"recipes/{FOLDER}/{name}.yaml: {text}" for text in _problems(name, found, config, root)
+    ]
 
 
 def _problems(name: str, found: Provenance, config: DictConfig, root: Traversable) -> Iterator[str]:
-    departs = found.keys(Source.DEPARTS)
-    values = filled(config)
+    departs = found.keys(ProvenanceSource.DEPARTS)
+    values = filled_recipe(config)
     for key, printed in found.printed.items():
         same = OmegaConf.select(values, key) == printed.value
         if not same and key not in departs:
-            yield f"{key} is not the paper's {printed.value!r} ({printed.where}); say why under `departs`"
+            yield (
+                f"{key} is not the paper's {printed.value!r} ({printed.where}); say why under "
+                "`departs`"
+            )
         if same and key in departs:
             yield f"{key} is the paper's and does not depart"
     for key in sorted(departs - found.printed.keys()):
@@ -75,12 +86,14 @@ def _problems(name: str, found: Provenance, config: DictConfig, root: Traversabl
 
 
 def _opinions(name: str, values: DictConfig, root: Traversable) -> set[str]:
-    """Return the keys on which a paper could have an opinion: the environment's and the recipe's."""
+    """Return the keys on which a paper could have an opinion: the environment's and the
+    recipe's.
+    """
     text = (root / f"{name}.yaml").read_text(encoding="utf-8")
     sections = {key: value for key, value in yaml.safe_load(text).items() if key != "defaults"}
     keys = [key for key, _ in flat(sections)]
     if (env := OmegaConf.select(values, ENV)) is not None:
-        keys += [key for key, _ in flat(plain(env), f"{ENV}.")]
+        keys += [key for key, _ in flat(plain_section(env), f"{ENV}.")]
     return {key for key in keys if not _HOW_IT_RUNS.match(key)}
 
 

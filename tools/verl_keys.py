@@ -1,7 +1,7 @@
 """`python -m tools.verl_keys [--check]`: writes the tables of verl's keys in docs/verl_switches.md.
 
-They are made of the ledgers (`docagent_rl/training/settings/verl_keys.yaml`, `verl_sft_keys.yaml`). What
-stands around them in the page is written by hand and stays as it is.
+They are made of the ledgers (`docagent_rl/training/settings/verl_keys.yaml`, `verl_sft_keys.yaml`).
+What stands around them in the page is written by hand and stays as it is.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import typer
 import yaml
 
 from docagent_rl.training.settings.keys import reference, sft_reference
-from docagent_rl.training.settings.ledger import RL_FILE, SFT_FILE, Kind, leaves, ledger
+from docagent_rl.training.settings.ledger import RL_FILE, SFT_FILE, KeyKind, leaves, ledger
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "verl_switches.md"
 BEGIN = "<!-- made by python -m tools.verl_keys -->"
 END = "<!-- end of what it makes -->"
 KINDS = {
-    Kind.READ: "read by verl or by this package",
-    Kind.SET: "set by the recipes, and needed so",
-    Kind.REPLACED: "another key is read in its place",
-    Kind.WITHOUT_EFFECT: "nobody reads it",
-    Kind.REFUSED: "it is read, and its change breaks the run",
+    KeyKind.READ: "read by verl or by this package",
+    KeyKind.SET: "set by the recipes, and needed so",
+    KeyKind.REPLACED: "another key is read in its place",
+    KeyKind.WITHOUT_EFFECT: "nobody reads it",
+    KeyKind.REFUSED: "it is read, and its change breaks the run",
 }
 TITLES = {RL_FILE: "Reinforcement learning", SFT_FILE: "Supervised fine-tuning"}
 REFERENCES = {RL_FILE: reference, SFT_FILE: sft_reference}
@@ -36,7 +36,9 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def main(
-    check: Annotated[bool, typer.Option("--check", help="Change nothing; status 1 if it is stale.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; status 1 if it is stale.")
+    ] = False,
 ) -> None:
     """Write the tables of the page, or say that they are not those of the ledgers."""
     now = PAGE.read_text(encoding="utf-8")
@@ -68,7 +70,7 @@ def counts() -> Iterator[str]:
     yield ""
 
 
-def _kinds(file: str) -> Iterator[Kind]:
+def _kinds(file: str) -> Iterator[KeyKind]:
     for key, _ in leaves(REFERENCES[file]()):
         entry = ledger(file).entry(key)
         if entry is not None:
@@ -78,18 +80,20 @@ def _kinds(file: str) -> Iterator[Kind]:
 def tables() -> Iterator[str]:
     """Yield the lines of the tables of keys."""
     for file, title in TITLES.items():
-        groups = yaml.safe_load((files("docagent_rl.training.settings") / file).read_text(encoding="utf-8"))
+        groups = yaml.safe_load(
+            (files("docagent_rl.training.settings") / file).read_text(encoding="utf-8")
+        )
         yield f"### {title}: keys that are not to be changed"
         yield ""
         yield "| keys | kind | because |"
         yield "|---|---|---|"
-        yield from (_restricted(group) for group in groups if group["kind"] != Kind.READ)
+        yield from (_restricted(group) for group in groups if group["kind"] != KeyKind.READ)
         yield ""
         yield f"<details><summary>{title}: keys that are read</summary>"
         yield ""
         yield "| keys | |"
         yield "|---|---|"
-        yield from (_read(group) for group in groups if group["kind"] == Kind.READ)
+        yield from (_read(group) for group in groups if group["kind"] == KeyKind.READ)
         yield ""
         yield "</details>"
         yield ""
@@ -120,7 +124,9 @@ def _names(group: Mapping[str, Any]) -> str:
 
 
 def _values(values: Sequence[Any]) -> str:
-    return " or ".join(f"`{str(value).lower() if isinstance(value, bool) else value}`" for value in values)
+    return " or ".join(
+        f"`{str(value).lower() if isinstance(value, bool) else value}`" for value in values
+    )
 
 
 if __name__ == "__main__":

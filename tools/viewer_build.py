@@ -1,8 +1,8 @@
 """`python -m tools.viewer_build [--check]`: builds the viewer's page, or says whether it was built.
 
-What users run is committed (`docagent_rl/lab/viewer/static`), so that none of them needs npm. `build.json`
-beside the sources has the checksums of both: that they belong together is checked everywhere, that a build
-of these sources is these files where npm and its packages are.
+What users run is committed (`docagent_rl/lab/viewer/static`), so that none of them needs npm.
+`build.json` beside the sources has the checksums of both: that they belong together is checked
+everywhere, that a build of these sources is these files where npm and its packages are.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def main(
-    check: Annotated[bool, typer.Option("--check", help="Change nothing; status 1 if it is stale.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; status 1 if it is stale.")
+    ] = False,
 ) -> None:
     """Build the viewer's page of its sources, after its types and tests are checked."""
     static = FRONTEND.parent / "static"
@@ -58,12 +60,17 @@ def main(
 
 
 def stale(frontend: Path, static: Path) -> str | None:
-    """Return why the committed page is not that of the sources; `None` where checksums say that it is."""
+    """Return why the committed page is not that of the sources; `None` where checksums say that it
+    is.
+    """
     recorded = json.loads((frontend / "build.json").read_text())
     now = sums(frontend, static)
     for what in ("sources", "built"):
         if recorded.get(what) != now[what]:
-            return f"viewer: the {what} are not those of the last build: run python -m tools.viewer_build"
+            return (
+                f"viewer: the {what} are not those of the last build: run python -m "
+                "tools.viewer_build"
+            )
     return None
 
 
@@ -77,7 +84,11 @@ def digest(folder: Path, names: Iterable[str]) -> str:
     found = hashlib.sha256()
     for name in names:
         place = folder / name
-        files = sorted(each for each in place.rglob("*") if each.is_file()) if place.is_dir() else [place]
+        files = (
+            sorted(each for each in place.rglob("*") if each.is_file())
+            if place.is_dir()
+            else [place]
+        )
         for file in files:
             content = file.read_bytes()
             found.update(f"{file.relative_to(folder).as_posix()} {len(content)}\n".encode())

@@ -39,7 +39,7 @@ from docagent_rl.retrieval.vectors.bank import (
     rounded,
     write_banks,
 )
-from docagent_rl.retrieval.vectors.index import Kind
+from docagent_rl.retrieval.vectors.index import VectorKind
 
 if TYPE_CHECKING:
     from docagent_rl.retrieval.engines.collection import Collection
@@ -74,8 +74,15 @@ def gold(bank: Bank, queries: list[np.ndarray]) -> tuple[list[set[int]], float]:
 def opened(engine: SearchEngine, folder: Path, url: str | None) -> Collection:
     """An empty collection in a folder, or at a server."""
     shutil.rmtree(folder, ignore_errors=True)
-    made = {"kind": Kind.LATE_INTERACTION, "encoder": "0" * 64, "content": PageContent.TEXT, "dim": DIM}
-    header = CollectionHeader.model_validate({**made, "engine": engine, "collection": "pages", "spec": {}})
+    made = {
+        "kind": VectorKind.LATE_INTERACTION,
+        "encoder": "0" * 64,
+        "content": PageContent.TEXT,
+        "dim": DIM,
+    }
+    header = CollectionHeader.model_validate(
+        {**made, "engine": engine, "collection": "pages", "spec": {}}
+    )
     collection = open_collection(IndexFiles(folder), header, EngineConfig(url=url))
     collection.create()
     return collection
@@ -94,7 +101,11 @@ def row_of(ref: PageRef) -> int:
 
 
 def measured(
-    engine: SearchEngine, bank: Bank, queries: list[np.ndarray], folder: Path, url: str | None = None
+    engine: SearchEngine,
+    bank: Bank,
+    queries: list[np.ndarray],
+    folder: Path,
+    url: str | None = None,
 ) -> Iterator[tuple]:
     """Rows of the table: all documents with two numbers of candidates, and one document."""
     best, _ = gold(bank, queries)
@@ -114,14 +125,23 @@ def measured(
         spent = [(time.process_time() - cpu), (time.perf_counter() - wall)]
         recall = np.mean([len(want & got) / _TOP for want, got in zip(best, found, strict=True)])
         label = (
-            f"{engine.value}, {f'{candidates} candidates' if doc_id is None else 'a document of 50 pages'}"
+            f"{engine.value}, "
+            f"{f'{candidates} candidates' if doc_id is None else 'a document of 50 pages'}"
         )
         times = [f"{each / len(queries) * 1e3:.1f}" for each in spent]
-        yield label, f"{built:.0f}", f"{size:.0f}", *times, f"{recall:.3f}" if doc_id is None else ""
+        yield (
+            label,
+            f"{built:.0f}",
+            f"{size:.0f}",
+            *times,
+            f"{recall:.3f}" if doc_id is None else "",
+        )
 
 
 def main(
-    data: Annotated[Path, typer.Option(help="Folder for vectors that are made once, and for collections.")],
+    data: Annotated[
+        Path, typer.Option(help="Folder for vectors that are made once, and for collections.")
+    ],
     pages: Annotated[int, typer.Option(help="Pages of some 126 vectors.")] = 2000,
     questions: Annotated[int, typer.Option(help="Queries.")] = 40,
     qdrant: Annotated[

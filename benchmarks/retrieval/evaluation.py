@@ -41,7 +41,8 @@ class Result:
 
     Args:
         retriever: its name.
-        part: which questions: a kind, all, or those about the original of a scan, or about the scan.
+        part: which questions: a kind, all, or those about the original of a scan, or about the
+            scan.
         scores: by scope.
     """
 
@@ -66,11 +67,14 @@ def check_store(store: DocumentStore, manifest: Manifest) -> None:
     """
     pages = manifest.pages()
     found = {doc_id: store.document(doc_id).num_pages for doc_id in store.doc_ids()}
-    wrong = sorted(doc_id for doc_id in pages.keys() | found.keys() if pages.get(doc_id) != found.get(doc_id))
+    wrong = sorted(
+        doc_id for doc_id in pages.keys() | found.keys() if pages.get(doc_id) != found.get(doc_id)
+    )
     if wrong:
         more = f", and {len(wrong) - 1} more differ" if wrong[1:] else ""
         raise UserError(
-            f"{store.path} does not hold the documents of the questions and no others: {wrong[0]!r} has "
+            f"{store.path} does not hold the documents of the questions and no others: "
+            f"{wrong[0]!r} has "
             f"{found.get(wrong[0], 0)} pages where {pages.get(wrong[0], 0)} are expected{more}; "
             "`make documents` makes a store of them in workspace/documents/store"
         )
@@ -79,7 +83,8 @@ def check_store(store: DocumentStore, manifest: Manifest) -> None:
 def ask(retriever: Retriever, questions: Sequence[Question], manifest: Manifest) -> list[Answered]:
     """Search for all questions, each in its document and over the corpus; rankings are not cut off.
 
-    A scan and its original are one document twice: for a question about one, the other is not in the corpus.
+    A scan and its original are one document twice: for a question about one, the other is not in
+    the corpus.
     """
     scans = {scan.doc_id for scan in manifest.scans}
     originals = {scan.of for scan in manifest.scans}
@@ -95,7 +100,10 @@ def ask(retriever: Retriever, questions: Sequence[Question], manifest: Manifest)
         absent = _pages(originals if doc_id in scans else scans, pages)
         corpus = retriever.search(texts, top_k=total, exclude=absent)
         for question, *found in zip(group, inside, corpus, strict=True):
-            ranked = {scope: tuple(hit.ref for hit in hits) for scope, hits in zip(Scope, found, strict=True)}
+            ranked = {
+                scope: tuple(hit.ref for hit in hits)
+                for scope, hits in zip(Scope, found, strict=True)
+            }
             answered.append(Answered(question, ranked))
     return answered
 
@@ -112,8 +120,9 @@ def evaluate(
         manifest: The documents.
 
     Returns:
-        The results by kind of question, for all of them, for those about the originals of scans and for the
-        same about the scans; what was found for each; and the processor time of a search in seconds.
+        The results by kind of question, for all of them, for those about the originals of scans and
+        for the same about the scans; what was found for each; and the processor time of a search in
+        seconds.
     """
     originals = {scan.of for scan in manifest.scans}
     scanned = about_scans(questions, manifest)

@@ -29,13 +29,18 @@ _AT_ONCE = 64
 
 
 def main(
-    questions: Annotated[Path, typer.Argument(help="What `docagent-rl data import vidore_v3` wrote.")],
-    index: Annotated[list[Path], typer.Option(help="A folder of `docagent-rl index build`; or several.")],
+    questions: Annotated[
+        Path, typer.Argument(help="What `docagent-rl data import vidore_v3` wrote.")
+    ],
+    index: Annotated[
+        list[Path], typer.Option(help="A folder of `docagent-rl index build`; or several.")
+    ],
     store: Annotated[Path, typer.Option(help="The document store of the import.")],
     out: Annotated[Path | None, typer.Option(help="A Markdown file to write the table to.")] = None,
     force: Force = False,
 ) -> None:
-    """Print nDCG@10 by language, and the mean over languages, which is the benchmark's number for a corpus.
+    """Print nDCG@10 by language, and the mean over languages, which is the benchmark's number for a
+    corpus.
 
     Every query is searched over the whole store. Queries without relevant pages are left out.
     """
@@ -44,7 +49,9 @@ def main(
         measured = {}
         for folder in index:
             config = RetrieverConfig(kind=index_kind(folder) or "bm25", index=folder)
-            measured[folder.name] = ndcg_by_language(open_local(config, documents), samples, documents)
+            measured[folder.name] = ndcg_by_language(
+                open_local(config, documents), samples, documents
+            )
         columns, *rows = lines(measured)
         table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
         for row in rows:
@@ -71,7 +78,8 @@ def ndcg_by_language(
         grades = _grades(sample)
         if absent := sorted({page.rpartition("#")[0] for page in grades} - known):
             raise UserError(
-                f"question {sample.question_id!r}: document {absent[0]!r} is not in {store.path}; import it "
+                f"question {sample.question_id!r}: document {absent[0]!r} is not in {store.path}; "
+                "import it "
                 "with --store"
             )
         value = graded_ndcg(grades, ranked)
@@ -86,7 +94,10 @@ def ndcg_by_language(
 def lines(measured: Mapping[str, Mapping[str, float]]) -> list[list[str]]:
     """Return the table: a header, then a line an index."""
     names = list(next(iter(measured.values())))
-    rows = [[index, *(f"{100 * values[name]:.1f}" for name in names)] for index, values in measured.items()]
+    rows = [
+        [index, *(f"{100 * values[name]:.1f}" for name in names)]
+        for index, values in measured.items()
+    ]
     return [["index", *names], *rows]
 
 

@@ -13,7 +13,10 @@ from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.bm25 import BM25Retriever
 
 WORDS = tuple(
-    f"{first}{second}{third}" for first in "bdfgklmnprst" for second in "aeiou" for third in "mnrlxtsk"
+    f"{first}{second}{third}"
+    for first in "bdfgklmnprst"
+    for second in "aeiou"
+    for third in "mnrlxtsk"
 )
 """Made words; the first are frequent, as those of a language are."""
 _LINES, _WORDS_A_LINE = 20, 10
@@ -31,7 +34,9 @@ def make_corpus(folder: Path, documents: int, pages: int) -> tuple[DocumentStore
     weights = [1.0 / (rank + 5) for rank in range(len(WORDS))]
     (folder / "inbox").mkdir()
     for number in range(documents):
-        canvas = Canvas(str(folder / "inbox" / f"doc{number:04}.pdf"), pagesize=(300, 300), invariant=True)
+        canvas = Canvas(
+            str(folder / "inbox" / f"doc{number:04}.pdf"), pagesize=(300, 300), invariant=True
+        )
         for _ in range(pages):
             for line in range(_LINES):
                 canvas.drawString(

@@ -20,7 +20,9 @@ _TOP = 10
 Call = Callable[[], np.ndarray]
 
 
-def document(pages: int, vectors: int, tokens: int, seed: int = 0) -> tuple[list[np.ndarray], np.ndarray]:
+def document(
+    pages: int, vectors: int, tokens: int, seed: int = 0
+) -> tuple[list[np.ndarray], np.ndarray]:
     """Pages of .4 to 1.6 times `vectors` vectors, each with a topic of its own, and a query.
 
     All vectors have length 1; one of the query points away from all pages.
@@ -29,9 +31,12 @@ def document(pages: int, vectors: int, tokens: int, seed: int = 0) -> tuple[list
     lengths = rng.integers(vectors * 2 // 5, vectors * 8 // 5 + 1, pages)
     common = rng.standard_normal(DIM)
     found = [
-        _unit(common * 0.8 + rng.standard_normal(DIM) * 0.7 + rng.standard_normal((n, DIM))) for n in lengths
+        _unit(common * 0.8 + rng.standard_normal(DIM) * 0.7 + rng.standard_normal((n, DIM)))
+        for n in lengths
     ]
-    sources = [found[page][rng.integers(len(found[page]))] for page in rng.integers(0, pages, tokens)]
+    sources = [
+        found[page][rng.integers(len(found[page]))] for page in rng.integers(0, pages, tokens)
+    ]
     query = np.stack(sources) + rng.standard_normal((tokens, DIM)) * 0.08
     query[0] = -common + 0.3 * rng.standard_normal(DIM)
     return found, _unit(query)
@@ -49,7 +54,9 @@ def exact(bank: Bank, query: np.ndarray) -> np.ndarray:
 
 
 def scorers(pages: list[np.ndarray], bank: Bank, query: np.ndarray) -> dict[str, Call]:
-    """Functions that give the scores of all pages; the libraries get float32, rounded as ours are."""
+    """Functions that give the scores of all pages; the libraries get float32, rounded as ours
+    are.
+    """
     from colpali_engine.models import ColQwen2_5_Processor
     from sentence_transformers.util import maxsim
     from transformers import ColQwen2Processor

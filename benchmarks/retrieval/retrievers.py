@@ -1,4 +1,6 @@
-"""The retrievers that are measured on real documents; their indexes of vectors are kept beside the store."""
+"""The retrievers that are measured on real documents; their indexes of vectors are kept beside the
+store.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from docagent_rl.lab.tiny.indexes import make_retriever
 from docagent_rl.retrieval.base import Retriever
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.retrieval.hybrid import HybridRetriever, Part
+from docagent_rl.retrieval.hybrid import HybridPart, HybridRetriever
 from docagent_rl.retrieval.indexes import Encoding, build_vectors
 from docagent_rl.retrieval.opening import open_local
 
@@ -35,7 +37,10 @@ def vectors(model: str, encoding: Encoding | None = None) -> Make:
 
 def hybrid(store: DocumentStore) -> Retriever:
     """BM25 and the embedded dense model."""
-    parts = {"words": Part(BM25Retriever.build(store), 2.0), "meaning": Part(vectors("minilm")(store))}
+    parts = {
+        "words": HybridPart(BM25Retriever.build(store), 2.0),
+        "meaning": HybridPart(vectors("minilm")(store)),
+    }
     return HybridRetriever(parts)
 
 
@@ -45,5 +50,6 @@ RETRIEVERS: Mapping[str, Make] = {
     "hybrid": hybrid,
     "tiny_colqwen2": vectors("tiny_colqwen2"),
 }
-"""By name; one more is one more line. `tiny_colqwen2` has random weights: what it finds is chance, what it
-takes is not."""
+"""By name; one more is one more line. `tiny_colqwen2` has random weights: what it finds is chance,
+what it takes is not.
+"""

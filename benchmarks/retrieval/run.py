@@ -31,23 +31,31 @@ _COLUMNS = (
 
 
 def main(
-    store: Annotated[Path, typer.Option(help="The ingested documents.")] = Path("workspace/documents/store"),
-    retriever: Annotated[list[str] | None, typer.Option(help="One of them; repeat for several.")] = None,
+    store: Annotated[Path, typer.Option(help="The ingested documents.")] = Path(
+        "workspace/documents/store"
+    ),
+    retriever: Annotated[
+        list[str] | None, typer.Option(help="One of them; repeat for several.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="A Markdown file to write the table to.")] = None,
-    details: Annotated[Path | None, typer.Option(help="A file for the ranks of each question.")] = None,
+    details: Annotated[
+        Path | None, typer.Option(help="A file for the ranks of each question.")
+    ] = None,
     questions: Annotated[Path, typer.Option(help="The questions.")] = QUESTIONS,
     manifest: Annotated[Path, typer.Option(help="The documents that they are about.")] = MANIFEST,
     force: Force = False,
 ) -> None:
     """Print recall@1, recall@5 and MRR by kind of question, in the document and over the corpus.
 
-    Recall is the share of a question's evidence pages that are found; MRR takes the first of them, however
-    far down. The part `original` is the questions about the document that is there as a scan, too, and the
-    part `scan` the same questions about the scan. Run `make documents` before.
+    Recall is the share of a question's evidence pages that are found; MRR takes the first of them,
+    however far down. The part `original` is the questions about the document that is there as a
+    scan, too, and the part `scan` the same questions about the scan. Run `make documents` before.
     """
     unknown = set(retriever or ()) - set(RETRIEVERS)
     if unknown:
-        raise typer.BadParameter(f"no retriever {min(unknown)!r}; known are {', '.join(RETRIEVERS)}")
+        raise typer.BadParameter(
+            f"no retriever {min(unknown)!r}; known are {', '.join(RETRIEVERS)}"
+        )
     try:
         names = list(dict.fromkeys(retriever or RETRIEVERS))
         results, ranks = measure(DocumentStore(store), names, questions, manifest)
@@ -62,12 +70,16 @@ def main(
 
 
 def measure(
-    store: DocumentStore, names: Sequence[str], questions: Path = QUESTIONS, manifest: Path = MANIFEST
+    store: DocumentStore,
+    names: Sequence[str],
+    questions: Path = QUESTIONS,
+    manifest: Path = MANIFEST,
 ) -> tuple[list[Result], str]:
     """Build each retriever and ask all questions.
 
     Returns:
-        The results; and a JSON line for each question asked, with the ranks of its evidence pages from 1.
+        The results; and a JSON line for each question asked, with the ranks of its evidence pages
+        from 1.
 
     Raises:
         UserError: The store or the questions do not fit the manifest.
@@ -84,7 +96,8 @@ def measure(
         indexing = time.process_time() - start
         results, answered, searching = evaluate(name, built, asked, documents)
         console.print(
-            f"{name}: {indexing:.1f} s of processor time to index, {1000 * searching:.2f} ms a search",
+            f"{name}: {indexing:.1f} s of processor time to index, {1000 * searching:.2f} ms a "
+            "search",
             highlight=False,
         )
         measured += results

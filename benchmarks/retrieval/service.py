@@ -1,9 +1,11 @@
-"""Many trajectories that search at the same time: in the process, in actors of Ray, at an HTTP server.
+"""Many trajectories that search at the same time: in the process, in actors of Ray, at an HTTP
+server.
 
-`python -m benchmarks.retrieval.service --trajectories 256 2000` searches a made corpus by BM25. Each
-trajectory asks a few queries of its own, one after the other, as environments do (`RetrieverService`); each
-answer is compared with that of the retriever itself. With `--kill`, an actor and the server are killed in the
-middle (SIGKILL); Ray starts the actor again, and this script the server, as systemd would.
+`python -m benchmarks.retrieval.service --trajectories 256 2000` searches a made corpus by BM25.
+Each trajectory asks a few queries of its own, one after the other, as environments do
+(`RetrieverService`); each answer is compared with that of the retriever itself. With `--kill`, an
+actor and the server are killed in the middle (SIGKILL); Ray starts the actor again, and this script
+the server, as systemd would.
 """
 
 from __future__ import annotations
@@ -50,8 +52,9 @@ COLUMNS = (
     "retried",
     "back s",
 )
-"""p50 and p99 in ms; CPU in ms a search, of the trajectories' process and of those that search; bad: lost,
-doubled or wrong."""
+"""p50 and p99 in ms; CPU in ms a search, of the trajectories' process and of those that search;
+bad: lost, doubled or wrong.
+"""
 Pids = Callable[[], Awaitable[list[int]]]
 Kill = Callable[[], Awaitable[None]]
 
@@ -71,7 +74,9 @@ class Load:
     doc_ids: tuple[str, ...]
 
     def queries(self) -> list[list[tuple[str, str | None]]]:
-        """Return the queries of each trajectory; no two are alike, so that none is answered from memory."""
+        """Return the queries of each trajectory; no two are alike, so that none is answered from
+        memory.
+        """
         drawn = random.Random(7)
         return [
             [
@@ -114,7 +119,9 @@ async def measured(
         if killing:
             await killing
     asked = [(n, t) for n in range(load.trajectories) for t in range(load.turns)]
-    lost = [key for key in asked if isinstance(found.get(key), InfrastructureError) or answers[key] != 1]
+    lost = [
+        key for key in asked if isinstance(found.get(key), InfrastructureError) or answers[key] != 1
+    ]
     wrong = 0
     for number, turn in asked:
         query, doc_id = queries[number][turn]
@@ -148,7 +155,12 @@ class Server:
 
     def __init__(self, store: Path, index: Path, options: Any) -> None:
         self._arguments = ["--store", str(store), "--index", str(index)]
-        self._arguments += ["--max-waiting", str(options.max_waiting), "--threads", str(options.threads)]
+        self._arguments += [
+            "--max-waiting",
+            str(options.max_waiting),
+            "--threads",
+            str(options.threads),
+        ]
         self._process, self.url = self._start("0")
 
     @property
@@ -193,7 +205,9 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=100)
     parser.add_argument("--pages", type=int, default=20, help="of a document")
     parser.add_argument("--replicas", type=int, default=2)
-    parser.add_argument("--backends", nargs="+", default=["local", "ray", "http"], choices=list(Backend))
+    parser.add_argument(
+        "--backends", nargs="+", default=["local", "ray", "http"], choices=list(Backend)
+    )
     parser.add_argument("--max-waiting", type=int, default=256)
     parser.add_argument("--threads", type=int, default=8, help="of an actor or the server")
     parser.add_argument("--kill", action="store_true")
@@ -207,7 +221,9 @@ def main() -> None:
         show(title, COLUMNS, rows)
 
 
-def _measured_backend(backend: Backend, store: DocumentStore, index: Path, options: Any) -> list[list[str]]:
+def _measured_backend(
+    backend: Backend, store: DocumentStore, index: Path, options: Any
+) -> list[list[str]]:
     service: dict[str, Any] = {"num_cpus": 0.1, "replicas": options.replicas}
     service |= {"max_waiting": options.max_waiting, "threads": options.threads}
     server = None
@@ -219,13 +235,16 @@ def _measured_backend(backend: Backend, store: DocumentStore, index: Path, optio
 
         ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     config = RetrieverConfig.model_validate(
-        yaml.safe_load(yaml.safe_dump({"backend": backend.value, "service": service, "index": str(index)}))
+        yaml.safe_load(
+            yaml.safe_dump({"backend": backend.value, "service": service, "index": str(index)})
+        )
     )
     retriever, truth = open_retriever(config, store), BM25Retriever.load(index)
     pids = _searching(retriever, server)
     asyncio.run(
         _with_close(
-            measured(_service(retriever, config), Load(8, 4, ("doc0000",)), truth, None, pids), retriever
+            measured(_service(retriever, config), Load(8, 4, ("doc0000",)), truth, None, pids),
+            retriever,
         )
     )
     rows = []
@@ -236,7 +255,9 @@ def _measured_backend(backend: Backend, store: DocumentStore, index: Path, optio
             for kill in kills:
                 if kill is None or backend is not Backend.LOCAL:
                     asking = _service(retriever, config)
-                    row = asyncio.run(_with_close(measured(asking, load, truth, kill, pids), retriever))
+                    row = asyncio.run(
+                        _with_close(measured(asking, load, truth, kill, pids), retriever)
+                    )
                     rows.append([f"{backend.value}{', killed' if kill else ''}", *row])
     finally:
         if server is not None:

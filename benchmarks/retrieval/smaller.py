@@ -17,24 +17,26 @@ from benchmarks.common import show, single_thread
 from benchmarks.retrieval.corpus_data import DIM, sources, tokens
 from docagent_rl.retrieval.base import top_rows
 from docagent_rl.retrieval.vectors.bank import NO_SCORE, Bank, make_bank, page_scores
-from docagent_rl.retrieval.vectors.smaller import Form, Precision, pooled
+from docagent_rl.retrieval.vectors.smaller import Precision, VectorForm, pooled
 
 _TOP = 10
 FORMS = {
-    "bfloat16": Form(),
-    "int8": Form(precision=Precision.INT8),
-    "2 pooled": Form(pooled=2),
-    "3 pooled": Form(pooled=3),
-    "4 pooled": Form(pooled=4),
-    "6 pooled": Form(pooled=6),
-    "3 pooled, int8": Form(pooled=3, precision=Precision.INT8),
+    "bfloat16": VectorForm(),
+    "int8": VectorForm(precision=Precision.INT8),
+    "2 pooled": VectorForm(pooled=2),
+    "3 pooled": VectorForm(pooled=3),
+    "4 pooled": VectorForm(pooled=4),
+    "6 pooled": VectorForm(pooled=6),
+    "3 pooled, int8": VectorForm(pooled=3, precision=Precision.INT8),
 }
 _COLUMNS = ("form", "bytes a page", "make, CPU ms a page", "CPU ms a query", "recall@1", "recall@5",
             f"of the whole ones' top {_TOP}", "mean difference of a best score")  # fmt: skip
 
 
 def ranked(bank: Bank, queries: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the best pages and their scores, shape (queries, 10), and the median processor time of one."""
+    """Return the best pages and their scores, shape (queries, 10), and the median processor time of
+    one.
+    """
     rows, scores, seconds = [], [], []
     page_scores(bank, queries[:1])
     for query in queries:
@@ -49,7 +51,9 @@ def ranked(bank: Bank, queries: list[np.ndarray]) -> tuple[np.ndarray, np.ndarra
 
 def main(
     data: Annotated[Path, typer.Option(help="Folder for vectors that are made once.")],
-    passages: Annotated[int, typer.Option(help="Real passages, each a page of some 115 vectors.")] = 3000,
+    passages: Annotated[
+        int, typer.Option(help="Real passages, each a page of some 115 vectors.")
+    ] = 3000,
     questions: Annotated[
         int, typer.Option(help="Queries: some words of a passage, which is to be found.")
     ] = 100,
@@ -68,7 +72,8 @@ def main(
         whole = whole or (rows, scores)
         shared = np.mean([len(set(a) & set(b)) / _TOP for a, b in zip(rows, whole[0], strict=True)])
         recalls = [
-            np.mean([want in found[:k] for want, found in zip(gold, rows, strict=True)]) for k in (1, 5)
+            np.mean([want in found[:k] for want, found in zip(gold, rows, strict=True)])
+            for k in (1, 5)
         ]
         apart = np.abs(scores[:, 0] - whole[1][:, 0]).mean()
         table.append(

@@ -43,7 +43,8 @@ class InvalidReason(Enum):
 class Action:
     """One parsed action: spans of its tagged block, tags included, and of the block's content.
 
-    Token-level rewards find their tokens by `argument`. An invalid turn without any block has neither.
+    Token-level rewards find their tokens by `argument`. An invalid turn without any block has
+    neither.
     """
 
     block: Span | None
@@ -56,7 +57,11 @@ class Action:
 
     def arguments(self) -> dict[str, Any]:
         """Return its arguments by name, ready for JSON; a form of an action adds nothing."""
-        names = [field.name for field in fields(self._general()) if field.name not in ("block", "argument")]
+        names = [
+            field.name
+            for field in fields(self._general())
+            if field.name not in ("block", "argument")
+        ]
         return {name: _listed(getattr(self, name)) for name in names}
 
     @classmethod
@@ -81,7 +86,9 @@ class Fetch(Action):
 
 @dataclass(frozen=True, slots=True)
 class Select(Action):
-    """Choose among the candidates shown last, 1-based; no choice at all when a system forgives that."""
+    """Choose among the candidates shown last, 1-based; no choice at all when a system forgives
+    that.
+    """
 
     choices: tuple[int, ...]
 
@@ -115,7 +122,8 @@ class Finish(Action):
 
 @dataclass(frozen=True, slots=True)
 class Invalid(Action):
-    """A turn that cannot be executed: a defined observation and a defined penalty, never an exception.
+    """A turn that cannot be executed: a defined observation and a defined penalty, never an
+    exception.
 
     `detail` is one clause for the feedback; it never holds a closed example of an action.
     """

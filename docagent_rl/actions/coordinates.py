@@ -11,7 +11,9 @@ Raster = tuple[int, int, int, int]
 
 
 class Frame(Enum):
-    """The unit of model coordinates; the full width and height of the image are the frame's size."""
+    """The unit of model coordinates; the full width and height of the image are the frame's
+    size.
+    """
 
     ENCODER = "encoder"
     """Pixels after the image processor's rounding (VRAG-RL, Eq. 2)."""
@@ -22,7 +24,9 @@ class Frame(Enum):
 
     def size(self, displayed: Size, encoder: Size) -> Size:
         """Return `(W, H)`, the denominators of model coordinates on an image."""
-        return {Frame.ENCODER: encoder, Frame.DISPLAYED: displayed, Frame.NORM1000: (1000, 1000)}[self]
+        return {Frame.ENCODER: encoder, Frame.DISPLAYED: displayed, Frame.NORM1000: (1000, 1000)}[
+            self
+        ]
 
 
 class Rounding(Enum):
@@ -39,7 +43,8 @@ class CropError(ValueError):
 
 
 def box_to_raw(box: Box, view: Raster, frame: Size, pad: float = 0.0) -> Box:
-    """Map a box of the frame of a view to raw page pixels (VRAG-RL, Eq. 2, composed for crop views).
+    """Map a box of the frame of a view to raw page pixels (VRAG-RL, Eq. 2, composed for crop
+    views).
 
     Args:
         box: `(x1, y1, x2, y2)` in frame units.
@@ -78,7 +83,8 @@ def crop_raster(
 
 
 def raw_to_raster(raw: Box, bounds: Raster, rounding: Rounding) -> Raster:
-    """Clamp raw page pixels, not NaN, to bounds, then round them; the result has at least 1 px a side.
+    """Clamp raw page pixels, not NaN, to bounds, then round them; the result has at least 1 px a
+    side.
 
     Raises:
         CropError: the box is empty, inverted or outside the bounds.
@@ -118,7 +124,8 @@ def box_to_region(box: Box, view_region: Box, frame: Size) -> Box:
 
 
 def on_view(box: Box, region: tuple[float, ...], frame: tuple[int, int]) -> list[int]:
-    """Return a region of a page in the coordinates of the view that shows it, rounded outward and clamped.
+    """Return a region of a page in the coordinates of the view that shows it, rounded outward and
+    clamped.
 
     Args:
         box: as fractions of the page.
@@ -131,8 +138,12 @@ def on_view(box: Box, region: tuple[float, ...], frame: tuple[int, int]) -> list
     return [x1, y1, x2, y2]
 
 
-def _side_on_view(low: float, high: float, *, start: float, end: float, length: int) -> tuple[int, int]:
-    """Return one side of a box on the frame's axis of `length`, which shows a page from `start` to `end`."""
+def _side_on_view(
+    low: float, high: float, *, start: float, end: float, length: int
+) -> tuple[int, int]:
+    """Return one side of a box on the frame's axis of `length`, which shows a page from `start` to
+    `end`.
+    """
     shown = end - start
     # an edge that is a whole number but for rounding errors must not grow by a unit
     first = math.floor(round((low - start) / shown * length, 6))
@@ -144,7 +155,9 @@ def _side_on_view(low: float, high: float, *, start: float, end: float, length: 
 
 
 def iou(a: Box, b: Box) -> float:
-    """Return the intersection over union of two rectangles, in `[0, 1]`; 0 when neither has an area."""
+    """Return the intersection over union of two rectangles, in `[0, 1]`; 0 when neither has an
+    area.
+    """
     width = min(a[2], b[2]) - max(a[0], b[0])
     height = min(a[3], b[3]) - max(a[1], b[1])
     common = max(width, 0.0) * max(height, 0.0)

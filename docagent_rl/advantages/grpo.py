@@ -47,7 +47,8 @@ def outcome_advantages(
         UserError: a group of one under `Singleton.ERROR`.
 
     Source:
-        DeepSeekMath (arXiv 2402.03300), section 4.1.2; without std and with `loo`: RLOO (arXiv 2402.14740).
+        DeepSeekMath (arXiv 2402.03300), section 4.1.2; without std and with `loo`: RLOO (arXiv
+        2402.14740).
     """
     rewards = rewards.double()
     count = torch.bincount(group)
@@ -72,15 +73,16 @@ def grpo(
     eps: Positive = 1e-6,
     row_weight: RowWeight = RowWeight.NONE,
 ) -> Advantages:
-    """GRPO over trajectories: each counts once, however many rows it has, and gives its number to all tokens.
+    """GRPO over trajectories: each counts once, however many rows it has, and gives its number to
+    all tokens.
 
-    Masked trajectories, and those without sampled tokens, are left out before the statistics. A group of
-    which fewer than two trajectories are left has nothing to compare, nor has one of equal rewards: their
-    advantage is 0. verl's own `grpo` gives the last trajectory of a group its reward instead
-    (`singleton=raw`). All other groups get the numbers of that one: `std=unbiased` is its
+    Masked trajectories, and those without sampled tokens, are left out before the statistics. A
+    group of which fewer than two trajectories are left has nothing to compare, nor has one of equal
+    rewards: their advantage is 0. verl's own `grpo` gives the last trajectory of a group its reward
+    instead (`singleton=raw`). All other groups get the numbers of that one: `std=unbiased` is its
     `norm_adv_by_std_in_grpo=true`, `std=none` its `false`. Doc-V* is `std=biased` with verl's
-    `seq-mean-token-sum`, MM-Doc-R1's baseline `std=none` with `seq-mean-token-mean`. For the options see
-    `outcome_advantages`; `returns` holds the total reward of the trajectory.
+    `seq-mean-token-sum`, MM-Doc-R1's baseline `std=none` with `seq-mean-token-mean`. For the
+    options see `outcome_advantages`; `returns` holds the total reward of the trajectory.
 
     Raises:
         UserError: a group of one under `Singleton.ERROR`, or `turn_index` decreases along a row.
@@ -126,15 +128,17 @@ def turn_grpo(
 ) -> Advantages:
     """GRPO with a reward a turn: every token of a turn gets the advantage of the turn.
 
-    Rewards are summed from a turn to the end of its trajectory first, across its rows and without discount,
-    and centred afterwards: centred first, by the number of the turn, a trajectory would be charged the mean
-    reward of every turn it reaches, and the policy chooses how many (`examples/bias_card/indexed.py`). A turn
-    that one trajectory alone reached gets 0 under `rtg_centered`. `returns` is the return-to-go of the turn.
+    Rewards are summed from a turn to the end of its trajectory first, across its rows and without
+    discount, and centred afterwards: centred first, by the number of the turn, a trajectory would
+    be charged the mean reward of every turn it reaches, and the policy chooses how many
+    (`examples/bias_card/indexed.py`). A turn that one trajectory alone reached gets 0 under
+    `rtg_centered`. `returns` is the return-to-go of the turn.
 
     Args:
         inputs: batch of (b, t).
         baseline: see `TurnBaseline`.
-        std: divide by one standard deviation a group, that of the total reward; 0 where totals are equal.
+        std: divide by one standard deviation a group, that of the total reward; 0 where totals are
+            equal.
         loo: leave the trajectory out of its own baseline.
         singleton: what a group of one trajectory gets; `raw` is its return-to-go.
         tol: numbers that differ by less are equal.

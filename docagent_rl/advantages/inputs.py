@@ -16,8 +16,9 @@ from docagent_rl.base.errors import UserError
 class Discounts:
     """Discounts and lambdas of the two levels (ALDEN, arXiv 2510.25668), each in [0, 1].
 
-    A token discount counts sampled tokens, so that 0.99 over a turn of 200 tokens is 0.13; a turn discount
-    applies once a turn whatever its length. ALDEN uses `gamma_turn=0.9` and 1 for the others.
+    A token discount counts sampled tokens, so that 0.99 over a turn of 200 tokens is 0.13; a turn
+    discount applies once a turn whatever its length. ALDEN uses `gamma_turn=0.9` and 1 for the
+    others.
 
     Raises:
         UserError: a value is outside of [0, 1].
@@ -41,29 +42,35 @@ _BY_DEFAULT = cast("Tensor", None)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AdvantageInputs:
-    """One global batch: `b` rows of `t` response positions, belonging to trajectories, belonging to groups.
+    """One global batch: `b` rows of `t` response positions, belonging to trajectories, belonging to
+    groups.
 
     Values and rewards are read on sampled positions only; whatever stands elsewhere has no effect.
 
     Attributes:
         token_rewards: (b, t) floats; the reward of a turn stands on its last sampled token.
         mask: (b, t), non-zero on the tokens the policy sampled.
-        turn_index: (b, t) integers, 0-based along the row, -1 on tokens that were not sampled. Never
-            decreases along a row; gaps are allowed (a turn without sampled tokens is dropped).
+        turn_index: (b, t) integers, 0-based along the row, -1 on tokens that were not sampled.
+            Never decreases along a row; gaps are allowed (a turn without sampled tokens is
+            dropped).
         trajectory: (b,) integer id of the row's trajectory.
-        row: (b,) position of the row in its trajectory; turns are chained from row to row in this order.
+        row: (b,) position of the row in its trajectory; turns are chained from row to row in this
+            order.
         group: (b,) integer id of the row's group: the trajectories of one question.
         values: (b, t) value of the context before each token; None without a critic.
-        embeddings: (s, d), one vector a distinct trajectory id, in ascending order of the ids; for SPO.
-        prefix_embeddings: (s, k + 1, d) in the same order, k the most turns of a trajectory: at n, the vector
-            of what the trajectory did in its first n turns; at 0 zeros, and all of it from its last turn on.
-        step: (b, t) integers, 0-based number of a sampled token's turn in its trajectory; -1 elsewhere.
+        embeddings: (s, d), one vector a distinct trajectory id, in ascending order of the ids; for
+            SPO.
+        prefix_embeddings: (s, k + 1, d) in the same order, k the most turns of a trajectory: at n,
+            the vector of what the trajectory did in its first n turns; at 0 zeros, and all of it
+            from its last turn on.
+        step: (b, t) integers, 0-based number of a sampled token's turn in its trajectory; -1
+            elsewhere.
         texts: the text of each trajectory, in the same order.
-        terms: by the name of each reward term, (b, t): its value before the system's weights, on the tokens
-            where the reward of its turn stands.
-        valid: (b,), zero on rows that do not count. A copy that was added for divisibility receives the
-            result of its original; a row without an original gets zeros. By default the first of the rows
-            with equal (trajectory, row) counts.
+        terms: by the name of each reward term, (b, t): its value before the system's weights, on
+            the tokens where the reward of its turn stands.
+        valid: (b,), zero on rows that do not count. A copy that was added for divisibility receives
+            the result of its original; a row without an original gets zeros. By default the first
+            of the rows with equal (trajectory, row) counts.
         discounts: see `Discounts`.
 
     Raises:
@@ -88,7 +95,9 @@ class AdvantageInputs:
     def __post_init__(self) -> None:
         _check_shapes(self)
         object.__setattr__(self, "mask", self.mask.bool())
-        first = originals(self.trajectory, self.row) == torch.arange(len(self.row), device=self.row.device)
+        first = originals(self.trajectory, self.row) == torch.arange(
+            len(self.row), device=self.row.device
+        )
         object.__setattr__(self, "valid", first if self.valid is None else self.valid != 0)
         _check_rows(self)
         _check_tokens(self)
@@ -100,9 +109,10 @@ class Advantages:
 
     Attributes:
         advantages: (b, t), exactly 0 on positions that were not sampled. At least float32.
-        returns: (b, t), critic targets (estimators without a critic: the return the token is credited
-            with), 0 on positions that were not sampled.
-        value_mask: (b, t) bool, the positions where `returns` is a target of the critic; None without one.
+        returns: (b, t), critic targets (estimators without a critic: the return the token is
+            credited with), 0 on positions that were not sampled.
+        value_mask: (b, t) bool, the positions where `returns` is a target of the critic; None
+            without one.
         metrics: numbers to log.
     """
 
@@ -123,7 +133,8 @@ class Advantages:
 
 
 def originals(trajectory: Tensor, row: Tensor, valid: Tensor | None = None) -> Tensor:
-    """Find the first counting row with the same (trajectory, row) as each row, -1 where there is none.
+    """Find the first counting row with the same (trajectory, row) as each row, -1 where there is
+    none.
 
     All of (b,); `valid` says which rows may be an original.
     """
@@ -143,13 +154,17 @@ def originals(trajectory: Tensor, row: Tensor, valid: Tensor | None = None) -> T
 def _check_shapes(inputs: AdvantageInputs) -> None:
     shape = inputs.token_rewards.shape
     if len(shape) != 2 or shape[0] == 0:
-        raise UserError(f"token_rewards has shape {tuple(shape)}: give (rows, positions), at least one row.")
+        raise UserError(
+            f"token_rewards has shape {tuple(shape)}: give (rows, positions), at least one row."
+        )
     expected: dict[str, torch.Size] = dict.fromkeys(("mask", "turn_index", "values", "step"), shape)
     expected |= dict.fromkeys(("trajectory", "row", "group", "valid"), torch.Size(shape[:1]))
     for name, want in expected.items():
         value = getattr(inputs, name)
         if value is not None and value.shape != want:
-            raise UserError(f"{name} has shape {tuple(value.shape)} where {tuple(want)} is expected.")
+            raise UserError(
+                f"{name} has shape {tuple(value.shape)} where {tuple(want)} is expected."
+            )
     for name in ("token_rewards", "values", "embeddings"):
         value = getattr(inputs, name)
         if value is not None and not value.is_floating_point():
@@ -159,7 +174,10 @@ def _check_shapes(inputs: AdvantageInputs) -> None:
         if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
             raise UserError(f"{name} is {dtype}: give integers.")
     each = f"each of the {(trajectories := len(torch.unique(inputs.trajectory)))} trajectories."
-    for name, dims, what in (("embeddings", 2, "one vector"), ("prefix_embeddings", 3, "a table of vectors")):
+    for name, dims, what in (
+        ("embeddings", 2, "one vector"),
+        ("prefix_embeddings", 3, "a table of vectors"),
+    ):
         value = getattr(inputs, name)
         if value is not None and (value.dim() != dims or len(value) != trajectories):
             raise UserError(f"{name} has shape {tuple(value.shape)}: give {what} for {each}")
@@ -191,12 +209,15 @@ def _check_tokens(inputs: AdvantageInputs) -> None:
     negative = inputs.turn_index[active] < 0
     if negative.any():
         at = int(active[0][negative][0])
-        raise UserError(f"turn_index is negative on a sampled token of batch row {at}: number its turns.")
+        raise UserError(
+            f"turn_index is negative on a sampled token of batch row {at}: number its turns."
+        )
     for name in ("token_rewards", "values"):
         value = getattr(inputs, name)
         if value is not None and not torch.isfinite(value[active]).all():
             raise UserError(
-                f"{name} is not finite on a sampled token: mask the trajectory or repair its source."
+                f"{name} is not finite on a sampled token: mask the trajectory or repair its "
+                "source."
             )
     _, index = torch.unique(inputs.trajectory, return_inverse=True)
     alive = torch.zeros(len(index), dtype=torch.bool, device=index.device)
@@ -208,6 +229,7 @@ def _check_tokens(inputs: AdvantageInputs) -> None:
         at, position = (int(i[lost][0]) for i in rewarded)
         turn = int(inputs.turn_index[at, position])
         raise UserError(
-            f"token_rewards: batch row {at} rewards turn {turn} at position {position}, which the mask "
+            f"token_rewards: batch row {at} rewards turn {turn} at position {position}, which the "
+            "mask "
             "leaves out: the reward would be lost. Put it on the last sampled token of the turn."
         )

@@ -1,4 +1,6 @@
-"""Advantage estimators by name, those of this package and those of users' own modules, and their options."""
+"""Advantage estimators by name, those of this package and those of users' own modules, and their
+options.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,12 @@ def options_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
         raise UserError(f"{where} must take the batch, an AdvantageInputs, as its first argument")
     for parameter in others:
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise UserError(f"{where}: option {parameter.name} cannot be given by its name: remove the '/'")
-    return {p.name: p.default for p in others if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+            raise UserError(
+                f"{where}: option {parameter.name} cannot be given by its name: remove the '/'"
+            )
+    return {
+        p.name: p.default for p in others if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    }
 
 
 def option_type(name: str, function: Callable[..., Any], option: str) -> Any:
@@ -47,25 +53,29 @@ def option_type(name: str, function: Callable[..., Any], option: str) -> Any:
     annotation = inspect.signature(function).parameters[option].annotation
     if annotation is REQUIRED:
         return Any
-    # the function as a whole may have annotations that cannot be read, of a batch whose type is imported
-    # for type checkers alone, say: only this one has to be
+    # the function as a whole may have annotations that cannot be read, of a batch whose type is
+    # imported for type checkers alone, say: only this one has to be
     alone = SimpleNamespace(__annotations__={option: annotation})
     module = getattr(inspect.unwrap(function), "__globals__", {})
     try:
         return get_type_hints(alone, globalns=module, include_extras=True)[option]
     except (NameError, SyntaxError, TypeError, AttributeError) as error:
         raise UserError(
-            f"estimator {name}: the type {annotation!r} of option {option} cannot be read ({error}): import "
+            f"estimator {name}: the type {annotation!r} of option {option} cannot be read "
+            f"({error}): import "
             "what it names outside of `if TYPE_CHECKING:`"
         ) from error
 
 
 Function = Callable[..., Advantages]
-"""`(inputs: AdvantageInputs, option=default, ...) -> Advantages`; options may stand behind a `*`."""
+"""`(inputs: AdvantageInputs, option=default, ...) -> Advantages`; options may stand behind a
+`*`.
+"""
 
 OPTIONS = "docagent.advantage.options"
 CLEARED = (
-    f"{OPTIONS}=null clears what a recipe sets for another estimator; put options of your own behind it, "
+    f"{OPTIONS}=null clears what a recipe sets for another estimator; put options of your own "
+    "behind it, "
     f"as +{OPTIONS}.NAME=VALUE"
 )
 """The text to type."""
@@ -113,7 +123,8 @@ class Estimator:
         An option that the function does not have and whose value is None counts as cleared.
 
         Raises:
-            UserError: an option that the function does not have or lacks, or a value of a wrong type.
+            UserError: an option that the function does not have or lacks, or a value of a wrong
+                type.
         """
         known = self.options
         parsed = {}
@@ -128,7 +139,8 @@ class Estimator:
         missing = [n for n, default in known.items() if default is REQUIRED and n not in parsed]
         if missing:
             raise UserError(
-                f"estimator {self.name} needs {OPTIONS}.{missing[0]}: add +{OPTIONS}.{missing[0]}=..."
+                f"estimator {self.name} needs {OPTIONS}.{missing[0]}: add "
+                f"+{OPTIONS}.{missing[0]}=..."
             )
         return parsed
 
@@ -137,13 +149,17 @@ class Estimator:
             return TypeAdapter(option_type(self.name, self.function, option)).validate_python(value)
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
-            raise UserError(f"{OPTIONS}.{option}={value!r} of estimator {self.name}: {reason}") from error
+            raise UserError(
+                f"{OPTIONS}.{option}={value!r} of estimator {self.name}: {reason}"
+            ) from error
 
     def compute(self, inputs: AdvantageInputs, options: Mapping[str, Any]) -> Advantages:
-        """Call the function; zeros outside of the mask, by which losses multiply (NaN times 0 is NaN).
+        """Call the function; zeros outside of the mask, by which losses multiply (NaN times 0 is
+        NaN).
 
         Raises:
-            UserError: an option is wrong, or the function's result is of a wrong type, shape or not finite.
+            UserError: an option is wrong, or the function's result is of a wrong type, shape or not
+                finite.
         """
         result = self.function(inputs, **self.parse(options))
         self.check_form(result, inputs)
@@ -159,14 +175,17 @@ class Estimator:
         if not isinstance(result, Advantages):
             kind = "nothing" if result is None else f"a {type(result).__name__}"
             raise UserError(
-                f"estimator {self.name} returned {kind}: return Advantages(advantages, returns), each of the "
+                f"estimator {self.name} returned {kind}: return Advantages(advantages, returns), "
+                "each of the "
                 "shape of inputs.mask"
             )
         for name in ("advantages", "returns"):
             value = getattr(result, name)
             if not isinstance(value, Tensor) or not value.is_floating_point():
                 kind = value.dtype if isinstance(value, Tensor) else f"a {type(value).__name__}"
-                raise UserError(f"estimator {self.name}: {name} is {kind}: give floating-point numbers")
+                raise UserError(
+                    f"estimator {self.name}: {name} is {kind}: give floating-point numbers"
+                )
         for name in ("advantages", "returns", "value_mask"):
             value = getattr(result, name)
             if value is not None and value.shape != inputs.mask.shape:
@@ -193,16 +212,18 @@ def register(name: str, *, needs: tuple[Need, ...] = ()) -> Callable[[Function],
     """Make an estimator known as `algorithm.adv_estimator=<name>`.
 
     The function gets one `AdvantageInputs` of the whole batch, and by their names what
-    `docagent.advantage.options` holds. `compress` and `trajectory_table` leave out copied rows and rows
-    without sampled tokens. Before a run it is called once on a small made-up
-    batch. A module of your own is imported in every process of a run when `docagent.modules` names it.
+    `docagent.advantage.options` holds. `compress` and `trajectory_table` leave out copied rows and
+    rows without sampled tokens. Before a run it is called once on a small made-up
+    batch. A module of your own is imported in every process of a run when `docagent.modules` names
+    it.
 
     Args:
         name: of the estimator; one that verl itself uses is refused when a run starts.
         needs: what it reads beside rewards, masks and turns.
 
     Raises:
-        UserError: another function has this name, or this one does not take a batch, and options by name.
+        UserError: another function has this name, or this one does not take a batch, and options by
+            name.
     """
 
     def decorate(function: Function) -> Function:
@@ -210,7 +231,8 @@ def register(name: str, *, needs: tuple[Need, ...] = ()) -> Callable[[Function],
         known = _ESTIMATORS.get(name)
         if known is not None and _origin(known.function) != _origin(function):
             raise UserError(
-                f"estimator {name!r} is registered already, by {'.'.join(_origin(known.function))}: "
+                f"estimator {name!r} is registered already, by "
+                f"{'.'.join(_origin(known.function))}: "
                 "choose another name"
             )
         _ESTIMATORS[name] = Estimator(name, function, frozenset(needs))

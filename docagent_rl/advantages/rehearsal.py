@@ -47,22 +47,26 @@ def rehearse(
     """Call an estimator on `made_up_inputs`, with as many trajectories a group as the run plays.
 
     Returns:
-        What went wrong and may lie in the batch, which is not one of the run's (an exception that depends on
-        numbers, a result that is not finite); None if nothing did.
+        What went wrong and may lie in the batch, which is not one of the run's (an exception that
+        depends on numbers, a result that is not finite); None if nothing did.
 
     Raises:
-        UserError: what went wrong whatever the batch: an option, the type or shape of the result, a name
-            that does not exist.
+        UserError: what went wrong whatever the batch: an option, the type or shape of the result, a
+            name that does not exist.
     """
     needs = estimator.needs | ({Need.VALUES} if critic else set())
-    inputs = made_up_inputs(needs, trajectories=min(trajectories, MOST_TRAJECTORIES), discounts=discounts)
+    inputs = made_up_inputs(
+        needs, trajectories=min(trajectories, MOST_TRAJECTORIES), discounts=discounts
+    )
     parsed = estimator.parse(options)
     try:
         result = estimator.function(inputs, **parsed)
     except UserError:
         raise
     except CERTAIN as error:
-        raise UserError(f"estimator {estimator.name} fails on a made-up batch: {described(error)}") from error
+        raise UserError(
+            f"estimator {estimator.name} fails on a made-up batch: {described(error)}"
+        ) from error
     except Exception as error:  # a function of the user's, on numbers that are not the run's
         return f"estimator {estimator.name} fails on a made-up batch: {described(error)}"
     estimator.check_form(result, inputs)
@@ -96,9 +100,11 @@ def needs_groups(
 def made_up_inputs(
     needs: frozenset[Need] | set[Need], *, trajectories: int = 2, discounts: Discounts | None = None
 ) -> AdvantageInputs:
-    """Make two groups of trajectories of one row: two turns with an observation between them, or one turn.
+    """Make two groups of trajectories of one row: two turns with an observation between them, or
+    one turn.
 
-    Rewards differ between trajectories and turns. Always the same numbers; `needs` beside them, and texts.
+    Rewards differ between trajectories and turns. Always the same numbers; `needs` beside them, and
+    texts.
     """
     count = GROUPS * trajectories
     plays = ([0, 0, -1, -1, 1, 1, 1], [0, 0, 0, -1, 1, 1, -1], [0, 0, -1, -1, -1, -1, -1])
@@ -114,7 +120,9 @@ def made_up_inputs(
         trajectory=ids,
         row=torch.zeros_like(ids),
         group=ids // trajectories,
-        values=torch.arange(turns.numel()).view(turns.shape).cos() if Need.VALUES in needs else None,
+        values=torch.arange(turns.numel()).view(turns.shape).cos()
+        if Need.VALUES in needs
+        else None,
         embeddings=torch.nn.functional.normalize(table) if Need.EMBEDDINGS in needs else None,
         prefix_embeddings=_prefixes(table, turns) if Need.PREFIXES in needs else None,
         step=turns if Need.PREFIXES in needs else None,
@@ -125,6 +133,8 @@ def made_up_inputs(
 
 
 def _prefixes(table: Tensor, turns: Tensor) -> Tensor:
-    """(s, k + 1, d) from (s, d): the vector of a trajectory turns a little with each of its turns."""
+    """(s, k + 1, d) from (s, d): the vector of a trajectory turns a little with each of its
+    turns.
+    """
     steps = torch.arange(int(turns.max()) + 2)
     return torch.nn.functional.normalize(table[:, None] + 0.1 * steps[:, None], dim=-1)

@@ -8,12 +8,13 @@ _BLOCK = 64
 
 
 def reverse_scan(terms: Tensor, factors: Tensor) -> Tensor:
-    """Solve `x[k] = terms[k] + factors[k] * x[k + 1]`, with x = 0 after the end, in O(n) operations.
+    """Solve `x[k] = terms[k] + factors[k] * x[k + 1]`, with x = 0 after the end, in O(n)
+    operations.
 
-    A factor of 0 ends a segment. Blocks of 64 are solved side by side as if nothing followed them; what
-    follows enters a block through the product of its factors, and is itself such a recurrence over the
-    blocks. With |factors| <= 1 this only adds and shrinks, where the textbook `g^-t * cumsum(g^t d)`
-    overflows.
+    A factor of 0 ends a segment. Blocks of 64 are solved side by side as if nothing followed them;
+    what follows enters a block through the product of its factors, and is itself such a recurrence
+    over the blocks. With |factors| <= 1 this only adds and shrinks, where the textbook
+    `g^-t * cumsum(g^t d)` overflows.
 
     Args:
         terms: (..., n) floats.
@@ -41,7 +42,11 @@ def reverse_scan(terms: Tensor, factors: Tensor) -> Tensor:
 def _steps_of_blocks(x: Tensor) -> Tensor:
     """Return (..., n) as (block, ..., blocks), zeros after the end."""
     padded = torch.nn.functional.pad(x, (0, -x.shape[-1] % _BLOCK))
-    return padded.unflatten(-1, (-1, _BLOCK)).movedim(-1, 0).clone(memory_format=torch.contiguous_format)
+    return (
+        padded.unflatten(-1, (-1, _BLOCK))
+        .movedim(-1, 0)
+        .clone(memory_format=torch.contiguous_format)
+    )
 
 
 def _double(terms: Tensor, factors: Tensor) -> Tensor:
@@ -57,15 +62,19 @@ def _double(terms: Tensor, factors: Tensor) -> Tensor:
     return solution
 
 
-def lambda_returns(rewards: Tensor, values: Tensor, linked: Tensor, gamma: float, lam: float) -> Tensor:
-    """Return `R[k] = r[k] + gamma * ((1 - lam) * V[k + 1] + lam * R[k + 1])`, the sum where k is linked.
+def lambda_returns(
+    rewards: Tensor, values: Tensor, linked: Tensor, gamma: float, lam: float
+) -> Tensor:
+    """Return `R[k] = r[k] + gamma * ((1 - lam) * V[k + 1] + lam * R[k + 1])`, the sum where k is
+    linked.
 
-    Equal to generalised advantage estimation plus the value: `R - V` is its advantage and `R` the target
-    of the critic. Values cancel exactly at `lam = 1`. `linked` (n,) says whether k + 1 continues the
-    segment of k, `values` (n,) are of the state before each step.
+    Equal to generalised advantage estimation plus the value: `R - V` is its advantage and `R` the
+    target of the critic. Values cancel exactly at `lam = 1`. `linked` (n,) says whether k + 1
+    continues the segment of k, `values` (n,) are of the state before each step.
 
     Source:
-        Schulman et al. (arXiv 1506.02438), Eq. 16; as a lambda-return: Sutton and Barto (2018), Eq. 12.2.
+        Schulman et al. (arXiv 1506.02438), Eq. 16; as a lambda-return: Sutton and Barto (2018), Eq.
+        12.2.
     """
     following = torch.cat([values[1:], torch.zeros_like(values[:1])])
     linked = linked.to(rewards.dtype)

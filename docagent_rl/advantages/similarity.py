@@ -36,8 +36,8 @@ def cosines(embeddings: Tensor) -> tuple[Tensor, Tensor]:
     """Return cosine similarities within each group from (q, g, d) vectors.
 
     Returns:
-        (q, g, g) float32 in [-1, 1] with a diagonal of 1, and (q, g) bool: the vector is finite and not
-        zero. A vector that is neither has cosine 0 with all others.
+        (q, g, g) float32 in [-1, 1] with a diagonal of 1, and (q, g) bool: the vector is finite and
+        not zero. A vector that is neither has cosine 0 with all others.
 
     Source:
         MM-Doc-R1, Eq. 4 (the similarity of trajectory embeddings).
@@ -59,7 +59,8 @@ def cosines(embeddings: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _scaled(vectors: Tensor, plain: Tensor) -> tuple[Tensor, Tensor]:
-    """Divide vectors (q, g, d) that are not plain (q, g) by their largest entry, for digits of squares.
+    """Divide vectors (q, g, d) that are not plain (q, g) by their largest entry, for digits of
+    squares.
 
     Zeros where that entry is 0 or not finite; and (q, g) bool: the vector is finite and not zero.
     """
@@ -85,7 +86,8 @@ def baseline_weights(
 ) -> Tensor:
     """`w[i, j] = s[i, j] / sum_k s[i, k]` over the trajectories of a group, padded to g members.
 
-    A trajectory without a usable embedding, or (leave-one-out) unlike all others, weighs them uniformly.
+    A trajectory without a usable embedding, or (leave-one-out) unlike all others, weighs them
+    uniformly.
 
     Args:
         similar: (q, g, g) cosines.

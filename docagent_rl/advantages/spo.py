@@ -1,4 +1,6 @@
-"""Similarity-based policy optimisation: a baseline of the trajectories that went alike (MM-Doc-R1)."""
+"""Similarity-based policy optimisation: a baseline of the trajectories that went alike
+(MM-Doc-R1).
+"""
 
 from enum import StrEnum
 
@@ -29,7 +31,9 @@ class SpoStd(StrEnum):
     GROUP = "group"
     """The biased standard deviation of the group."""
     WEIGHTED = "weighted"
-    """`sqrt(sum_j w[i, j] (R[j] - b[i])^2)`, with the trajectory's own weight; not with raw weights."""
+    """`sqrt(sum_j w[i, j] (R[j] - b[i])^2)`, with the trajectory's own weight; not with raw
+    weights.
+    """
 
 
 class Scope(StrEnum):
@@ -38,7 +42,9 @@ class Scope(StrEnum):
     GROUP = "group"
     """Those of the trajectories of the same question."""
     BATCH = "batch"
-    """Those of all trajectories of the batch, other questions included (the paper once says batch)."""
+    """Those of all trajectories of the batch, other questions included (the paper once says
+    batch).
+    """
 
 
 def similarity_advantages(
@@ -54,7 +60,8 @@ def similarity_advantages(
     tol: float = 1e-6,
     eps: float = 1e-6,
 ) -> Tensor:
-    """Return `A[i] = R[i] - sum_j w[i, j] R[j]`, (m,) in float64; they do not sum to 0 over a group.
+    """Return `A[i] = R[i] - sum_j w[i, j] R[j]`, (m,) in float64; they do not sum to 0 over a
+    group.
 
     Args:
         rewards: (m,) total reward of each trajectory.
@@ -79,7 +86,9 @@ def similarity_advantages(
     if not len(rewards):
         return rewards
     if std == SpoStd.WEIGHTED and negatives == Negatives.RAW:
-        raise UserError("spo: std=weighted needs weights that are not negative: choose other negatives.")
+        raise UserError(
+            "spo: std=weighted needs weights that are not negative: choose other negatives."
+        )
     count = torch.bincount(group)
     num = len(count)
     check_singletons(count, singleton)
@@ -89,12 +98,20 @@ def similarity_advantages(
     vectors = embeddings.detach().float().index_select(0, member.flatten())
     similar, usable = cosines(vectors.view(*member.shape, -1))
     weights = baseline_weights(
-        similar, present, usable, negatives=negatives, self_weight=self_weight, temperature=temperature
+        similar,
+        present,
+        usable,
+        negatives=negatives,
+        self_weight=self_weight,
+        temperature=temperature,
     )
     scores = _by_trajectory(padded - _mean(weights, padded), member, present)
     if std == SpoStd.WEIGHTED:
-        # the trajectory itself always counts here: without it the others' spread may be 0 where it differs
-        weights = baseline_weights(similar, present, usable, negatives=negatives, temperature=temperature)
+        # the trajectory itself always counts here: without it the others' spread may be 0 where it
+        # differs
+        weights = baseline_weights(
+            similar, present, usable, negatives=negatives, temperature=temperature
+        )
         differences = padded[:, None, :] - _mean(weights, padded)[:, :, None]
         spread = (weights * differences.square()).sum(-1).sqrt()
         scores = scores / (_by_trajectory(spread, member, present) + eps)
@@ -120,12 +137,14 @@ def spo(
     eps: Positive = 1e-6,
     row_weight: RowWeight = RowWeight.NONE,
 ) -> Advantages:
-    """SPO over trajectories: `similarity_advantages` (which see) on every token of every row of a trajectory.
+    """SPO over trajectories: `similarity_advantages` (which see) on every token of every row of a
+    trajectory.
 
-    The baseline depends on the trajectory's own actions through its embedding: less variance within a branch,
-    a bias on the decision between branches. The more unlike its group a trajectory is, the smaller its
-    advantage (`self_weight=loo` removes the shrinking). `returns` holds the total reward of the trajectory;
-    the metric `spo/net_push` is the mean advantage of a trajectory, which GRPO keeps at 0.
+    The baseline depends on the trajectory's own actions through its embedding: less variance within
+    a branch, a bias on the decision between branches. The more unlike its group a trajectory is,
+    the smaller its advantage (`self_weight=loo` removes the shrinking). `returns` holds the total
+    reward of the trajectory; the metric `spo/net_push` is the mean advantage of a trajectory, which
+    GRPO keeps at 0.
 
     Raises:
         UserError: `embeddings` is missing, or as `similarity_advantages`.
@@ -168,7 +187,9 @@ def spo(
 
 
 def _members(group: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
-    """Return (q, g) numbers of the trajectories of each group, and (q, g) bool: the slot holds one."""
+    """Return (q, g) numbers of the trajectories of each group, and (q, g) bool: the slot holds
+    one.
+    """
     order = torch.argsort(group)
     slot = torch.arange(int(count.max()), device=group.device)
     starts = torch.cumsum(count, 0) - count
@@ -204,11 +225,12 @@ def spo_prefix(
 ) -> Advantages:
     """Return `A[i, k] = R[i] - sum_j w[i, j, k] R[j]` on the tokens of step k of trajectory i.
 
-    The weights are those of `spo` from what the trajectories did before step k; of a trajectory that ended
-    before, from all it did. So the baseline of a step is known before its tokens are: unlike SPO's, it cannot
-    depend on the decision that it judges. At the first step nothing was done, the weights are uniform and the
-    baseline is the mean of the group; towards the end the baselines become SPO's. Options and `returns` are
-    those of `spo`; the metric `spo_prefix/net_push` is the mean advantage of a sampled token.
+    The weights are those of `spo` from what the trajectories did before step k; of a trajectory
+    that ended before, from all it did. So the baseline of a step is known before its tokens are:
+    unlike SPO's, it cannot depend on the decision that it judges. At the first step nothing was
+    done, the weights are uniform and the baseline is the mean of the group; towards the end the
+    baselines become SPO's. Options and `returns` are those of `spo`; the metric
+    `spo_prefix/net_push` is the mean advantage of a sampled token.
 
     Raises:
         UserError: `prefix_embeddings` or `step` is missing, or as `similarity_advantages`.
@@ -218,7 +240,8 @@ def spo_prefix(
     """
     if inputs.prefix_embeddings is None or inputs.step is None:
         raise UserError(
-            "prefix_embeddings is missing: spo_prefix needs one vector for each step of a trajectory."
+            "prefix_embeddings is missing: spo_prefix needs one vector for each step of a "
+            "trajectory."
         )
     tokens = compress(inputs)
     table = trajectory_table(inputs, tokens)
@@ -242,7 +265,9 @@ def spo_prefix(
         )
     at = tokens.gather(inputs.step.double()).long()
     if len(at) and not 0 <= int(at.min()) <= int(at.max()) < steps:
-        raise UserError(f"step runs from {int(at.min())} to {int(at.max())}: there are {steps} prefixes.")
+        raise UserError(
+            f"step runs from {int(at.min())} to {int(at.max())}: there are {steps} prefixes."
+        )
     given = scores[tokens.trajectory, at]
     if row_weight == RowWeight.INVERSE:
         given = given / table.rows.clamp(min=1)[tokens.trajectory]

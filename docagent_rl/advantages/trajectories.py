@@ -36,7 +36,9 @@ class SampledTokens:
 
     @cached_property
     def _at(self) -> Tensor:
-        """The place (n,) in the batch written as one line; one index is several times as fast as two."""
+        """The place (n,) in the batch written as one line; one index is several times as fast as
+        two.
+        """
         return self.rows * self.width + self.positions
 
     @property
@@ -49,13 +51,17 @@ class SampledTokens:
         return dense.detach().reshape(-1).index_select(0, self._at).double()
 
     def scatter(self, flat: Tensor) -> Tensor:
-        """Write (n,) to the rows, (b, t) with 0 elsewhere; copies of a row get the same as the row."""
+        """Write (n,) to the rows, (b, t) with 0 elsewhere; copies of a row get the same as the
+        row.
+        """
         dtype = torch.bool if flat.dtype == torch.bool else self.dtype
         dense = torch.zeros(len(self.original), self.width, dtype=dtype, device=flat.device)
         dense.view(-1).scatter_(0, self._at, flat.to(dtype))
         copies = self.original != torch.arange(len(self.original), device=flat.device)
         if copies.any():
-            filled = dense[self.original[copies].clamp(min=0)] * (self.original[copies] >= 0)[:, None]
+            filled = (
+                dense[self.original[copies].clamp(min=0)] * (self.original[copies] >= 0)[:, None]
+            )
             dense[copies] = filled
         return dense
 
@@ -144,7 +150,8 @@ class TurnTable:
     def padded_mean(self, x: Tensor, group: Tensor, size: Tensor) -> Tensor:
         """Return the mean (N,) of x (N,) at each turn's ordinal over all trajectories of its group.
 
-        Trajectories that have ended count with 0. `group` is (N,), `size` the trajectories of each group.
+        Trajectories that have ended count with 0. `group` is (N,), `size` the trajectories of each
+        group.
         """
         cell = group * self.horizon + self.ordinal
         total = torch.zeros(len(size) * self.horizon, dtype=x.dtype, device=x.device)
@@ -153,13 +160,15 @@ class TurnTable:
 
 @dataclass(frozen=True, eq=False)
 class TrajectoryTable:
-    """The m trajectories of a batch, in ascending order of their ids; each counts once in any statistic.
+    """The m trajectories of a batch, in ascending order of their ids; each counts once in any
+    statistic.
 
     Attributes:
         ids: (m,) trajectory ids.
         group: (m,) number of the group, from 0.
         totals: (m,) float64, total reward over all rows.
-        rows: (m,) number of rows with sampled tokens. 0: the trajectory is masked and left out of statistics.
+        rows: (m,) number of rows with sampled tokens. 0: the trajectory is masked and left out of
+            statistics.
         turns: (m,) number of turns.
     """
 
@@ -179,7 +188,9 @@ class TrajectoryTable:
         """Return one more than the largest group number."""
         return int(self.group.max()) + 1
 
-    def spread(self, scores: Tensor, tokens: SampledTokens, weight: RowWeight = RowWeight.NONE) -> Tensor:
+    def spread(
+        self, scores: Tensor, tokens: SampledTokens, weight: RowWeight = RowWeight.NONE
+    ) -> Tensor:
         """Give a number a trajectory (m,) to all of its tokens, (n,)."""
         if weight == RowWeight.INVERSE:
             scores = scores / self.rows.clamp(min=1)
@@ -198,7 +209,9 @@ def turn_table(inputs: AdvantageInputs, tokens: SampledTokens) -> TurnTable:
     start = torch.cummax(number * begins, 0).values if len(last) else number
     rewards = torch.zeros(len(last), dtype=torch.float64, device=last.device)
     rewards = rewards.index_add(0, tokens.turn, tokens.gather(inputs.token_rewards))
-    return TurnTable(first=first, last=last, trajectory=trajectory, ordinal=number - start, rewards=rewards)
+    return TurnTable(
+        first=first, last=last, trajectory=trajectory, ordinal=number - start, rewards=rewards
+    )
 
 
 def trajectory_table(inputs: AdvantageInputs, tokens: SampledTokens) -> TrajectoryTable:
@@ -221,9 +234,10 @@ def turn_metrics(inputs: AdvantageInputs, result: Advantages) -> dict[str, float
     """Average rewards, values and credit of a batch by the number `k` of the turn, from 1.
 
     Returns:
-        `turns/trajectories/k`, how many trajectories have the turn; `turns/reward/k`; `turns/advantage/k` and
-        `turns/advantage_std/k`, over its tokens; and with a critic `turns/value/k` and `turns/target/k`, at
-        the turn's last token, whose value turn-level GAE reads.
+        `turns/trajectories/k`, how many trajectories have the turn; `turns/reward/k`;
+        `turns/advantage/k` and `turns/advantage_std/k`, over its tokens; and with a critic
+        `turns/value/k` and `turns/target/k`, at the turn's last token, whose value turn-level GAE
+        reads.
     """
     tokens = compress(inputs)
     turns = turn_table(inputs, tokens)

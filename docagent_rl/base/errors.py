@@ -12,6 +12,6 @@ class UserError(Exception):
 class InfrastructureError(Exception):
     """A service failed (retriever, judge, rollout server) after its own retries and deadline.
 
-    It never becomes a reward: the trajectory is retried and, failing again, masked out of the loss and of the
-    group statistics.
+    It never becomes a reward: the trajectory is retried and, failing again, masked out of the loss
+    and of the group statistics.
     """

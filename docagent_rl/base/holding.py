@@ -1,8 +1,9 @@
-"""Folders that one process at a time writes to: whoever holds one says who it is, and others are refused.
+"""Folders that one process at a time writes to: whoever holds one says who it is, and others are
+refused.
 
-The lock is the system's (`flock`): it goes with the process, however that ends. On file systems of several
-machines it holds among them as far as these pass locks on (NFS does, unless it is mounted with
-`local_lock`); where a file system has no locks, nobody is kept out.
+The lock is the system's (`flock`): it goes with the process, however that ends. On file systems of
+several machines it holds among them as far as these pass locks on (NFS does, unless it is mounted
+with `local_lock`); where a file system has no locks, nobody is kept out.
 """
 
 import fcntl

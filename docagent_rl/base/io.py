@@ -1,4 +1,6 @@
-"""Files that are either whole or absent, and JSON that ends with a checksum of all that stands before it."""
+"""Files that are either whole or absent, and JSON that ends with a checksum of all that stands
+before it.
+"""
 
 import errno
 import fcntl
@@ -17,7 +19,9 @@ from docagent_rl.base.text import encodable
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of a full disk."""
 
-_SHORT_WRITE = re.compile(r"\d+ requested and \d+ written|No space left on device|Disk quota exceeded")
+_SHORT_WRITE = re.compile(
+    r"\d+ requested and \d+ written|No space left on device|Disk quota exceeded"
+)
 _SCRATCH = r"\.[a-z0-9_]{8}\.(tmp|old)"
 _SEAL = re.compile(rb',\n"checksum": "([0-9a-f]{64})"\n\}\n')
 _SEAL_LENGTH = len(b',\n"checksum": ""\n}\n') + 64
@@ -26,9 +30,10 @@ _SEAL_LENGTH = len(b',\n"checksum": ""\n}\n') + 64
 def atomic_write(path: str | os.PathLike, content: bytes | str | Iterable[bytes]) -> Path:
     """Write `content` to `path` so that readers see the old file or the new one, never a part.
 
-    The parent directory is created. Text is encoded as UTF-8; what has no place in it, a lone surrogate,
-    becomes a question mark: what was computed for hours is not lost for one broken character. What killed
-    processes left of earlier writes of this file is removed. Pieces are written as they come.
+    The parent directory is created. Text is encoded as UTF-8; what has no place in it, a lone
+    surrogate, becomes a question mark: what was computed for hours is not lost for one broken
+    character. What killed processes left of earlier writes of this file is removed. Pieces are
+    written as they come.
 
     Raises:
         UserError: it cannot be written: the disk is full, or the folder may not be written to.
@@ -86,12 +91,16 @@ def writable(path: Path) -> Generator[None]:
 
 
 def disk_is_full(error: OSError) -> bool:
-    """Return whether a write failed for want of room. numpy's errors have no number, and count instead."""
+    """Return whether a write failed for want of room. numpy's errors have no number, and count
+    instead.
+    """
     return error.errno in FULL or (error.errno is None and bool(_SHORT_WRITE.search(str(error))))
 
 
 def remove_leftovers(target: Path) -> None:
-    """Remove the leftovers of processes that were killed while they wrote `target`, file or directory."""
+    """Remove the leftovers of processes that were killed while they wrote `target`, file or
+    directory.
+    """
     pattern = re.compile(rf"\.{re.escape(target.name)}{_SCRATCH}")
     with suppress(FileNotFoundError, PermissionError):
         for name in os.listdir(target.parent):  # noqa: PTH208 - a path for each name would take most of the time
@@ -119,14 +128,18 @@ def scratch_folder(target: Path, suffix: str = ".tmp") -> Generator[Path]:
 
 @contextmanager
 def _scratch(target: Path, suffix: str, *, folder: bool = False) -> Generator[tuple[Path, int]]:
-    """Make a file or directory beside `target`; yield it with a handle that holds it, then remove it."""
+    """Make a file or directory beside `target`; yield it with a handle that holds it, then remove
+    it.
+    """
     while True:
         try:
             if folder:
                 name = tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=suffix)
                 handle = os.open(name, os.O_RDONLY)
             else:
-                handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=suffix)
+                handle, name = tempfile.mkstemp(
+                    dir=target.parent, prefix=f".{target.name}.", suffix=suffix
+                )
         except FileNotFoundError:
             if not target.parent.exists():
                 raise

@@ -29,7 +29,9 @@ def write_outputs(contents: Mapping[Path, bytes | str], *, force: bool = False) 
     Raises:
         UserError: another file is there, without `force`; nothing was written.
     """
-    new = [path for path, content in contents.items() if not check_output(path, content, force=force)]
+    new = [
+        path for path, content in contents.items() if not check_output(path, content, force=force)
+    ]
     for path in new:
         atomic_write(path, contents[path])
     return new
@@ -52,7 +54,9 @@ def check_output(path: Path, content: bytes | str, *, force: bool = False) -> bo
 
 
 def written_before(path: Path, mark: str) -> Mapping[str, Any] | None:
-    """Return the JSON object that a command wrote, known by a key that marks it; None for anything else."""
+    """Return the JSON object that a command wrote, known by a key that marks it; None for anything
+    else.
+    """
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError):  # half a character is one, too
@@ -61,7 +65,9 @@ def written_before(path: Path, mark: str) -> Mapping[str, Any] | None:
 
 
 def write_stream(path: Path, pieces: Iterable[bytes], *, force: bool = False) -> bool:
-    """Do the same for a file too large for memory, whose `pieces` are asked for as they are written."""
+    """Do the same for a file too large for memory, whose `pieces` are asked for as they are
+    written.
+    """
     if force or not path.exists():
         atomic_write(path, pieces)
         return True

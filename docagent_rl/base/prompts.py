@@ -27,7 +27,8 @@ from docagent_rl.base.section import read_yaml
 from docagent_rl.base.untrusted import delimited
 
 _PACKAGE = Path(__file__).parents[1]
-# Templates are the user's, what is filled in is not: the sandbox keeps values from being more than text.
+# Templates are the user's, what is filled in is not: the sandbox keeps values from being more than
+# text.
 _JINJA = jinja2.sandbox.ImmutableSandboxedEnvironment(
     undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
 )
@@ -36,13 +37,17 @@ _JINJA.filters["delimited"] = delimited
 
 @dataclass(frozen=True, slots=True)
 class PromptSpec:
-    """The parts that a prompt file must and may have, and the variables that its templates may use."""
+    """The parts that a prompt file must and may have, and the variables that its templates may
+    use.
+    """
 
     required: frozenset[str]
     optional: frozenset[str] = frozenset()
     variables: frozenset[str] = frozenset()
     shown: frozenset[str] = frozenset()
-    """Variables that the parts have to show between them: without the question there is nothing to answer."""
+    """Variables that the parts have to show between them: without the question there is nothing to
+    answer.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +82,8 @@ def load_prompt(name_or_path: str, spec: PromptSpec) -> PromptTemplate:
     """Load a prompt of this package, e.g. `vrag_rl_paper`, or a `.yaml` file; each is read once.
 
     Raises:
-        UserError: no such prompt; not YAML; a part is missing, unknown or no text; a template has a syntax
-            error or uses an unknown variable. The message names file and part.
+        UserError: no such prompt; not YAML; a part is missing, unknown or no text; a template has a
+            syntax error or uses an unknown variable. The message names file and part.
     """
     path = prompt_file(name_or_path)
     data = read_yaml(path, "user: |", f"prompt file {path}")
@@ -93,10 +98,14 @@ def load_prompt(name_or_path: str, spec: PromptSpec) -> PromptTemplate:
     if unknown := sorted(set(map(str, data)) - spec.required - spec.optional):
         known = sorted(spec.required | spec.optional)
         raise UserError(f"prompt file {path}: unknown part {unknown[0]!r}; known are {known}")
-    found = {part: _compile(template, spec, f"{path}, part {part!r}") for part, template in data.items()}
+    found = {
+        part: _compile(template, spec, f"{path}, part {part!r}") for part, template in data.items()
+    }
     used = {part: variables for part, (_, variables) in found.items()}
     for name in sorted(spec.shown - frozenset().union(*used.values())):
-        raise UserError(f"prompt file {path}: no part shows {{{{ {name} }}}}, spelt so, to the policy")
+        raise UserError(
+            f"prompt file {path}: no part shows {{{{ {name} }}}}, spelt so, to the policy"
+        )
     parts = {part: template for part, (template, _) in found.items()}
     return PromptTemplate(str(path), hashlib.sha256(path.read_bytes()).hexdigest(), parts, used)
 

@@ -1,7 +1,8 @@
 """The names that a package promises to its users, each loaded when somebody asks for it.
 
-The package's `__init__.pyi`, which type checkers read, says where its names are: `from MODULE import NAME as
-NAME`. At run time nothing is imported before it is used, so that a package costs what is taken from it.
+The package's `__init__.pyi`, which type checkers read, says where its names are:
+`from MODULE import NAME as NAME`. At run time nothing is imported before it is used, so that a
+package costs what is taken from it.
 """
 
 import ast
@@ -13,7 +14,9 @@ from typing import Any
 
 
 def exporter(package: str, file: str) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package, whose `__init__.py` is `file`; it knows `__all__`, too."""
+    """Return the `__getattr__` of a package, whose `__init__.py` is `file`; it knows `__all__`,
+    too.
+    """
 
     @cache
     def places() -> dict[str, str]:

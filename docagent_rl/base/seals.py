@@ -1,9 +1,10 @@
 """The seal of a folder: `seal.jsonl`, which says what its files held when they were written.
 
-A line is an event: `path` below the folder, `state`, and of a file that is there `bytes` and `sha256`. Its
-`check` is made of the line before and its own content, so that a line that is lost, edited, doubled or moved
-is seen. The last line about a path counts. That a file is being written is noted before, what it holds after:
-a kill in between leaves a file that is known as not sealed, and no other file can pass for one.
+A line is an event: `path` below the folder, `state`, and of a file that is there `bytes` and
+`sha256`. Its `check` is made of the line before and its own content, so that a line that is lost,
+edited, doubled or moved is seen. The last line about a path counts. That a file is being written is
+noted before, what it holds after: a kill in between leaves a file that is known as not sealed, and
+no other file can pass for one.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _CHECKED = re.compile(_BEGIN + b"([0-9a-f]{%d})" % _CHECK + _END + b"$")
 _LONGEST = 2**16  # bytes of a line
 
 
-class State(StrEnum):
+class FileState(StrEnum):
     """The state of a file, as an event has it."""
 
     BEGUN = "begun"
@@ -43,7 +44,9 @@ class State(StrEnum):
     GROWING = "growing"
     """Its first bytes were written; more may follow."""
     FOUND = "found"
-    """A later process sealed it as it found it: the one that wrote it was killed before it could."""
+    """A later process sealed it as it found it: the one that wrote it was killed before it
+    could.
+    """
     GONE = "gone"
     """It was moved or removed by what had written it."""
 
@@ -52,7 +55,7 @@ class State(StrEnum):
 class Record:
     """A file that was sealed."""
 
-    state: State
+    state: FileState
     bytes: int
     sha256: str
     about: str = ""
@@ -91,12 +94,14 @@ class Seal:
         return self.root / SEAL
 
     def write(self, path: Path, content: bytes | str | Iterable[bytes], *, about: str = "") -> Path:
-        """Write a file as `atomic_write` does, and seal it; its bytes are read once, as they come."""
+        """Write a file as `atomic_write` does, and seal it; its bytes are read once, as they
+        come.
+        """
         data = encodable(content).encode("utf-8") if isinstance(content, str) else content
         count = _Count([data] if isinstance(data, bytes) else data)
         self._append({path: None})
         atomic_write(path, count)
-        self._append({path: Record(State.WHOLE, count.size, count.digest.hexdigest(), about)})
+        self._append({path: Record(FileState.WHOLE, count.size, count.digest.hexdigest(), about)})
         return path
 
     @contextmanager
@@ -107,16 +112,18 @@ class Seal:
         self.complete(paths, about=about)
 
     def begin(self, paths: Iterable[Path]) -> None:
-        """Note that files are being written; who cannot hold `writing` calls `complete` at the end."""
+        """Note that files are being written; who cannot hold `writing` calls `complete` at the
+        end.
+        """
         self._append(dict.fromkeys(paths))
 
     def complete(self, paths: Iterable[Path], *, about: str = "") -> None:
         """Seal files as they are; those that are not there are gone."""
-        self._append({path: _as_it_is(path, State.WHOLE, about) for path in paths})
+        self._append({path: _as_it_is(path, FileState.WHOLE, about) for path in paths})
 
     def grow(self, path: Path, size: int, sha256: str) -> None:
         """Seal the first bytes of a file that is appended to."""
-        self._append({path: Record(State.GROWING, size, sha256)})
+        self._append({path: Record(FileState.GROWING, size, sha256)})
 
     def forget(self, paths: Iterable[Path]) -> None:
         """Note that files were removed."""
@@ -130,14 +137,14 @@ class Seal:
             new.parent.mkdir(parents=True, exist_ok=True)
             old.replace(new)
         moved = {new: known.get(self._name(old)) for old, new in pairs.items()}
-        after = {new: record or _as_it_is(new, State.FOUND) for new, record in moved.items()}
+        after = {new: record or _as_it_is(new, FileState.FOUND) for new, record in moved.items()}
         self._append({**after, **dict.fromkeys(pairs, _GONE)})
 
     def adopt(self, others: Mapping[Path, str] = MappingProxyType({})) -> list[str]:
         """Seal what killed processes had written and not sealed; name those files.
 
-        So are `others` without a record, given with what each is of. What a process had only begun to replace
-        is as it was before.
+        So are `others` without a record, given with what each is of. What a process had only begun
+        to replace is as it was before.
         """
         known = read_seal(self.root)
         adopted = {}
@@ -145,13 +152,17 @@ class Seal:
         for name in sorted({*known.begun, *abouts}):
             record = known.records.get(name)
             path = self.root / name
-            if record is None or (name in known.begun and difference(path, record)):
-                record = _as_it_is(path, State.FOUND, abouts.get(name, record.about if record else ""))
+            if record is None or (name in known.begun and seal_difference(path, record)):
+                record = _as_it_is(
+                    path, FileState.FOUND, abouts.get(name, record.about if record else "")
+                )
             elif name not in known.begun:
                 continue
             adopted[path] = record
         self._append(adopted)
-        return [self._name(path) for path, record in adopted.items() if record.state is State.FOUND]
+        return [
+            self._name(path) for path, record in adopted.items() if record.state is FileState.FOUND
+        ]
 
     def compact(self) -> None:
         """Write it anew with a line a file, in order: the same whatever was killed on the way."""
@@ -180,7 +191,9 @@ class Seal:
             with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
                 with suppress(OSError):
                     fcntl.flock(file, fcntl.LOCK_EX)
-                if not self.path.exists() or not os.path.samestat(os.fstat(file.fileno()), self.path.stat()):
+                if not self.path.exists() or not os.path.samestat(
+                    os.fstat(file.fileno()), self.path.stat()
+                ):
                     continue  # another process has written it anew
                 file.seek(0, os.SEEK_END)
                 yield file
@@ -214,11 +227,11 @@ def read_seal(root: Path) -> Sealed:
         before = found
         try:
             name = str(event["path"])
-            state = State(event["state"])
+            state = FileState(event["state"])
             begun.discard(name)
-            if state is State.BEGUN:
+            if state is FileState.BEGUN:
                 begun.add(name)
-            elif state is State.GONE:
+            elif state is FileState.GONE:
                 records.pop(name, None)
             else:
                 about = str(event.get("about", ""))
@@ -228,15 +241,19 @@ def read_seal(root: Path) -> Sealed:
     return Sealed(records, frozenset(begun), tuple(broken), torn=bool(rest))
 
 
-def difference(path: Path, record: Record) -> str:
+def seal_difference(path: Path, record: Record) -> str:
     """Return how a file differs from what was sealed; empty where it does not."""
     try:
         size = path.stat().st_size if path.is_file() else None
         if size is None:
             return "is missing" if not os.path.lexists(path) else "is no file"
-        if size < record.bytes or (size > record.bytes and record.state is not State.GROWING):
+        if size < record.bytes or (size > record.bytes and record.state is not FileState.GROWING):
             return f"has {size} bytes, and {record.bytes} were written"
-        return "" if _digest(path, record.bytes) == record.sha256 else "holds other bytes than were written"
+        return (
+            ""
+            if _digest(path, record.bytes) == record.sha256
+            else "holds other bytes than were written"
+        )
     except OSError as error:
         return f"cannot be read ({error.strerror or error})"
 
@@ -256,10 +273,10 @@ class _Count:
             yield piece
 
 
-_GONE = Record(State.GONE, 0, "")
+_GONE = Record(FileState.GONE, 0, "")
 
 
-def _as_it_is(path: Path, state: State, about: str = "") -> Record:
+def _as_it_is(path: Path, state: FileState, about: str = "") -> Record:
     if not path.is_file():
         return _GONE
     size = path.stat().st_size
@@ -277,9 +294,17 @@ def _digest(path: Path, size: int) -> str:
 
 
 def _event(name: str, record: Record | None) -> dict[str, Any]:
-    if record is None or record.state is State.GONE:
-        return {"path": name, "state": (State.BEGUN if record is None else State.GONE).value}
-    event = {"path": name, "state": record.state.value, "bytes": record.bytes, "sha256": record.sha256}
+    if record is None or record.state is FileState.GONE:
+        return {
+            "path": name,
+            "state": (FileState.BEGUN if record is None else FileState.GONE).value,
+        }
+    event = {
+        "path": name,
+        "state": record.state.value,
+        "bytes": record.bytes,
+        "sha256": record.sha256,
+    }
     return {**event, "about": record.about} if record.about else event
 
 

@@ -1,4 +1,6 @@
-"""The base of every part of the configuration: strict, frozen, with defaults that may depend on a variant."""
+"""The base of every part of the configuration: strict, frozen, with defaults that may depend on a
+variant.
+"""
 
 import sys
 from collections.abc import Generator, Mapping
@@ -24,15 +26,19 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class Section(BaseModel):
-    """A part of the configuration: unknown keys are errors, numbers are finite, values never change."""
+    """A part of the configuration: unknown keys are errors, numbers are finite, values never
+    change.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class VariantSection(Section):
-    """A section whose keys, left out or `null`, take the value of a variant: paper or released code.
+    """A section whose keys, left out or `null`, take the value of a variant: paper or released
+    code.
 
-    A subclass has the tables in `variants` and a field `variant` with a default, one of their names.
+    A subclass has the tables in `variants` and a field `variant` with a default, one of their
+    names.
     """
 
     variants: ClassVar[Mapping[Any, Mapping[str, Any]]]
@@ -50,12 +56,16 @@ class VariantSection(Section):
 
     @classmethod
     def fill(cls, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Merge `given` over the variant's `defaults`; a subclass may let the one depend on the other."""
+        """Merge `given` over the variant's `defaults`; a subclass may let the one depend on the
+        other.
+        """
         return filled(defaults, given)
 
     @classmethod
     def for_variant(cls, variant: str | None = None, **overrides: Any) -> Self:
-        """Return the configuration of a variant with some keys changed, nested ones as nested mappings."""
+        """Return the configuration of a variant with some keys changed, nested ones as nested
+        mappings.
+        """
         return cls.model_validate({"variant": variant, **overrides})
 
 
@@ -74,7 +84,8 @@ def filled(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Merge `changes` over `base`, nested mappings key by key.
 
-    A section does not take the place of a plain value: that stays, to be refused by whoever validates it.
+    A section does not take the place of a plain value: that stays, to be refused by whoever
+    validates it.
     """
     result = dict(base)
     for key, value in changes.items():
@@ -87,7 +98,9 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """Refuses a key that stands twice in one mapping, of which the last would count without a word."""
+    """Refuses a key that stands twice in one mapping, of which the last would count without a
+    word.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -114,11 +127,16 @@ def read_yaml(file: Path | Traversable, example: str, name: str | None = None) -
 
 
 def validated(kind: type[ModelT], data: Any, prefix: str) -> ModelT:
-    """Validate data; a `UserError` has one line a problem, naming the key as it is written in the recipe."""
+    """Validate data; a `UserError` has one line a problem, naming the key as it is written in the
+    recipe.
+    """
     try:
         return kind.model_validate(data)
     except ValidationError as error:
-        lines = [f"{'.'.join([prefix, *map(str, each['loc'])])}: {_said(each)}" for each in error.errors()]
+        lines = [
+            f"{'.'.join([prefix, *map(str, each['loc'])])}: {_said(each)}"
+            for each in error.errors()
+        ]
         raise UserError("\n  ".join(["invalid configuration:", *lines])) from error
 
 
@@ -129,7 +147,9 @@ def _said(problem: Mapping[str, Any]) -> str:
 
 
 def fine_tunes() -> bool:
-    """Return whether Hydra composes for verl's supervised trainer: as `composing_for` says, or what runs."""
+    """Return whether Hydra composes for verl's supervised trainer: as `composing_for` says, or what
+    runs.
+    """
     if (chosen := _fine_tuning.get()) is not None:
         return chosen
     running = getattr(sys.modules.get("__main__"), "__file__", None)

@@ -1,7 +1,7 @@
 """Text that others wrote, on its way to files, tokenizers, terminals and pictures.
 
-A lone surrogate is half of a character, which Python holds in a string and no file takes. They come from
-escapes in JSON and YAML (half of a pair), from file names, damaged fonts and models.
+A lone surrogate is half of a character, which Python holds in a string and no file takes. They come
+from escapes in JSON and YAML (half of a pair), from file names, damaged fonts and models.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def lone_surrogate(text: str) -> str | None:
 
 
 def text_problem(text: str, longest: int) -> str | None:
-    """Return why nobody can read a text, or a tokenizer not take it, in words after `it`; None: it is fine.
+    """Return why nobody can read a text, or a tokenizer not take it, in words after `it`; None: it
+    is fine.
 
     Args:
         text: a question, an answer.
@@ -71,7 +72,9 @@ def unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"the key '{one_line(key)[:80]}' stands there twice in one object: keep one")
+            raise ValueError(
+                f"the key '{one_line(key)[:80]}' stands there twice in one object: keep one"
+            )
         found[key] = value
     return found
 
@@ -88,8 +91,8 @@ def clean(text: str) -> str:
     return "\n".join(lines).encode("utf-8", "backslashreplace").decode()
 
 
-# Control characters but line feed and tab; what turns the direction of the text around it; other breaks of
-# lines; unseen tags; halves of characters, and what no XML may hold.
+# Control characters but line feed and tab; what turns the direction of the text around it; other
+# breaks of lines; unseen tags; halves of characters, and what no XML may hold.
 _UNSHOWN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff\ufff9-\ufffb"
     "\ufffe\uffff\U000e0000-\U000e007f]"
@@ -99,8 +102,8 @@ _UNSHOWN = re.compile(
 def visible(text: str) -> str:
     r"""Return the text with an escape like `\x1b` for every character that would act on a terminal.
 
-    The result can be printed, and written to XML. Line feeds and tabs stay; a carriage return before a line
-    feed goes.
+    The result can be printed, and written to XML. Line feeds and tabs stay; a carriage return
+    before a line feed goes.
     """
     return _UNSHOWN.sub(_escape, text.replace("\r\n", "\n"))
 
@@ -126,11 +129,17 @@ def composed(name: str) -> str:
 def id_problem(text: str) -> str | None:
     """Return why a text cannot be an id of a document, question, data set or run; None: it can.
 
-    Ids stand in messages, tables and pages of others, where they must not break lines or turn text around.
+    Ids stand in messages, tables and pages of others, where they must not break lines or turn text
+    around.
     """
-    if text.isprintable() or (seen := one_line(text)) == text:  # nearly always the first, which is fast
+    if (
+        text.isprintable() or (seen := one_line(text)) == text
+    ):  # nearly always the first, which is fast
         return None
-    return f"'{seen}' holds a line break or a character that acts on terminals or turns text: rename it"
+    return (
+        f"'{seen}' holds a line break or a character that acts on terminals or turns text: "
+        "rename it"
+    )
 
 
 def shown(value: Any, style: str = "", **options: Any) -> Text:
@@ -142,4 +151,10 @@ def shown(value: Any, style: str = "", **options: Any) -> Text:
 
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return (
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
+    )

@@ -1,8 +1,9 @@
 """Text that others wrote, on its way to a model that judges or plays a role.
 
-Questions, documents and answers may spell the special tokens of the model that is asked, and so try to open
-a turn of their own. Which model serves an endpoint is not known here, so the spellings of all common families
-are broken by an invisible character, as `rollout.chat.ChatCodec` does for the policy with its own tokenizer.
+Questions, documents and answers may spell the special tokens of the model that is asked, and so try
+to open a turn of their own. Which model serves an endpoint is not known here, so the spellings of
+all common families are broken by an invisible character, as `rollout.chat.ChatCodec` does for the
+policy with its own tokenizer.
 """
 
 import hashlib
@@ -21,8 +22,8 @@ _NAMED = (
     r"|\w{1,40}_(?:of|token)_\w{1,40}|\w{1,40}_(?:token|context|placeholder|id_\d{1,6})"
     r"|(?:unused|reserved|fim)_?\w{0,40}"
 )
-# Places inside of spellings. Nothing is ever removed, so that no spelling can form anew; every repetition is
-# bounded, so that no text takes long.
+# Places inside of spellings. Nothing is ever removed, so that no spelling can form anew; every
+# repetition is bounded, so that no text takes long.
 _SEAMS = re.compile(
     # <|im_start|>, [|assistant|]
     rf"(?<=[<\[])(?=[{_BAR}])|(?<=[{_BAR}])(?=[>\]])"
@@ -50,7 +51,9 @@ def without_joint_tokens(texts: Sequence[str]) -> list[str]:
 
 
 def inserted(texts: Sequence[str], places: Iterable[int]) -> list[str]:
-    """Put invisible characters into the pieces of one text, before ascending places of the whole."""
+    """Put invisible characters into the pieces of one text, before ascending places of the
+    whole.
+    """
     marks = list(places)
     result = []
     begin = 0
@@ -63,7 +66,9 @@ def inserted(texts: Sequence[str], places: Iterable[int]) -> list[str]:
 
 
 def neutralized(text: str) -> str:
-    """Break special tokens, and tags without attributes as well: `<judge>`, `</think>`, `<answer>`."""
+    """Break special tokens, and tags without attributes as well: `<judge>`, `</think>`,
+    `<answer>`.
+    """
     return _TAGS.sub(INVISIBLE, without_tokens(text))
 
 
@@ -73,15 +78,18 @@ def neutralized_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_invisible(text: str) -> str:
-    """Return a model's text without the invisible characters that it copied from neutralized text."""
+    """Return a model's text without the invisible characters that it copied from neutralized
+    text.
+    """
     return _BROKEN.sub("", text)
 
 
 def delimited(text: str) -> str:
-    """Return the text between two lines that it cannot hold: they carry a mark made from the text itself.
+    """Return the text between two lines that it cannot hold: they carry a mark made from the text
+    itself.
 
-    Equal texts have equal fences, so that equal requests stay equal. Prompt files use it as a filter:
-    `{{ prediction | delimited }}`.
+    Equal texts have equal fences, so that equal requests stay equal. Prompt files use it as a
+    filter: `{{ prediction | delimited }}`.
     """
     text = str(text)
     mark = ""

@@ -11,7 +11,9 @@ from typing import Any
 from docagent_rl.base.errors import UserError
 
 MODULES_VARIABLE = "DOCAGENT_MODULES"
-"""Environment variable with modules of users, separated by commas (`docagent.modules` sets it in a run)."""
+"""Environment variable with modules of users, separated by commas (`docagent.modules` sets it in a
+run).
+"""
 _imported: set[str] = set()
 
 
@@ -31,7 +33,9 @@ def import_named_modules() -> bool:
 
 
 def import_module(name: str, named: str) -> ModuleType:
-    """Import a module of the user, or raise a `UserError`; `named` is the key and the value that name it."""
+    """Import a module of the user, or raise a `UserError`; `named` is the key and the value that
+    name it.
+    """
     try:
         return importlib.import_module(name)
     except UserError as error:
@@ -55,7 +59,11 @@ def described(error: BaseException) -> str:
     """Return type and message of an exception, and the user's last line on the way to it."""
     libraries = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
     libraries.append(Path(__file__).parents[1])
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<")]
-    own = [f for f in frames if not any(Path(f.filename).is_relative_to(path) for path in libraries)]
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<")
+    ]
+    own = [
+        f for f in frames if not any(Path(f.filename).is_relative_to(path) for path in libraries)
+    ]
     place = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
     return f"{type(error).__name__}: {error}{place}"

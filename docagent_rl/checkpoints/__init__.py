@@ -1,1 +1,3 @@
-"""Checkpoints of a run: what belongs to them, whether they are whole, and which one a run goes on from."""
+"""Checkpoints of a run: what belongs to them, whether they are whole, and which one a run goes on
+from.
+"""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from docagent_rl.base.seals import SEAL, read_seal
-from docagent_rl.checkpoints.inspection import State, inspect, is_left_behind
+from docagent_rl.checkpoints.inspection import CheckpointState, inspect, is_left_behind
 from docagent_rl.checkpoints.manifest import (
     MANIFEST,
     TRACKER,
@@ -14,7 +14,7 @@ from docagent_rl.checkpoints.manifest import (
     step_folders,
     step_of,
 )
-from docagent_rl.checkpoints.standing import RUN, Standing, findings, is_run
+from docagent_rl.checkpoints.standing import RUN, Standing, file_findings, is_run
 from docagent_rl.documents.audit import Audit, Damage, audit_store
 from docagent_rl.documents.layout import MARKER
 
@@ -37,17 +37,24 @@ def audit_run(path: Path) -> Audit:
         inner = sorted({file.parent for pattern in _INSIDE for file in path.glob(pattern)})
         _add(audit, audit_sealed(path))
         for folder in inner:
-            _add(audit, audit_store(folder) if (folder / MARKER).is_file() else audit_sealed(folder))
+            _add(
+                audit, audit_store(folder) if (folder / MARKER).is_file() else audit_sealed(folder)
+            )
         audit.notes += _put_here(path, inner)
     return audit
 
 
 def _put_here(path: Path, inner: Iterable[Path]) -> Iterator[str]:
     """Name checkpoints and evaluations that the seal of the run around them does not know."""
-    speaking = [folder / MANIFEST for folder in step_folders(_root(path))] + [each / RUN for each in inner]
+    speaking = [folder / MANIFEST for folder in step_folders(_root(path))] + [
+        each / RUN for each in inner
+    ]
     known = read_seal(path)
     for file in filter(Path.is_file, speaking):
-        if known.records and file.relative_to(path).as_posix() not in {*known.records, *known.begun}:
+        if known.records and file.relative_to(path).as_posix() not in {
+            *known.records,
+            *known.begun,
+        }:
             yield f"{file.parent} was put here: the seal of the run does not know it"
 
 
@@ -55,7 +62,7 @@ def audit_sealed(root: Path) -> Audit:
     """Compare the files of a run with its seal."""
     audit = Audit("")
     count = 0
-    for found in findings(root):
+    for found in file_findings(root):
         count += found.standing is not Standing.ABSENT
         if found.standing is Standing.DAMAGED:
             audit.damages.append(Damage(found.path, str(found)))
@@ -68,18 +75,24 @@ def audit_sealed(root: Path) -> Audit:
 
 
 def audit_checkpoints(path: Path) -> Audit:
-    """Read every file of checkpoints (a run's, a folder's, one) and compare it with its checksum."""
+    """Read every file of checkpoints (a run's, a folder's, one) and compare it with its
+    checksum.
+    """
     path = path.absolute()
     folders = step_folders(_root(path)) if step_of(path) is None else [path]
     audit = Audit(f"{len(folders)} checkpoint{'s' if len(folders) != 1 else ''}")
     for folder in folders:
         verdict = inspect(folder, CheckpointCheck.FULL)
-        if verdict.state is State.UNSEALED:
+        if verdict.state is CheckpointState.UNSEALED:
             audit.unsealed.append(f"{folder} has no manifest, as those of verl alone")
-        if verdict.state is State.UNFINISHED and is_left_behind(folder):
-            audit.notes.append(f"{folder} was removed by the run, and holds only what somebody put there")
+        if verdict.state is CheckpointState.UNFINISHED and is_left_behind(folder):
+            audit.notes.append(
+                f"{folder} was removed by the run, and holds only what somebody put there"
+            )
         elif not verdict.usable:
-            unfinished = "not finished, or retired: " if verdict.state is State.UNFINISHED else ""
+            unfinished = (
+                "not finished, or retired: " if verdict.state is CheckpointState.UNFINISHED else ""
+            )
             audit.damages.append(Damage(folder, unfinished + verdict.reason))
     if step_of(path) is None:
         audit.damages += _tracker_damage(_root(path))
@@ -87,14 +100,20 @@ def audit_checkpoints(path: Path) -> Audit:
 
 
 def _tracker_damage(root: Path) -> list[Damage]:
-    """Look whether the tracker names a checkpoint that is there: a run would go on from an earlier one."""
+    """Look whether the tracker names a checkpoint that is there: a run would go on from an earlier
+    one.
+    """
     try:
         step = read_tracker(root)
     except ValueError as error:
         return [Damage(root / TRACKER, str(error))]
     if step is None or step_folder(root, step).is_dir():
         return []
-    problem = f"names {step_folder(root, step).name}, which is not there: the run would go on from another"
+    problem = (
+        f"names {step_folder(root, step).name}, which is not there: the run would go on "
+        "from "
+        "another"
+    )
     return [Damage(root / TRACKER, problem)]
 
 

@@ -1,7 +1,7 @@
 """Inspect checkpoints: compare them with their manifest, or see what can be seen without one.
 
-verl saves with `torch.save`, whose files are ZIP archives: the table of contents is at the end, so that a
-file that was cut off has none.
+verl saves with `torch.save`, whose files are ZIP archives: the table of contents is at the end, so
+that a file that was cut off has none.
 """
 
 import re
@@ -16,7 +16,7 @@ from docagent_rl.checkpoints.manifest import (
     MANIFEST,
     UNFINISHED,
     CheckpointCheck,
-    Manifest,
+    CheckpointManifest,
     checksums,
     file_names,
     read_manifest,
@@ -33,7 +33,7 @@ _READ_WHOLE = 64 * 2**20
 _NAMED = 3
 
 
-class State(Enum):
+class CheckpointState(Enum):
     """The state of a checkpoint."""
 
     WHOLE = "whole"
@@ -41,7 +41,9 @@ class State(Enum):
     UNSEALED = "unsealed"
     """No manifest, and nothing is seen to be wrong: of verl alone."""
     UNFINISHED = "unfinished"
-    """No manifest, and a mark that says so, or parts are missing: verl alone removes some of old ones."""
+    """No manifest, and a mark that says so, or parts are missing: verl alone removes some of old
+    ones.
+    """
     DAMAGED = "damaged"
     """Something is not as the manifest says."""
 
@@ -51,14 +53,14 @@ class Verdict:
     """The result of an inspection."""
 
     folder: Path
-    state: State
+    state: CheckpointState
     problems: tuple[str, ...] = ()
     """One line each, beginning with the file."""
 
     @property
     def usable(self) -> bool:
         """True when a run can go on from it."""
-        return self.state in (State.WHOLE, State.UNSEALED)
+        return self.state in (CheckpointState.WHOLE, CheckpointState.UNSEALED)
 
     @property
     def reason(self) -> str:
@@ -68,27 +70,41 @@ class Verdict:
 
 
 def inspect(folder: Path, check: CheckpointCheck, parts: Sequence[str] = (ACTOR,)) -> Verdict:
-    """Inspect a checkpoint, which has to hold the models `parts`; the check `off` counts as `sizes`."""
+    """Inspect a checkpoint, which has to hold the models `parts`; the check `off` counts as
+    `sizes`.
+    """
     try:
         manifest = read_manifest(folder)
         names = file_names(folder)
     except (OSError, ValueError) as error:
-        return Verdict(folder, State.DAMAGED, (f"{MANIFEST}: {error}",))
+        return Verdict(folder, CheckpointState.DAMAGED, (f"{MANIFEST}: {error}",))
     if manifest is None:
         if (folder / UNFINISHED).exists():
-            return Verdict(folder, State.UNFINISHED, ("the run ended while it was saved or removed",))
+            return Verdict(
+                folder, CheckpointState.UNFINISHED, ("the run ended while it was saved or removed",)
+            )
         problems = missing_parts(names, parts) + _archive_problems(folder, names)
-        return Verdict(folder, State.UNFINISHED if problems else State.UNSEALED, tuple(problems))
+        return Verdict(
+            folder,
+            CheckpointState.UNFINISHED if problems else CheckpointState.UNSEALED,
+            tuple(problems),
+        )
     problems = _differences(folder, names, manifest, check) or missing_parts(names, parts)
-    return Verdict(folder, State.DAMAGED if problems else State.WHOLE, tuple(problems))
+    return Verdict(
+        folder, CheckpointState.DAMAGED if problems else CheckpointState.WHOLE, tuple(problems)
+    )
 
 
-def _differences(folder: Path, names: Sequence[str], manifest: Manifest, check: CheckpointCheck) -> list[str]:
+def _differences(
+    folder: Path, names: Sequence[str], manifest: CheckpointManifest, check: CheckpointCheck
+) -> list[str]:
     known = manifest.files
     problems = [f"{name}: is missing" for name in known if name not in set(names)]
     # verl would load it; anything else that somebody has put there is read by nobody
     problems += [
-        f"{name}: the manifest does not have it" for name in names if is_shard(name) and name not in known
+        f"{name}: the manifest does not have it"
+        for name in names
+        if is_shard(name) and name not in known
     ]
     for name, record in known.items():
         if name in names and (size := (folder / name).stat().st_size) != record.bytes:
@@ -107,18 +123,24 @@ def _differences(folder: Path, names: Sequence[str], manifest: Manifest, check: 
 
 
 def _archive_problems(folder: Path, names: Iterable[str]) -> list[str]:
-    archives = {name: archive_problem(folder / name) for name in names if name == DATA or is_shard(name)}
+    archives = {
+        name: archive_problem(folder / name) for name in names if name == DATA or is_shard(name)
+    }
     return [f"{name}: {problem}" for name, problem in archives.items() if problem]
 
 
 def is_left_behind(folder: Path) -> bool:
-    """Return whether nothing of a checkpoint is in its folder: it was removed, and a user's files stayed."""
+    """Return whether nothing of a checkpoint is in its folder: it was removed, and a user's files
+    stayed.
+    """
     names = file_names(folder)
     return not ((folder / UNFINISHED).exists() or DATA in names or shards(names))
 
 
 def shards(names: Iterable[str]) -> dict[tuple[str, str, int], set[int]]:
-    """Return the ranks that have files, by part (`actor`, `critic`), kind (`model`, ...) and world size."""
+    """Return the ranks that have files, by part (`actor`, `critic`), kind (`model`, ...) and world
+    size.
+    """
     found: dict[tuple[str, str, int], set[int]] = defaultdict(set)
     for name in names:
         if match := _SHARD.fullmatch(name):
@@ -132,20 +154,32 @@ def is_shard(name: str) -> bool:
 
 
 def world_sizes(names: Iterable[str], part: str) -> set[int]:
-    """Return the numbers of processes for which a part is complete; none where it has another form."""
+    """Return the numbers of processes for which a part is complete; none where it has another
+    form.
+    """
     groups = shards(names)
     sizes = {size for found, _, size in groups if found == part}
-    return {n for n in sizes if all(len(r) == n for (p, _, s), r in groups.items() if (p, s) == (part, n))}
+    return {
+        n
+        for n in sizes
+        if all(len(r) == n for (p, _, s), r in groups.items() if (p, s) == (part, n))
+    }
 
 
 def missing_parts(names: Iterable[str], parts: Iterable[str] = (ACTOR,)) -> list[str]:
-    """List what a checkpoint of these files lacks, one line each; it has to hold the models `parts`."""
+    """List what a checkpoint of these files lacks, one line each; it has to hold the models
+    `parts`.
+    """
     names = list(names)
-    problems = [f"{part}/ is missing" for part in parts if not any(n.startswith(f"{part}/") for n in names)]
+    problems = [
+        f"{part}/ is missing" for part in parts if not any(n.startswith(f"{part}/") for n in names)
+    ]
     for (part, kind, size), ranks in sorted(shards(names).items()):
         if lacking := sorted(set(range(size)) - ranks):
             listed = ", ".join(map(str, lacking[:5])) + (", ..." if len(lacking) > 5 else "")
-            problems.append(f"{part}/{kind}_world_size_{size}: the files of rank {listed} are missing")
+            problems.append(
+                f"{part}/{kind}_world_size_{size}: the files of rank {listed} are missing"
+            )
     if DATA not in names:
         problems.append(f"{DATA} is missing, which is saved last")
     return problems

@@ -1,4 +1,5 @@
-"""Checkpoints on disk: verl's `global_step_<n>/`, our `manifest.json` in each, a tracker of the latest.
+"""Checkpoints on disk: verl's `global_step_<n>/`, our `manifest.json` in each, a tracker of the
+latest.
 
 The manifest lists the files of a checkpoint, and is written when all of them are saved.
 """
@@ -16,7 +17,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from docagent_rl.base.io import atomic_write, is_sealed, seal
-from docagent_rl.base.seals import SEAL, Seal, difference, read_seal
+from docagent_rl.base.seals import SEAL, Seal, read_seal, seal_difference
 from docagent_rl.base.section import Section
 from docagent_rl.documents.objects import file_digest
 
@@ -50,7 +51,7 @@ class FileEntry(Section):
     """None where only sizes were to be kept."""
 
 
-class Manifest(Section):
+class CheckpointManifest(Section):
     """All files of a checkpoint, by path below its folder."""
 
     version: Literal[1] = 1
@@ -63,18 +64,20 @@ class Manifest(Section):
         return sum(record.bytes for record in self.files.values())
 
 
-def write_manifest(folder: Path, check: CheckpointCheck) -> Manifest:
-    """Record the files of a checkpoint's folder, when the last is saved; a `full` check needs checksums."""
+def write_manifest(folder: Path, check: CheckpointCheck) -> CheckpointManifest:
+    """Record the files of a checkpoint's folder, when the last is saved; a `full` check needs
+    checksums.
+    """
     sizes = {name: (folder / name).stat().st_size for name in file_names(folder)}
     digests = checksums(folder, sizes) if check is CheckpointCheck.FULL else {}
     files = {name: FileEntry(bytes=size, sha256=digests.get(name)) for name, size in sizes.items()}
-    manifest = Manifest(step=step_of(folder) or 0, files=files)
+    manifest = CheckpointManifest(step=step_of(folder) or 0, files=files)
     atomic_write(folder / MANIFEST, seal(manifest.model_dump_json(indent=1, exclude_none=True)))
     (folder / UNFINISHED).unlink(missing_ok=True)
     return manifest
 
 
-def read_manifest(folder: Path) -> Manifest | None:
+def read_manifest(folder: Path) -> CheckpointManifest | None:
     """Read the manifest of a checkpoint; None where it has none.
 
     Raises:
@@ -92,40 +95,51 @@ def read_manifest(folder: Path) -> Manifest | None:
     try:
         content = json.loads(data)
         del content["checksum"]
-        manifest = Manifest.model_validate(content)
+        manifest = CheckpointManifest.model_validate(content)
     except ValidationError as error:
-        raise ValueError(f"it is no manifest of a checkpoint: {error.errors()[0]['msg']}") from error
+        raise ValueError(
+            f"it is no manifest of a checkpoint: {error.errors()[0]['msg']}"
+        ) from error
     if manifest.step != step_of(folder):
         raise ValueError(f"it is of step {manifest.step}")
     if not is_of_run(path):
-        raise ValueError("it is not the one that the run has sealed: the checkpoint is of another run")
+        raise ValueError(
+            "it is not the one that the run has sealed: the checkpoint is of another run"
+        )
     return manifest
 
 
 def is_of_run(path: Path) -> bool:
     """Return whether a manifest is the one that the run has sealed, where its seal knows it."""
-    root = next((folder for folder in path.absolute().parents[:4] if (folder / SEAL).is_file()), None)
+    root = next(
+        (folder for folder in path.absolute().parents[:4] if (folder / SEAL).is_file()), None
+    )
     if root is None:
         return True
     sealed = read_seal(root)
     name = path.absolute().relative_to(root).as_posix()
     record = sealed.records.get(name)
-    return record is None or name in sealed.begun or not difference(path, record)
+    return record is None or name in sealed.begun or not seal_difference(path, record)
 
 
 @contextmanager
 def sealing(run_dir: Path, folder: Path) -> Generator[None]:
-    """Have the seal of a run know the checkpoint that the block saves to a folder, and those that it removes.
+    """Have the seal of a run know the checkpoint that the block saves to a folder, and those that
+    it removes.
 
-    The manifest speaks for all files of a checkpoint, which are not read for it. Checkpoints that lie outside
-    of the run have their manifests alone.
+    The manifest speaks for all files of a checkpoint, which are not read for it. Checkpoints that
+    lie outside of the run have their manifests alone.
     """
     seal = Seal(run_dir.absolute())
     root = folder.parent.absolute()
     if not root.is_relative_to(seal.root):
         yield
         return
-    others = [path for each in step_folders(root) if each != folder and (path := each / MANIFEST).is_file()]
+    others = [
+        path
+        for each in step_folders(root)
+        if each != folder and (path := each / MANIFEST).is_file()
+    ]
     with seal.writing(folder / MANIFEST, root / TRACKER):
         yield
     seal.forget(path for path in others if not path.exists())
@@ -140,7 +154,9 @@ def mark_unfinished(folder: Path) -> None:
 
 
 def file_names(folder: Path) -> list[str]:
-    """List the files of a checkpoint, by path below its folder, without the manifest and its copies."""
+    """List the files of a checkpoint, by path below its folder, without the manifest and its
+    copies.
+    """
     paths = (path for path in folder.rglob("*") if path.is_file())
     names = (path.relative_to(folder).as_posix() for path in paths)
     own = (MANIFEST, UNFINISHED)
@@ -148,7 +164,8 @@ def file_names(folder: Path) -> list[str]:
 
 
 def checksums(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
-    """Compute SHA-256 of files, several at a time; `sizes` are their bytes by path below the folder.
+    """Compute SHA-256 of files, several at a time; `sizes` are their bytes by path below the
+    folder.
 
     Raises:
         OSError: a file cannot be read.
@@ -158,7 +175,9 @@ def checksums(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
     # the largest first, so that no thread is left with one at the end
     names = sorted(sizes, key=sizes.__getitem__, reverse=True)
     with ThreadPoolExecutor(_THREADS) as pool:
-        return dict(zip(names, pool.map(file_digest, (folder / name for name in names)), strict=True))
+        return dict(
+            zip(names, pool.map(file_digest, (folder / name for name in names)), strict=True)
+        )
 
 
 def step_of(folder: Path) -> int | None:
@@ -174,7 +193,9 @@ def step_folder(root: Path, step: int) -> Path:
 
 def step_folders(root: Path) -> list[Path]:
     """List all folders of checkpoints, the latest step first, whatever is in them."""
-    steps = {path: step_of(path) for path in (root.iterdir() if root.is_dir() else ()) if path.is_dir()}
+    steps = {
+        path: step_of(path) for path in (root.iterdir() if root.is_dir() else ()) if path.is_dir()
+    }
     numbered = {path: step for path, step in steps.items() if step is not None}
     return sorted(numbered, key=numbered.__getitem__, reverse=True)
 

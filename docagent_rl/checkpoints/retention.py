@@ -1,7 +1,7 @@
 """Removes older checkpoints of a run (`trainer.max_actor_ckpt_to_keep`), once a newer one is whole.
 
-verl removes the older one when the actor of the newer one is saved: with one to keep, a run that ends before
-the critic, the data and the tracker are saved as well has none.
+verl removes the older one when the actor of the newer one is saved: with one to keep, a run that
+ends before the critic, the data and the tracker are saved as well has none.
 """
 
 import shutil
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from docagent_rl.checkpoints.inspection import DATA, QUEUE, State, inspect
+from docagent_rl.checkpoints.inspection import DATA, QUEUE, CheckpointState, inspect
 from docagent_rl.checkpoints.manifest import (
     UNFINISHED,
     CheckpointCheck,
@@ -32,14 +32,22 @@ class Retention:
         self._best: tuple[float, Path] | None = None
 
     def adopt(self, root: Path, step: int) -> list[Path]:
-        """Count the checkpoints of earlier starts up to `step`, from which the run goes on; return them.
+        """Count the checkpoints of earlier starts up to `step`, from which the run goes on; return
+        them.
 
-        A later one is of a history that the run does again: it stays until its step is saved. So does one
-        without a manifest, of verl alone. Whatever an end in the midst of a removal has left goes first.
+        A later one is of a history that the run does again: it stays until its step is saved. So
+        does one without a manifest, of verl alone. Whatever an end in the midst of a removal has
+        left goes first.
         """
-        folders = [folder for folder in reversed(step_folders(root)) if (step_of(folder) or 0) <= step]
+        folders = [
+            folder for folder in reversed(step_folders(root)) if (step_of(folder) or 0) <= step
+        ]
         parts = tuple(self._saved)
-        whole = [f for f in folders if inspect(f, CheckpointCheck.SIZES, parts).state is State.WHOLE]
+        whole = [
+            f
+            for f in folders
+            if inspect(f, CheckpointCheck.SIZES, parts).state is CheckpointState.WHOLE
+        ]
         begun = [folder for folder in folders if (folder / UNFINISHED).exists()]
         for part, saved in self._saved.items():
             saved[:0] = [folder for folder in (*begun, *whole) if (folder / part).is_dir()]
@@ -63,7 +71,8 @@ class Retention:
             self._retire(part, number)
 
     def rate(self, folder: Path, score: float) -> None:
-        """Keep a checkpoint that counts beside the limit while no other has a higher score of validation.
+        """Keep a checkpoint that counts beside the limit while no other has a higher score of
+        validation.
 
         Of equal ones the later stays.
         """

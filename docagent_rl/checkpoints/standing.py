@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path, PurePosixPath
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.seals import SEAL, Sealed, State, difference, read_seal
+from docagent_rl.base.seals import SEAL, FileState, Sealed, read_seal, seal_difference
 from docagent_rl.checkpoints.manifest import MANIFEST, TRACKER
 
 logger = logging.getLogger(__name__)
@@ -17,7 +17,9 @@ READ = (
     "run.json", "trajectories.jsonl", "kept.jsonl", "verdicts.jsonl", "funnel.json", "scores.jsonl",
     "probe.json", "probe.md", "rescore.json", "rescore.md", "report.json", "report.md",
 )  # fmt: skip
-"""Files of a run that commands read, by pattern: none of them passes for one of the run without its seal."""
+"""Files of a run that commands read, by pattern: none of them passes for one of the run without its
+seal.
+"""
 SUPERSEDED = "superseded"
 """The folder of what a run has done again."""
 RUN = "run.json"
@@ -43,7 +45,7 @@ class Standing(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FileFinding:
     """A file of a run, and what is to be said of it."""
 
     path: Path
@@ -63,12 +65,16 @@ def root_of(path: Path) -> Path | None:
 
 def is_run(folder: Path) -> bool:
     """Return whether a folder is one that a command or the trainer made, by what lies in it."""
-    patterns = [each for each in READ if not each.startswith("hydra/")]  # Hydra writes that of any program
+    patterns = [
+        each for each in READ if not each.startswith("hydra/")
+    ]  # Hydra writes that of any program
     return (folder / SEAL).exists() or any(next(folder.glob(pattern), None) for pattern in patterns)
 
 
-def findings(root: Path) -> Iterator[Finding]:
-    """Compare every file of a run with its seal; also those that commands would take for some of its own."""
+def file_findings(root: Path) -> Iterator[FileFinding]:
+    """Compare every file of a run with its seal; also those that commands would take for some of
+    its own.
+    """
     sealed = read_seal_of(root)
     damaged = seal_finding(root, sealed)
     if damaged is not None:
@@ -77,23 +83,26 @@ def findings(root: Path) -> Iterator[Finding]:
         yield finding(root, name, sealed)
 
 
-def seal_finding(root: Path, sealed: Sealed) -> Finding | None:
+def seal_finding(root: Path, sealed: Sealed) -> FileFinding | None:
     """Return what is to be said of a seal itself; None where it is whole."""
     if not (sealed.records or sealed.begun):
         what = "is empty" if sealed.there else "is missing"
         problem = f"{what}: nothing says whether the files of this run are as they were written"
     elif sealed.broken:
-        problem = f"was edited, or lines before line {sealed.broken[0]} are missing: take it from a copy"
+        problem = (
+            f"was edited, or lines before line {sealed.broken[0]} are missing: take it from a copy"
+        )
     elif sealed.torn:
         problem = "ends within a line: a process was killed as it wrote there, or bytes were added"
-        return Finding(root / SEAL, Standing.UNSEALED, problem)
+        return FileFinding(root / SEAL, Standing.UNSEALED, problem)
     else:
         return None
-    return Finding(root / SEAL, Standing.DAMAGED, problem)
+    return FileFinding(root / SEAL, Standing.DAMAGED, problem)
 
 
 def names_of(root: Path, sealed: Sealed) -> list[str]:
-    """Return the paths of files that the seal knows, and of others that commands read, below the folder.
+    """Return the paths of files that the seal knows, and of others that commands read, below the
+    folder.
 
     Of a seal that is damaged nobody knows which files it does not know any more.
     """
@@ -106,7 +115,7 @@ def names_of(root: Path, sealed: Sealed) -> list[str]:
     return sorted(known | others)
 
 
-def finding(root: Path, name: str, sealed: Sealed | None = None) -> Finding:
+def finding(root: Path, name: str, sealed: Sealed | None = None) -> FileFinding:
     """Compare a file, given by its path below the folder, with the seal of the folder."""
     known = sealed or read_seal_of(root)
     found = _compared(root / name, name, known)
@@ -116,7 +125,8 @@ def finding(root: Path, name: str, sealed: Sealed | None = None) -> Finding:
 
 
 def require_whole(paths: Iterable[Path]) -> None:
-    """See that files that are to be read are as they were written; what is not sealed is said in the log.
+    """See that files that are to be read are as they were written; what is not sealed is said in
+    the log.
 
     Files of no run are taken as they are.
 
@@ -134,34 +144,40 @@ def require_whole(paths: Iterable[Path]) -> None:
         if root not in seals:
             seals[root] = read_seal_of(root)
         found = finding(root, name, seals[root])
-        if found.standing is Standing.DAMAGED and (name in read_seal_of(root).records or _is_read(name)):
+        if found.standing is Standing.DAMAGED and (
+            name in read_seal_of(root).records or _is_read(name)
+        ):
             raise UserError(f"{found}; `docagent-rl check {root}` lists all that is damaged")
         if found.standing is not Standing.WHOLE:
             logger.warning("%s", found)
 
 
-def _compared(path: Path, name: str, sealed: Sealed) -> Finding:
+def _compared(path: Path, name: str, sealed: Sealed) -> FileFinding:
     record = sealed.records.get(name)
     problem = (
-        "is not of this run, whose seal does not know it" if record is None else difference(path, record)
+        "is not of this run, whose seal does not know it"
+        if record is None
+        else seal_difference(path, record)
     )
     if record is not None and not problem:
-        if record.state is State.FOUND:
+        if record.state is FileState.FOUND:
             said = "was sealed by a later start as it was found: the one that wrote it was killed"
-            return Finding(path, Standing.FOUND, said)
-        tail = record.state is State.GROWING and path.stat().st_size > record.bytes
+            return FileFinding(path, Standing.FOUND, said)
+        tail = record.state is FileState.GROWING and path.stat().st_size > record.bytes
         if not tail:
-            return Finding(path, Standing.WHOLE)
-        return Finding(path, Standing.UNSEALED, f"is not sealed beyond its first {record.bytes} bytes")
+            return FileFinding(path, Standing.WHOLE)
+        return FileFinding(
+            path, Standing.UNSEALED, f"is not sealed beyond its first {record.bytes} bytes"
+        )
     if name in sealed.begun:
         said = "was being written when the run ended, or is now: it is not sealed"
-        return Finding(path, Standing.UNSEALED, said)
+        return FileFinding(path, Standing.UNSEALED, said)
     movable = path.name in _OF_FOLDERS or name.startswith(f"{SUPERSEDED}/")
     if movable and not path.parent.exists():
-        return Finding(
+        return FileFinding(
             path.parent, Standing.ABSENT, "is not here any more: it was taken elsewhere, or removed"
         )
-    return Finding(path, Standing.DAMAGED, f"{problem}; {_RESTORE}")
+    return FileFinding(path, Standing.DAMAGED, f"{problem}; {_RESTORE}")
 
 
 def _is_read(name: str) -> bool:

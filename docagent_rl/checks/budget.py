@@ -1,9 +1,9 @@
 """The budget of a run: bytes of GPU memory, host memory and disk, before it starts.
 
-Pure: sizes in, bytes out. Weights, gradients, optimizer states, gathered parameters, the server's weights and
-its cache follow from numbers of parameters and are exact; an `estimate` counts what is known to be large
-(states that autograd keeps, temporary copies, processes) by the formula that its function gives, those of the
-passes in `passes.py`.
+Pure: sizes in, bytes out. Weights, gradients, optimizer states, gathered parameters, the server's
+weights and its cache follow from numbers of parameters and are exact; an `estimate` counts what is
+known to be large (states that autograd keeps, temporary copies, processes) by the formula that its
+function gives, those of the passes in `passes.py`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,12 +14,12 @@ from docagent_rl.checks.passes import (
     BFLOAT16,
     FLOAT32,
     Model,
-    features,
     frozen_vision,
     kept_states,
     kept_vision,
     logits,
     packed_images,
+    pass_bytes,
     patches,
 )
 
@@ -107,7 +107,9 @@ class Server:
     sleeps: bool = True
     """Gives its memory back during updates."""
     adapters: int = 0
-    """Parameters of an adapter that it gets apart from its weights, which then wait in host memory."""
+    """Parameters of an adapter that it gets apart from its weights, which then wait in host
+    memory.
+    """
 
     @property
     def weights(self) -> int:
@@ -164,7 +166,7 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BudgetLine:
     """One part of a budget."""
 
     place: Place
@@ -174,44 +176,54 @@ class Line:
     estimate: bool = False
 
 
-def budget(run: Run, gpu_memory: int) -> list[Line]:
-    """List all parts of a run's budget; the server takes its share of the `gpu_memory` bytes of a GPU."""
-    return [*_update(run, gpu_memory), *_sync(run), *_rollout(run, gpu_memory), *_host(run), *_disk(run)]
+def budget(run: Run, gpu_memory: int) -> list[BudgetLine]:
+    """List all parts of a run's budget; the server takes its share of the `gpu_memory` bytes of a
+    GPU.
+    """
+    return [
+        *_update(run, gpu_memory),
+        *_sync(run),
+        *_rollout(run, gpu_memory),
+        *_host(run),
+        *_disk(run),
+    ]
 
 
-def total(lines: Sequence[Line], place: Place, *, exact: bool = False) -> int:
-    """Return the bytes of a place; `exact` leaves estimates out, which is the least that a run takes."""
+def total(lines: Sequence[BudgetLine], place: Place, *, exact: bool = False) -> int:
+    """Return the bytes of a place; `exact` leaves estimates out, which is the least that a run
+    takes.
+    """
     return sum(line.size for line in lines if line.place is place and not (exact and line.estimate))
 
 
-def _update(run: Run, gpu_memory: int) -> Iterator[Line]:
+def _update(run: Run, gpu_memory: int) -> Iterator[BudgetLine]:
     """List the parts while the largest of the models trains; the others' shards stay."""
     place = Place.UPDATE
     work = {part.name: list(_work(part, run)) for part in run.trained}
     largest = max(run.trained, key=lambda part: total(work[part.name], place))
     for part in run.trained:
         if not part.offloaded or part is largest:
-            yield Line(place, f"{part.name}: weights", part.weights)
-            yield Line(place, f"{part.name}: optimizer", part.optimizer)
+            yield BudgetLine(place, f"{part.name}: weights", part.weights)
+            yield BudgetLine(place, f"{part.name}: optimizer", part.optimizer)
     yield from work[largest.name]
     if not run.server.sleeps:
-        yield Line(place, "rollout server, awake", int(run.server.share * gpu_memory))
-    yield Line(place, "contexts", CONTEXT, estimate=True)
+        yield BudgetLine(place, "rollout server, awake", int(run.server.share * gpu_memory))
+    yield BudgetLine(place, "contexts", CONTEXT, estimate=True)
 
 
-def _work(part: Trained, run: Run) -> Iterator[Line]:
+def _work(part: Trained, run: Run) -> Iterator[BudgetLine]:
     """List the parts of a model's update beside its weights and optimizer."""
     place = Place.UPDATE
     model = part.model
     name = part.name
     tokens = part.tokens
-    yield Line(place, f"{name}: gradients", part.gradients)
+    yield BudgetLine(place, f"{name}: gradients", part.gradients)
     # embeddings, head and two layers in bfloat16, and one layer's gradient in float32
     learned = part.adapters // model.layers if part.adapters else model.layer
     gathered = BFLOAT16 * (model.embeddings + model.head + 2 * model.layer) + FLOAT32 * learned
-    yield Line(place, f"{name}: gathered layers", gathered)
+    yield BudgetLine(place, f"{name}: gathered layers", gathered)
     states = kept_states(model, tokens, checkpointing=part.checkpointing)
-    yield Line(place, f"{name}: states of {tokens:,} tokens", states, estimate=True)
+    yield BudgetLine(place, f"{name}: states of {tokens:,} tokens", states, estimate=True)
     images = packed_images(run.image_tokens, tokens)
     if images:
         if part.frozen_vision:
@@ -219,66 +231,80 @@ def _work(part: Trained, run: Run) -> Iterator[Line]:
         else:
             vision = kept_vision(model, images, states, checkpointing=part.checkpointing)
         what = f"{name}: states of {images:,} visual tokens"
-        yield Line(place, what, vision + features(images, run.image_unit), estimate=True)
+        yield BudgetLine(place, what, vision + pass_bytes(images, run.image_unit), estimate=True)
     if not part.unused_head:
         what = f"{name}: logits, {'fused' if part.fused else 'not fused'}"
-        yield Line(place, what, logits(model, tokens, fused=part.fused), estimate=True)
+        yield BudgetLine(place, what, logits(model, tokens, fused=part.fused), estimate=True)
 
 
-def _sync(run: Run) -> Iterator[Line]:
-    """List the parts while adapters are read: verl brings the model back, beside the server's weights."""
+def _sync(run: Run) -> Iterator[BudgetLine]:
+    """List the parts while adapters are read: verl brings the model back, beside the server's
+    weights.
+    """
     policy = run.trained[0]
     if policy.adapters and policy.offloaded:
-        yield Line(Place.SYNC, f"{policy.name}: weights", policy.weights)
-        yield Line(Place.SYNC, "server: weights", run.server.weights)
-        yield Line(Place.SYNC, "contexts", CONTEXT, estimate=True)
+        yield BudgetLine(Place.SYNC, f"{policy.name}: weights", policy.weights)
+        yield BudgetLine(Place.SYNC, "server: weights", run.server.weights)
+        yield BudgetLine(Place.SYNC, "contexts", CONTEXT, estimate=True)
 
 
-def _rollout(run: Run, gpu_memory: int) -> Iterator[Line]:
+def _rollout(run: Run, gpu_memory: int) -> Iterator[BudgetLine]:
     place = Place.ROLLOUT
     server = run.server
     for part in run.trained:
         if not part.offloaded:
-            yield Line(place, f"{part.name}: weights and optimizer", part.weights + part.optimizer)
+            yield BudgetLine(
+                place, f"{part.name}: weights and optimizer", part.weights + part.optimizer
+            )
     cache = int(server.share * gpu_memory) - server.weights - server.adapter - SERVER_WORKSPACE
-    yield Line(place, "server: weights", server.weights)
+    yield BudgetLine(place, "server: weights", server.weights)
     if server.adapter:
-        yield Line(place, "server: adapter", server.adapter)
-    yield Line(place, "server: workspace", SERVER_WORKSPACE, estimate=True)
+        yield BudgetLine(place, "server: adapter", server.adapter)
+    yield BudgetLine(place, "server: workspace", SERVER_WORKSPACE, estimate=True)
     fits = max(cache // server.trajectory, 0) if server.trajectory else 0
     what = f"server: cache, {fits} of the longest trajectories at {server.longest:,} tokens"
-    yield Line(place, what, max(cache, server.trajectory))
-    yield Line(place, "contexts", CONTEXT, estimate=True)
+    yield BudgetLine(place, what, max(cache, server.trajectory))
+    yield BudgetLine(place, "contexts", CONTEXT, estimate=True)
 
 
-def _host(run: Run) -> Iterator[Line]:
+def _host(run: Run) -> Iterator[BudgetLine]:
     place = Place.HOST
     gpus = run.gpus_per_node
     if run.reference is not None:
         share = FLOAT32 * run.reference.parameters * gpus // run.trained[0].shards
-        yield Line(place, "reference, float32", share)
+        yield BudgetLine(place, "reference, float32", share)
     for part in run.trained:
         if part.offloaded:
             what = f"{part.name}: weights and optimizer"
-            yield Line(place, what, (part.weights + part.optimizer) * gpus)
+            yield BudgetLine(place, what, (part.weights + part.optimizer) * gpus)
     if run.server.adapters and run.server.sleeps:
-        yield Line(place, "server: weights, asleep", run.server.weights * gpus)
+        yield BudgetLine(place, "server: weights, asleep", run.server.weights * gpus)
     step = run.rows * patches(run.image_tokens, run.image_unit) // run.nodes
     if step:
-        yield Line(place, f"images of {run.rows} rows, queue and workers", 2 * step, estimate=True)
+        yield BudgetLine(
+            place, f"images of {run.rows} rows, queue and workers", 2 * step, estimate=True
+        )
         servers = max(gpus // run.server.gpus, 1)
-        yield Line(place, "image caches of the servers", servers * SERVER_IMAGES, estimate=True)
+        yield BudgetLine(
+            place, "image caches of the servers", servers * SERVER_IMAGES, estimate=True
+        )
         # what workers hold of them is at most as much again
-        yield Line(place, "images that the run keeps", 2 * run.images // run.nodes, estimate=True)
+        yield BudgetLine(
+            place, "images that the run keeps", 2 * run.images // run.nodes, estimate=True
+        )
     processes = 2 * gpus * PROCESS + -(-run.agents // run.nodes) * AGENT_PROCESS
-    yield Line(place, "processes", processes, estimate=True)
+    yield BudgetLine(place, "processes", processes, estimate=True)
     # one process a node loads a model, or all where embeddings are tied
     loading = max(part.whole * (1 if part.model.head else gpus) for part in run.trained)
-    yield Line(place, "largest model while it loads", loading, estimate=True)
+    yield BudgetLine(place, "largest model while it loads", loading, estimate=True)
 
 
-def _disk(run: Run) -> Iterator[Line]:
-    """List checkpoints: a new one is whole before an older one goes, so that there are two at least."""
+def _disk(run: Run) -> Iterator[BudgetLine]:
+    """List checkpoints: a new one is whole before an older one goes, so that there are two at
+    least.
+    """
     number = 1 if run.kept is None else max(run.kept, 2) + run.best
     for part in run.trained:
-        yield Line(Place.DISK, f"{part.name}: {number} checkpoint(s)", number * part.checkpoint)
+        yield BudgetLine(
+            Place.DISK, f"{part.name}: {number} checkpoint(s)", number * part.checkpoint
+        )

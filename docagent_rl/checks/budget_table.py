@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.checks.budget import GIB, Line, Place, Run, Server, Trained, budget, total
+from docagent_rl.checks.budget import GIB, BudgetLine, Place, Run, Server, Trained, budget, total
 from docagent_rl.checks.cards import FREE, card_memory, seen
 from docagent_rl.checks.gpu import gpu_memory
 from docagent_rl.checks.passes import BFLOAT16, FLOAT32, Model, Tower
@@ -40,14 +40,17 @@ HALF = ("bf16", "bfloat16")
 ON_GPU = (Place.UPDATE, Place.SYNC, Place.ROLLOUT)
 ADVICE = {
     Place.UPDATE: "take more GPUs, a smaller model, or +lora=language (docs/lora.md)",
-    Place.SYNC: "take more GPUs or a smaller model, or set model_dtype=bfloat16 in the actor's fsdp_config",
+    Place.SYNC: "take more GPUs or a smaller model, or set model_dtype=bfloat16 in the actor's "
+    "fsdp_config",
     Place.ROLLOUT: (
-        f"lower {ROLLOUT}.gpu_memory_utilization, raise {ROLLOUT}.tensor_model_parallel_size, or set "
+        f"lower {ROLLOUT}.gpu_memory_utilization, raise {ROLLOUT}.tensor_model_parallel_size, or "
+        "set "
         f"param_offload=true and optimizer_offload=true in {ACTOR}.fsdp_config (and critic.fsdp)"
     ),
     Place.HOST: "take nodes with more memory, or more of them",
     Place.DISK: (
-        "free some, lower trainer.max_actor_ckpt_to_keep and trainer.max_critic_ckpt_to_keep to 1, or set "
+        "free some, lower trainer.max_actor_ckpt_to_keep and trainer.max_critic_ckpt_to_keep to 1, "
+        "or set "
         "trainer.default_local_dir"
     ),
 }
@@ -73,7 +76,9 @@ def sizes_of(model: nn.Module) -> Model:
         kv=_size(config, "num_key_value_heads", "num_attention_heads") * head_dim,
         vocabulary=config.vocab_size,
         states=tuple(layer(config, number) for number in range(config.num_hidden_layers)),
-        linear_layers=sum(kind == "linear_attention" for kind in getattr(config, "layer_types", None) or ()),
+        linear_layers=sum(
+            kind == "linear_attention" for kind in getattr(config, "layer_types", None) or ()
+        ),
         tower=_tower_of(family, vision),
     )
 
@@ -96,13 +101,17 @@ def _tower_of(family: Family | None, vision: Any) -> Tower | None:
 
 
 def _size(config: Any, *names: str) -> int:
-    """Return the first of these that a configuration has: families name the same size differently."""
+    """Return the first of these that a configuration has: families name the same size
+    differently.
+    """
     found = (getattr(config, name, None) for name in names)
     return next((size for size in found if isinstance(size, int)), 0)
 
 
 def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
-    """Read the inputs of a budget; None for models that only the hub knows, and for other engines."""
+    """Read the inputs of a budget; None for models that only the hub knows, and for other
+    engines.
+    """
     # imports verl, which takes seconds
     from docagent_rl.training.settings.arithmetic import has_critic, has_reference, read_layout
 
@@ -141,7 +150,9 @@ def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
     )
 
 
-def _trained(config: DictConfig, parsed: DocAgentConfig, name: str, sizes: Model, longest: int) -> Trained:
+def _trained(
+    config: DictConfig, parsed: DocAgentConfig, name: str, sizes: Model, longest: int
+) -> Trained:
     critic = name == "critic"
     section = config.critic if critic else config.actor_rollout_ref.actor
     fsdp = section.fsdp if critic else section.fsdp_config
@@ -165,7 +176,7 @@ def _trained(config: DictConfig, parsed: DocAgentConfig, name: str, sizes: Model
     )
 
 
-def markdown(lines: Sequence[Line]) -> str:
+def budget_markdown(lines: Sequence[BudgetLine]) -> str:
     """Write a budget as a Markdown table; sizes in GiB."""
     rows = ["| where | what | GiB | |", "|---|---|---:|---|"]
     for place in dict.fromkeys(line.place for line in lines):
@@ -181,16 +192,22 @@ def gib(size: int) -> str:
     return f"{size / GIB:,.1f}"
 
 
-def impossible(lines: Sequence[Line], limits: dict[Place, int]) -> Iterator[str]:
-    """Yield a sentence, with the remedy, for each place whose bytes (`limits`) are too few in any case."""
+def impossible(lines: Sequence[BudgetLine], limits: dict[Place, int]) -> Iterator[str]:
+    """Yield a sentence, with the remedy, for each place whose bytes (`limits`) are too few in any
+    case.
+    """
     for place, limit in limits.items():
         least = total(lines, place, exact=True)
         if least > limit:
-            yield f"{place}: at least {gib(least)} GiB are needed, there are {gib(limit)}: {ADVICE[place]}"
+            yield (
+                f"{place}: at least {gib(least)} GiB are needed, there are {gib(limit)}: "
+                f"{ADVICE[place]}"
+            )
 
 
 def check_memory(config: DictConfig, parsed: DocAgentConfig) -> Iterator[str]:
-    """Log the budget of a run on GPUs, and name each place of this machine that is too small for it.
+    """Log the budget of a run on GPUs, and name each place of this machine that is too small for
+    it.
 
     A machine without a GPU says nothing of the memory of others: there disk alone is looked at.
     """
@@ -202,7 +219,7 @@ def check_memory(config: DictConfig, parsed: DocAgentConfig) -> Iterator[str]:
         return
     limits = _limits(config)
     lines = budget(run, limits.get(Place.UPDATE, seen(card_memory("80GB"))))
-    logger.info("what the run takes:\n%s", markdown(lines))
+    logger.info("what the run takes:\n%s", budget_markdown(lines))
     yield from impossible(lines, limits)
     for place, limit in limits.items():
         room = int(limit * (1 - FREE)) if place in ON_GPU else limit

@@ -1,4 +1,6 @@
-"""The memory of graphics cards: by name, as their drivers report it, and the part that a run may fill."""
+"""The memory of graphics cards: by name, as their drivers report it, and the part that a run may
+fill.
+"""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -36,7 +38,8 @@ FREE = Fraction(1, 20)
 
 
 def card_memory(text: str) -> int:
-    """Return the bytes of a card that `nvidia-smi` would report: of a name, a size in GB, or a number of GiB.
+    """Return the bytes of a card that `nvidia-smi` would report: of a name, a size in GB, or a
+    number of GiB.
 
     Raises:
         UserError: it is none of these; names the cards.
@@ -61,5 +64,7 @@ def seen(memory: int) -> int:
 
 
 def usable(memory: int) -> int:
-    """Return the bytes that a run may fill of a card whose driver reports `memory`: 5 % stay free."""
+    """Return the bytes that a run may fill of a card whose driver reports `memory`: 5 % stay
+    free.
+    """
     return int(seen(memory) * (1 - FREE))

@@ -13,7 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.text import clean, tell, traceback_text
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.envs.system import System
 from docagent_rl.systems import get_system
 from docagent_rl.training.trainer.estimators import load_modules
@@ -53,7 +53,7 @@ class PlannedRun:
         Raises:
             UserError: the section `docagent` or its `env` has unknown keys or impossible values.
         """
-        written = plain(config.docagent)
+        written = plain_section(config.docagent)
         section = DocAgentConfig.parse(written)
         load_modules(section.modules)
         system = get_system(section.system)
@@ -69,8 +69,9 @@ class Check:
     name: str
     when: When
     find: Callable[[PlannedRun], Iterable[str] | None]
-    """Yields a sentence for each problem, naming the key, its value and what to do, or raises a `UserError`
-    itself; may warn in the log."""
+    """Yields a sentence for each problem, naming the key, its value and what to do, or raises a
+    `UserError` itself; may warn in the log.
+    """
 
 
 def run_checks(checks: Sequence[Check], when: When, run: PlannedRun) -> None:
@@ -93,14 +94,17 @@ def run_checks(checks: Sequence[Check], when: When, run: PlannedRun) -> None:
 def refuse_for(problems: Iterable[str]) -> None:
     """Raise one `UserError` for all problems, if there is one."""
     if found := list(problems):
-        raise UserError(found[0] if len(found) == 1 else "no run can start so:\n  " + "\n  ".join(found))
+        raise UserError(
+            found[0] if len(found) == 1 else "no run can start so:\n  " + "\n  ".join(found)
+        )
 
 
 def refuse(error: Exception, config: DictConfig) -> NoReturn:
     """End the process with one message for an error of a check, whatever it is.
 
-    Hydra makes warnings of exceptions in callbacks and goes on, so that anything but `SystemExit` would start
-    the run unchecked. An error that is a bug leaves its traceback in the folder of the run.
+    Hydra makes warnings of exceptions in callbacks and goes on, so that anything but `SystemExit`
+    would start the run unchecked. An error that is a bug leaves its traceback in the folder of the
+    run.
 
     Raises:
         SystemExit: always, with status 2.
@@ -122,9 +126,17 @@ def refuse(error: Exception, config: DictConfig) -> NoReturn:
 def _keep_traceback(text: str, config: DictConfig) -> str:
     """Write a traceback beside the run and name the file, or return the text."""
     try:
-        path = Path(OmegaConf.select(config, "docagent.run_dir", throw_on_missing=True)) / TRACEBACK_FILE
+        path = (
+            Path(OmegaConf.select(config, "docagent.run_dir", throw_on_missing=True))
+            / TRACEBACK_FILE
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    except (OSError, OmegaConfBaseException, TypeError, ValueError):  # TypeError where there is no folder
+    except (
+        OSError,
+        OmegaConfBaseException,
+        TypeError,
+        ValueError,
+    ):  # TypeError where there is no folder
         return text
     return f"traceback: {path}"

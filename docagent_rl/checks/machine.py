@@ -1,4 +1,6 @@
-"""Checks of this machine before Ray starts: folders, device, memory, model, and the Ray that is there."""
+"""Checks of this machine before Ray starts: folders, device, memory, model, and the Ray that is
+there.
+"""
 
 import logging
 import os
@@ -36,14 +38,17 @@ def check_folders(config: DictConfig) -> None:
         # or the first folder above it that is there
         place = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
         try:
-            with tempfile.NamedTemporaryFile(dir=place, prefix=".docagent_rl_", suffix=".tmp") as file:
+            with tempfile.NamedTemporaryFile(
+                dir=place, prefix=".docagent_rl_", suffix=".tmp"
+            ) as file:
                 file.write(PROBE)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
             remedy = "make room there" if disk_is_full(error) else "make it writable"
             raise UserError(
-                f"{key}={path} cannot be written ({error.strerror or error}): {remedy}, or name another one"
+                f"{key}={path} cannot be written ({error.strerror or error}): {remedy}, or name "
+                "another one"
             ) from error
 
 
@@ -63,16 +68,21 @@ def check_device(config: DictConfig) -> Iterator[str]:
     """See that the trainer's device is that of this machine."""
     device = config.trainer.device
     if device == "cpu" and not is_cpu_platform():
-        yield "trainer.device is cpu, but this machine has an accelerator: set VERL_PLATFORM=cpu as well"
+        yield (
+            "trainer.device is cpu, but this machine has an accelerator: set VERL_PLATFORM=cpu "
+            "as well"
+        )
     if device != "cpu" and is_cpu_platform():
         yield (
-            f"trainer.device is {device}, but there is no accelerator here: add +profile=cpu, which runs a "
+            f"trainer.device is {device}, but there is no accelerator here: add +profile=cpu, "
+            "which runs a "
             "tiny model on the data of this workspace and changes none of them"
         )
 
 
 def check_shared_memory(config: DictConfig) -> Iterator[str]:
-    """See that shared memory has room for the weights that go to the rollout server through it, on the CPU.
+    """See that shared memory has room for the weights that go to the rollout server through it, on
+    the CPU.
 
     Without it both sides are killed.
     """
@@ -81,12 +91,14 @@ def check_shared_memory(config: DictConfig) -> Iterator[str]:
         free = shutil.disk_usage(SHARED_MEMORY).free >> 20
         if free < needed:
             yield (
-                f"{SHARED_MEMORY} has {free} MB free, weights go through {BUCKET}={needed} MB of it: enlarge "
-                f"it (docker run --shm-size=1g), remove what killed runs left in it, or lower {BUCKET}"
+                f"{SHARED_MEMORY} has {free} MB free, weights go through {BUCKET}={needed} MB of "
+                "it: enlarge "
+                "it (docker run --shm-size=1g), remove what killed runs left in it, or lower "
+                f"{BUCKET}"
             )
 
 
-def check_model(config: DictConfig, workspace: Path) -> Iterator[str]:
+def check_model_path(config: DictConfig, workspace: Path) -> Iterator[str]:
     """See that a model given as a path is there; names of a hub are left to the loader."""
     path = str(OmegaConf.select(config, MODEL))
     local = path.startswith(("/", ".", "~", f"{workspace}/"))
@@ -101,7 +113,9 @@ STARTING_ONLY = (
     *("num_cpus", "num_gpus", "resources", "labels", "object_store_memory"),
     *("include_dashboard", "_system_config"),
 )
-"""Keys that `ray.init` refuses, or that mean nothing, where Ray runs already; the CPU profile sets some."""
+"""Keys that `ray.init` refuses, or that mean nothing, where Ray runs already; the CPU profile sets
+some.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +131,9 @@ class Attachment:
 
 
 def attachment(config: DictConfig) -> Attachment | None:
-    """Return the Ray that the run attaches to, in Ray's own order; `None` where it starts its own."""
+    """Return the Ray that the run attaches to, in Ray's own order; `None` where it starts its
+    own.
+    """
     from ray._private.services import canonicalize_bootstrap_address
     from ray._private.utils import get_ray_address_file
 
@@ -144,7 +160,8 @@ def attachment(config: DictConfig) -> Attachment | None:
 
 
 def check_cluster(config: DictConfig) -> Iterator[str]:
-    """See that the Ray that a run attaches to answers, and that several nodes share a Ray and a workspace.
+    """See that the Ray that a run attaches to answers, and that several nodes share a Ray and a
+    workspace.
 
     What every node sees and reaches is asked there, once Ray runs (`training.nodes`).
     """
@@ -153,16 +170,20 @@ def check_cluster(config: DictConfig) -> Iterator[str]:
     if found is not None:
         yield from _attachment_problems(config, found)
     elif nodes > 1 and int(OmegaConf.select(config, f"{RAY}.num_gpus") or 0) < nodes:
-        # several nodes may be played on one machine, by one who says how many GPUs Ray is to believe in
+        # several nodes may be played on one machine, by one who says how many GPUs Ray is to
+        # believe in
         yield (
-            f"trainer.nnodes={nodes}: the run would start a Ray of its own on this machine alone: start Ray "
-            "on every node (`ray start --head` here, `ray start --address=HEAD:6379` there), or name one "
+            f"trainer.nnodes={nodes}: the run would start a Ray of its own on this machine alone: "
+            "start Ray "
+            "on every node (`ray start --head` here, `ray start --address=HEAD:6379` there), or "
+            "name one "
             f"that runs by {VARIABLE}"
         )
     workspace = str(config.docagent.workspace)
     if (found or nodes > 1) and not Path(workspace).expanduser().is_absolute():
         yield (
-            f"docagent.workspace={workspace} is relative, and processes on other nodes start in folders of "
+            f"docagent.workspace={workspace} is relative, and processes on other nodes start in "
+            "folders of "
             "their own: give an absolute path that every node sees (DOCAGENT_WORKSPACE)"
         )
 
@@ -181,7 +202,8 @@ def _attachment_problems(config: DictConfig, found: Attachment) -> Iterator[str]
         logger.info("the run attaches to %s", named)
     elif sized := _sizes(config):  # they mean a Ray of the run's own
         yield (
-            f"the run would attach to {named}, but {RAY}.{next(iter(sized))} is for a Ray of its own: "
+            f"the run would attach to {named}, but {RAY}.{next(iter(sized))} is for a Ray of its "
+            "own: "
             f"{VARIABLE}=local starts one, {VARIABLE}={found.address} means that one"
         )
     else:

@@ -1,22 +1,25 @@
 """The memory of a model's forward and backward pass over a pack of rows, on one GPU.
 
-Pure: sizes in, bytes out. What layers keep is counted by `docagent_rl/models/layers.py`, family by family,
-and held to autograd's own count by tests.
+Pure: sizes in, bytes out. What layers keep is counted by `docagent_rl/models/layers.py`, family by
+family, and held to autograd's own count by tests.
 """
 
 from dataclasses import dataclass
 from fractions import Fraction
 
-from docagent_rl.models.layers import BFLOAT16, FLOAT32, Layer
+from docagent_rl.models.layers import BFLOAT16, FLOAT32, LayerBytes
 
 FUSED_TOKENS = 512
 """Positions whose logits verl's fused kernels hold at a time (`FusedLinearForPPO.chunk_size`)."""
 CHANNELS = 3
 FRAMES = 2
-"""An image's channels, and its frames: the encoder takes two of a video at a time, and both are the page."""
+"""An image's channels, and its frames: the encoder takes two of a video at a time, and both are the
+page.
+"""
 VISUAL_SHARE = Fraction(3, 5)
-"""Share of a full pack that is visual tokens, where rows show images: chosen, for a pack of rows that show
-all their images between short turns."""
+"""Share of a full pack that is visual tokens, where rows show images: chosen, for a pack of rows
+that show all their images between short turns.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +28,16 @@ class Tower:
 
     layers: int
     hidden: int
-    block: Layer
+    block: LayerBytes
     """Bytes of a layer, for each patch."""
     outside: int
     """Bytes that are kept of a patch outside the layers, which are not computed again."""
     patches: int
     """Patches of a visual token."""
     outputs: int = 1
-    """States of a visual token that the language model takes: one, and those of inner layers, if any."""
+    """States of a visual token that the language model takes: one, and those of inner layers, if
+    any.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ class Model:
     kv: int
     """Width of keys, and of values."""
     vocabulary: int
-    states: tuple[Layer, ...]
+    states: tuple[LayerBytes, ...]
     """Bytes of each layer of the language model, for each token."""
     linear_layers: int = 0
     """Layers of linear attention, which keep a state of fixed size in place of keys and values."""
@@ -70,9 +75,9 @@ class Model:
 def kept_states(model: Model, tokens: int, *, checkpointing: bool) -> int:
     """Return the bytes that a language model's passes over packed tokens take.
 
-    With checkpointing the input of each layer, bfloat16, and all of the largest layer at its busiest moment;
-    otherwise what all layers keep, and what the busiest holds on top. Then the last norm, in float32, and the
-    states before and behind it.
+    With checkpointing the input of each layer, bfloat16, and all of the largest layer at its
+    busiest moment; otherwise what all layers keep, and what the busiest holds on top. Then the last
+    norm, in float32, and the states before and behind it.
     """
     last = (3 * BFLOAT16 + FLOAT32) * model.hidden
     if checkpointing:
@@ -83,7 +88,8 @@ def kept_states(model: Model, tokens: int, *, checkpointing: bool) -> int:
 
 
 def waiting_vision(model: Model, tokens: int, *, checkpointing: bool) -> int:
-    """Return what a trained vision tower keeps of `tokens` visual tokens while the language model works.
+    """Return what a trained vision tower keeps of `tokens` visual tokens while the language model
+    works.
 
     With checkpointing the input of each layer; otherwise all that layers keep.
     """
@@ -106,8 +112,8 @@ def busy_vision(model: Model, tokens: int, *, checkpointing: bool) -> int:
 def kept_vision(model: Model, tokens: int, states: int, *, checkpointing: bool) -> int:
     """Return the bytes that a trained tower adds to the `states` of the language model.
 
-    Its backward pass begins when the language model's is over and those are freed: what its busiest layer
-    takes counts where it is larger than them.
+    Its backward pass begins when the language model's is over and those are freed: what its busiest
+    layer takes counts where it is larger than them.
     """
     busy = busy_vision(model, tokens, checkpointing=checkpointing)
     return waiting_vision(model, tokens, checkpointing=checkpointing) + max(busy - states, 0)
@@ -116,8 +122,8 @@ def kept_vision(model: Model, tokens: int, states: int, *, checkpointing: bool) 
 def frozen_vision(model: Model, tokens: int, states: int) -> int:
     """Return the bytes that a frozen tower adds to the `states` of the language model.
 
-    Its pass is over before layers of the language model keep anything, so that its output alone stays; one
-    layer's memory counts where it is larger than all that.
+    Its pass is over before layers of the language model keep anything, so that its output alone
+    stays; one layer's memory counts where it is larger than all that.
     """
     tower = model.tower
     if tower is None:
@@ -127,7 +133,8 @@ def frozen_vision(model: Model, tokens: int, states: int) -> int:
 
 
 def packed_images(row: int, tokens: int) -> int:
-    """Return the visual tokens that a pack of `tokens` tokens may hold, where a row shows `row` at most.
+    """Return the visual tokens that a pack of `tokens` tokens may hold, where a row shows `row` at
+    most.
 
     A pack holds one row with all its images, or several short rows that are mostly images.
     """
@@ -137,9 +144,9 @@ def packed_images(row: int, tokens: int) -> int:
 def logits(model: Model, tokens: int, *, fused: bool) -> int:
     """Estimate logits and what is made of them, with the head's gradient, bytes.
 
-    A logit is held in bfloat16 and five times in float32 where verl fuses the kernels (probabilities, one-hot
-    labels, gradients), for 512 positions at a time; else in bfloat16 with its gradient and twice in float32,
-    for all positions.
+    A logit is held in bfloat16 and five times in float32 where verl fuses the kernels
+    (probabilities, one-hot labels, gradients), for 512 positions at a time; else in bfloat16 with
+    its gradient and twice in float32, for all positions.
     """
     head = BFLOAT16 * model.vocabulary * model.hidden
     if fused:
@@ -155,6 +162,6 @@ def patches(image_tokens: int, unit: int) -> int:
     return image_tokens * CHANNELS * unit**2
 
 
-def features(image_tokens: int, unit: int) -> int:
+def pass_bytes(image_tokens: int, unit: int) -> int:
     """Return the bytes that a pass makes of them, float32, both frames."""
     return patches(image_tokens, unit) * FRAMES * FLOAT32

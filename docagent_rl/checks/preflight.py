@@ -29,9 +29,12 @@ from docagent_rl.watch.processes import RUN_VARIABLE, earlier_starts, end_leftov
 logger = logging.getLogger(__name__)
 
 TITLES_VARIABLE = "SPT_NOENV"
-"""Without it, vLLM's engines write their title over their environment, as Ray's processes do in any case."""
+"""Without it, vLLM's engines write their title over their environment, as Ray's processes do in any
+case.
+"""
 NO_MULTIRUN = (
-    "--multirun (-m) is not supported: its runs would share one process and one Ray. Give the command once "
+    "--multirun (-m) is not supported: its runs would share one process and one Ray. Give the "
+    "command once "
     "for each run, with a trainer.experiment_name of its own: for lr in 1e-6 2e-6; do ... "
     "actor_rollout_ref.actor.optim.lr=$lr trainer.experiment_name=lr_$lr; done"
 )
@@ -42,15 +45,25 @@ MACHINE = When.TRAINING
 CHECKS = (
     Check("trainer mode", CONFIGURATION, lambda run: keys.mode_problems(run.config)),
     Check("keys together", CONFIGURATION, lambda run: combination_problems(run.config)),
-    Check("servers of their own", CONFIGURATION, lambda run: trainer_modes.separate_problems(run.config)),
-    Check("trackers", CONFIGURATION, lambda run: keys.tracker_problems(run.config, installed=False)),
+    Check(
+        "servers of their own",
+        CONFIGURATION,
+        lambda run: trainer_modes.separate_problems(run.config),
+    ),
+    Check(
+        "trackers", CONFIGURATION, lambda run: keys.tracker_problems(run.config, installed=False)
+    ),
     *configuration.SERVICE_CHECKS,
     Check("token budget", CONFIGURATION, configuration.check_budget),
     Check("estimator", CONFIGURATION, configuration.check_estimator),
     Check("KL of observations", CONFIGURATION, lambda run: check_kl(run.section.kl, run.config)),
-    Check("loss", CONFIGURATION, lambda run: check_loss(run.section.loss, run.section.kl, run.config)),
+    Check(
+        "loss", CONFIGURATION, lambda run: check_loss(run.section.loss, run.section.kl, run.config)
+    ),
     Check("roles of the policy", CONFIGURATION, configuration.check_policy_roles),
-    Check("frozen tower", CONFIGURATION, lambda run: models.frozen_problems(run.config, run.section)),
+    Check(
+        "frozen tower", CONFIGURATION, lambda run: models.frozen_problems(run.config, run.section)
+    ),
     Check("LoRA", CONFIGURATION, lambda run: models.adapter_problems(run.config)),
     Check("batches and GPUs", CONFIGURATION, lambda run: arithmetic.size_problems(run.config)),
     Check("heads and GPUs", CONFIGURATION, lambda run: arithmetic.head_problems(run.config)),
@@ -62,13 +75,21 @@ CHECKS = (
     Check("way of weights", MACHINE, lambda run: _way_of_weights(run.config)),
     Check("cluster", MACHINE, lambda run: machine.check_cluster(run.config)),
     Check("shared memory", MACHINE, lambda run: machine.check_shared_memory(run.config)),
-    Check("memory and disk", MACHINE, lambda run: budget_table.check_memory(run.config, run.section)),
+    Check(
+        "memory and disk", MACHINE, lambda run: budget_table.check_memory(run.config, run.section)
+    ),
     Check("provision of data", MACHINE, lambda run: _provide("data", run)),
     Check("store, indexes and data files", MACHINE, data.check_files),
     Check("services", MACHINE, configuration.check_services),  # before what takes longer
     Check("provision of the model", MACHINE, lambda run: _provide("model", run)),
-    Check("model", MACHINE, lambda run: machine.check_model(run.config, run.section.workspace)),
-    Check("model family", MACHINE, lambda run: models.family_problems(run.config, run.section, run.env)),
+    Check(
+        "model", MACHINE, lambda run: machine.check_model_path(run.config, run.section.workspace)
+    ),
+    Check(
+        "model family",
+        MACHINE,
+        lambda run: models.family_problems(run.config, run.section, run.env),
+    ),
     Check("adapters of the tower", MACHINE, lambda run: models.tower_problems(run.config)),
     Check("questions", MACHINE, data.check_questions),
     Check("their prompts", MACHINE, lambda run: data.check_openings(run.config, run.section)),
@@ -112,12 +133,15 @@ def check(config: DictConfig, when: When = When.TRAINING) -> DocAgentConfig:
 
 
 class Preflight(Callback):
-    """Hydra callback of every recipe: refuses a run that cannot work, or that could not be checked."""
+    """Hydra callback of every recipe: refuses a run that cannot work, or that could not be
+    checked.
+    """
 
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
         """Run every check in the driver, before the trainer's main function.
 
-        Hydra calls that function with a copy made right after this: what is changed here reaches the run.
+        Hydra calls that function with a copy made right after this: what is changed here reaches
+        the run.
         """
         try:
             settle_environment(config)
@@ -140,7 +164,9 @@ class Preflight(Callback):
         _seal_of(config).complete(_configuration(config))
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Refuse `--multirun`: of a job Hydra tells only after it has copied the job's configuration."""
+        """Refuse `--multirun`: of a job Hydra tells only after it has copied the job's
+        configuration.
+        """
         refuse(UserError(NO_MULTIRUN), config)
 
 
@@ -150,7 +176,10 @@ def _seal_of(config: DictConfig) -> Seal:
 
 def _configuration(config: DictConfig) -> list[Path]:
     """Return the files that Hydra writes to the folder of a run."""
-    return [_seal_of(config).root / "hydra" / f"{name}.yaml" for name in ("config", "hydra", "overrides")]
+    return [
+        _seal_of(config).root / "hydra" / f"{name}.yaml"
+        for name in ("config", "hydra", "overrides")
+    ]
 
 
 def end_earlier(config: DictConfig) -> None:
@@ -164,8 +193,8 @@ def end_earlier(config: DictConfig) -> None:
 
 
 def pass_on_environment(config: DictConfig) -> None:
-    """Give every process of the run, on all nodes, its id, the user's modules, whether Ray ran before, and
-    no proxy between a machine and itself.
+    """Give every process of the run, on all nodes, its id, the user's modules, whether Ray ran
+    before, and no proxy between a machine and itself.
     """
     variables = {RUN_VARIABLE: uuid4().hex[:12], TITLES_VARIABLE: "1", **past_proxies()}
     note_start(Path(str(config.docagent.run_dir)), variables[RUN_VARIABLE])

@@ -30,7 +30,7 @@ from docagent_rl.checks.recipe_list import NOTES, ROOT
 FOLDER = "provenance"
 
 
-class Source(StrEnum):
+class ProvenanceSource(StrEnum):
     """The lists of notes of a provenance file, each with its title where a recipe is shown."""
 
     DEPARTS = "departs"
@@ -42,11 +42,13 @@ class Source(StrEnum):
     @property
     def heading(self) -> str:
         """The title above the notes."""
-        return NOTES[list(Source).index(self)]
+        return NOTES[list(ProvenanceSource).index(self)]
 
 
 class Printed(NamedTuple):
-    """A value that a paper prints of a key: in the terms of the configuration, or a sentence; and where."""
+    """A value that a paper prints of a key: in the terms of the configuration, or a sentence; and
+    where.
+    """
 
     value: Any
     where: str
@@ -65,17 +67,19 @@ class Provenance:
 
     printed: Mapping[str, Printed] = field(default_factory=dict)
     """The paper's values, by key."""
-    notes: Mapping[Source, Sequence[Note]] = field(default_factory=dict)
+    notes: Mapping[ProvenanceSource, Sequence[Note]] = field(default_factory=dict)
     """The other lists."""
     like: str | None = None
     """The recipe whose lists it takes over."""
-    own: Mapping[Source, Sequence[Note]] = field(default_factory=dict)
+    own: Mapping[ProvenanceSource, Sequence[Note]] = field(default_factory=dict)
     """The notes without those that it takes over."""
 
-    def keys(self, *sources: Source) -> set[str]:
+    def keys(self, *sources: ProvenanceSource) -> set[str]:
         """Return the keys of some lists of notes; of all lists without an argument."""
-        chosen = sources or tuple(Source)
-        return {key for source in chosen for note in self.notes.get(source, ()) for key in note.keys}
+        chosen = sources or tuple(ProvenanceSource)
+        return {
+            key for source in chosen for note in self.notes.get(source, ()) for key in note.keys
+        }
 
 
 def read_provenance(name: str, root: Traversable = ROOT, above: tuple[str, ...] = ()) -> Provenance:
@@ -91,19 +95,21 @@ def read_provenance(name: str, root: Traversable = ROOT, above: tuple[str, ...] 
         raise UserError(f"recipes {' -> '.join([*above, name])} take over each other's provenance")
     if not file.is_file():
         if above:
-            raise UserError(f"recipes/{FOLDER}/{above[-1]}.yaml: like: there is no {FOLDER}/{name}.yaml")
+            raise UserError(
+                f"recipes/{FOLDER}/{above[-1]}.yaml: like: there is no {FOLDER}/{name}.yaml"
+            )
         return Provenance()
     try:
         data = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
         like = data.pop("like", None)
         printed = {key: Printed(*entry) for key, entry in (data.pop("printed", None) or {}).items()}
-        own = {Source(kind): _notes(texts or {}) for kind, texts in data.items()}
+        own = {ProvenanceSource(kind): _notes(texts or {}) for kind, texts in data.items()}
     except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
         raise UserError(f"{where}: {error}") from error
     if like is None:
         return Provenance(printed, own, None, own)
     base = read_provenance(like, root, (*above, name))
-    notes = {kind: [*base.notes.get(kind, ()), *own.get(kind, ())] for kind in Source}
+    notes = {kind: [*base.notes.get(kind, ()), *own.get(kind, ())] for kind in ProvenanceSource}
     return Provenance({**base.printed, **printed}, notes, like, own)
 
 

@@ -16,27 +16,27 @@ from yaml import YAMLError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import composing_for
-from docagent_rl.checks.budget import Line, budget
+from docagent_rl.checks.budget import BudgetLine, budget
 from docagent_rl.checks.budget_table import read_run
 from docagent_rl.checks.cards import seen
 from docagent_rl.checks.recipe_list import (
     ABLATIONS,
     ROOT,
-    Kind,
+    TrainerKind,
     ablation_names,
     located,
     recipe_kind,
     require_recipes,
 )
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.systems import get_system
 
-PROFILES = {Kind.RL: (None, "cpu"), Kind.SFT: (None, "sft_cpu")}
+PROFILES = {TrainerKind.RL: (None, "cpu"), TrainerKind.SFT: (None, "sft_cpu")}
 """Each recipe is checked as it is, and with its profile for the CPU (`+profile=`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RecipeFinding:
     """The finding about a recipe with a profile (`+profile=`) and an ablation (`+ablations=`)."""
 
     recipe: str
@@ -53,7 +53,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The size of a cluster: `trainer.nnodes` and `trainer.n_gpus_per_node`; `None`: as a recipe says."""
+    """The size of a cluster: `trainer.nnodes` and `trainer.n_gpus_per_node`; `None`: as a recipe
+    says.
+    """
 
     nodes: int | None = None
     gpus_per_node: int | None = None
@@ -62,22 +64,29 @@ class Cluster:
     def change(self) -> DictConfig:
         """The keys to merge over a recipe."""
         sizes = {"nnodes": self.nodes, "n_gpus_per_node": self.gpus_per_node}
-        return OmegaConf.create({"trainer": {key: size for key, size in sizes.items() if size is not None}})
+        return OmegaConf.create(
+            {"trainer": {key: size for key, size in sizes.items() if size is not None}}
+        )
 
 
 AS_WRITTEN = Cluster()
 
 
 def check_recipe(
-    name: str, root: Traversable = ROOT, ablations: Sequence[str] | None = None, cluster: Cluster = AS_WRITTEN
-) -> list[Finding]:
-    """Check one recipe; there is a finding for every combination of profile and ablation (by default all)."""
+    name: str,
+    root: Traversable = ROOT,
+    ablations: Sequence[str] | None = None,
+    cluster: Cluster = AS_WRITTEN,
+) -> list[RecipeFinding]:
+    """Check one recipe; there is a finding for every combination of profile and ablation (by
+    default all).
+    """
     chosen = ablation_names(name, root) if ablations is None else ablations
     changes = {each: [_load(root / ABLATIONS / f"{each}.yaml")] for each in chosen}
     try:
-        plain = composed(name, root=root)
+        plain = composed_recipe(name, root=root)
     except UserError as error:
-        return [Finding(name, problem=str(error))]
+        return [RecipeFinding(name, problem=str(error))]
     plain.merge_with(cluster.change)
     findings = []
     kind = recipe_kind(name, root)
@@ -87,25 +96,31 @@ def check_recipe(
         for ablation, change in ({None: []} | changes).items():
             config = pickle.loads(pickle.dumps(plain))  # sooner than OmegaConf copies
             config.merge_with(*change, *top)
-            with suppress(OmegaConfBaseException):  # once for all checks, which name what leads nowhere
+            with suppress(
+                OmegaConfBaseException
+            ):  # once for all checks, which name what leads nowhere
                 OmegaConf.resolve(config)
             values[profile, ablation] = _meaning(config, kind)
             same = ablation and not profile and values[None, ablation] == values[None, None]
-            finding = Finding(name, profile, ablation, "changes nothing" if same else None)
-            finding = finding if same else judged(finding, config, kind)
+            finding = RecipeFinding(name, profile, ablation, "changes nothing" if same else None)
+            finding = finding if same else with_problem(finding, config, kind)
             findings.append(finding)
     return findings
 
 
-def _meaning(config: DictConfig, kind: Kind) -> object:
-    """Return the values of a configuration with those of its environment under each variant, defaults too."""
+def _meaning(config: DictConfig, kind: TrainerKind) -> object:
+    """Return the values of a configuration with those of its environment under each variant,
+    defaults too.
+    """
     values = OmegaConf.to_container(config)
     with suppress(UserError, ValidationError):  # which the checks name
-        if kind is Kind.RL and isinstance(values, dict):
-            section = DocAgentConfig.parse(plain(config.docagent))
+        if kind is TrainerKind.RL and isinstance(values, dict):
+            section = DocAgentConfig.parse(plain_section(config.docagent))
             system = get_system(section.system)
             variant = section.env.get("variant")
-            found = [{"variant": each} for each in getattr(system.config_type, "variants", ())] or [{}]
+            found = [{"variant": each} for each in getattr(system.config_type, "variants", ())] or [
+                {}
+            ]
             parsed = [system.parse_config({**section.env, **each}).model_dump() for each in found]
             values["docagent"] |= {"env": parsed, "variant": variant}
     return values
@@ -113,35 +128,41 @@ def _meaning(config: DictConfig, kind: Kind) -> object:
 
 def check_overridden(
     name: str, overrides: Sequence[str], root: Traversable = ROOT, cluster: Cluster = AS_WRITTEN
-) -> Finding:
+) -> RecipeFinding:
     """Check one recipe as the launch command with these overrides composes it."""
     try:
-        config = composed(name, overrides, root)
+        config = composed_recipe(name, overrides, root)
     except UserError as error:
-        return Finding(name, problem=str(error))
+        return RecipeFinding(name, problem=str(error))
     config.merge_with(cluster.change)
-    return judged(Finding(name), config, recipe_kind(name, root))
+    return with_problem(RecipeFinding(name), config, recipe_kind(name, root))
 
 
-def judged(finding: Finding, config: DictConfig, kind: Kind = Kind.RL) -> Finding:
+def with_problem(
+    finding: RecipeFinding, config: DictConfig, kind: TrainerKind = TrainerKind.RL
+) -> RecipeFinding:
     """Return a finding with the problem of its configuration, if that has one."""
     # these import verl, which takes seconds
     from docagent_rl.checks.check import refuse_for
     from docagent_rl.checks.preflight import check_statically
-    from docagent_rl.checks.sft_check import check_sft_statically, size_problems
+    from docagent_rl.checks.sft_check import check_sft_statically, sft_size_problems
 
     try:
-        if kind is Kind.RL:
+        if kind is TrainerKind.RL:
             check_statically(config)
         else:
             check_sft_statically(config)
-            refuse_for(size_problems(config, config.trainer.nnodes * config.trainer.n_gpus_per_node))
+            refuse_for(
+                sft_size_problems(config, config.trainer.nnodes * config.trainer.n_gpus_per_node)
+            )
     except UserError as error:
         return replace(finding, problem=str(error))
     return finding
 
 
-def budget_of_recipe(name: str, overrides: Sequence[str], cluster: Cluster, gpu_memory: int) -> list[Line]:
+def budget_of_recipe(
+    name: str, overrides: Sequence[str], cluster: Cluster, gpu_memory: int
+) -> list[BudgetLine]:
     """List the budget of one recipe, with overrides as on the command line.
 
     `gpu_memory` are the bytes that a GPU's driver reports.
@@ -149,18 +170,22 @@ def budget_of_recipe(name: str, overrides: Sequence[str], cluster: Cluster, gpu_
     Raises:
         UserError: Hydra cannot compose it, or its model is not known here.
     """
-    config = composed(name, overrides)
+    config = composed_recipe(name, overrides)
     config.merge_with(cluster.change)
-    run = read_run(config, DocAgentConfig.parse(plain(config.docagent)))
+    run = read_run(config, DocAgentConfig.parse(plain_section(config.docagent)))
     if run is None:
         raise UserError(
-            f"recipe {name}: {config.actor_rollout_ref.model.path} is neither a folder nor a model known here"
+            f"recipe {name}: {config.actor_rollout_ref.model.path} is neither a folder nor a model "
+            "known here"
         )
     return budget(run, seen(gpu_memory))
 
 
-def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT) -> DictConfig:
-    """Return the configuration that `--config-name` would run, with overrides as on the command line.
+def composed_recipe(
+    name: str, overrides: Sequence[str] = (), root: Traversable = ROOT
+) -> DictConfig:
+    """Return the configuration that `--config-name` would run, with overrides as on the command
+    line.
 
     `name` may be the path of a recipe's file, too; its folder is then searched first.
 
@@ -169,7 +194,10 @@ def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT)
     """
     name, root = located(name, root)
     try:
-        with composing_for(fine_tuning=recipe_kind(name, root) is Kind.SFT), _search(root) as extra:
+        with (
+            composing_for(fine_tuning=recipe_kind(name, root) is TrainerKind.SFT),
+            _search(root) as extra,
+        ):
             config = compose(name, overrides=[*extra, *overrides])
     except (HydraException, OmegaConfBaseException, YAMLError) as error:
         if isinstance(error, MissingConfigException) and error.missing_cfg_file == name:
@@ -180,19 +208,25 @@ def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT)
     return config
 
 
-def filled(config: DictConfig) -> DictConfig:
-    """Return a composed configuration with every key of its environment, as the variant fills it."""
-    values = OmegaConf.create(plain(config))
+def filled_recipe(config: DictConfig) -> DictConfig:
+    """Return a composed configuration with every key of its environment, as the variant fills
+    it.
+    """
+    values = OmegaConf.create(plain_section(config))
     name = OmegaConf.select(values, "docagent.system")
     if name is not None and OmegaConf.select(values, "docagent.env") is not None:
-        env = get_system(name).parse_config(plain(values.docagent.env))
-        OmegaConf.update(values, "docagent.env", env.model_dump(mode="json"), merge=False, force_add=True)
+        env = get_system(name).parse_config(plain_section(values.docagent.env))
+        OmegaConf.update(
+            values, "docagent.env", env.model_dump(mode="json"), merge=False, force_add=True
+        )
     return values
 
 
 @contextmanager
 def _search(root: Traversable) -> Generator[list[str]]:
-    """Start Hydra among verl's configurations and the recipes; yield the overrides that it needs."""
+    """Start Hydra among verl's configurations and the recipes; yield the overrides that it
+    needs.
+    """
     if root is ROOT:
         with initialize_config_module(config_module="verl.trainer.config", version_base=None):
             yield []

@@ -18,7 +18,9 @@ ROOT = files("docagent_rl") / "recipes"
 BASE = "base"
 """The recipe without a system, from which those of users start; it is no recipe of a paper."""
 ABLATIONS = "ablations"
-"""Folder of the ablations, one in it for each system, and their Hydra group: `+ablations=<system>/<name>`."""
+"""Folder of the ablations, one in it for each system, and their Hydra group:
+`+ablations=<system>/<name>`.
+"""
 NOTES = (
     "Departs from the paper:",
     "The paper is silent, as the released code has it:",
@@ -26,12 +28,16 @@ NOTES = (
     "With docagent.env.variant=released also set:",
     "Rewarded without a document:",
 )
-"""Titles of the notes that end the comment of a recipe, in the order of `checks.provenance.Source`."""
+"""Titles of the notes that end the comment of a recipe, in the order of
+`checks.provenance.ProvenanceSource`.
+"""
 _SFT_BASE = "sft_trainer_engine"
-_parsed = cache(partial(yaml.load, Loader=yaml.CSafeLoader))  # the kind is asked for at each composition
+_parsed = cache(
+    partial(yaml.load, Loader=yaml.CSafeLoader)
+)  # the kind is asked for at each composition
 
 
-class Kind(Enum):
+class TrainerKind(Enum):
     """The trainer whose configuration a recipe completes; the value is its module."""
 
     RL = "verl.trainer.main_ppo"
@@ -44,31 +50,42 @@ def located(recipe: str, root: Traversable = ROOT) -> tuple[str, Traversable]:
         return recipe, root
     path = Path(recipe)
     if not path.is_file():
-        raise UserError(f"{path}: there is no such file; `docagent-rl recipes` lists the shipped recipes")
+        raise UserError(
+            f"{path}: there is no such file; `docagent-rl recipes` lists the shipped recipes"
+        )
     return path.stem, path.parent
 
 
-def recipe_names(root: Traversable = ROOT, kind: Kind | None = Kind.RL) -> list[str]:
+def recipe_names(root: Traversable = ROOT, kind: TrainerKind | None = TrainerKind.RL) -> list[str]:
     """List the names that `--config-name` takes, of one kind or of any (`None`), sorted."""
     names = [name for name in _yaml_names(root) if name != BASE]
     return [name for name in names if kind is None or recipe_kind(name, root) is kind]
 
 
-def require_recipes(names: Iterable[str], root: Traversable = ROOT, kind: Kind | None = None) -> None:
-    """See that there are recipes of these names, of one kind or of any (`None`), or name the nearest one."""
+def require_recipes(
+    names: Iterable[str], root: Traversable = ROOT, kind: TrainerKind | None = None
+) -> None:
+    """See that there are recipes of these names, of one kind or of any (`None`), or name the
+    nearest one.
+    """
     known = recipe_names(root, kind)
     for name in names:
         if name not in known and not name.endswith(".yaml"):
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}? Known are " if near else "known are "
-            own = " (`base` alone has no system: put yours on top of it, in a file)" if name == "base" else ""
+            own = (
+                " (`base` alone has no system: put yours on top of it, in a file)"
+                if name == "base"
+                else ""
+            )
             raise UserError(f"there is no recipe {name!r}{own}; {hint}{', '.join(known)}")
 
 
-def recipe_kind(name: str, root: Traversable = ROOT) -> Kind:
+def recipe_kind(name: str, root: Traversable = ROOT) -> TrainerKind:
     """Return whose configuration a recipe completes, by what it and those it builds on begin with.
 
-    A file that cannot be read counts as a recipe of reinforcement learning; its check says what is wrong.
+    A file that cannot be read counts as a recipe of reinforcement learning; its check says what is
+    wrong.
     """
     name, root = located(name, root)
     seen = set()
@@ -76,12 +93,12 @@ def recipe_kind(name: str, root: Traversable = ROOT) -> Kind:
     while names:
         current = names.pop()
         if current == _SFT_BASE:
-            return Kind.SFT
+            return TrainerKind.SFT
         if current not in seen:
             seen.add(current)
             own = root / f"{current}.yaml"
             names += _defaults(own if own.is_file() else ROOT / f"{current}.yaml")
-    return Kind.RL
+    return TrainerKind.RL
 
 
 def _defaults(file: Traversable) -> list[str]:
@@ -98,7 +115,9 @@ def _read(file: Traversable) -> object:
 
 
 def recipe_summary(name: str, root: Traversable = ROOT) -> str:
-    """Return the comment that opens a recipe, without the launch command in its first line and its notes."""
+    """Return the comment that opens a recipe, without the launch command in its first line and its
+    notes.
+    """
     lines = _comment(root / f"{name}.yaml")[1:]
     return "\n".join(takewhile(lambda line: line not in NOTES, lines)).strip()
 
@@ -113,8 +132,12 @@ def ablation_names(recipe: str | None = None, root: Traversable = ROOT) -> list[
         return []
     names = _yaml_names(folder)
     for system in folder.iterdir():
-        names += [f"{system.name}/{name}" for name in _yaml_names(system)] if system.is_dir() else []
-    return sorted(name for name in names if recipe is None or recipe in ablation_recipes(name, root))
+        names += (
+            [f"{system.name}/{name}" for name in _yaml_names(system)] if system.is_dir() else []
+        )
+    return sorted(
+        name for name in names if recipe is None or recipe in ablation_recipes(name, root)
+    )
 
 
 def ablation_summary(name: str, root: Traversable = ROOT) -> str:
@@ -125,12 +148,16 @@ def ablation_summary(name: str, root: Traversable = ROOT) -> str:
 def ablation_recipes(name: str, root: Traversable = ROOT) -> list[str]:
     """Return the recipes that an ablation belongs to, as its line `# for:` lists them."""
     if not (recipes := _field(name, "for", root)):
-        raise UserError(f"recipes/{ABLATIONS}/{name}.yaml: the line `# for: <recipe>, ...` is missing")
+        raise UserError(
+            f"recipes/{ABLATIONS}/{name}.yaml: the line `# for: <recipe>, ...` is missing"
+        )
     return [recipe.strip() for recipe in recipes.split(",")]
 
 
 def ablation_row(name: str, root: Traversable = ROOT) -> str:
-    """Return the paper's row and number, as the line `# paper:` of an ablation gives them, or nothing."""
+    """Return the paper's row and number, as the line `# paper:` of an ablation gives them, or
+    nothing.
+    """
     return _field(name, "paper", root)
 
 
@@ -141,9 +168,13 @@ def _field(name: str, field: str, root: Traversable) -> str:
 
 
 def _yaml_names(folder: Traversable) -> list[str]:
-    return sorted(p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml"))
+    return sorted(
+        p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml")
+    )
 
 
 def _comment(path: Traversable) -> list[str]:
-    lines = takewhile(lambda line: line.startswith("#"), path.read_text(encoding="utf-8").splitlines())
+    lines = takewhile(
+        lambda line: line.startswith("#"), path.read_text(encoding="utf-8").splitlines()
+    )
     return [line.removeprefix("#").strip() for line in lines]

@@ -11,7 +11,7 @@ from pydantic import Field
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, validated
 from docagent_rl.checks.check import refuse_for
-from docagent_rl.config import Profile, plain
+from docagent_rl.config import Profile, plain_section
 from docagent_rl.systems import get_system
 from docagent_rl.training.settings.combinations import precision_problems
 from docagent_rl.training.settings.keys import sft_key_problems, sft_reference
@@ -89,7 +89,7 @@ def check_sft_statically(config: DictConfig) -> SftSection:
         UserError: all problems of keys, values and what the trainer would trip over at once.
     """
     try:
-        section = validated(SftSection, plain(config.docagent), "docagent")
+        section = validated(SftSection, plain_section(config.docagent), "docagent")
         for key in config:
             if key != "hydra" and OmegaConf.is_config(config[key]):
                 OmegaConf.to_container(config[key], resolve=True, throw_on_missing=True)
@@ -97,26 +97,35 @@ def check_sft_statically(config: DictConfig) -> SftSection:
         raise UserError(f"configuration: {error}") from error
     get_system(section.system)
     changed = ledger(SFT_FILE).problems(config, sft_reference())
-    refuse_for([*sft_key_problems(config), *value_problems(config, VALUES), *changed, *_problems(config)])
+    refuse_for(
+        [*sft_key_problems(config), *value_problems(config, VALUES), *changed, *_problems(config)]
+    )
     return section
 
 
-def size_problems(config: DictConfig, processes: int) -> list[str]:
-    """List what does not divide, by the number of processes (GPUs) of all nodes; verl would round down."""
+def sft_size_problems(config: DictConfig, processes: int) -> list[str]:
+    """List what does not divide, by the number of processes (GPUs) of all nodes; verl would round
+    down.
+    """
     shared = config.engine.ulysses_sequence_parallel_size
     ranks, left = divmod(processes, shared)
     if left or not ranks:
-        return [f"engine.ulysses_sequence_parallel_size={shared}: does not divide {processes} processes"]
+        return [
+            f"engine.ulysses_sequence_parallel_size={shared}: does not divide {processes} processes"
+        ]
     batch = config.data.train_batch_size
     micro = config.data.micro_batch_size_per_gpu
     if batch % ranks:
         return [
-            f"data.train_batch_size={batch}: is shared by {ranks} processes, of which it is no multiple "
+            f"data.train_batch_size={batch}: is shared by {ranks} processes, of which it is no "
+            "multiple "
             "(torchrun --nproc-per-node sets how many there are)"
         ]
     if not config.data.use_dynamic_bsz and batch // ranks % micro:
         rows = batch // ranks
-        return [f"data.micro_batch_size_per_gpu={micro}: the {rows} rows of a process are no multiple"]
+        return [
+            f"data.micro_batch_size_per_gpu={micro}: the {rows} rows of a process are no multiple"
+        ]
     return []
 
 
@@ -124,7 +133,8 @@ def _problems(config: DictConfig) -> Iterator[str]:
     frequency = config.trainer.test_freq
     if config.data.val_files is None and frequency != -1:
         yield (
-            f"trainer.test_freq={frequency}: there is nothing to validate on (data.val_files=null); set it "
+            f"trainer.test_freq={frequency}: there is nothing to validate on "
+            "(data.val_files=null); set it "
             "to -1"
         )
     if config.docagent.freeze_vision_tower:
@@ -136,6 +146,7 @@ def _problems(config: DictConfig) -> Iterator[str]:
     missing = {"model", "optimizer", "extra"} - contents
     if missing and config.trainer.resume_mode == "auto":
         yield (
-            f"checkpoint.save_contents: without {', '.join(sorted(missing))} no run can go on from a "
+            f"checkpoint.save_contents: without {', '.join(sorted(missing))} no run can go on from "
+            "a "
             "checkpoint: add them, or set trainer.resume_mode=disable"
         )

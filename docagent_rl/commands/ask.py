@@ -34,17 +34,28 @@ def ask_command(
     ),
     question: str = argument(..., "Question about the documents."),
     *,
-    recipe: str | None = option(None, f"Recipe of the system that plays; default: {ONE} or {SEVERAL}."),
-    retriever: str | None = option(
-        None, f"One of recipes/retriever, e.g. bm25; {OF_RECIPE}: the recipe's own; default: hybrid."
+    recipe: str | None = option(
+        None, f"Recipe of the system that plays; default: {ONE} or {SEVERAL}."
     ),
-    store: Path | None = option(None, "Document store to ask about, of `ingest`, in place of documents."),
-    index: Path | None = option(None, "With --store: search this index; default: one that is kept for it."),
+    retriever: str | None = option(
+        None,
+        f"One of recipes/retriever, e.g. bm25; {OF_RECIPE}: the recipe's own; default: hybrid.",
+    ),
+    store: Path | None = option(
+        None, "Document store to ask about, of `ingest`, in place of documents."
+    ),
+    index: Path | None = option(
+        None, "With --store: search this index; default: one that is kept for it."
+    ),
     url: str | None = option(None, "With --store: search at this server of `index serve`."),
     keep_in: Path | None = option(
-        None, "Folder for ingested documents and indexes; default: ask/ in DOCAGENT_WORKSPACE or ~/.cache."
+        None,
+        "Folder for ingested documents and indexes; default: ask/ in DOCAGENT_WORKSPACE or "
+        "~/.cache.",
     ),
-    override: list[str] | None = option(None, "Override a key of the recipe.", "--set", metavar="KEY=VALUE"),
+    override: list[str] | None = option(
+        None, "Override a key of the recipe.", "--set", metavar="KEY=VALUE"
+    ),
     out: Path | None = option(None, "Folder for the trajectory, which `docagent-rl view` opens."),
     json_output: bool = option(False, "Print one JSON object and nothing else.", "--json"),
     seed: int = option(0, "Seed of all sampling."),
@@ -52,16 +63,18 @@ def ask_command(
 ) -> None:
     """Ask an agent about PDFs, a folder or a store, and print its answer with its pages.
 
-    The first question ingests and indexes the documents; later ones begin at once, and of a folder only new
-    and changed files are read. Nothing is written into the folder or the store. --model works as for
-    `docagent-rl eval`. The exit status is 0 with an answer, 1 without.
+    The first question ingests and indexes the documents; later ones begin at once, and of a folder
+    only new and changed files are read. Nothing is written into the folder or the store. --model
+    works as for `docagent-rl eval`. The exit status is 0 with an answer, 1 without.
 
-    Example: docagent-rl ask report.pdf "Who wrote it?" --base-url http://127.0.0.1:8000/v1 --model m
+    Example: docagent-rl ask report.pdf "Who wrote it?" --base-url http://127.0.0.1:8000/v1 --model
+    m
 
-    Example: docagent-rl ask "Who wrote it?" --store data/store --index data/bm25 --base-url URL --model m
+    Example: docagent-rl ask "Who wrote it?" --store data/store --index data/bm25 --base-url URL
+    --model m
     """
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.ask.answer import answer_json, answered, tell_answer, tell_turn
+    from docagent_rl.lab.eval.ask.answer import answer_json, answer_report, tell_answer, tell_turn
     from docagent_rl.lab.eval.ask.workspace import (
         build_indexes,
         cache_folder,
@@ -109,7 +122,7 @@ def ask_command(
 
     with spending(model), progress.status("playing"):
         trajectory = asyncio.run(play())
-    found = answered(trajectory)
+    found = answer_report(trajectory)
     if json_output:
         typer.echo(answer_json(trajectory, found))
     else:
@@ -127,10 +140,14 @@ def _workspace(documents: list[Path], store: Path | None, root: Path) -> Workspa
 
     if store is not None:
         if documents:
-            raise UserError("name documents, or with --store a store that holds them already; not both")
+            raise UserError(
+                "name documents, or with --store a store that holds them already; not both"
+            )
         return opened(store, root)
     if not documents:
-        raise UserError('name documents, a folder or --store: docagent-rl ask report.pdf "Who wrote it?"')
+        raise UserError(
+            'name documents, a folder or --store: docagent-rl ask report.pdf "Who wrote it?"'
+        )
     folders = [each for each in documents if each.is_dir()]
     if folders and len(documents) > 1:
         raise UserError(f"{folders[0]} is a folder: name one folder alone, or PDFs")

@@ -13,7 +13,8 @@ from docagent_rl.endpoints.meter import Meter, metering
 
 
 def judge_of(model: ModelConfig, judge: ModelConfig) -> ModelConfig | None:
-    """Return a judge with what its options leave out as the model has it, or None where none is named.
+    """Return a judge with what its options leave out as the model has it, or None where none is
+    named.
 
     Address, key and name are the model's, but not the prices: another model has its own.
     """
@@ -21,18 +22,24 @@ def judge_of(model: ModelConfig, judge: ModelConfig) -> ModelConfig | None:
         return None
     changes: dict[str, Any] = {}
     if judge.base_url is None:
-        changes |= {"base_url": model.base_url, "api_key_env": judge.api_key_env or model.api_key_env}
+        changes |= {
+            "base_url": model.base_url,
+            "api_key_env": judge.api_key_env or model.api_key_env,
+        }
     if judge.model is None:
         changes["model"] = model.model
     return judge.model_copy(update=changes)
 
 
 @contextmanager
-def spending(model: ModelConfig, others: Mapping[str, ModelConfig] | None = None) -> Generator[None]:
-    """Meter everything that a command asks, judge and roles of environments included, on the model's budget.
+def spending(
+    model: ModelConfig, others: Mapping[str, ModelConfig] | None = None
+) -> Generator[None]:
+    """Meter everything that a command asks, judge and roles of environments included, on the
+    model's budget.
 
-    The costs are printed on standard error at the end, of a command that fails, too. `others` are further
-    models that options may name, by the prefix of these.
+    The costs are printed on standard error at the end, of a command that fails, too. `others` are
+    further models that options may name, by the prefix of these.
 
     Raises:
         UserError: the cost of one is not known though a greatest cost is given.
@@ -40,7 +47,8 @@ def spending(model: ModelConfig, others: Mapping[str, ModelConfig] | None = None
     for name, other in (others or {}).items():
         if model.budget.max_cost is not None and other.named and not other.price.is_known:
             raise UserError(
-                f"--max-cost counts the {name}, too, and its prices are not known: give --{name}-price-in "
+                f"--max-cost counts the {name}, too, and its prices are not known: give "
+                f"--{name}-price-in "
                 f"and --{name}-price-out, 0 for one that costs nothing"
             )
     meter = Meter(**model.budget.model_dump())
@@ -58,5 +66,7 @@ def resumable() -> Generator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        Console(stderr=True).print("Interrupted. What is done is kept; the same command goes on from here.")
+        Console(stderr=True).print(
+            "Interrupted. What is done is kept; the same command goes on from here."
+        )
         raise typer.Exit(130) from None

@@ -45,24 +45,32 @@ def collect_command(
     data: Questions,
     out: OutFolder,
     player: AgentKind = option(AgentKind.ENDPOINT, "Agent that plays; see docs/collect.md."),
-    preset: str | None = option(None, "vrag_rl, unidoc_rl, doc_v_star, mm_doc_r1, or a .yaml of your own."),
-    trajectories: int | None = option(None, "Trajectories per question; default: the preset's.", min=1),
+    preset: str | None = option(
+        None, "vrag_rl, unidoc_rl, doc_v_star, mm_doc_r1, or a .yaml of your own."
+    ),
+    trajectories: int | None = option(
+        None, "Trajectories per question; default: the preset's.", min=1
+    ),
     limit: Limit = None,
     seed: int = option(0, "Seed of the question draw, of scripts and of sampling."),
     at_a_time: AtATime = None,
     failed_by: Path | None = option(
-        None, "Keep only questions that this other model's run fails; SlideVQA questions are always kept."
+        None,
+        "Keep only questions that this other model's run fails; SlideVQA questions are always "
+        "kept.",
     ),
     teacher: ModelConfig,
     grounder: ModelConfig,
 ) -> None:
     """Have a teacher or a script play a system, and keep what passes the filters.
 
-    OUT gets trajectories.jsonl (every trajectory), kept.jsonl (those that pass), funnel.json, verdicts.jsonl
-    and replies/ (cached replies). An interrupted collection resumes with the same command. A complete one is
-    only filtered again, so filters can be changed without playing. See docs/collect.md.
+    OUT gets trajectories.jsonl (every trajectory), kept.jsonl (those that pass), funnel.json,
+    verdicts.jsonl and replies/ (cached replies). An interrupted collection resumes with the same
+    command. A complete one is only filtered again, so filters can be changed without playing. See
+    docs/collect.md.
 
-    Example: docagent-rl collect vrag_rl_qwen2_5_vl_7b --data train.parquet --out runs/c1 --player detours
+    Example: docagent-rl collect vrag_rl_qwen2_5_vl_7b --data train.parquet --out runs/c1 --player
+    detours
     """
     from docagent_rl.samples.parquet import read_samples
 
@@ -72,7 +80,7 @@ def collect_command(
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings
     from docagent_rl.lab.agents.scripted import NO_DETOURS, ScriptPlayer
-    from docagent_rl.lab.collect.collection import check_runs, is_whole, manifest_of
+    from docagent_rl.lab.collect.collection import check_runs, is_played, manifest_of
     from docagent_rl.lab.collect.config import CollectConfig
     from docagent_rl.lab.collect.filters import Failed
     from docagent_rl.lab.eval.choices import Agent
@@ -90,19 +98,25 @@ def collect_command(
     config.check_system(get_system(parsed.system).name)
     check_runs(config.filters)
     together = at_a_time or (teacher.concurrency if player is AgentKind.ENDPOINT else _AT_A_TIME)
-    settings = RunSettings(trajectories or config.trajectories, together, parsed.rollout.trajectory_attempts)
+    settings = RunSettings(
+        trajectories or config.trajectories, together, parsed.rollout.trajectory_attempts
+    )
     folder = RunFolder(out)
 
     async def collect() -> None:
         if player is AgentKind.ENDPOINT:
-            ask = not is_whole(folder, samples, settings.trajectories)
+            ask = not is_played(folder, samples, settings.trajectories)
             playing = await _teacher(run, parsed, config, teacher, grounder, seed, ask=ask)
         else:
             detours = config.detours if player is AgentKind.DETOURS else NO_DETOURS
-            playing = ScriptPlayer(open_resources(parsed, validate=False), detours, seed, validate=False)
+            playing = ScriptPlayer(
+                open_resources(parsed, validate=False), detours, seed, validate=False
+            )
         try:
             manifest = manifest_of(recipe, playing, samples, settings.trajectories)
-            await play_run(manifest, playing, get_system(parsed.system).name, folder, samples, settings)
+            await play_run(
+                manifest, playing, get_system(parsed.system).name, folder, samples, settings
+            )
         finally:
             await playing.close()
 
@@ -150,7 +164,9 @@ async def _teacher(
 
 
 def _report(folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig) -> None:
-    """Filter the trajectories, and print the numbers that each filter left and that could not be played."""
+    """Filter the trajectories, and print the numbers that each filter left and that could not be
+    played.
+    """
     from docagent_rl.lab.collect.collection import KEPT, filter_run
     from docagent_rl.lab.eval.evaluation import unplayed_table
     from docagent_rl.rewards.judge import make_judge
@@ -169,5 +185,7 @@ def _report(folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig) ->
     if failed := sum(trajectory.end == MaskReason.INFRASTRUCTURE for trajectory in masked):
         errors.print(f"{failed} of them for a service that failed: the same command plays these")
     if not funnel.stages[0].trajectories:
-        raise UserError(f"{folder.path}: none of its {funnel.trajectories} trajectories could be played")
+        raise UserError(
+            f"{folder.path}: none of its {funnel.trajectories} trajectories could be played"
+        )
     errors.print(f"{folder.path / KEPT}; docagent-rl view {folder.path}", markup=False)

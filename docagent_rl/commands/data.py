@@ -15,22 +15,24 @@ from docagent_rl.base.text import shown, visible
 from docagent_rl.commands.data_curate import curate_command
 from docagent_rl.commands.data_generate import generate_command
 from docagent_rl.commands.data_import import import_command, leakage_command
-from docagent_rl.commands.data_sft import both_files, export_command, parquet_file, sft_command
+from docagent_rl.commands.data_sft import both_files, parquet_file, sft_command, sft_export_command
 from docagent_rl.commands.options import AnswerableOnly, Evidence, FractionSeed, argument, option
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
+from docagent_rl.lab.synth import DocumentDifficulty, SynthSettings, synthesize
 from docagent_rl.samples.parquet import parquet_bytes, read_samples
 from docagent_rl.samples.questions import TEMPLATE, Questions, read_questions
 from docagent_rl.samples.sample import Split
 from docagent_rl.samples.selection import SplitUnit, split_samples
 from docagent_rl.samples.validation import sample_notes, validate_file
 
-app = typer.Typer(help="Make, check, convert and look at questions about documents.", no_args_is_help=True)
+app = typer.Typer(
+    help="Make, check, convert and look at questions about documents.", no_args_is_help=True
+)
 app.command("import")(import_command)
 app.command("leakage")(leakage_command)
 app.command("generate")(generate_command)
 app.command("sft")(sft_command)
-app.command("export")(export_command)
+app.command("export")(sft_export_command)
 app.command("curate")(curate_command)
 
 _DEFAULTS = SynthSettings()
@@ -44,7 +46,9 @@ def synth(
     out: Path = option(..., "Directory to write; it is new, empty, or holds the same corpus."),
     documents: int = option(_DEFAULTS.documents, "Number of documents."),
     seed: int = option(_DEFAULTS.seed, "Seed; the same seed gives the same bytes."),
-    difficulty: list[Difficulty] | None = option(None, "3-5, 8-14 or 20-40 pages; may be repeated."),
+    difficulty: list[DocumentDifficulty] | None = option(
+        None, "3-5, 8-14 or 20-40 pages; may be repeated."
+    ),
 ) -> None:
     """Write PDF reports with questions whose answers and evidence are known by construction.
 
@@ -68,24 +72,29 @@ def template(
 ) -> None:
     """Write an example of a file of questions, one JSON object a line.
 
-    Each line needs doc_id (or the name of the PDF), question and answers. Rewards for retrieval also need
-    evidence_pages, counted from 1. Everything else is derived.
+    Each line needs doc_id (or the name of the PDF), question and answers. Rewards for retrieval
+    also need evidence_pages, counted from 1. Everything else is derived.
 
     Example: docagent-rl data template --out questions.jsonl
     """
     write_output(out, TEMPLATE)
-    typer.echo(f"{out}: write yours like these, then `docagent-rl data validate {out} --store STORE`")
+    typer.echo(
+        f"{out}: write yours like these, then `docagent-rl data validate {out} --store STORE`"
+    )
 
 
 @app.command()
 def validate(
     file: _File,
     store: Evidence = None,
-    recipe: str | None = option(None, "Check whether this recipe's system can train on each question."),
+    recipe: str | None = option(
+        None, "Check whether this recipe's system can train on each question."
+    ),
 ) -> None:
     """Check columns, samples and evidence; the exit status is 2 when something is wrong.
 
-    Questions that only some systems can play are listed; with --recipe, those it cannot play are errors.
+    Questions that only some systems can play are listed; with --recipe, those it cannot play are
+    errors.
 
     Example: docagent-rl data validate data/train.parquet --store data/store
     """
@@ -94,13 +103,17 @@ def validate(
     _end_with(found.problems)
     if recipe is not None:
         # these import verl, which takes seconds
-        from docagent_rl.checks.recipe_check import composed
-        from docagent_rl.config import DocAgentConfig, plain
+        from docagent_rl.checks.recipe_check import composed_recipe
+        from docagent_rl.config import DocAgentConfig, plain_section
         from docagent_rl.rollout.playability import recipe_playability
 
         if documents is None:
-            raise UserError("--recipe needs --store: a system is asked about questions and documents")
-        check = recipe_playability(DocAgentConfig.parse(plain(composed(recipe).docagent)), documents)
+            raise UserError(
+                "--recipe needs --store: a system is asked about questions and documents"
+            )
+        check = recipe_playability(
+            DocAgentConfig.parse(plain_section(composed_recipe(recipe).docagent)), documents
+        )
         problems = (check.problem(sample, validate=False) for _, sample in found.samples)
         _end_with([f"{file}: {problem}" for problem in problems if problem])
     typer.echo(f"{file}: {found.rows} rows are well ({_counts(_parts(found))})")
@@ -112,17 +125,21 @@ def validate(
 def convert(
     samples: Path = argument(..., "Questions, one JSON object a line; see `data template`."),
     out: Path = option(..., "File to write, .parquet; with a fraction, the folder for both files."),
-    split: str | None = option(None, "Keep only train, val or test; or set aside a fraction (0.1)."),
+    split: str | None = option(
+        None, "Keep only train, val or test; or set aside a fraction (0.1)."
+    ),
     by: SplitUnit = option(SplitUnit.QUESTION, "Unit of the split: questions, or whole documents."),
     seed: FractionSeed = 0,
     answerable_only: AnswerableOnly = False,
     store: Evidence = None,
     force: Force = False,
 ) -> None:
-    """Write questions as the Parquet files that the trainer reads; nothing is written when one is bad.
+    """Write questions as the Parquet files that the trainer reads; nothing is written when one is
+    bad.
 
-    A fraction sets questions aside, and no question about a document is in both files, whatever its case and
-    spacing; --by document sets whole documents aside, for validation on documents never trained on.
+    A fraction sets questions aside, and no question about a document is in both files, whatever its
+    case and spacing; --by document sets whole documents aside, for validation on documents never
+    trained on.
 
     Example: docagent-rl data convert questions.jsonl --store data/store --out data --split 0.1
     """
@@ -130,7 +147,9 @@ def convert(
     try:
         fraction = None if split is None or name is not None else float(split)
     except ValueError:
-        raise UserError(f"--split {split}: expected {', '.join(Split)} or a fraction such as 0.1") from None
+        raise UserError(
+            f"--split {split}: expected {', '.join(Split)} or a fraction such as 0.1"
+        ) from None
     outs = [parquet_file(out)] if fraction is None else list(both_files(out))
     documents = DocumentStore(store) if store is not None else None
     found = validate_file(samples, store=documents)
@@ -143,13 +162,17 @@ def convert(
                 sample = dataclasses.replace(sample, extra={**sample.extra, "num_pages": pages})
             kept.append(sample)
     if not kept:
-        raise UserError(f"{samples}: no sample is left to write (split {split}, {_counts(_parts(found))})")
+        raise UserError(
+            f"{samples}: no sample is left to write (split {split}, {_counts(_parts(found))})"
+        )
     shares = [kept] if fraction is None else split_samples(kept, fraction, seed=seed, unit=by)
     parts = dict(zip(outs, shares, strict=True))
     contents = {path: parquet_bytes(part) for path, part in parts.items()}
     new = write_outputs(contents, force=force)
     for path, part in parts.items():
-        typer.echo(f"{path}: {len(part)} of {found.rows} samples{'' if path in new else ', unchanged'}")
+        typer.echo(
+            f"{path}: {len(part)} of {found.rows} samples{'' if path in new else ', unchanged'}"
+        )
     _print_problems(_notes(found))
 
 
@@ -166,7 +189,11 @@ def show(file: _File, rows: int = option(5, "Number of samples.")) -> None:
             gold = sorted(sample.gold_pages)
         except UserError as error:
             raise UserError(f"{file}: question {sample.question_id!r}: {error}") from error
-        answers = "(no answer in the document)" if sample.answerable is False else " | ".join(sample.answers)
+        answers = (
+            "(no answer in the document)"
+            if sample.answerable is False
+            else " | ".join(sample.answers)
+        )
         pages = ", ".join(f"{doc_id} p. {page}" for doc_id, page in gold)
         console.rule(shown(f"{sample.question_id} ({sample.split.value})"))
         for line in (sample.question, answers, pages, ", ".join(sample.evidence_sources)):

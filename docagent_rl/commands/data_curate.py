@@ -25,7 +25,7 @@ from docagent_rl.samples.selection import SplitUnit, unit_key
 
 if TYPE_CHECKING:
     from docagent_rl.lab.collect.case import Case
-    from docagent_rl.lab.collect.curation import Choice, Rate
+    from docagent_rl.lab.collect.curation import ChosenQuestions, Rate
 
 _LONGER_THAN = 10
 _QUALITY = frozenset({"format", "answer", "evidence"})
@@ -36,22 +36,30 @@ def curate_command(
     run: Path = argument(..., "Trajectories of the fine-tuned model: a run's folder, or a file."),
     out: Path = option(..., "File to write, .parquet."),
     rule: Rule = option(..., "Selection rule."),
-    count: int | None = option(None, "Most questions; doc_v_star: 2,048, unidoc_rl: all that fit.", min=1),
+    count: int | None = option(
+        None, "Most questions; doc_v_star: 2,048, unidoc_rl: all that fit.", min=1
+    ),
     by: Scoring | None = option(None, "Score of answers; default: the paper's."),
     threshold: float = option(0.7, "Least score of a right answer.", min=0, max=1),
     longer_than: int | None = option(None, "Only documents of more pages; doc_v_star: 10.", min=0),
     without: list[Path] | None = option(None, "Leave out questions of this file or run."),
-    without_documents: list[Path] | None = option(None, "Leave out questions about this file's documents."),
-    prefer: Path | None = option(None, "unidoc_rl: verdicts.jsonl; questions that failed come first."),
+    without_documents: list[Path] | None = option(
+        None, "Leave out questions about this file's documents."
+    ),
+    prefer: Path | None = option(
+        None, "unidoc_rl: verdicts.jsonl; questions that failed come first."
+    ),
     seed: int = option(0, "Seed of the draw."),
     force: Force = False,
 ) -> None:
     """Choose questions by how often the fine-tuned model answers them.
 
-    RUN holds several trajectories of each question, as `docagent-rl eval --trajectories 4 --temperature 1`
-    samples them. Each sample gets `extra.pass_rate`: how many of its trajectories are right.
+    RUN holds several trajectories of each question, as
+    `docagent-rl eval --trajectories 4 --temperature 1` samples them. Each sample gets
+    `extra.pass_rate`: how many of its trajectories are right.
 
-    Example: docagent-rl data curate runs/x4 --out rl.parquet --rule doc_v_star --without runs/c1/kept.jsonl
+    Example: docagent-rl data curate runs/x4 --out rl.parquet --rule doc_v_star --without
+    runs/c1/kept.jsonl
     """
     from docagent_rl.lab.collect.curation import choose_learnable, choose_stratified, rates
     from docagent_rl.lab.collect.filters import is_unknown
@@ -73,7 +81,9 @@ def curate_command(
     scoring = by or (Scoring.LIKENESS if stratified else Scoring.OUTCOME)
     silent = (case.outcome is None or is_unknown(case, scoring) for case in counted)
     if scoring is Scoring.OUTCOME and counted and all(silent):
-        raise UserError(f"{run}: no trajectory says how right a judge found it; score with --by likeness")
+        raise UserError(
+            f"{run}: no trajectory says how right a judge found it; score with --by likeness"
+        )
     # a rate over the answers that were judged would be another measure
     unknown = {case.question for case in counted if is_unknown(case, scoring)}
     left_out |= dict.fromkeys(unknown, "answers that nobody judged")
@@ -86,7 +96,9 @@ def curate_command(
     numbers = {rate.trajectories for rate in found}
     if numbers != {TRAJECTORIES[rule]}:
         played = ", ".join(map(str, sorted(numbers)))
-        typer.echo(f"trajectories of a question: {played}; the paper plays {TRAJECTORIES[rule]}", err=True)
+        typer.echo(
+            f"trajectories of a question: {played}; the paper plays {TRAJECTORIES[rule]}", err=True
+        )
     if stratified:
         choice = choose_stratified(found, count or QUESTIONS, seed)
     else:
@@ -97,7 +109,9 @@ def curate_command(
 
 
 def _pool(run: Path) -> tuple[dict[str, Sample], list[Case], set[str]]:
-    """Read questions by id, trajectories that were played, and questions of which some could not be."""
+    """Read questions by id, trajectories that were played, and questions of which some could not
+    be.
+    """
     from docagent_rl.lab.agents.run_folder import trajectories_of
     from docagent_rl.lab.collect.case import case_of
 
@@ -143,7 +157,9 @@ def _left_out(
 
 
 def questions_of(file: Path) -> list[Sample]:
-    """Return the questions of a file, or of the trajectories in a file or in a run's folder, each once."""
+    """Return the questions of a file, or of the trajectories in a file or in a run's folder, each
+    once.
+    """
     from docagent_rl.lab.agents.run_folder import trajectories_of
 
     if file.suffix == ".parquet":
@@ -171,8 +187,12 @@ def _dropped(file: Path) -> set[str]:
     return {question for question, each_bad in bad.items() if each_bad}
 
 
-def _write(choice: Choice, found: list[Rate], samples: dict[str, Sample], out: Path, force: bool) -> None:
-    passed = {rate.question: {"right": rate.right, "trajectories": rate.trajectories} for rate in found}
+def _write(
+    choice: ChosenQuestions, found: list[Rate], samples: dict[str, Sample], out: Path, force: bool
+) -> None:
+    passed = {
+        rate.question: {"right": rate.right, "trajectories": rate.trajectories} for rate in found
+    }
     chosen = [
         replace(sample, extra={**sample.extra, "pass_rate": passed[question]})
         for question, sample in samples.items()

@@ -22,7 +22,7 @@ from docagent_rl.commands.asking import judge_of, resumable, spending
 from docagent_rl.commands.options import model_options, option
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.endpoints.endpoint import ModelConfig
-from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind, View
+from docagent_rl.lab.generate.config import EvidenceKind, GenerateConfig, JudgedBy, PageView
 from docagent_rl.samples.parquet import read_samples
 from docagent_rl.samples.sample import Sample, Split, json_lines
 
@@ -41,24 +41,31 @@ def generate_command(
     endpoint: ModelConfig,
     judge: ModelConfig,
     store: Path = option(..., "Document store with the documents to ask about."),
-    config: Path | None = option(None, "YAML file: kinds, difficulties, filters, prompts; docs/generate.md."),
+    config: Path | None = option(
+        None, "YAML file: kinds, difficulties, filters, prompts; docs/generate.md."
+    ),
     doc: list[str] | None = option(None, "Ask about this document; may be repeated."),
     documents: int | None = option(None, "Number of documents to ask about.", min=1),
-    view: View | None = option(None, "Show pages as text, as pictures, or as both."),
+    view: PageView | None = option(None, "Show pages as text, as pictures, or as both."),
     check_by: JudgedBy | None = option(None, "Judge of answers in the checks.", "--check-by"),
     limit: int | None = option(None, "Without a model: most questions per document (10).", min=1),
     seed: int | None = option(None, "Seed of the choice of pages and of the sampling."),
     split: Split | None = option(None, "Split of all questions."),
-    exclude: list[Path] | None = option(None, "Drop repetitions of this file's questions; may be repeated."),
-    dry_run: bool = option(False, "Print what would be asked at most, and ask nothing.", "--dry-run"),
+    exclude: list[Path] | None = option(
+        None, "Drop repetitions of this file's questions; may be repeated."
+    ),
+    dry_run: bool = option(
+        False, "Print what would be asked at most, and ask nothing.", "--dry-run"
+    ),
     force: Force = False,
 ) -> None:
     """Make questions about your own documents, and keep those that pass every check.
 
-    A model writes questions of the kinds that --config lists, with evidence pages. A question is kept when
-    its evidence pages answer it, neither other pages nor the question alone do, it is clear, and it repeats
-    no other. <out>.funnel.json lists dropped questions with reasons. Replies are kept in <out>.cache, so the
-    same command resumes after an interruption, and costs nothing once it is done.
+    A model writes questions of the kinds that --config lists, with evidence pages. A question is
+    kept when its evidence pages answer it, neither other pages nor the question alone do, it is
+    clear, and it repeats no other. <out>.funnel.json lists dropped questions with reasons. Replies
+    are kept in <out>.cache, so the same command resumes after an interruption, and costs nothing
+    once it is done.
 
     Without a model, templates ask about headings, tables and figures.
 
@@ -72,10 +79,17 @@ def generate_command(
     names = _chosen(opened, doc, documents, settings.seed)
     if not (endpoint.base_url or endpoint.model):
         named = judge.model or judge.base_url
-        asking = {"--view": view, "--check-by": check_by, "--judge-model": named, "--exclude": exclude}
+        asking = {
+            "--view": view,
+            "--check-by": check_by,
+            "--judge-model": named,
+            "--exclude": exclude,
+        }
         asking["--dry-run"] = dry_run
         if vain := [flag for flag, value in asking.items() if value]:
-            raise UserError(f"{vain[0]} is for a model that writes: name it by --base-url and --model")
+            raise UserError(
+                f"{vain[0]} is for a model that writes: name it by --base-url and --model"
+            )
         made = _outlined(opened, names, settings, limit or _QUESTIONS)
         write_output(out, json_lines(made), force=force)
         about = len({sample.doc_id for sample in made})
@@ -123,10 +137,15 @@ def _tell_forecast(run: Generation, documents: int, *, priced: bool) -> None:
 
     most, questions = forecast(run), sum(slot.questions for slot in run.slots)
     cost = (
-        f"a cost of {most.cost:,.6g}" if priced else "at a cost that is not known (--price-in, --price-out)"
+        f"a cost of {most.cost:,.6g}"
+        if priced
+        else "at a cost that is not known (--price-in, --price-out)"
     )
     typer.echo(f"{documents} documents, {len(run.slots)} requests for {questions} questions")
-    typer.echo(f"with all checks at most {most.requests:,} requests and about {most.tokens:,} tokens, {cost}")
+    typer.echo(
+        f"with all checks at most {most.requests:,} requests and about {most.tokens:,} tokens, "
+        f"{cost}"
+    )
     typer.echo("Nothing was asked.")
 
 
@@ -146,11 +165,16 @@ def _write(run: Generation, out: Path, documents: int, *, force: bool) -> None:
     # first the funnel, by which the same command knows the questions for its own
     atomic_write(funnel_file(out), funnel.to_json(run.digest, lines))
     write_output(out, lines)
-    typer.echo(f"{out}: {len(samples)} questions from {len(run.slots)} requests about {documents} documents")
+    typer.echo(
+        f"{out}: {len(samples)} questions from {len(run.slots)} requests about {documents} "
+        "documents"
+    )
     for why, count in Counter(f"{gap.kind.value}: {gap.why}" for gap in run.gaps).items():
         errors.print(shown(f"not asked in {count} documents, {why}"))
     if funnel.unanswered:
-        errors.print(f"{funnel.unanswered} got no reply and were left out: the same command asks again")
+        errors.print(
+            f"{funnel.unanswered} got no reply and were left out: the same command asks again"
+        )
 
 
 def _ask(run: Generation, model: RemoteModel) -> None:
@@ -166,7 +190,10 @@ def _ask(run: Generation, model: RemoteModel) -> None:
         await run.run(tick)
 
     try:
-        with resumable(), Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        with (
+            resumable(),
+            Progress(console=console, transient=True, disable=not console.is_terminal) as bar,
+        ):
             task = bar.add_task(what, total=len(run.slots))
 
             def tick() -> None:
@@ -185,7 +212,7 @@ def _outlined(
     from docagent_rl.lab.generate.outline import DATASET, outline_questions
 
     given = settings.model_fields_set
-    every = {kind: limit for kind in Kind if kind is not Kind.UNANSWERABLE}
+    every = {kind: limit for kind in EvidenceKind if kind is not EvidenceKind.UNANSWERABLE}
     made = [
         sample
         for name in names
@@ -200,14 +227,17 @@ def _outlined(
     ]
     if not made:
         raise UserError(
-            f"{store.path}: no heading, table or figure of {len(names)} documents can be asked for. Pages "
+            f"{store.path}: no heading, table or figure of {len(names)} documents can be asked "
+            "for. Pages "
             "without text need OCR (`docagent-rl ingest --ocr always`), or a model that sees them "
             "(--base-url, --view image); --config may ask for other kinds"
         )
     return made
 
 
-def _chosen(store: DocumentStore, doc: Sequence[str] | None, most: int | None, seed: int) -> list[str]:
+def _chosen(
+    store: DocumentStore, doc: Sequence[str] | None, most: int | None, seed: int
+) -> list[str]:
     names = list(dict.fromkeys(doc)) if doc else store.doc_ids()
     if not names:
         raise UserError(f"{store.path}: the store holds no document; `docagent-rl ingest` fills it")
@@ -224,10 +254,12 @@ def funnel_file(out: Path) -> Path:
 
 
 def may_replace(out: Path, settings: str, *, force: bool) -> bool:
-    """Return whether a file that is there may be replaced by another; look before anything is paid for.
+    """Return whether a file that is there may be replaced by another; look before anything is paid
+    for.
 
-    Only one that the same settings (their digest) made, and that lacks what an endpoint did not reply to, is
-    replaced without `force`; one that the same settings made, and that lacks nothing, is made again as it is.
+    Only one that the same settings (their digest) made, and that lacks what an endpoint did not
+    reply to, is replaced without `force`; one that the same settings made, and that lacks nothing,
+    is made again as it is.
 
     Raises:
         UserError: something else made it, it was changed and lacks something, or it is a folder.
@@ -242,7 +274,8 @@ def may_replace(out: Path, settings: str, *, force: bool) -> bool:
     changed = lacks and lacking.get("sha256") != hashlib.sha256(out.read_bytes()).hexdigest()
     if changed or recorded.get("settings") != settings:
         raise UserError(
-            f"{out} was made by other settings or by something else, or changed since; name another file, or "
+            f"{out} was made by other settings or by something else, or changed since; name "
+            "another file, or "
             "replace it with --force"
         )
     return lacks

@@ -37,15 +37,25 @@ def import_command(
     store: Path | None = option(None, "Document store; missing documents are ingested from SRC."),
     out: Path | None = option(None, "File to write, .jsonl or .parquet; default: <name>.jsonl."),
     split: Split | None = option(None, "Keep the questions of this split."),
-    min_pages: int | None = option(None, "Keep questions about documents of this many pages or more.", min=1),
-    max_pages: int | None = option(None, "Keep questions about documents of at most this many pages.", min=1),
+    min_pages: int | None = option(
+        None, "Keep questions about documents of this many pages or more.", min=1
+    ),
+    max_pages: int | None = option(
+        None, "Keep questions about documents of at most this many pages.", min=1
+    ),
     answerable_only: AnswerableOnly = False,
     limit: int | None = option(None, "Keep this many samples, drawn at random by --seed.", min=1),
-    part: list[str] | None = option(None, "Write N samples apart; rest: all others.", metavar="NAME=N"),
+    part: list[str] | None = option(
+        None, "Write N samples apart; rest: all others.", metavar="NAME=N"
+    ),
     by: SplitUnit = option(SplitUnit.QUESTION, "Unit of --part and --exclude."),
     seed: int = option(0, "Seed of --limit and --part."),
-    exclude: list[Path] | None = option(None, "Leave out what is in this file of samples or trajectories."),
-    any_count: bool = option(False, "Accept files with another number of rows than released.", "--any-count"),
+    exclude: list[Path] | None = option(
+        None, "Leave out what is in this file of samples or trajectories."
+    ),
+    any_count: bool = option(
+        False, "Accept files with another number of rows than released.", "--any-count"
+    ),
     page_base: int | None = option(None, "Number of a document's first page in SRC.", min=0, max=1),
     dpi: int = option(_DEFAULTS.dpi, "Resolution of ingested PDF pages, in pixels per inch."),
     workers: int | None = option(None, "Processes that read documents.", min=1),
@@ -53,12 +63,15 @@ def import_command(
 ) -> None:
     """Convert a public benchmark, as it was downloaded, to samples; see docs/benchmarks.md.
 
-    An importer of your own is named by package.module:CLASS; docs/extending.md says how to write one.
+    An importer of your own is named by package.module:CLASS; docs/extending.md says how to write
+    one.
 
-    Pages count from 1 in samples, and boxes are fractions of the page. Rows that give no sample are counted
-    by reason, here and in <out>.report.json. After an interruption give the same command again.
+    Pages count from 1 in samples, and boxes are fractions of the page. Rows that give no sample are
+    counted by reason, here and in <out>.report.json. After an interruption give the same command
+    again.
 
-    Example: docagent-rl data import mmlongbench_doc MMLongBench-Doc/ --store data/store --out data/mmlb.jsonl
+    Example: docagent-rl data import mmlongbench_doc MMLongBench-Doc/ --store data/store --out
+    data/mmlb.jsonl
     """
     importer = get_importer(benchmark)
     target = out or Path(f"{importer.name}.jsonl")
@@ -84,15 +97,21 @@ def import_command(
 
 
 def leakage_command(
-    first: Path = argument(..., "Samples, .jsonl or .parquet; or trajectories: a run, or its kept.jsonl."),
+    first: Path = argument(
+        ..., "Samples, .jsonl or .parquet; or trajectories: a run, or its kept.jsonl."
+    ),
     second: Path = argument(..., "The set that should share nothing with the first."),
     store: Path | None = option(None, "Document store, which knows the digests of document files."),
-    by: SplitUnit = option(SplitUnit.DOCUMENT, "What must not be shared: questions, or documents as well."),
+    by: SplitUnit = option(
+        SplitUnit.DOCUMENT, "What must not be shared: questions, or documents as well."
+    ),
 ) -> None:
-    """Look for documents and questions that two sets share; the exit status is 2 when there are any.
+    """Look for documents and questions that two sets share; the exit status is 2 when there are
+    any.
 
-    Documents are compared by id and by the digests of their files, questions by the words they are made of.
-    Questions that are alike about different documents, with different answers, are only counted.
+    Documents are compared by id and by the digests of their files, questions by the words they are
+    made of. Questions that are alike about different documents, with different answers, are only
+    counted.
 
     Example: docagent-rl data leakage train.jsonl test.jsonl --store data/store
     """
@@ -135,7 +154,9 @@ def _parts(options: list[str] | None) -> dict[str, int]:
     return found
 
 
-def _write(target: Path, parts: dict[str, list[Sample]], report: ImportReport, *, force: bool) -> None:
+def _write(
+    target: Path, parts: dict[str, list[Sample]], report: ImportReport, *, force: bool
+) -> None:
     files = {
         target.with_name(f"{target.stem}-{name}{target.suffix}") if name else target: samples
         for name, samples in parts.items()
@@ -151,17 +172,23 @@ def _write(target: Path, parts: dict[str, list[Sample]], report: ImportReport, *
 
 
 def _table(report: ImportReport) -> Table:
-    title = shown(f"{report.importer}: {sum(report.written.values())} samples of {report.read.total()} rows")
+    title = shown(
+        f"{report.importer}: {sum(report.written.values())} samples of {report.read.total()} rows"
+    )
     table = Table("What", "Count", "First", title=title, title_justify="left")
     for label, counts in (("rows", report.read), ("samples", report.written)):
         for name, count in sorted(counts.items()):
             table.add_row(shown(f"{label} of {name}"), str(count), "")
     for label, counted in (("skipped", report.skipped), ("note", report.notes)):
         for reason, places in sorted(counted.items()):
-            table.add_row(shown(f"{label}: {reason}"), str(len(places)), shown(", ".join(places[:2])))
+            table.add_row(
+                shown(f"{label}: {reason}"), str(len(places)), shown(", ".join(places[:2]))
+            )
     for name, count in report.documents.items():
         table.add_row(f"documents {name}", str(count), "")
     table.add_row("number of a first page", str(report.first_page), "")
     if report.unread:
-        table.add_row("files beside, not read", str(len(report.unread)), shown(", ".join(report.unread[:3])))
+        table.add_row(
+            "files beside, not read", str(len(report.unread)), shown(", ".join(report.unread[:3]))
+        )
     return table

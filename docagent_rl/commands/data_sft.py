@@ -25,27 +25,34 @@ def sft_command(
     model: str = option(..., "The model to fine-tune: a folder, or a name of the hub."),
     store: Path = option(..., "Document store whose pages the trajectories show."),
     out: Path = option(..., "File to write, .parquet; with a fraction, the folder for both files."),
-    val_fraction: float | None = option(None, "Share set aside for val.parquet; the rest is train.parquet."),
+    val_fraction: float | None = option(
+        None, "Share set aside for val.parquet; the rest is train.parquet."
+    ),
     by: SplitUnit = option(SplitUnit.DOCUMENT, "Unit of the split: questions, or whole documents."),
     seed: FractionSeed = 0,
-    max_length: int | None = option(None, "Leave out rows of more tokens (data.max_length).", min=1),
+    max_length: int | None = option(
+        None, "Leave out rows of more tokens (data.max_length).", min=1
+    ),
     retokenise: bool = option(False, "Encode trajectories of another model anew.", "--retokenise"),
-    template_kwargs: str = option("{}", "The RL run's data.apply_chat_template_kwargs, as '{\"x\": 1}'."),
+    template_kwargs: str = option(
+        "{}", "The RL run's data.apply_chat_template_kwargs, as '{\"x\": 1}'."
+    ),
     force: Force = False,
 ) -> None:
     """Write trajectories as rows for verl's supervised trainer: the tokens and masks of an RL step.
 
-    Sampled token ids are taken from the trajectory. Observations are rendered again and must give the
-    recorded number of tokens. Trajectories of a chat endpoint hold only texts, which are encoded for the
-    model. Trajectories that were masked or cut off, or are too long, are left out and counted.
+    Sampled token ids are taken from the trajectory. Observations are rendered again and must give
+    the recorded number of tokens. Trajectories of a chat endpoint hold only texts, which are
+    encoded for the model. Trajectories that were masked or cut off, or are too long, are left out
+    and counted.
 
-    Example: docagent-rl data sft trajectories.jsonl --model Qwen/Qwen2.5-VL-7B-Instruct --store data/store
-    --out data/sft/vrag_rl --val-fraction 0.05 --max-length 16384
+    Example: docagent-rl data sft trajectories.jsonl --model Qwen/Qwen2.5-VL-7B-Instruct --store
+    data/store --out data/sft/vrag_rl --val-fraction 0.05 --max-length 16384
     """
     # these import transformers
     from docagent_rl.lab.collect.collection import read_all, trajectory_files
     from docagent_rl.lab.sft.rows import file_pieces, tokenizer_digest
-    from docagent_rl.lab.sft.trajectories import Account, RowMaker, made_rows, validating
+    from docagent_rl.lab.sft.trajectories import RowCounts, RowMaker, made_rows, validating
 
     outs = [parquet_file(out)] if val_fraction is None else list(both_files(out))
     files, validates = trajectory_files(trajectories), None
@@ -56,20 +63,24 @@ def sft_command(
     maker = RowMaker(codec, opened, max_length, retokenise)
     digest = tokenizer_digest(codec.tokenizer)
     for part, path in enumerate(outs):
-        account = Account()
+        account = RowCounts()
         here = (each for each in read_all(files) if validates is None or validates(each) == part)
         pieces = file_pieces(made_rows(_tracked(here), maker, account), digest, str(path))
         with _dropped(account):
             new = write_stream(path, pieces, force=force)
         typer.echo(
-            f"{path}: {account.rows} rows of {account.trajectories} trajectories, {account.tokens} tokens "
-            f"({account.trained} trained on), {account.images} images, longest row {account.longest}"
+            f"{path}: {account.rows} rows of {account.trajectories} trajectories, {account.tokens} "
+            "tokens "
+            f"({account.trained} trained on), {account.images} images, longest row "
+            f"{account.longest}"
             f"{'' if new else ', unchanged'}"
         )
 
 
-def export_command(
-    trajectories: list[Path] = argument(..., "Trajectories, .jsonl, or folders, as for `data sft`."),
+def sft_export_command(
+    trajectories: list[Path] = argument(
+        ..., "Trajectories, .jsonl, or folders, as for `data sft`."
+    ),
     out: Path = option(..., "Folder for the examples and their images."),
     format: TrajectoryFormat = option(..., "Trainer whose data format is written."),
     store: Path = option(..., "Document store whose pages the trajectories show."),
@@ -83,26 +94,35 @@ def export_command(
     """
     from docagent_rl.lab.collect.collection import read_all, trajectory_files
     from docagent_rl.lab.sft.exports import DATASET_INFO, FILES, example_lines
-    from docagent_rl.lab.sft.trajectories import Account
+    from docagent_rl.lab.sft.trajectories import RowCounts
 
     if out.is_file():
         raise UserError(f"--out {out} is a file: name a folder")
-    path, files, account = out / FILES[format], trajectory_files(trajectories), Account()
-    lines = iter(example_lines(_tracked(read_all(files)), format, DocumentStore(store), out, account))
+    path, files, account = out / FILES[format], trajectory_files(trajectories), RowCounts()
+    lines = iter(
+        example_lines(_tracked(read_all(files)), format, DocumentStore(store), out, account)
+    )
     with _dropped(account):
         if (first := next(lines, None)) is None:
-            raise UserError(f"{', '.join(map(str, files))}: no trajectory can be told as a conversation")
+            raise UserError(
+                f"{', '.join(map(str, files))}: no trajectory can be told as a conversation"
+            )
         new = write_stream(path, itertools.chain([first], lines), force=force)
     if format is TrajectoryFormat.LLAMAFACTORY:
-        write_output(out / "dataset_info.json", json.dumps(DATASET_INFO, indent=2) + "\n", force=force)
+        write_output(
+            out / "dataset_info.json", json.dumps(DATASET_INFO, indent=2) + "\n", force=force
+        )
     typer.echo(
-        f"{path}: {account.rows} examples of {account.trajectories} trajectories, {account.images} images"
+        f"{path}: {account.rows} examples of {account.trajectories} trajectories, {account.images} "
+        "images"
         f"{'' if new else ', unchanged'}"
     )
 
 
 def parquet_file(out: Path) -> Path:
-    """Return a file that is to be written, by whose name those who read it know that it is Parquet."""
+    """Return a file that is to be written, by whose name those who read it know that it is
+    Parquet.
+    """
     if out.suffix != ".parquet":
         raise UserError(f"--out {out}: name a .parquet file, such as {out}.parquet")
     return out
@@ -113,7 +133,9 @@ def both_files(out: Path) -> tuple[Path, Path]:
     if out.suffix != ".parquet":
         return out / "train.parquet", out / "val.parquet"
     if out.name == "val.parquet":
-        raise UserError(f"--out {out}: with a fraction, name the file for training or the folder for both")
+        raise UserError(
+            f"--out {out}: with a fraction, name the file for training or the folder for both"
+        )
     return out, out.with_name("val.parquet")
 
 
@@ -134,7 +156,9 @@ def codec_of(model: str, template_kwargs: str) -> Any:
         processor = AutoProcessor.from_pretrained(model)
     except (OSError, ValueError) as error:
         first = str(error).strip().partition("\n")[0]
-        raise UserError(f"--model {model}: no tokenizer or processor could be loaded ({first})") from error
+        raise UserError(
+            f"--model {model}: no tokenizer or processor could be loaded ({first})"
+        ) from error
     vision = getattr(processor, "image_processor", None) is not None
     codec = ChatCodec(tokenizer, processor if vision else None, tuple(arguments.items()))
     check_template(codec)

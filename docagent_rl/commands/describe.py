@@ -26,32 +26,44 @@ def describe_command(
 ) -> None:
     """Have a model describe charts, drawings and photographs, so that searches find them.
 
-    It is asked about pages with fewer than 300 characters, and about those with the caption of a figure: one
-    request a page. Indexes over text hold a description behind the page's text, and are built anew
-    afterwards. Agents do not read it.
+    It is asked about pages with fewer than 300 characters, and about those with the caption of a
+    figure: one request a page. Indexes over text hold a description behind the page's text, and are
+    built anew afterwards. Agents do not read it.
 
-    The store changes when all pages are asked about. Replies are kept in <store>.described, so the same
-    command resumes after an interruption, asks about new documents alone, and costs nothing for the others.
+    The store changes when all pages are asked about. Replies are kept in <store>.described, so the
+    same command resumes after an interruption, asks about new documents alone, and costs nothing
+    for the others.
 
-    Example: docagent-rl describe --store data/store --base-url http://127.0.0.1:8000/v1 --model qwen-vl \
+    Example: docagent-rl describe --store data/store --base-url http://127.0.0.1:8000/v1 --model
+    qwen-vl \
         --max-requests 500
     """
     endpoint.require("describing pages")
     documents, console = DocumentStore(store), Console(stderr=True)
     names = list(dict.fromkeys(doc)) if doc else documents.doc_ids()
-    pages = [page for name in names for page in pictured_pages(documents.document(name), every=every)]
+    pages = [
+        page for name in names for page in pictured_pages(documents.document(name), every=every)
+    ]
     bars = Progress(console=console, transient=True, disable=not console.is_terminal)
     with spending(endpoint), resumable(), bars:
-        model = open_model(endpoint, "model", documents.path.with_name(f"{documents.path.name}.described"))
+        model = open_model(
+            endpoint, "model", documents.path.with_name(f"{documents.path.name}.described")
+        )
         bar = bars.add_task("Describing pages", total=len(pages))
         texts, reasons = asyncio.run(describe(pages, model, partial(bars.advance, bar)))
     changed = keep(documents.path, names, texts)
     replies = [texts[page.image_hash] for page in pages if page.image_hash in texts]
     said = sum(map(bool, replies))
-    typer.echo(f"{len(pages)} pages asked about: {len(replies)} replies, {said} of them descriptions")
+    typer.echo(
+        f"{len(pages)} pages asked about: {len(replies)} replies, {said} of them descriptions"
+    )
     if changed:
-        typer.echo(f"{changed} documents have other descriptions than before: build indexes over text anew")
+        typer.echo(
+            f"{changed} documents have other descriptions than before: build indexes over text anew"
+        )
     for why, count in reasons.items():
-        console.print(shown(f"{count} without reply; the same command asks again: {why}"), soft_wrap=True)
+        console.print(
+            shown(f"{count} without reply; the same command asks again: {why}"), soft_wrap=True
+        )
     if reasons:
         raise typer.Exit(2)

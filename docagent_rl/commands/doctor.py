@@ -16,7 +16,7 @@ from docagent_rl.checks.doctor import (
     check_versions,
     examine,
 )
-from docagent_rl.checks.gpu import Finding
+from docagent_rl.checks.gpu import DoctorFinding
 from docagent_rl.commands.options import option
 from docagent_rl.training.patching import ProcessKind
 from docagent_rl.training.registrations import prepare_environment
@@ -24,14 +24,16 @@ from docagent_rl.training.registrations import prepare_environment
 
 def doctor_command(
     ray: bool = option(True, "Check a Ray worker."),
-    vllm: bool = option(True, "Start a vLLM engine with a tiny model and check its worker and its core."),
+    vllm: bool = option(
+        True, "Start a vLLM engine with a tiny model and check its worker and its core."
+    ),
     timeout: float = option(TIMEOUT_S, "Seconds that each process may take to answer.", min=0.001),
     as_json: bool = option(False, "Print the findings as JSON.", "--json"),
 ) -> None:
     """Check versions, what is registered in every kind of process, and the machine.
 
-    Ends with status 1 if something required is missing, or if a process does not answer in time; findings of
-    the other processes are still printed.
+    Ends with status 1 if something required is missing, or if a process does not answer in time;
+    findings of the other processes are still printed.
 
     Example: docagent-rl doctor --no-vllm
     """
@@ -55,7 +57,7 @@ def doctor_command(
         raise typer.Exit(1)
 
 
-def _table(found: Sequence[Finding]) -> Table:
+def _table(found: Sequence[DoctorFinding]) -> Table:
     """Draw the findings; those that keep training from working are red."""
     folded = (Column(name, overflow="fold") for name in ("", "found", "what to do"))
     table = Table("where", *folded)

@@ -1,4 +1,6 @@
-"""`docagent-rl eval` and `docagent-rl probe`: play a system or a baseline over questions, and score it."""
+"""`docagent-rl eval` and `docagent-rl probe`: play a system or a baseline over questions, and score
+it.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,14 @@ from docagent_rl.commands.options import (
     model_options,
     option,
 )
-from docagent_rl.commands.playing import check_model, keep_replies, open_player, trajectories_at_a_time
+from docagent_rl.commands.playing import (
+    check_model,
+    keep_replies,
+    open_player,
+    trajectories_at_a_time,
+)
 from docagent_rl.endpoints.endpoint import ModelConfig
-from docagent_rl.lab.eval.choices import Agent, Condition
+from docagent_rl.lab.eval.choices import Agent, ProbeCondition
 
 if TYPE_CHECKING:
     from docagent_rl.lab.agents.run_folder import RunFolder
@@ -55,12 +62,13 @@ def eval_command(
 ) -> None:
     """Play a system or a baseline over questions, record every trajectory, and score them.
 
-    --model NAME with --base-url is a model behind an OpenAI-compatible endpoint. Without an address it is a
-    folder of weights, or a checkpoint of a run (global_step_N, or the run's folder for the latest), played in
-    this process by vLLM. `docagent-rl view OUT` shows the trajectories, `docagent-rl report OUT` scores them
-    with a judge. See docs/evaluation.md.
+    --model NAME with --base-url is a model behind an OpenAI-compatible endpoint. Without an address
+    it is a folder of weights, or a checkpoint of a run (global_step_N, or the run's folder for the
+    latest), played in this process by vLLM. `docagent-rl view OUT` shows the trajectories,
+    `docagent-rl report OUT` scores them with a judge. See docs/evaluation.md.
 
-    Example: docagent-rl eval vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/e1 --model runs/x/checkpoints
+    Example: docagent-rl eval vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/e1 --model
+    runs/x/checkpoints
     """
     from docagent_rl.samples.parquet import read_samples
 
@@ -80,7 +88,9 @@ def eval_command(
     if masked := [trajectory for trajectory in RunFolder(out).trajectories() if trajectory.masked]:
         Console().print(unplayed_table(masked))
     _report(RunFolder(out))
-    Console(stderr=True).print(f"{out}: run.json, trajectories.jsonl; docagent-rl view {out}", markup=False)
+    Console(stderr=True).print(
+        f"{out}: run.json, trajectories.jsonl; docagent-rl view {out}", markup=False
+    )
 
 
 @model_options("model")
@@ -90,7 +100,9 @@ def probe_command(
     *,
     data: Questions,
     out: Path = option(..., "Folder of the runs; the same command resumes them."),
-    condition: list[Condition] | None = option(None, "Condition, as listed above; default: all."),
+    condition: list[ProbeCondition] | None = option(
+        None, "Condition, as listed above; default: all."
+    ),
     agent: Playing = Agent.SYSTEM,
     trajectories: Trajectories = 1,
     limit: Limit = None,
@@ -101,12 +113,14 @@ def probe_command(
 ) -> None:
     """Play questions with pages blanked, exchanged or without evidence, and compare the scores.
 
-    Searches still run over the original documents; only the pages shown to the agent change: as_is, blank
-    (white, no text), text_layer (white, with text), no_evidence (white where evidence is), shuffled (another
-    document's pages). An agent that reads pages loses its score, one that guesses keeps it. --model works as
-    for `docagent-rl eval`. Every condition leaves a run of its own in OUT.
+    Searches still run over the original documents; only the pages shown to the agent change: as_is,
+    blank (white, no text), text_layer (white, with text), no_evidence (white where evidence is),
+    shuffled (another document's pages). An agent that reads pages loses its score, one that guesses
+    keeps it. --model works as for `docagent-rl eval`. Every condition leaves a run of its own in
+    OUT.
 
-    Example: docagent-rl probe vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/probe --model runs/x
+    Example: docagent-rl probe vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/probe --model
+    runs/x
     """
     from docagent_rl.samples.parquet import read_samples
 
@@ -125,15 +139,18 @@ def probe_command(
     store = DocumentStore(check_play(run, samples).store)
     evaluations: dict[Path, Evaluation] = {}
     of_run = (samples, trajectories, seed, overrides or ())
-    for each in dict.fromkeys((Condition.AS_IS, *(condition or Condition))):
-        path, changed = shown_store(each, store, samples, out / "stores", seed=seed), copy.deepcopy(run)
+    for each in dict.fromkeys((ProbeCondition.AS_IS, *(condition or ProbeCondition))):
+        path, changed = (
+            shown_store(each, store, samples, out / "stores", seed=seed),
+            copy.deepcopy(run),
+        )
         changed.docagent.shown_store = None if path is None else str(path.resolve())
         evaluations[out / each.value] = Evaluation(recipe, agent, changed, *of_run)
 
-    async def play_and_score() -> dict[Condition, list[ScoredTrajectory]]:
+    async def play_and_score() -> dict[ProbeCondition, list[ScoredTrajectory]]:
         await _play(evaluations, model, out, at_a_time, announce=True)
         scores = {path: await score_run(RunFolder(path), ScoringSettings()) for path in evaluations}
-        return {Condition(path.name): scored for path, scored in scores.items()}
+        return {ProbeCondition(path.name): scored for path, scored in scores.items()}
 
     with resumable(), spending(model):
         scored = asyncio.run(play_and_score())
@@ -149,7 +166,7 @@ async def _play(
     announce: bool = False,
 ) -> None:
     """Play evaluations of one agent, each into its folder; replies are kept in `out`."""
-    from docagent_rl.config import DocAgentConfig, plain
+    from docagent_rl.config import DocAgentConfig, plain_section
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings
     from docagent_rl.lab.eval.evaluation import play_run
@@ -159,7 +176,7 @@ async def _play(
     async with AsyncExitStack() as opened:
         for path, each in evaluations.items():
             playing, caching = keep_replies(each.run, model, out)
-            parsed = DocAgentConfig.parse(plain(playing.docagent))
+            parsed = DocAgentConfig.parse(plain_section(playing.docagent))
             if player is not None and each.agent.modelled and not model.base_url:
                 # the engine, which takes a minute to start, stays
                 player = cast("EnginePlayer", player).among(playing)
@@ -171,7 +188,9 @@ async def _play(
             together = at_a_time or trajectories_at_a_time(model, each.run)
             settings = RunSettings(each.trajectories, together, parsed.rollout.trajectory_attempts)
             system = get_system(parsed.system).name
-            await play_run(each.manifest(player), player, system, RunFolder(path), each.samples, settings)
+            await play_run(
+                each.manifest(player), player, system, RunFolder(path), each.samples, settings
+            )
 
 
 def _report(folder: RunFolder) -> None:
@@ -187,21 +206,23 @@ def _report(folder: RunFolder) -> None:
 
 
 def _report_probe(
-    scored: dict[Condition, list[ScoredTrajectory]], out: Path, seed: int, *, force: bool
+    scored: dict[ProbeCondition, list[ScoredTrajectory]], out: Path, seed: int, *, force: bool
 ) -> None:
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.probe import OURS, as_json, grids_of, left_of
-    from docagent_rl.lab.eval.report.grid import markdown, rendered
+    from docagent_rl.lab.eval.probe import OURS, left_of, probe_json, probe_tables
+    from docagent_rl.lab.eval.report.grid import rendered, tables_markdown
 
     found = left_of(scored, seed=seed)
-    grids = grids_of(found)
+    grids = probe_tables(found)
     for grid in grids:
         Console().print(rendered(grid))
     if not grids:
-        Console().print("No question says what its right answer is, so that there is no score to be left of.")
+        Console().print(
+            "No question says what its right answer is, so that there is no score to be left of."
+        )
     data = out / DATA
     earlier = written_before(data, OURS) is not None
-    contents, seal = {out / PAGE: markdown(grids), data: as_json(found)}, Seal(out)
+    contents, seal = {out / PAGE: tables_markdown(grids), data: probe_json(found)}, Seal(out)
     with seal.writing(*contents):
         write_outputs(contents, force=force or earlier)
     seal.complete(RunFolder(out / condition.value).manifest_file for condition in scored)

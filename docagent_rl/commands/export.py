@@ -14,20 +14,21 @@ def export_command(
 ) -> None:
     """Merge a run's checkpoint, adapters included, into a model in transformers' format.
 
-    Prints the folder. `eval --model` and `ask --model` do this by themselves. A complete model is used as is.
+    Prints the folder. `eval --model` and `ask --model` do this by themselves. A complete model is
+    used as is.
 
     Example: docagent-rl export workspace/runs/sft_vrag_rl_qwen2_5_vl_7b --out models/sft
     """
     import shutil
 
     from docagent_rl.base.io import atomic_dir
-    from docagent_rl.training.engine.checkpoint import model_folder
+    from docagent_rl.training.engine.checkpoint import weights_folder
 
     if not Path(model).expanduser().is_dir():
         raise UserError(f"{model}: there is no such folder")
     if out is not None and out.exists():
         raise UserError(f"{out}: is there already: name a new folder")
-    folder = Path(model_folder(model))
+    folder = Path(weights_folder(model))
     if out is not None:
         with atomic_dir(out) as target:
             shutil.copytree(folder, target, dirs_exist_ok=True)

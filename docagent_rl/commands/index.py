@@ -31,7 +31,7 @@ from docagent_rl.retrieval.index_files import index_kind
 from docagent_rl.retrieval.indexes import Encoding, build_bm25, build_vectors, open_index
 from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.tokens import Stemmer
-from docagent_rl.retrieval.vectors.smaller import Form, Precision
+from docagent_rl.retrieval.vectors.smaller import Precision, VectorForm
 
 app = typer.Typer(help="Build, search and serve indexes of a document store.", no_args_is_help=True)
 
@@ -45,29 +45,45 @@ IndexOption = Annotated[Path, typer.Option(help="Folder of the index.")]
 def build_command(
     store: StoreFolder,
     out: Path = option(..., "Folder of the index."),
-    model: str | None = option(None, "Index vectors: a name of `index models`, an encoder's file or folder."),
-    checkpoint: str | None = option(None, "Folder of the model, where it is not fetched from the hub."),
+    model: str | None = option(
+        None, "Index vectors: a name of `index models`, an encoder's file or folder."
+    ),
+    checkpoint: str | None = option(
+        None, "Folder of the model, where it is not fetched from the hub."
+    ),
     device: str | None = option(None, "Device of torch: cpu, cuda, cuda:1; by default cpu."),
     batch_size: int | None = option(None, "Pages at a time; by default 8, on a GPU 64.", min=1),
     threads: int | None = option(None, "Threads of torch on the CPU; by default one.", min=1),
-    ray: str | None = option(None, "Encode on a Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"),
+    ray: str | None = option(
+        None, "Encode on a Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"
+    ),
     encoders: int = option(1, "With --ray: actors, each with a copy of the model.", min=1),
     gpus: float = option(0.0, "With --ray: GPUs per actor.", min=0),
     k1: float = option(_DEFAULTS.k1, "BM25 k1: how slowly repetitions saturate.", min=0),
     b: float = option(_DEFAULTS.b, "BM25 b: discount of long pages, 0 to 1.", min=0, max=1),
-    stemmer: Stemmer = option(_DEFAULTS.stemmer, "BM25 stemming; none for other languages than English."),
-    engine: SearchEngine = option(SearchEngine.EMBEDDED, "Vector store; the others are optional extras."),
+    stemmer: Stemmer = option(
+        _DEFAULTS.stemmer, "BM25 stemming; none for other languages than English."
+    ),
+    engine: SearchEngine = option(
+        SearchEngine.EMBEDDED, "Vector store; the others are optional extras."
+    ),
     url: str | None = option(None, "The engine's address: http://host:6333, s3://bucket/folder."),
-    token_env: str | None = option(None, "Environment variable with the token of the engine's server."),
-    pool: int = option(1, "Late interaction: vectors of a page that become one; 3 loses little.", min=1),
-    precision: Precision = option(Precision.BFLOAT16, "Numbers of the vectors of an embedded index."),
+    token_env: str | None = option(
+        None, "Environment variable with the token of the engine's server."
+    ),
+    pool: int = option(
+        1, "Late interaction: vectors of a page that become one; 3 loses little.", min=1
+    ),
+    precision: Precision = option(
+        Precision.BFLOAT16, "Numbers of the vectors of an embedded index."
+    ),
     force: Force = False,
 ) -> None:
     """Build an index of all pages: BM25 over words, or with --model an index of vectors.
 
-    An index that is there is brought up to date, and readers have the old one until then: BM25 is made anew,
-    in seconds; of vectors, only new and changed documents are encoded. One of other settings or another
-    model is replaced only with --force. An interrupted build resumes.
+    An index that is there is brought up to date, and readers have the old one until then: BM25 is
+    made anew, in seconds; of vectors, only new and changed documents are encoded. One of other
+    settings or another model is replaced only with --force. An interrupted build resumes.
 
     Example: docagent-rl index build --store data/store --out data/minilm --model minilm
     """
@@ -83,13 +99,17 @@ def build_command(
     else:
         encoding = Encoding(device, batch_size, threads, checkpoint, ray, encoders, gpus)
         began = time.monotonic()
-        form = Form(pooled=pool, precision=precision)
+        form = VectorForm(pooled=pool, precision=precision)
         try:
-            built = build_vectors(documents, out, model, encoding=encoding, form=form, force=force, **where)
+            built = build_vectors(
+                documents, out, model, encoding=encoding, form=form, force=force, **where
+            )
         except KeyboardInterrupt:
-            typer.echo("stopped: the same command continues with the pages that are missing", err=True)
-            # Python would wait for the model's pass and for pages that are being decoded; what is on the
-            # disk is whole at any time
+            typer.echo(
+                "stopped: the same command continues with the pages that are missing", err=True
+            )
+            # Python would wait for the model's pass and for pages that are being decoded; what is
+            # on the disk is whole at any time
             os._exit(130)
         if built.new:
             pace = built.new / (time.monotonic() - began)
@@ -106,16 +126,21 @@ def update_command(
     indexes: list[Path] = argument(..., "Folders of indexes.", metavar="INDEX..."),
     *,
     store: StoreFolder,
-    checkpoint: str | None = option(None, "Folder of the model, if not the one recorded in the index."),
+    checkpoint: str | None = option(
+        None, "Folder of the model, if not the one recorded in the index."
+    ),
     device: str | None = option(None, "Device of torch: cpu, cuda, cuda:1; by default cpu."),
-    ray: str | None = option(None, "Encode on a Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"),
+    ray: str | None = option(
+        None, "Encode on a Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"
+    ),
     encoders: int = option(1, "With --ray: actors, each with a copy of the model.", min=1),
     gpus: float = option(0.0, "With --ray: GPUs per actor.", min=0),
 ) -> None:
-    """Bring indexes of any kind up to date with a store, each by the settings or model it was built with.
+    """Bring indexes of any kind up to date with a store, each by the settings or model it was built
+    with.
 
-    Searches and servers have the old index until the new one is whole; `index serve` then goes on by it. An
-    index of the store as it is now is left alone, and no model is loaded for it.
+    Searches and servers have the old index until the new one is whole; `index serve` then goes on
+    by it. An index of the store as it is now is left alone, and no model is loaded for it.
 
     Example: docagent-rl index update data/bm25 data/minilm --store data/store
     """
@@ -160,7 +185,8 @@ def info_command(index: IndexOption) -> None:
 
 @app.command("check")
 def check_index_command(
-    index: IndexOption, store: Path | None = option(None, "Compare with the pages of this document store.")
+    index: IndexOption,
+    store: Path | None = option(None, "Compare with the pages of this document store."),
 ) -> None:
     """Verify every file of an index, and with --store that it matches the documents there.
 
@@ -180,21 +206,30 @@ def search_command(
     store: StoreFolder,
     doc: str | None = option(None, "Search this document only."),
     top_k: int = option(10, "Number of pages at most."),
-    checkpoint: str | None = option(None, "Folder of the model, if not the one recorded in the index."),
+    checkpoint: str | None = option(
+        None, "Folder of the model, if not the one recorded in the index."
+    ),
     device: str | None = option(None, "Device of torch: cpu, cuda; by default cpu."),
-    rerank: str | None = option(None, "Rank the best pages anew: a name of `index models`, or a file."),
+    rerank: str | None = option(
+        None, "Rank the best pages anew: a name of `index models`, or a file."
+    ),
     candidates: int = option(50, "Pages that the reranker scores.", min=1),
 ) -> None:
     """Search an index of any kind and show the pages found.
 
     With --rerank, the column Before has each page's rank before reranking.
 
-    Example: docagent-rl index search "net revenue 2023" --index data/bm25 --store data/store --top-k 5
+    Example: docagent-rl index search "net revenue 2023" --index data/bm25 --store data/store
+    --top-k 5
     """
     documents = DocumentStore(store)
     encoder = QueryEncoderConfig(model=checkpoint, device=device)
-    again = None if rerank is None else RerankConfig(model=rerank, candidates=candidates, device=device)
-    config = RetrieverConfig(kind=index_kind(index) or "bm25", index=index, encoder=encoder, rerank=again)
+    again = (
+        None if rerank is None else RerankConfig(model=rerank, candidates=candidates, device=device)
+    )
+    config = RetrieverConfig(
+        kind=index_kind(index) or "bm25", index=index, encoder=encoder, rerank=again
+    )
     (hits,) = open_local(config, documents).search([query], doc_id=doc, top_k=top_k)
     if not hits:
         typer.echo("No page matches.")
@@ -203,7 +238,9 @@ def search_command(
     for rank, hit in enumerate(hits, start=1):
         before = [] if hit.first_stage is None else [str(hit.first_stage.rank)]
         snippet = " ".join(documents.page(hit.ref).text().split())[:_SNIPPET_CHARACTERS]
-        table.add_row(str(rank), shown(hit.ref, overflow="fold"), f"{hit.score:.3f}", *before, shown(snippet))
+        table.add_row(
+            str(rank), shown(hit.ref, overflow="fold"), f"{hit.score:.3f}", *before, shown(snippet)
+        )
     Console().print(table)
 
 
@@ -214,24 +251,28 @@ def serve_command(
     settings: Path | None = option(None, "YAML file with the keys of docagent.retriever."),
     host: str = option("127.0.0.1", "Address to listen at; 0.0.0.0 for other machines."),
     port: int = option(0, "Port; 0 picks a free one.", min=0, max=65535),
-    token_env: str | None = option(None, "Environment variable with the token that clients must send."),
-    allow_host: list[str] | None = option(None, "Without a token: another host name that clients may use."),
+    token_env: str | None = option(
+        None, "Environment variable with the token that clients must send."
+    ),
+    allow_host: list[str] | None = option(
+        None, "Without a token: another host name that clients may use."
+    ),
     max_waiting: int = option(256, "Queries that may wait; further ones get HTTP 503.", min=1),
     threads: int = option(8, "Searches at a time.", min=1),
     deadline_s: float = option(30.0, "Most seconds of a search, waiting included.", min=0.1),
 ) -> None:
     """Serve searches over HTTP until interrupted.
 
-    When the index on disk is replaced or brought up to date, the server opens it and answers by it from then
-    on, without a break. One that is not of the store as it is now is served, too, and that is said: its
-    update may be under way.
+    When the index on disk is replaced or brought up to date, the server opens it and answers by it
+    from then on, without a break. One that is not of the store as it is now is served, too, and
+    that is said: its update may be under way.
 
     Example: docagent-rl index serve --index data/bm25 --store data/store --port 8002
     """
     from docagent_rl.endpoints.serving import listen, run, url_of
     from docagent_rl.retrieval.base import StaleIndexError
     from docagent_rl.retrieval.opening import open_local
-    from docagent_rl.retrieval.service.app import describe_index, make_app
+    from docagent_rl.retrieval.service.app import describe_index, make_search_app
     from docagent_rl.retrieval.service.following import FollowingRetriever, Opened
     from docagent_rl.retrieval.service.host import SearchHost
 
@@ -253,9 +294,12 @@ def serve_command(
     hosted = SearchHost(following, threads=threads, max_waiting=max_waiting, deadline_s=deadline_s)
     if token is None and host not in ("localhost", "127.0.0.1", "::1"):
         typer.echo(
-            f"--host {host}: whoever reaches this machine may search; --token-env asks for one", err=True
+            f"--host {host}: whoever reaches this machine may search; --token-env asks for one",
+            err=True,
         )
-    app = make_app(hosted, lambda: following.info, token=token, names=(host, *(allow_host or ())))
+    app = make_search_app(
+        hosted, lambda: following.info, token=token, names=(host, *(allow_host or ()))
+    )
     listener = listen(host, port)
     info = following.info
     typer.echo(f"{info.pages} pages of {info.documents} documents at {url_of(listener)}")
@@ -263,7 +307,9 @@ def serve_command(
 
 
 def _config(settings: Path | None, index: Path | None) -> RetrieverConfig:
-    """Return the retriever's section: of the file, with the index over it, or of the index alone."""
+    """Return the retriever's section: of the file, with the index over it, or of the index
+    alone.
+    """
     given: dict[str, Any] = {} if index is None else {"index": index}
     if settings is not None:
         given = read_yaml(settings, "kind: bm25") | given

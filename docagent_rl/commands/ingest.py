@@ -1,4 +1,6 @@
-"""`docagent-rl ingest`, `check` and `demo`: fill stores, check them, make one to try everything on."""
+"""`docagent-rl ingest`, `check` and `demo`: fill stores, check them, make one to try everything
+on.
+"""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,7 +19,7 @@ from docagent_rl.documents.audit import Audit, audit_store
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
 from docagent_rl.documents.mirror import mirror
-from docagent_rl.documents.quality import summary
+from docagent_rl.documents.quality import quality_summary
 from docagent_rl.documents.settings import IngestLimits, OcrMode
 from docagent_rl.documents.sources import FailedDocument, IngestReport
 from docagent_rl.documents.store import DocumentStore
@@ -33,31 +35,46 @@ _SHOWN_USERS = 3
 def ingest_command(
     folder: str = argument(
         ...,
-        "Folder of PDFs, folders of images or images DOCUMENT_PAGE; one PDF; or a URL of such, as s3://...",
+        "Folder of PDFs, folders of images or images DOCUMENT_PAGE; one PDF; or a URL of such, as "
+        "s3://...",
     ),
     store: Path = option(..., "Folder of the document store, created if needed."),
-    renderer: RendererKind = option(_DEFAULTS.renderer, "Renders PDF pages; pdf2image needs poppler."),
+    renderer: RendererKind = option(
+        _DEFAULTS.renderer, "Renders PDF pages; pdf2image needs poppler."
+    ),
     dpi: int = option(_DEFAULTS.dpi, "Resolution of PDF pages, in pixels per inch."),
     max_side: int = option(_DEFAULTS.max_side, "Most pixels of a page's longer side."),
-    jpeg_quality: int = option(_DEFAULTS.jpeg_quality, "Quality of the stored JPEG files, 1 to 95."),
+    jpeg_quality: int = option(
+        _DEFAULTS.jpeg_quality, "Quality of the stored JPEG files, 1 to 95."
+    ),
     workers: int | None = option(None, "Number of processes; by default one per CPU."),
-    ray: str | None = option(None, "Work on this Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"),
+    ray: str | None = option(
+        None, "Work on this Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"
+    ),
     page_seconds: float = option(_LIMITS.seconds, "Most seconds that a page may take."),
-    page_memory: float = option(_LIMITS.memory_gib, "Most GiB of memory that a process may take for a page."),
+    page_memory: float = option(
+        _LIMITS.memory_gib, "Most GiB of memory that a process may take for a page."
+    ),
     copy_to: Path | None = option(
         None, "Folder for a copy of the files that a URL names; kept for next time."
     ),
-    ocr: OcrMode = option(OcrMode.AUTO, "Pages to read by OCR; auto: those without a good text layer."),
+    ocr: OcrMode = option(
+        OcrMode.AUTO, "Pages to read by OCR; auto: those without a good text layer."
+    ),
     layout: bool = option(
         False, "Find headings of PDFs without bookmarks by their layout; needs Java.", "--layout"
     ),
     strict: bool = option(False, "Stop at the first bad document.", "--strict"),
     replace: bool = option(False, "Replace other versions of stored documents.", "--replace"),
     follow: bool = option(
-        False, "Make the store a mirror of FOLDER: replace what changed, remove what is gone.", "--mirror"
+        False,
+        "Make the store a mirror of FOLDER: replace what changed, remove what is gone.",
+        "--mirror",
     ),
     however_many: bool = option(
-        False, "With --mirror: also where more than half of the documents are gone.", "--however-many"
+        False,
+        "With --mirror: also where more than half of the documents are gone.",
+        "--however-many",
     ),
     index: list[Path] | None = option(
         None, "Bring this index of the store up to date afterwards; may be repeated."
@@ -65,24 +82,25 @@ def ingest_command(
 ) -> None:
     """Store PDFs or page images as page rasters with their text.
 
-    Stored documents are skipped and an interrupted run resumes, so the same command can be repeated.
-    Documents that cannot be read, and documents of which the store holds another version, are listed at the
-    end; the exit status is then 2. It is 3 where something was left out for want of time, memory or a
-    program that works (within the limits of a page, or for --layout), and may be read by the same command,
-    run again, which tries it anew.
+    Stored documents are skipped and an interrupted run resumes, so the same command can be
+    repeated. Documents that cannot be read, and documents of which the store holds another version,
+    are listed at the end; the exit status is then 2. It is 3 where something was left out for want
+    of time, memory or a program that works (within the limits of a page, or for --layout), and may
+    be read by the same command, run again, which tries it anew.
 
-    Pages without text of their own (scans, page images) are read by OCR, without network. With --layout,
-    opendataloader-pdf finds the headings of PDFs without bookmarks by their type. The last number in an
-    image's name is its page number; pages run from 1 without gaps. With --ray, all nodes must see FOLDER
-    and STORE under the same paths.
+    Pages without text of their own (scans, page images) are read by OCR, without network. With
+    --layout, opendataloader-pdf finds the headings of PDFs without bookmarks by their type. The
+    last number in an image's name is its page number; pages run from 1 without gaps. With --ray,
+    all nodes must see FOLDER and STORE under the same paths.
 
-    A URL is read by fsspec (https:// as it stands; s3:// and gs:// after `pip install s3fs` or `gcsfs`) into
-    --copy-to, which gets what is new or has changed there, and is ingested. With --mirror, what is gone there
-    goes from the copy.
+    A URL is read by fsspec (https:// as it stands; s3:// and gs:// after `pip install s3fs` or
+    `gcsfs`) into --copy-to, which gets what is new or has changed there, and is ingested. With
+    --mirror, what is gone there goes from the copy.
 
-    With --mirror the folder is the truth about the store: a document goes when its file is gone, and all
-    others are stored. More than half of them stay, as a disk may not be there, unless --however-many says
-    so. A renamed file is not read again. A store of several folders is a mirror of none.
+    With --mirror the folder is the truth about the store: a document goes when its file is gone,
+    and all others are stored. More than half of them stay, as a disk may not be there, unless
+    --however-many says so. A renamed file is not read again. A store of several folders is a mirror
+    of none.
 
     Example: docagent-rl ingest papers/ --store data/store --mirror --index data/bm25
     """
@@ -118,8 +136,10 @@ def ingest_command(
     update_indexes(store, index or ())
     if report.kept:
         text = (
-            f"{store} holds other versions (other content, or other settings such as --dpi or --layout) of "
-            f"{_first(report.kept)}; questions may rest on them. Rename the new files, or replace the stored "
+            f"{store} holds other versions (other content, or other settings such as --dpi or "
+            "--layout) of "
+            f"{_first(report.kept)}; questions may rest on them. Rename the new files, or replace "
+            "the stored "
             "documents with --replace"
         )
         console.print(shown(text), soft_wrap=True)
@@ -161,19 +181,22 @@ def _ingest_summary(report: IngestReport) -> str:
         f", {report.resumed_pages} pages from an interrupted run": report.resumed_pages,
         f", {len(report.replaced)} of them replaced": report.replaced,
         f", {len(report.reused)} of them by pages that the store had": report.reused,
-        f", {len(report.repaired)} of them because their stored pages were damaged": report.repaired,
+        f", {len(report.repaired)} of them because their stored pages were "
+        "damaged": report.repaired,
         f"; {len(report.skipped)} unchanged": True,
-        f", {len(report.completed)} of them with headings that an earlier run missed": report.completed,
+        f", {len(report.completed)} of them with headings that an earlier run "
+        "missed": report.completed,
         f"; {len(report.kept)} left as the store has them": report.kept,
         f"; {len(report.removed)} removed": report.removed,
         f"; {len(report.withheld)} gone from the folder": report.withheld,
         f"; {len(report.failed)} failed": True,
-        f"\n{files.total()} files are neither PDFs nor images and were passed over ({_first(kinds)})": files,
+        f"\n{files.total()} files are neither PDFs nor images and were passed over "
+        f"({_first(kinds)})": files,
         f"\n{report.ocr_pages} pages read by OCR": report.ocr_pages,
         f"\n{report.textless_pages} pages have no text": report.textless_pages,
     }
     text = "".join(part for part, applies in parts.items() if applies)
-    return "\n".join((text, *map(visible, summary(report.qualities))))
+    return "\n".join((text, *map(visible, quality_summary(report.qualities))))
 
 
 def _first(names: Sequence[str], number: int = _SHOWN) -> str:
@@ -182,13 +205,16 @@ def _first(names: Sequence[str], number: int = _SHOWN) -> str:
 
 
 def check_command(
-    paths: list[Path] = argument(..., "Stores, indexes, runs of any kind, checkpoints.", metavar="PATH..."),
+    paths: list[Path] = argument(
+        ..., "Stores, indexes, runs of any kind, checkpoints.", metavar="PATH..."
+    ),
 ) -> None:
     """Verify the checksums of all files of document stores, indexes, runs and checkpoints.
 
-    Runs are those of training, `eval`, `collect`, `probe`, `rescore` and `ask`. Lists damaged and lost files,
-    for a store with the pages that need them; the exit status is then 1. Files that are not sealed, since a
-    process was killed, are listed too. `index check --store` compares an index with its store.
+    Runs are those of training, `eval`, `collect`, `probe`, `rescore` and `ask`. Lists damaged and
+    lost files, for a store with the pages that need them; the exit status is then 1. Files that are
+    not sealed, since a process was killed, are listed too. `index check --store` compares an index
+    with its store.
 
     Example: docagent-rl check data/store data/bm25 runs/mine
     """
@@ -213,7 +239,8 @@ def _audit(path: Path) -> Audit:
     if has_checkpoints(path) or is_run(path):
         return audit_run(path)
     raise UserError(
-        f"{path} is neither a document store (no {MARKER}) nor an index (no {HEADER}), and nothing of a run "
+        f"{path} is neither a document store (no {MARKER}) nor an index (no {HEADER}), and nothing "
+        "of a run "
         "is in it: no checkpoints, no trajectories and no run.json"
     )
 
@@ -223,21 +250,31 @@ def _verdict(audit: Audit) -> str:
         return "all whole"
     parts = [f"{len(audit.damages)} damaged" if audit.damages else "nothing seen to be damaged"]
     if audit.unsealed:
-        parts.append(f"{len(audit.unsealed)} without a seal (named above), in which damage may go unseen")
+        parts.append(
+            f"{len(audit.unsealed)} without a seal (named above), in which damage may go unseen"
+        )
     return "; ".join(parts)
 
 
 def demo_command(
-    workspace: Path = option(Path("workspace"), "Folder to fill; the recipes look for `workspace`."),
-    pdfs: Path | None = option(None, "PDFs to ingest beside the synthetic ones; default <workspace>/pdfs."),
+    workspace: Path = option(
+        Path("workspace"), "Folder to fill; the recipes look for `workspace`."
+    ),
+    pdfs: Path | None = option(
+        None, "PDFs to ingest beside the synthetic ones; default <workspace>/pdfs."
+    ),
     seed: int = option(0, "Seed of documents, questions and models."),
-    system: list[str] | None = option(None, "Make the tiny model of this system, or `all`; may be repeated."),
-    claim_only: bool = option(False, "Only mark the workspace as one that the demo may fill.", "--claim"),
+    system: list[str] | None = option(
+        None, "Make the tiny model of this system, or `all`; may be repeated."
+    ),
+    claim_only: bool = option(
+        False, "Only mark the workspace as one that the demo may fill.", "--claim"
+    ),
 ) -> None:
     """Make synthetic reports, ingest them and your PDFs, build index, data files and tiny models.
 
-    The workspace must be new or made by this command; any other is refused. What exists already is kept:
-    remove a model, or the whole folder, to have it made again.
+    The workspace must be new or made by this command; any other is refused. What exists already is
+    kept: remove a model, or the whole folder, to have it made again.
 
     Example: docagent-rl demo --workspace workspace --pdfs ~/reports --system alden --system vrag_rl
     """
@@ -248,7 +285,11 @@ def demo_command(
     if claim_only:
         claim(DemoPaths(workspace))
         return
-    names = list(SYSTEMS) if "all" in (system or ()) else list(dict.fromkeys(system or [DEFAULT_SYSTEM]))
+    names = (
+        list(SYSTEMS)
+        if "all" in (system or ())
+        else list(dict.fromkeys(system or [DEFAULT_SYSTEM]))
+    )
     for name in names:
         get_system(name)  # refuses one that there is not, before anything is made
     for name in names:

@@ -10,24 +10,32 @@ from typer.main import get_command, get_group
 COMMANDS = {
     "ingest": "Store PDFs or page images as page rasters with their text.",
     "store": "List, show and remove the documents of a store.",
-    "describe": "Have a model describe charts, drawings and photographs, so that searches find them.",
+    "describe": "Have a model describe charts, drawings and photographs, so that searches find "
+    "them.",
     "index": "Build, search and serve indexes of a document store.",
     "check": "Verify the checksums of all files of document stores, indexes, runs and checkpoints.",
     "data": "Make, check, convert and look at questions about documents.",
-    "demo": "Make synthetic reports, ingest them and your PDFs, build index, data files and tiny models.",
+    "demo": "Make synthetic reports, ingest them and your PDFs, build index, data files and tiny "
+    "models.",
     "recipes": "List recipes, show where settings come from, check them, and compute their memory.",
     "prompts": "Show the prompts of the systems, and check files of your own.",
     "collect": "Have a teacher or a script play a system, and keep what passes the filters.",
     "ask": "Ask an agent about PDFs, a folder or a store, and print its answer with its pages.",
     "eval": "Play a system or a baseline over questions, record every trajectory, and score them.",
-    "probe": "Play questions with pages blanked, exchanged or without evidence, and compare the scores.",
-    "rescore": "Recompute rewards of stored trajectories by another variant, weight, judge or estimator.",
-    "view": "Open runs in the browser: trajectories with their pages, curves, warnings, evidence funnel.",
+    "probe": "Play questions with pages blanked, exchanged or without evidence, and compare the "
+    "scores.",
+    "rescore": "Recompute rewards of stored trajectories by another variant, weight, judge or "
+    "estimator.",
+    "view": "Open runs in the browser: trajectories with their pages, curves, warnings, evidence "
+    "funnel.",
     "export": "Merge a run's checkpoint, adapters included, into a model in transformers' format.",
-    "report": "Score runs, and write their numbers beside the papers', with intervals and breakdowns.",
+    "report": "Score runs, and write their numbers beside the papers', with intervals and "
+    "breakdowns.",
     "doctor": "Check versions, what is registered in every kind of process, and the machine.",
 }
-"""The first line of each command's help. Its module has it as `<name>_command`, `<name>_app` or `app`."""
+"""The first line of each command's help. Its module has it as `<name>_command`, `<name>_app` or
+`app`.
+"""
 _MODULES = {"check": "ingest", "demo": "ingest", "prompts": "recipes", "probe": "eval"}
 """Modules that are not named like the command."""
 
@@ -36,7 +44,9 @@ class LateGroup(TyperGroup):
     """Lists commands by their summaries and imports the one that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the arguments begin with, imported, its name and the other arguments."""
+        """Return the command that the arguments begin with, imported, its name and the other
+        arguments.
+        """
         name, stand_in, rest = super().resolve_command(ctx, args)
         if name not in COMMANDS or stand_in is None:
             return name, stand_in, rest

@@ -13,7 +13,8 @@ from docagent_rl.lab.eval.choices import Agent
 
 
 def option(default: Any, text: str, *names: str, **more: Any) -> Any:
-    """Declare an option of a command by its default (`...`: none), its help and names of its own, if any.
+    """Declare an option of a command by its default (`...`: none), its help and names of its own,
+    if any.
 
     `more` is as for `typer.Option`.
     """
@@ -28,29 +29,44 @@ def argument(default: Any, text: str, **more: Any) -> Any:
 Recipe = Annotated[str, typer.Argument(help="Name (see `recipes`) or file of a recipe.")]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(help="Overrides of the configuration, in Hydra's syntax.", metavar="[-- KEY=VALUE...]"),
+    typer.Argument(
+        help="Overrides of the configuration, in Hydra's syntax.", metavar="[-- KEY=VALUE...]"
+    ),
 ]
-Questions = Annotated[Path, typer.Option(help="Questions: .jsonl or .parquet, of `data import` or your own.")]
+Questions = Annotated[
+    Path, typer.Option(help="Questions: .jsonl or .parquet, of `data import` or your own.")
+]
 OutFolder = Annotated[Path, typer.Option(help="Folder of the run; the same command resumes it.")]
-Playing = Annotated[Agent, typer.Option(help="Agent that plays: the recipe's system, or a baseline.")]
+Playing = Annotated[
+    Agent, typer.Option(help="Agent that plays: the recipe's system, or a baseline.")
+]
 Trajectories = Annotated[int, typer.Option(min=1, help="Number of trajectories per question.")]
 Limit = Annotated[
     int | None, typer.Option(min=1, help="Play this many questions, drawn at random by --seed.")
 ]
 AtATime = Annotated[
     int | None,
-    typer.Option(min=1, help="Trajectories at a time; default: --concurrency, or what the engine takes."),
+    typer.Option(
+        min=1, help="Trajectories at a time; default: --concurrency, or what the engine takes."
+    ),
 ]
 AnswerableOnly = Annotated[
     bool, typer.Option("--answerable-only", help="Leave out questions known to have no answer.")
 ]
-Evidence = Annotated[Path | None, typer.Option(help="Document store that must hold the evidence pages.")]
+Evidence = Annotated[
+    Path | None, typer.Option(help="Document store that must hold the evidence pages.")
+]
 FractionSeed = Annotated[int, typer.Option(help="Seed of the random split.")]
 StoreFolder = Annotated[Path, typer.Option(help="Folder of the document store.")]
 
 # option, type, key in the section, help
 _MODEL: tuple[tuple[str, type, str, str], ...] = (
-    ("base-url", str, "base_url", "Address of an OpenAI-compatible API, e.g. http://127.0.0.1:8000/v1."),
+    (
+        "base-url",
+        str,
+        "base_url",
+        "Address of an OpenAI-compatible API, e.g. http://127.0.0.1:8000/v1.",
+    ),
     ("model", str, "model", "Name of the model at that address."),
     ("api-key-env", str, "api_key_env", "Environment variable that holds the API key."),
     ("concurrency", int, "concurrency", "Maximum number of requests in flight."),
@@ -61,7 +77,12 @@ _MODEL: tuple[tuple[str, type, str, str], ...] = (
     ("price-in", float, "price.input", "Price of a million tokens sent."),
     ("price-out", float, "price.output", "Price of a million tokens sampled."),
     ("max-cost", float, "budget.max_cost", "Stop before more than this is spent in one run."),
-    ("max-tokens", int, "budget.max_tokens", "Stop before more tokens than this are sent and sampled."),
+    (
+        "max-tokens",
+        int,
+        "budget.max_tokens",
+        "Stop before more tokens than this are sent and sampled.",
+    ),
     ("max-requests", int, "budget.max_requests", "Stop before more requests than this are sent."),
 )
 _OF_FIRST = {"max-cost", "max-tokens", "max-requests", "cache"}
@@ -73,11 +94,14 @@ def model_options(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a command the options of a model; its parameter gets them as one `ModelConfig`.
 
-    `--endpoint FILE` takes a YAML file with the keys of `ModelConfig`; single options go over it. `prefix`
-    stands before the options of another model, e.g. `judge-`; a `second` one shares budget and cache.
+    `--endpoint FILE` takes a YAML file with the keys of `ModelConfig`; single options go over it.
+    `prefix` stands before the options of another model, e.g. `judge-`; a `second` one shares budget
+    and cache.
     """
     options = [each for each in _MODEL if not (second and each[0] in _OF_FIRST)]
-    options.insert(0, ("endpoint", Path, "", "YAML file that names the model; see docs/generate.md."))
+    options.insert(
+        0, ("endpoint", Path, "", "YAML file that names the model; see docs/generate.md.")
+    )
     names = {flag: f"{parameter}_{flag.replace('-', '_')}" for flag, *_ in options}
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,7 +117,9 @@ def model_options(
 
         hints = get_type_hints(command, include_extras=True)
         own = inspect.signature(command).parameters.values()
-        parameters = [each.replace(annotation=hints[each.name]) for each in own if each.name != parameter]
+        parameters = [
+            each.replace(annotation=hints[each.name]) for each in own if each.name != parameter
+        ]
         for flag, kind, _, text in options:
             default = typer.Option(None, f"--{prefix}{flag}", help=text, rich_help_panel="Model")
             keyword = inspect.Parameter.KEYWORD_ONLY

@@ -1,4 +1,6 @@
-"""Parts of commands that play trajectories: the player, the folder of replies, the counter of tokens."""
+"""Parts of commands that play trajectories: the player, the folder of replies, the counter of
+tokens.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,13 @@ _QUIET = {"VLLM_LOGGING_LEVEL": "ERROR", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def check_model(agent: Agent, model: ModelConfig) -> None:
-    """See that the options say who plays; call it before anything imports vLLM, which is kept quiet."""
+    """See that the options say who plays; call it before anything imports vLLM, which is kept
+    quiet.
+    """
     if agent.modelled and not model.model:
         raise UserError(
-            "name the model that plays: --model with --base-url for one behind an endpoint, or --model PATH "
+            "name the model that plays: --model with --base-url for one behind an endpoint, or "
+            "--model PATH "
             "for a folder of weights or a checkpoint, which runs in this process"
         )
     if not agent.modelled and (model.model or model.base_url):
@@ -44,7 +49,9 @@ def trajectories_at_a_time(model: ModelConfig, run: DictConfig) -> int:
     """Return how many the endpoint takes, or an engine."""
     if model.base_url:
         return model.concurrency
-    return min(ENGINE_TRAJECTORIES, int(run.actor_rollout_ref.rollout.max_num_seqs or ENGINE_TRAJECTORIES))
+    return min(
+        ENGINE_TRAJECTORIES, int(run.actor_rollout_ref.rollout.max_num_seqs or ENGINE_TRAJECTORIES)
+    )
 
 
 def chat_limits(run: DictConfig, parsed: DocAgentConfig, seed: int) -> ChatLimits:
@@ -52,7 +59,9 @@ def chat_limits(run: DictConfig, parsed: DocAgentConfig, seed: int) -> ChatLimit
     from docagent_rl.lab.agents.chat import ChatLimits
 
     context = int(run.data.max_prompt_length) + int(run.data.max_response_length)
-    return ChatLimits(parsed.rollout.turn_tokens, context, parsed.rollout.min_turn_tokens, seed=seed)
+    return ChatLimits(
+        parsed.rollout.turn_tokens, context, parsed.rollout.min_turn_tokens, seed=seed
+    )
 
 
 async def open_player(
@@ -60,8 +69,8 @@ async def open_player(
 ) -> Player:
     """Open the player; whoever opens it closes it.
 
-    `run` is the composed configuration, checked, and `parsed` its section `docagent`. The model writes the
-    turns: a path of weights where it has no address.
+    `run` is the composed configuration, checked, and `parsed` its section `docagent`. The model
+    writes the turns: a path of weights where it has no address.
     """
     if agent.modelled and not model.base_url:
         # imports torch, vLLM and verl
@@ -92,11 +101,12 @@ def open_resources(parsed: DocAgentConfig, *, validate: bool) -> EnvResources:
 
 
 def keep_replies(run: DictConfig, model: ModelConfig, out: Path) -> tuple[DictConfig, ModelConfig]:
-    """Return configuration and model with the replies of all kept in the folder of the run, or as named.
+    """Return configuration and model with the replies of all kept in the folder of the run, or as
+    named.
 
-    A trajectory that a spent budget or a kill cuts short is played again from its first turn: what was paid
-    for is then taken from there. The configuration that is given stays: it says what the run is, wherever it
-    lies.
+    A trajectory that a spent budget or a kill cuts short is played again from its first turn: what
+    was paid for is then taken from there. The configuration that is given stays: it says what the
+    run is, wherever it lies.
     """
     replies, playing = out.resolve() / REPLIES, copy.deepcopy(run)
     asked, judge = dict(playing.docagent.roles or {}), playing.docagent.judge
@@ -113,9 +123,9 @@ def keep_replies(run: DictConfig, model: ModelConfig, out: Path) -> tuple[DictCo
 def run_counter(run: Path) -> TokenCounter:
     """Return the counter by which a stored run kept texts within budgets of tokens.
 
-    The tokenizer is the one that the run's configuration names, or that its last checkpoint holds. A run
-    without one, as with a model behind an endpoint, estimated numbers, and so does a file that belongs to no
-    run: whoever reads its trajectories says what is wrong with it.
+    The tokenizer is the one that the run's configuration names, or that its last checkpoint holds.
+    A run without one, as with a model behind an endpoint, estimated numbers, and so does a file
+    that belongs to no run: whoever reads its trajectories says what is wrong with it.
     """
     from docagent_rl.envs.token_budget import estimated_tokens
     from docagent_rl.lab.viewer.folder import ViewedRun

@@ -1,4 +1,6 @@
-"""`docagent-rl recipes` and `docagent-rl prompts`: list, show and check what can be run, and its prompts."""
+"""`docagent-rl recipes` and `docagent-rl prompts`: list, show and check what can be run, and its
+prompts.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,20 +16,20 @@ from rich.text import Text
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import prompt_file, prompt_names
 from docagent_rl.base.text import shown
-from docagent_rl.checks.budget_table import markdown
+from docagent_rl.checks.budget_table import budget_markdown
 from docagent_rl.checks.cards import card_memory
-from docagent_rl.checks.provenance import Printed, Source, read_provenance
+from docagent_rl.checks.provenance import Printed, ProvenanceSource, read_provenance
 from docagent_rl.checks.recipe_check import (
     Cluster,
-    Finding,
+    RecipeFinding,
     budget_of_recipe,
     check_overridden,
     check_recipe,
-    composed,
-    filled,
+    composed_recipe,
+    filled_recipe,
 )
 from docagent_rl.checks.recipe_list import (
-    Kind,
+    TrainerKind,
     ablation_names,
     ablation_recipes,
     ablation_row,
@@ -39,29 +41,39 @@ from docagent_rl.checks.recipe_list import (
     require_recipes,
 )
 from docagent_rl.commands.options import argument, option
-from docagent_rl.config import plain
+from docagent_rl.config import plain_section
 from docagent_rl.lab.viewer.folder import reward_of
 from docagent_rl.systems import SYSTEMS, get_system
 
 _KINDS = {
-    Kind.RL: ("reinforcement learning", "python"),
-    Kind.SFT: ("supervised fine-tuning (docs/sft.md)", "torchrun --standalone --nproc-per-node <GPUs>"),
+    TrainerKind.RL: ("reinforcement learning", "python"),
+    TrainerKind.SFT: (
+        "supervised fine-tuning (docs/sft.md)",
+        "torchrun --standalone --nproc-per-node <GPUs>",
+    ),
 }
-app = typer.Typer(help="List recipes, show where settings come from, check them, and compute their memory.")
+app = typer.Typer(
+    help="List recipes, show where settings come from, check them, and compute their memory."
+)
 prompts_app = typer.Typer(
     help="Show the prompts of the systems, and check files of your own.", no_args_is_help=True
 )
 
-Names = Annotated[list[str] | None, typer.Argument(help="Recipes; by default all.", metavar="[NAME]...")]
+Names = Annotated[
+    list[str] | None, typer.Argument(help="Recipes; by default all.", metavar="[NAME]...")
+]
 Nodes = Annotated[int | None, typer.Option("--nnodes", min=1, help="Number of nodes.")]
 GpuMemory = Annotated[
     str,
     typer.Option(
-        help="Memory of one GPU: a card (h100, a100-80, h200, l40s, a6000, rtx4090, ...), a size as printed "
+        help="Memory of one GPU: a card (h100, a100-80, h200, l40s, a6000, rtx4090, ...), a size "
+        "as printed "
         "on boxes (24GB, 40GB, 48GB, 80GB, 141GB), or the GiB that nvidia-smi reports."
     ),
 ]
-Gpus = Annotated[int | None, typer.Option("--gpus-per-node", min=1, help="Number of GPUs per node.")]
+Gpus = Annotated[
+    int | None, typer.Option("--gpus-per-node", min=1, help="Number of GPUs per node.")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -80,14 +92,17 @@ def list_command(context: typer.Context) -> None:
         console.print(table)
         typer.echo(f"{program} -m {kind.value} --config-name <recipe>   (+profile=cpu on a laptop)")
     typer.echo("docagent-rl recipes show <recipe>   shows where its settings come from")
-    typer.echo("--config-name base docagent.system=package.module:SYSTEM   runs a system of your own")
+    typer.echo(
+        "--config-name base docagent.system=package.module:SYSTEM   runs a system of your own"
+    )
 
 
 @app.command("show")
 def show_command(name: str = argument(..., "A recipe, or its file.")) -> None:
     """Show what a recipe reproduces, its reward, and where each setting comes from.
 
-    A setting is printed in the paper, taken from the released code, chosen here, or departs from the paper.
+    A setting is printed in the paper, taken from the released code, chosen here, or departs from
+    the paper.
 
     Example: docagent-rl recipes show alden_qwen2_5_vl_7b
     """
@@ -95,18 +110,21 @@ def show_command(name: str = argument(..., "A recipe, or its file.")) -> None:
     require_recipes([name], root)
     console = Console()
     console.print(Text(recipe_summary(name, root)))
-    config = composed(name, root=root)
-    if recipe_kind(name, root) is Kind.RL:
+    config = composed_recipe(name, root=root)
+    if recipe_kind(name, root) is TrainerKind.RL:
         _show_reward(config, console)
     found = read_provenance(name, root)
-    values = filled(config)
+    values = filled_recipe(config)
     tables = {
         "Printed:": [
-            (key, _printed(paper, OmegaConf.select(values, key))) for key, paper in found.printed.items()
+            (key, _printed(paper, OmegaConf.select(values, key)))
+            for key, paper in found.printed.items()
         ]
     }
-    for source in Source:
-        tables[source.heading] = [("\n".join(keys), text) for keys, text in found.notes.get(source, ())]
+    for source in ProvenanceSource:
+        tables[source.heading] = [
+            ("\n".join(keys), text) for keys, text in found.notes.get(source, ())
+        ]
     for title, rows in tables.items():
         if rows:
             key = Column("key", overflow="fold")
@@ -123,14 +141,16 @@ def _printed(paper: Printed, here: Any) -> str:
 
 
 def _show_reward(config: Any, console: Console) -> None:
-    """Print the formula of a composed recipe's reward, and what it pays without knowledge of the answer."""
+    """Print the formula of a composed recipe's reward, and what it pays without knowledge of the
+    answer.
+    """
     reward = reward_of(config)
     if reward is None:
         return
     console.print(Text(f"reward: {reward.formula}"))
     system = get_system(config.docagent.system)
     if system.unearned:
-        variant = system.parse_config(plain(config.docagent.env)).variant
+        variant = system.parse_config(plain_section(config.docagent.env)).variant
         console.print(Text(f"rewarded without knowing: {system.unearned[variant]}"))
 
 
@@ -150,16 +170,19 @@ def ablations_command(names: Names = None) -> None:
 
 
 @app.command("check")
-def check_command(
-    names: list[str] | None = argument(None, "Recipes, then overrides.", metavar="[NAME]... [KEY=VALUE]..."),
+def recipes_check_command(
+    names: list[str] | None = argument(
+        None, "Recipes, then overrides.", metavar="[NAME]... [KEY=VALUE]..."
+    ),
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
 ) -> None:
     """Check recipes, by name or file (all by default), without running them.
 
-    Checked are keys, types, prompts, token budgets, estimators, and whether batch sizes divide among the GPUs
-    of the recipe (or --nnodes and --gpus-per-node): as it is, with its CPU profile, and with each ablation.
-    With overrides, only the configuration that they compose is checked. The exit status is 1 on problems.
+    Checked are keys, types, prompts, token budgets, estimators, and whether batch sizes divide
+    among the GPUs of the recipe (or --nnodes and --gpus-per-node): as it is, with its CPU profile,
+    and with each ablation. With overrides, only the configuration that they compose is checked. The
+    exit status is 1 on problems.
 
     Example: docagent-rl recipes check vrag_rl_qwen2_5_vl_7b data.train_batch_size=128 --nnodes 2
     """
@@ -193,15 +216,18 @@ def budget_command(
     gpus_per_node: Gpus = None,
     gpu_memory: GpuMemory = "80GB",
 ) -> None:
-    """Print what a run takes of GPU memory, host memory and disk, by part, as Markdown. No GPU is needed.
+    """Print what a run takes of GPU memory, host memory and disk, by part, as Markdown. No GPU is
+    needed.
 
     `recipes fit` recommends a recipe for a GPU size.
 
     Example: docagent-rl recipes budget alden_qwen2_5_vl_7b trainer.nnodes=1 --gpu-memory h100
     """
-    require_recipes([recipe], kind=Kind.RL)
-    lines = budget_of_recipe(recipe, overrides or [], Cluster(nnodes, gpus_per_node), card_memory(gpu_memory))
-    typer.echo(markdown(lines), nl=False)
+    require_recipes([recipe], kind=TrainerKind.RL)
+    lines = budget_of_recipe(
+        recipe, overrides or [], Cluster(nnodes, gpus_per_node), card_memory(gpu_memory)
+    )
+    typer.echo(budget_markdown(lines), nl=False)
 
 
 @app.command("fit")
@@ -212,8 +238,8 @@ def fit_command(
 ) -> None:
     """Print each system's largest run that fits on GPUs of a size, with all weights and with LoRA.
 
-    The numbers are those of `recipes budget`, estimates included; 5 % of what programs see of the GPU stays
-    free. No GPU is needed. By default one GPU.
+    The numbers are those of `recipes budget`, estimates included; 5 % of what programs see of the
+    GPU stays free. No GPU is needed. By default one GPU.
 
     Example: docagent-rl recipes fit --gpus-per-node 1 --gpu-memory rtx4090
     """
@@ -224,11 +250,15 @@ def fit_command(
     typer.echo(fit_page(Cluster(nnodes, gpus_per_node), memory, systems), nl=False)
 
 
-def _verdict(findings: Sequence[Finding]) -> Text:
-    """List the problems of a recipe with the overrides that lead to them, once a profile; or return `ok`."""
+def _verdict(findings: Sequence[RecipeFinding]) -> Text:
+    """List the problems of a recipe with the overrides that lead to them, once a profile; or return
+    `ok`.
+    """
     plain = {each.profile: each.problem for each in findings if each.ablation is None}
     found = [each for each in findings if each.problem]
-    distinct = (each for each in found if each.ablation is None or each.problem != plain.get(each.profile))
+    distinct = (
+        each for each in found if each.ablation is None or each.problem != plain.get(each.profile)
+    )
     lines = [" ".join([*each.overrides, str(each.problem)]) for each in distinct]
     return Text("\n".join(lines), style="red") if lines else Text("ok", style="green")
 
@@ -244,7 +274,9 @@ def list_prompts_command() -> None:
 
 
 @prompts_app.command("show")
-def show_prompt_command(name: str = argument(..., "A system, or a prompt of `prompts list`.")) -> None:
+def show_prompt_command(
+    name: str = argument(..., "A system, or a prompt of `prompts list`."),
+) -> None:
     """Print the prompt file of a system, from which you can write your own.
 
     Example: docagent-rl prompts show vrag_rl > mine.yaml
@@ -259,10 +291,15 @@ def show_prompt_command(name: str = argument(..., "A system, or a prompt of `pro
 def check_prompt_command(
     file: Path = argument(..., "A prompt file, .yaml."),
     system: str = option(..., "System that will use the prompt."),
-    variant: str | None = option(None, "Variant (docagent.env.variant): paper, the default, or released."),
-    recipe: str | None = option(None, "Check against this recipe's configuration, e.g. ALDEN's hybrid."),
+    variant: str | None = option(
+        None, "Variant (docagent.env.variant): paper, the default, or released."
+    ),
+    recipe: str | None = option(
+        None, "Check against this recipe's configuration, e.g. ALDEN's hybrid."
+    ),
 ) -> None:
-    """Check that the parts of a prompt file fit a system; every run with docagent.prompt=FILE does so too.
+    """Check that the parts of a prompt file fit a system; every run with docagent.prompt=FILE does
+    so too.
 
     Example: docagent-rl prompts check mine.yaml --system vrag_rl
     """
@@ -270,12 +307,16 @@ def check_prompt_command(
         raise UserError(f"{file}: a prompt file ends with .yaml")
     env: dict[str, Any] = {}
     if recipe is not None:
-        section = plain(composed(recipe).docagent)
+        section = plain_section(composed_recipe(recipe).docagent)
         if "env" not in section or section["system"] != system:
-            raise UserError(f"--recipe {recipe} is none of reinforcement learning with the system {system}")
+            raise UserError(
+                f"--recipe {recipe} is none of reinforcement learning with the system {system}"
+            )
         env = section["env"]
     found = get_system(system)
-    template = found.load_prompt(found.parse_config({**env, "variant": variant or env.get("variant")}), file)
+    template = found.load_prompt(
+        found.parse_config({**env, "variant": variant or env.get("variant")}), file
+    )
     table = Table("part", "variables that it shows")
     for part in template.parts:
         table.add_row(shown(part), ", ".join(sorted(template.used[part])))

@@ -38,8 +38,9 @@ def report_command(
 ) -> None:
     """Score runs, and write their numbers beside the papers', with intervals and breakdowns.
 
-    Where a benchmark needs a judge or an extractor and none is named, the embedded rule judge stands in, and
-    its numbers are marked. A judge's replies are kept in the folder of a run, so the same command resumes.
+    Where a benchmark needs a judge or an extractor and none is named, the embedded rule judge
+    stands in, and its numbers are marked. A judge's replies are kept in the folder of a run, so the
+    same command resumes.
 
     Example: docagent-rl report runs/grpo runs/spo --out report --paired --judge-base-url
     http://127.0.0.1:8000/v1 --judge-model Qwen/Qwen2.5-72B-Instruct
@@ -59,9 +60,15 @@ def report_command(
 
 
 def report(
-    runs: Sequence[ScoredRun], settings: ReportSettings, out: Path, *, paired: bool = False, force: bool
+    runs: Sequence[ScoredRun],
+    settings: ReportSettings,
+    out: Path,
+    *,
+    paired: bool = False,
+    force: bool,
 ) -> None:
-    """Report on scored runs: write the files, in the place of those of an earlier report, and print tables.
+    """Report on scored runs: write the files, in the place of those of an earlier report, and print
+    tables.
 
     Raises:
         UserError: something else is there; nothing was written.
@@ -73,13 +80,17 @@ def report(
     earlier = written_before(out / DATA, "docagent_rl_report") is not None
     contents = {out / name: content for name, content in found.files.items()}
     seal = Seal(out)
-    with seal.writing(*contents) if seal.path.is_file() else nullcontext():  # it is the folder of a run
+    with (
+        seal.writing(*contents) if seal.path.is_file() else nullcontext()
+    ):  # it is the folder of a run
         write_outputs(contents, force=force or earlier)
     for grid in found.grids:
         Console().print(rendered(grid))
 
 
-async def _scored(paths: Sequence[Path], names: Sequence[str], judge: ModelConfig) -> list[ScoredRun]:
+async def _scored(
+    paths: Sequence[Path], names: Sequence[str], judge: ModelConfig
+) -> list[ScoredRun]:
     from docagent_rl.checkpoints.standing import require_whole
     from docagent_rl.endpoints.remote_model import open_model
     from docagent_rl.lab.agents.run_folder import RunFolder
@@ -109,7 +120,9 @@ async def _scored(paths: Sequence[Path], names: Sequence[str], judge: ModelConfi
                         if number == 0:
                             await model.check()
                     settings = ScoringSettings(model, experts)
-                    trajectories = await score_run(folder, settings, lambda _, at=task: progress.advance(at))
+                    trajectories = await score_run(
+                        folder, settings, lambda _, at=task: progress.advance(at)
+                    )
                 found.append(ScoredRun(names[number], trajectories, manifest))
     finally:
         if meter.accounts:

@@ -39,16 +39,20 @@ def rescore_command(
     *,
     out: Path = option(..., "Folder for the rescored trajectories and the tables."),
     step: list[int] | None = option(None, "Only this step; may be repeated."),
-    validation: bool = option(False, "Rescore trajectories of validations instead.", "--validation"),
+    validation: bool = option(
+        False, "Rescore trajectories of validations instead.", "--validation"
+    ),
     at_a_time: int = option(32, "Trajectories at a time.", min=1),
     force: Force = False,
 ) -> None:
     """Recompute rewards of stored trajectories by another variant, weight, judge or estimator.
 
-    The policy does not run: its recorded turns are replayed word for word, in the run's environments with the
-    given values. With an estimator that needs no critic, advantages are compared too. `view` opens OUT.
+    The policy does not run: its recorded turns are replayed word for word, in the run's
+    environments with the given values. With an estimator that needs no critic, advantages are
+    compared too. `view` opens OUT.
 
-    Example: docagent-rl rescore runs/alden --out runs/alden_released -- docagent.env.variant=released
+    Example: docagent-rl rescore runs/alden --out runs/alden_released --
+    docagent.env.variant=released
     """
     from docagent_rl.lab.rescoring.stored import StoredRun
 
@@ -76,11 +80,12 @@ async def _rescored(
     output: _Output,
     counter: TokenCounter,
 ) -> tuple[list[Change], list[Turns]]:
-    """Return the rewards of trajectories before and after, and both sides' advantages, where both are known.
+    """Return the rewards of trajectories before and after, and both sides' advantages, where both
+    are known.
 
     The trajectories of a step are written and let go before the next one is read.
     """
-    from docagent_rl.config import DocAgentConfig, plain
+    from docagent_rl.config import DocAgentConfig, plain_section
     from docagent_rl.lab.rescoring.difference import Change
     from docagent_rl.lab.rescoring.stored import rescore_all
     from docagent_rl.rollout.env_resources import EnvResources
@@ -89,7 +94,7 @@ async def _rescored(
     from docagent_rl.training.trainer.estimators import load_modules
     from docagent_rl.training.trainer.stored_credit import Crediting
 
-    parsed = [DocAgentConfig.parse(plain(side.docagent)) for side in sides]
+    parsed = [DocAgentConfig.parse(plain_section(side.docagent)) for side in sides]
     for each in parsed:
         load_modules(each.modules)
     resources = EnvResources(parsed[-1], counter, running=False)
@@ -114,13 +119,18 @@ async def _rescored(
         if found:
             first = found[0].after
             write_trajectories(
-                output.folder, first.step, [each.after for each in found], validation=first.split == "val"
+                output.folder,
+                first.step,
+                [each.after for each in found],
+                validation=first.split == "val",
             )
 
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         for name, file in files.items():
             await step(name, file, bars)
-            await asyncio.sleep(0)  # the loop holds the results that it woke this up with until it runs again
+            await asyncio.sleep(
+                0
+            )  # the loop holds the results that it woke this up with until it runs again
     return changes, list(turns) if turns[0] else []
 
 
@@ -152,7 +162,8 @@ class _Output:
                 raise UserError(f"{self.folder} holds something else: name another folder")
             if not self.force:
                 raise UserError(
-                    f"{self.folder} holds an earlier rescore: name another folder, or replace it with --force"
+                    f"{self.folder} holds an earlier rescore: name another folder, or replace it "
+                    "with --force"
                 )
             shutil.rmtree(self.folder / "trajectories", ignore_errors=True)
             self.seal.path.unlink(missing_ok=True)
@@ -162,12 +173,12 @@ class _Output:
 
     def finish(self, changes: Sequence[Change], turns: Sequence[Turns]) -> None:
         """Write the tables, and print them."""
-        from docagent_rl.lab.eval.report.grid import markdown, rendered
-        from docagent_rl.lab.rescoring.difference import difference, grids_of
+        from docagent_rl.lab.eval.report.grid import rendered, tables_markdown
+        from docagent_rl.lab.rescoring.difference import difference, difference_tables
 
         found = difference(changes, *turns)
-        grids = grids_of(found)
-        self.seal.write(self.folder / PAGE, markdown(grids))
+        grids = difference_tables(found)
+        self.seal.write(self.folder / PAGE, tables_markdown(grids))
         self.seal.write(self.folder / DATA, self._data(**found))
         self.seal.compact()
         console = Console()
@@ -178,4 +189,7 @@ class _Output:
 
     def _data(self, **numbers: Any) -> str:
         """Return the content of `DATA`, with all numbers once all steps are written."""
-        return json.dumps({_MARK: _VERSION, **self.origin, **numbers}, indent=2, allow_nan=False) + "\n"
+        return (
+            json.dumps({_MARK: _VERSION, **self.origin, **numbers}, indent=2, allow_nan=False)
+            + "\n"
+        )

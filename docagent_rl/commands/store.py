@@ -1,4 +1,6 @@
-"""`docagent-rl store`: look at the documents of a store, take some out, and free what none needs."""
+"""`docagent-rl store`: look at the documents of a store, take some out, and free what none
+needs.
+"""
 
 import json
 from pathlib import Path
@@ -23,8 +25,9 @@ _MIB = 1 << 20
 
 
 @app.command("list")
-def list_command(store: Store, json_output: bool = option(False, _JSON, "--json")) -> None:
-    """List the documents with their pages, how many of these have their text by OCR or none, and their files.
+def store_list_command(store: Store, json_output: bool = option(False, _JSON, "--json")) -> None:
+    """List the documents with their pages, how many of these have their text by OCR or none, and
+    their files.
 
     Example: docagent-rl store list data/store
     """
@@ -36,17 +39,20 @@ def list_command(store: Store, json_output: bool = option(False, _JSON, "--json"
     table = Table("Document", "Pages", "By OCR", "Without text", "Source")
     for row in rows:
         counts = (str(row[name]) for name in ("pages", "ocr_pages", "textless_pages"))
-        table.add_row(shown(row["doc_id"], overflow="fold"), *counts, shown(row["source"], overflow="fold"))
+        table.add_row(
+            shown(row["doc_id"], overflow="fold"), *counts, shown(row["source"], overflow="fold")
+        )
     Console().print(table)
 
 
 @app.command("show")
-def show_command(
+def store_show_command(
     store: Store,
     doc_id: str = argument(..., "Id of the document."),
     json_output: bool = option(False, _JSON, "--json"),
 ) -> None:
-    """Show a document: its file, settings and bookmarks, what each page's text is from, and what is amiss.
+    """Show a document: its file, settings and bookmarks, what each page's text is from, and what is
+    amiss.
 
     Example: docagent-rl store show data/store 2019/report
     """
@@ -84,26 +90,33 @@ def remove_command(store: Store, doc_ids: list[str] = argument(..., "Ids of docu
     """Take documents out of a store: no search finds them once its indexes are brought up to date.
 
     Their pictures and texts stay on disk until `store prune`, also in what is kept beside the store
-    (<store>.shown, <store>.described). A lost document, which `check` names, is forgotten by it. The next
-    ingest of a folder that has the files still stores them again.
+    (<store>.shown, <store>.described). A lost document, which `check` names, is forgotten by it.
+    The next ingest of a folder that has the files still stores them again.
 
     Example: docagent-rl store remove data/store 2019/report 2019/annex
     """
     remove(store, doc_ids)
-    typer.echo(f"{len(set(doc_ids))} documents removed; `docagent-rl index update` brings indexes up to date")
+    typer.echo(
+        f"{len(set(doc_ids))} documents removed; `docagent-rl index update` brings indexes up to "
+        "date"
+    )
 
 
 @app.command("prune")
 def prune_command(store: Store) -> None:
     """Remove the pictures and texts from a store that none of its documents shows any more.
 
-    It waits for an ingest that runs, and keeps the pages of interrupted ones. Bring indexes up to date, and
-    end what reads removed documents, before.
+    It waits for an ingest that runs, and keeps the pages of interrupted ones. Bring indexes up to
+    date, and end what reads removed documents, before.
 
     Example: docagent-rl store prune data/store
     """
     pruned = prune(store)
-    kept = f"; {pruned.ranges} ranges of pages of interrupted ingests are kept" if pruned.ranges else ""
+    kept = (
+        f"; {pruned.ranges} ranges of pages of interrupted ingests are kept"
+        if pruned.ranges
+        else ""
+    )
     typer.echo(f"{pruned.files} files removed, {pruned.bytes / _MIB:.1f} MiB{kept}")
 
 

@@ -24,7 +24,9 @@ _WITHOUT_TEXT = frozenset(
         pdfium_c.FPDF_ANNOT_INK,
     }
 )
-_READ = frozenset({pdfium_c.FPDF_ANNOT_FREETEXT, pdfium_c.FPDF_ANNOT_STAMP, pdfium_c.FPDF_ANNOT_WATERMARK})
+_READ = frozenset(
+    {pdfium_c.FPDF_ANNOT_FREETEXT, pdfium_c.FPDF_ANNOT_STAMP, pdfium_c.FPDF_ANNOT_WATERMARK}
+)
 """Those whose appearance may be letters drawn as curves, or a picture of them."""
 _BUTTONS = frozenset({pdfium_c.FPDF_FORMFIELD_CHECKBOX, pdfium_c.FPDF_FORMFIELD_RADIOBUTTON})
 _TYPED = frozenset(
@@ -63,14 +65,15 @@ def drawn_texts(
 ) -> list[DrawnText]:
     """Return the texts that annotations of page `number` draw on its picture, from top to bottom.
 
-    Hidden ones have no ink there and are left out. A value takes the place of letters that are spread over
-    cells, or drawn as curves.
+    Hidden ones have no ink there and are left out. A value takes the place of letters that are
+    spread over cells, or drawn as curves.
 
     Args:
         pdf: the file.
         number: the page, 1-based.
         picture: what was drawn, annotations included.
-        read: reads the part of the picture where a stamp or note has no characters; None: none is read.
+        read: reads the part of the picture where a stamp or note has no characters; None: none is
+            read.
     """
     with pdf.page(number) as page:
         projection = Projection(page, picture.size)
@@ -98,7 +101,9 @@ def _in_rows(texts: Sequence[DrawnText]) -> list[DrawnText]:
     return [text for row in rows for text in sorted(row, key=lambda text: text.box.left)]
 
 
-def _annotations(pdf: OpenPdf, page: pypdfium2.PdfPage, projection: Projection) -> Iterator[_Annotation]:
+def _annotations(
+    pdf: OpenPdf, page: pypdfium2.PdfPage, projection: Projection
+) -> Iterator[_Annotation]:
     for annotation in annotations(page):
         kind = pdfium_c.FPDFAnnot_GetSubtype(annotation)
         if kind not in _WITHOUT_TEXT:
@@ -111,11 +116,15 @@ def _annotation(pdf: OpenPdf, kind: int, annotation: Any, projection: Projection
     box = projection.box(sides.left, sides.bottom, sides.right, sides.top)
     value, checked = "", False
     if kind == pdfium_c.FPDF_ANNOT_FREETEXT:
-        value = _string(lambda *buffer: pdfium_c.FPDFAnnot_GetStringValue(annotation, b"Contents", *buffer))
+        value = _string(
+            lambda *buffer: pdfium_c.FPDFAnnot_GetStringValue(annotation, b"Contents", *buffer)
+        )
     elif kind == pdfium_c.FPDF_ANNOT_WIDGET and (form := pdf.form):
         field_kind = pdfium_c.FPDFAnnot_GetFormFieldType(form, annotation)
         if field_kind in _TYPED:
-            value = _string(lambda *buffer: pdfium_c.FPDFAnnot_GetFormFieldValue(form, annotation, *buffer))
+            value = _string(
+                lambda *buffer: pdfium_c.FPDFAnnot_GetFormFieldValue(form, annotation, *buffer)
+            )
         checked = field_kind in _BUTTONS and bool(pdfium_c.FPDFAnnot_IsChecked(form, annotation))
     return _Annotation(kind, box, value, checked)
 
@@ -203,7 +212,12 @@ def _is_drawn(text: DrawnText, picture: Image.Image) -> bool:
 def _take_value(texts: Sequence[DrawnText], value: str) -> None:
     """Take the value for letters in cells, which stand too far apart to be read as words."""
     drawn = "".join(line for text in texts for line in text.lines)
-    if len(texts) == 1 and len(texts[0].lines) == 1 and "\n" not in value and _dense(value) == _dense(drawn):
+    if (
+        len(texts) == 1
+        and len(texts[0].lines) == 1
+        and "\n" not in value
+        and _dense(value) == _dense(drawn)
+    ):
         texts[0].lines = [value]
 
 

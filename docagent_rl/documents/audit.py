@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.progress import track
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.base.seals import difference, read_seal
+from docagent_rl.base.seals import read_seal, seal_difference
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.objects import Kind, ObjectStore
+from docagent_rl.documents.objects import ObjectKind, ObjectStore
 from docagent_rl.documents.references import PageRef
 
 _THREADS = 8
@@ -43,14 +43,15 @@ class Audit:
 
 
 def audit_store(root: Path, *, progress: bool = False) -> Audit:
-    """Read every manifest of a store and every object that one names; look for documents that are lost.
+    """Read every manifest of a store and every object that one names; look for documents that are
+    lost.
 
     A folder that is no store raises a `UserError`.
     """
     layout = StoreLayout(root.absolute()).require()
     audit = Audit("")
     _compare_with_seal(layout, audit)
-    users: dict[tuple[str, Kind], list[str]] = defaultdict(list)
+    users: dict[tuple[str, ObjectKind], list[str]] = defaultdict(list)
     documents = pages = 0
     for path in sorted(layout.manifests()):
         try:
@@ -63,12 +64,16 @@ def audit_store(root: Path, *, progress: bool = False) -> Audit:
         pages += len(manifest.pages)
         for number, page in enumerate(manifest.pages, start=1):
             for digest, kind in page.objects():
-                users[digest, kind].append(f"{PageRef(manifest.doc_id, number)} ({kind.name.lower()})")
+                users[digest, kind].append(
+                    f"{PageRef(manifest.doc_id, number)} ({kind.name.lower()})"
+                )
     jobs = sorted((layout.objects.path(*each), *each) for each in users)
     with ThreadPoolExecutor(_THREADS) as pool:
         problems = pool.map(lambda job: _problem(layout.objects, *job[1:]), jobs)
         console = Console(stderr=True)
-        shown = track(problems, "Checking objects", len(jobs), console=console, disable=not progress)
+        shown = track(
+            problems, "Checking objects", len(jobs), console=console, disable=not progress
+        )
         for (path, digest, kind), problem in zip(jobs, shown, strict=True):
             if problem:
                 audit.damages.append(Damage(path, problem, tuple(users[digest, kind])))
@@ -77,7 +82,9 @@ def audit_store(root: Path, *, progress: bool = False) -> Audit:
 
 
 def _compare_with_seal(layout: StoreLayout, audit: Audit) -> None:
-    """Miss documents that the store has held, and manifests that are those of another time or store."""
+    """Miss documents that the store has held, and manifests that are those of another time or
+    store.
+    """
     sealed, seal = read_seal(layout.root), layout.seal.path
     if not (sealed.records or sealed.begun):
         if next(layout.manifests(), None) is not None:
@@ -85,16 +92,21 @@ def _compare_with_seal(layout: StoreLayout, audit: Audit) -> None:
             audit.damages.append(Damage(seal, problem))
         return
     if sealed.broken:
-        problem = f"was edited, or lines are missing (see line {sealed.broken[0]}): delete it; {_AGAIN}"
+        problem = (
+            f"was edited, or lines are missing (see line {sealed.broken[0]}): delete it; {_AGAIN}"
+        )
         audit.damages.append(Damage(seal, problem))
     if sealed.torn:
-        audit.unsealed.append(f"{seal} ends within a line: an ingest was killed, or bytes were added")
+        audit.unsealed.append(
+            f"{seal} ends within a line: an ingest was killed, or bytes were added"
+        )
     for name, record in sealed.records.items():
         path = layout.root / name
-        problem = "" if name in sealed.begun else difference(path, record)
+        problem = "" if name in sealed.begun else seal_difference(path, record)
         if problem and record.about and not path.exists():
             problem = (
-                f"the document {record.about!r} is lost, of which this is the manifest: ingest it again, or "
+                f"the document {record.about!r} is lost, of which this is the manifest: ingest it "
+                "again, or "
                 "take it out on purpose with `docagent-rl store remove`"
             )
         elif problem:
@@ -109,7 +121,7 @@ def _compare_with_seal(layout: StoreLayout, audit: Audit) -> None:
             audit.unsealed.append(f"{path} is not in the seal of the store; {_AGAIN}")
 
 
-def _problem(store: ObjectStore, digest: str, kind: Kind) -> str:
+def _problem(store: ObjectStore, digest: str, kind: ObjectKind) -> str:
     try:
         store.read(digest, kind)
     except (UserError, InfrastructureError) as error:

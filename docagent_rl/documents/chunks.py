@@ -24,7 +24,7 @@ from docagent_rl.documents.native import native_messages
 from docagent_rl.documents.objects import ObjectStore, force, write
 from docagent_rl.documents.ocr import engine_name
 from docagent_rl.documents.office import print_office
-from docagent_rl.documents.page_text import Layer, read_page, read_part
+from docagent_rl.documents.page_text import TextLayer, read_page, read_part
 from docagent_rl.documents.page_tree import check_page_count
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, open_pdf
 from docagent_rl.documents.pdf_pages import PdfPages
@@ -72,7 +72,9 @@ class ProbedDocument:
     stamp: Stamp
     """Stamp of the files when they were hashed."""
     sizes: tuple[tuple[float, float], ...] = ()
-    """`(width, height)` of the pages in pixels at 200 dpi, from `probe_sizes`; page images count as such."""
+    """`(width, height)` of the pages in pixels at 200 dpi, from `probe_sizes`; page images count as
+    such.
+    """
     title: str = ""
     """The title that the file states."""
     frames: tuple[int, ...] = ()
@@ -113,9 +115,13 @@ class Plan:
         return self.layout.partial(probed.source.doc_id, probed.sha256, self.key(probed))
 
     def finds_headings(self, probed: ProbedDocument) -> bool:
-        """Return whether the layout of a document tells its headings: that of a PDF without bookmarks."""
+        """Return whether the layout of a document tells its headings: that of a PDF without
+        bookmarks.
+        """
         bookmarks = sum(entry.page is not None for entry in probed.outline)
-        return self.by_layout and probed.source.kind is SourceKind.PDF and bookmarks < FEWEST_ENTRIES
+        return (
+            self.by_layout and probed.source.kind is SourceKind.PDF and bookmarks < FEWEST_ENTRIES
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,9 @@ class ChunkTask:
     first: int
     """Number of the first page."""
     known: tuple[PageEntry, ...] = ()
-    """Pages without text layer, of the same settings, whose pictures OCR has read (`read_before`)."""
+    """Pages without text layer, of the same settings, whose pictures OCR has read
+    (`read_before`).
+    """
 
     @property
     def last(self) -> int:
@@ -148,7 +156,9 @@ class ChunkTask:
 
     @property
     def files(self) -> slice:
-        """The part of the document's files that the range needs: the one file, or its page images."""
+        """The part of the document's files that the range needs: the one file, or its page
+        images.
+        """
         is_one = self.probed.source.kind is not SourceKind.IMAGES
         return slice(None) if is_one else slice(self.first - 1, self.last)
 
@@ -166,13 +176,15 @@ def read_headings(probed: ProbedDocument) -> tuple[tuple[OutlineEntry, ...], Unr
         return (), Unread(str(error), may_pass=isinstance(error, PassingError))
 
 
-def probe(source: SourceDocument) -> ProbedDocument:
+def probe_source(source: SourceDocument) -> ProbedDocument:
     """Hash a source, count its pages and read its outline; else raise a `DocumentError`."""
     try:
         stamp = _stamp(source.files)
         if source.kind is SourceKind.IMAGES:
             digests = "".join(map(_hash_file, source.files)).encode("ascii")
-            return ProbedDocument(source, hashlib.sha256(digests).hexdigest(), len(source.files), (), stamp)
+            return ProbedDocument(
+                source, hashlib.sha256(digests).hexdigest(), len(source.files), (), stamp
+            )
         (path,) = source.files
         found = ProbedDocument(source, _hash_file(path), 0, (), stamp)
         if source.kind is SourceKind.TIFF:
@@ -185,7 +197,8 @@ def probe(source: SourceDocument) -> ProbedDocument:
 
 
 def printed(plan: Plan, probed: ProbedDocument) -> ProbedDocument:
-    """Have an office file written as a PDF beside the records of its ranges, unless it is there; look at it.
+    """Have an office file written as a PDF beside the records of its ranges, unless it is there;
+    look at it.
 
     Raises:
         DocumentError: It cannot be written, or not be read.
@@ -209,8 +222,8 @@ def _opened(probed: ProbedDocument) -> ProbedDocument:
 
 
 def probe_sizes(source: SourceDocument) -> ProbedDocument:
-    """Look at a source as `probe` does, and measure its pages."""
-    found, sizes = probe(source), []
+    """Look at a source as `probe_source` does, and measure its pages."""
+    found, sizes = probe_source(source), []
     if source.kind is SourceKind.IMAGES:
         for path in source.files:
             try:
@@ -226,7 +239,9 @@ def probe_sizes(source: SourceDocument) -> ProbedDocument:
                 width, height = page.get_size()
             if not (width > 0 and height > 0):
                 raise DocumentError(f"page {number} has no area")
-            sizes.append((width * _SIZES_DPI / POINTS_PER_INCH, height * _SIZES_DPI / POINTS_PER_INCH))
+            sizes.append(
+                (width * _SIZES_DPI / POINTS_PER_INCH, height * _SIZES_DPI / POINTS_PER_INCH)
+            )
     return replace(found, sizes=tuple(sizes))
 
 
@@ -255,7 +270,9 @@ def store_chunk(task: ChunkTask) -> int:
     return task.num_pages
 
 
-def is_whole(objects: ObjectStore, stored: tuple[ProbedDocument, tuple[PageEntry, ...]]) -> bool:
+def is_stored_whole(
+    objects: ObjectStore, stored: tuple[ProbedDocument, tuple[PageEntry, ...]]
+) -> bool:
     """Return whether every picture and text of a stored document is there as it was written."""
     for number, page in enumerate(stored[1], start=1):
         beat(f"stored page {number}")
@@ -264,7 +281,7 @@ def is_whole(objects: ObjectStore, stored: tuple[ProbedDocument, tuple[PageEntry
     return True
 
 
-def _pdf_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
+def _pdf_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, TextLayer]]:
     """Yield the pages of a range: name, JPEG file, size and text layer."""
     read = None if task.plan.ocr is OcrMode.NEVER else read_part
     numbers = range(task.first, task.last + 1)
@@ -279,7 +296,7 @@ def _pdf_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
                 yield name, jpeg, size, layer
 
 
-def _image_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
+def _image_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, TextLayer]]:
     if task.probed.source.kind is SourceKind.TIFF:
         yield from _frames(task)
         return
@@ -287,21 +304,22 @@ def _image_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
         beat(path.name)
         jpeg, size = read_page_image(path, task.plan.render)
         _check_shape(path.name, size)
-        yield path.name, jpeg, size, Layer()
+        yield path.name, jpeg, size, TextLayer()
 
 
-def _frames(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
+def _frames(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, TextLayer]]:
     (path,) = task.probed.source.files
     for number in range(task.first, task.last + 1):
         name = f"page {number}"
         beat(name)
         jpeg, size = read_page_image(path, task.plan.render, task.probed.frames[number - 1])
         _check_shape(name, size)
-        yield name, jpeg, size, Layer()
+        yield name, jpeg, size, TextLayer()
 
 
 def read_before(pages: Iterable[PageEntry]) -> tuple[PageEntry, ...]:
-    """Return the pages whose text depends on the picture alone, and that the engine of today has read.
+    """Return the pages whose text depends on the picture alone, and that the engine of today has
+    read.
 
     Turned ones are left out: their stored picture is not the one that was read.
     """
@@ -317,7 +335,7 @@ def read_before(pages: Iterable[PageEntry]) -> tuple[PageEntry, ...]:
 
 
 def _stored(
-    task: ChunkTask, batch: list[Path], name: str, jpeg: bytes, size: Size, layer: Layer
+    task: ChunkTask, batch: list[Path], name: str, jpeg: bytes, size: Size, layer: TextLayer
 ) -> PageEntry:
     put = partial(task.plan.layout.objects.put, batch=batch)
     if not layer.text and (known := _known(task, jpeg)):
@@ -337,20 +355,28 @@ def _known(task: ChunkTask, jpeg: bytes) -> PageEntry | None:
     return known if known and task.plan.layout.objects.are_whole(known.objects()) else None
 
 
-def _drawn(pdf: OpenPdf, number: int, image: Image.Image, settings: RenderSettings) -> tuple[bytes, Size]:
-    """Return a rendered page as a JPEG file and its size; one that is white by damage is refused."""
+def _drawn(
+    pdf: OpenPdf, number: int, image: Image.Image, settings: RenderSettings
+) -> tuple[bytes, Size]:
+    """Return a rendered page as a JPEG file and its size; one that is white by damage is
+    refused.
+    """
     if is_white(image):
         from docagent_rl.documents.white_pages import damage  # white pages are few: when one is met
 
         if reason := damage(pdf, number):
             raise DocumentError(f"page {number} comes out white: {reason}")
     _check_shape(f"page {number}", image.size)
-    return encode_jpeg(image, settings.jpeg_quality, half_colour=has_little_colour(image)), image.size
+    return encode_jpeg(
+        image, settings.jpeg_quality, half_colour=has_little_colour(image)
+    ), image.size
 
 
 def _check_shape(name: str, size: Size) -> None:
     try:
-        check_size(size)  # no model could be shown it: that would come out in the middle of a trajectory
+        check_size(
+            size
+        )  # no model could be shown it: that would come out in the middle of a trajectory
     except DisplayError as error:
         raise DocumentError(f"{name} cannot be shown: {error}") from error
 

@@ -1,6 +1,7 @@
 """Descriptions of what pages show in pictures, by a model that sees: for searches over text alone.
 
-They are kept beside a page's own text (`PageEntry.described`), which agents read and questions rest on.
+They are kept beside a page's own text (`PageEntry.described`), which agents read and questions rest
+on.
 """
 
 import asyncio
@@ -31,10 +32,11 @@ _WAITING = "An ingest is writing to this store: waiting for it to end ..."
 
 
 def pictured_pages(document: Document, *, every: bool = False) -> Iterator[Page]:
-    """Yield pages that a model is worth asking about: of few characters, or with a caption of a figure.
+    """Yield pages that a model is worth asking about: of few characters, or with a caption of a
+    figure.
 
-    Captions are those of `list_of_figures`, tables apart. `every` yields the others, too. Pages that were
-    found blank when they were to be read are left out in any case.
+    Captions are those of `list_of_figures`, tables apart. `every` yields the others, too. Pages
+    that were found blank when they were to be read are left out in any case.
     """
     pages = [document.page(number) for number in range(1, document.num_pages + 1)]
     texts = {page.ref.page: page.text() for page in pages}
@@ -51,8 +53,8 @@ async def describe(
 ) -> tuple[dict[str, str], Counter[str]]:
     """Ask about pages, one request each, and call `done` after each.
 
-    Returns descriptions by the digest of the picture, empty where nothing is pictured, and for pages without
-    a reply the reasons.
+    Returns descriptions by the digest of the picture, empty where nothing is pictured, and for
+    pages without a reply the reasons.
 
     Raises:
         BudgetError: the budget is used up.
@@ -94,9 +96,11 @@ async def describe(
 
 
 def keep(store: Path, doc_ids: Iterable[str], texts: Mapping[str, str]) -> int:
-    """Keep descriptions, as `describe` returns them, with pages of documents; return how many changed.
+    """Keep descriptions, as `describe` returns them, with pages of documents; return how many
+    changed.
 
-    A page whose description is empty loses the one that it had; pages with other pictures stay as they are.
+    A page whose description is empty loses the one that it had; pages with other pictures stay as
+    they are.
 
     Raises:
         UserError: the store cannot be written.
@@ -107,7 +111,10 @@ def keep(store: Path, doc_ids: Iterable[str], texts: Mapping[str, str]) -> int:
         # a document may have been taken out, or replaced, while the model was asked
         for path in filter(Path.is_file, map(layout.manifest, doc_ids)):
             old = layout.read_manifest(path)
-            pages = [replace(page, described=digests.get(page.image, page.described)) for page in old.pages]
+            pages = [
+                replace(page, described=digests.get(page.image, page.described))
+                for page in old.pages
+            ]
             if tuple(pages) != old.pages:
                 layout.write_manifest(replace(old, pages=tuple(pages)))
                 changed += 1

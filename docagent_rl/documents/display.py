@@ -22,8 +22,9 @@ class DisplayRule(BaseModel):
     max_pixels: int = Field(512 * 28 * 28, ge=1)
     """Larger images are reduced to about this area."""
     snap: bool = True
-    """Show images at grid size, so that the processor leaves them alone and displayed pixels are encoder
-    pixels."""
+    """Show images at grid size, so that the processor leaves them alone and displayed pixels are
+    encoder pixels.
+    """
     grid: ImageGrid = ImageGrid()
     """Grid of the model's image processor; set by `docagent.model_family`."""
 
@@ -60,7 +61,8 @@ class DisplayRule(BaseModel):
         return self.grid.tokens(shown)
 
     def max_tokens(self, side_ratio: float = 2.0) -> int:
-        """Return an upper bound on the visual tokens of an image whose sides differ at most by this factor.
+        """Return an upper bound on the visual tokens of an image whose sides differ at most by this
+        factor.
 
         The default covers ordinary pages; without `snap`, narrow crops may take a few tokens more.
         """
@@ -78,7 +80,9 @@ class DisplayRule(BaseModel):
 
 
 def clamp_area(size: Size, min_pixels: int, max_pixels: int) -> Size:
-    """Scale down to `max_pixels`, then up to `min_pixels`: the display rule of the released VRAG-RL code."""
+    """Scale down to `max_pixels`, then up to `min_pixels`: the display rule of the released VRAG-RL
+    code.
+    """
     width, height = size
     if width * height > max_pixels:
         width, height = _scale(width, height, math.sqrt(max_pixels / (width * height)))

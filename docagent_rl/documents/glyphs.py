@@ -1,4 +1,6 @@
-"""Letters of a text layer held against their glyphs: some have none, some have those of other letters."""
+"""Letters of a text layer held against their glyphs: some have none, some have those of other
+letters.
+"""
 
 import ctypes
 from collections import defaultdict
@@ -27,7 +29,9 @@ def sampled(textpage: pypdfium2.PdfTextPage) -> dict[str, list[int]]:
 
 
 def _characters(textpage: pypdfium2.PdfTextPage) -> Sequence[str]:
-    """Return the characters of a page by index: in one call unless some are left out of its text."""
+    """Return the characters of a page by index: in one call unless some are left out of its
+    text.
+    """
     count = textpage.count_chars()
     text = textpage.get_text_range(0, count)
     if len(text) == count:
@@ -43,8 +47,9 @@ def blank_letters(
 ) -> list[Box]:
     """Return where letters stand that are to be seen, and for which their font draws nothing.
 
-    Text that is invisible by right does not count: that of scans that were read, in the colour of its
-    ground, of no size, or outside of the page. Nor do letters at whose place the picture shows something.
+    Text that is invisible by right does not count: that of scans that were read, in the colour of
+    its ground, of no size, or outside of the page. Nor do letters at whose place the picture shows
+    something.
 
     Args:
         textpage: the text layer.
@@ -71,7 +76,12 @@ def without_ink(blank: Sequence[Box], picture: Image.Image) -> list[Box]:
 
 def _fits(box: Box, picture: Image.Image) -> bool:
     """Return whether a letter lies within the page, and is large enough to be drawn."""
-    inside = box.left >= 0 and box.top >= 0 and box.right <= picture.width and box.bottom <= picture.height
+    inside = (
+        box.left >= 0
+        and box.top >= 0
+        and box.right <= picture.width
+        and box.bottom <= picture.height
+    )
     return inside and box.right - box.left >= 1 and box.bottom - box.top >= 2
 
 
@@ -85,4 +95,6 @@ def _is_seen(textpage: pypdfium2.PdfTextPage, index: int, picture: Image.Image, 
     *colour, alpha = (channel.value for channel in channels)
     x, y = box.middle
     ground = cast("tuple[int, ...]", picture.getpixel((int(x), int(y))))[:3]
-    return alpha > 0 and any(abs(one - other) >= CONTRAST for one, other in zip(colour, ground, strict=True))
+    return alpha > 0 and any(
+        abs(one - other) >= CONTRAST for one, other in zip(colour, ground, strict=True)
+    )

@@ -20,11 +20,13 @@ class GridRule(StrEnum):
     QWEN2_VL = "qwen2_vl"
     """Limits are on the pixels of the image (`smart_resize` of Qwen2-VL to Qwen3.5)."""
     GLM4V = "glm4v"
-    """Limits are on the pixels of the two frames that an image becomes; sides below one visual token are
-    enlarged first (`smart_resize` of GLM-4.1V and GLM-4.6V)."""
+    """Limits are on the pixels of the two frames that an image becomes; sides below one visual
+    token are enlarged first (`smart_resize` of GLM-4.1V and GLM-4.6V).
+    """
     TILES = "tiles"
-    """An image of any size becomes tiles, as many as suit its side ratio, and one more that shows the whole
-    of it (`get_optimal_tiled_canvas` of GOT-OCR2, which InternVL uses)."""
+    """An image of any size becomes tiles, as many as suit its side ratio, and one more that shows
+    the whole of it (`get_optimal_tiled_canvas` of GOT-OCR2, which InternVL uses).
+    """
     FILLS = "fills"
     """An image of any size becomes as large as `max_pixels` allows (Gemma 4)."""
 
@@ -32,8 +34,8 @@ class GridRule(StrEnum):
 class ImageGrid(BaseModel):
     """The grid of visual tokens of an image processor; by default Qwen2.5-VL's.
 
-    Recipes don't set it: the model's family does (`docagent.model_family`), and the processor that is loaded
-    is compared with it.
+    Recipes don't set it: the model's family does (`docagent.model_family`), and the processor that
+    is loaded is compared with it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -48,14 +50,18 @@ class ImageGrid(BaseModel):
     tile: int = Field(448, ge=1)
     """Side of a tile in pixels (`size` of the checkpoint); of `tiles` alone."""
     max_tiles: int = Field(12, ge=1)
-    """Tiles at most, that of the whole not counted (`max_patches` of the checkpoint); of `tiles` alone."""
+    """Tiles at most, that of the whole not counted (`max_patches` of the checkpoint); of `tiles`
+    alone.
+    """
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.min_pixels > self.max_pixels:
             raise ValueError("min_pixels is above max_pixels")
         if self.image_limits()[1] < self.unit**2:
-            raise ValueError(f"max_pixels is below one visual token ({self.unit}x{self.unit} pixels)")
+            raise ValueError(
+                f"max_pixels is below one visual token ({self.unit}x{self.unit} pixels)"
+            )
         if self.rule is GridRule.TILES and self.tile % self.unit:
             raise ValueError(f"tile is no multiple of a visual token's side, {self.unit} pixels")
         return self
@@ -103,7 +109,9 @@ class ImageGrid(BaseModel):
 
     @property
     def patches(self) -> bool:
-        """True where an image between the limits is shown as it is, so that its patches are its bytes."""
+        """True where an image between the limits is shown as it is, so that its patches are its
+        bytes.
+        """
         return self.rule not in (GridRule.TILES, GridRule.FILLS)
 
     @property
@@ -115,7 +123,8 @@ class ImageGrid(BaseModel):
 
 
 def smart_resize(size: Size, unit: int, min_pixels: int, max_pixels: int, frames: int = 1) -> Size:
-    """Round to the grid of Qwen2-VL's image processor and its successors': sides are multiples of `unit`.
+    """Round to the grid of Qwen2-VL's image processor and its successors': sides are multiples of
+    `unit`.
 
     Limits are on the pixels of all `frames`.
     """
@@ -148,11 +157,14 @@ def largest(size: Size, unit: int, most: int) -> Size:
 def _canvases(most: int) -> list[tuple[int, int]]:
     """Return all grids of at most this many tiles, small ones first, each as columns and rows."""
     sides = range(1, most + 1)
-    return sorted(((x, y) for x in sides for y in sides if x * y <= most), key=lambda grid: grid[0] * grid[1])
+    return sorted(
+        ((x, y) for x in sides for y in sides if x * y <= most), key=lambda grid: grid[0] * grid[1]
+    )
 
 
 def tiled_canvas(size: Size, tile: int, most: int) -> tuple[int, int]:
-    """Return columns and rows of the tiles of an image: the grid whose side ratio is nearest to its own.
+    """Return columns and rows of the tiles of an image: the grid whose side ratio is nearest to its
+    own.
 
     Of several with one ratio it is the largest that has less than twice the image's area.
     """

@@ -13,17 +13,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.seals import Sealed, difference, read_seal
+from docagent_rl.base.seals import Sealed, read_seal, seal_difference
 from docagent_rl.documents.chunks import (
     ChunkTask,
     Plan,
     ProbedDocument,
-    is_whole,
+    is_stored_whole,
     printed,
-    probe,
+    probe_source,
     read_headings,
     store_chunk,
 )
@@ -43,7 +50,13 @@ from docagent_rl.documents.ocr import engine_name
 from docagent_rl.documents.quality import quality
 from docagent_rl.documents.references import OutlineEntry
 from docagent_rl.documents.render import IMAGE_SOFTWARE, make_renderer
-from docagent_rl.documents.settings import DocumentError, IngestLimits, OcrMode, PassingError, RenderSettings
+from docagent_rl.documents.settings import (
+    DocumentError,
+    IngestLimits,
+    OcrMode,
+    PassingError,
+    RenderSettings,
+)
 from docagent_rl.documents.sources import (
     FailedDocument,
     IngestReport,
@@ -79,12 +92,13 @@ def ingest(
 ) -> IngestReport:
     """Store the documents under `source` (see `docagent_rl.documents.sources.discover`).
 
-    Documents that `store` holds with the same content and settings are skipped, once all their stored pages
-    have been read and are as they were written; those with damaged pages are stored anew. A run that was
-    interrupted, by Ctrl-C or by a kill, goes on where it stopped when it is started again: pages are kept in
-    ranges of `PAGES_PER_CHUNK`. A document appears in the store only when it is whole. One that the store
-    holds under another id, as after a rename, is not read again, nor are page images by OCR that it holds.
-    One process at a time writes to a store: others wait for it.
+    Documents that `store` holds with the same content and settings are skipped, once all their
+    stored pages have been read and are as they were written; those with damaged pages are stored
+    anew. A run that was interrupted, by Ctrl-C or by a kill, goes on where it stopped when it is
+    started again: pages are kept in ranges of `PAGES_PER_CHUNK`. A document appears in the store
+    only when it is whole. One that the store holds under another id, as after a rename, is not read
+    again, nor are page images by OCR that it holds. One process at a time writes to a store: others
+    wait for it.
 
     Args:
         source: A folder, one PDF, or documents that were found otherwise (not with `ray`).
@@ -94,22 +108,24 @@ def ingest(
         workers: Number of processes that read documents; by default one a CPU.
         progress: Show progress bars on standard error.
         strict: Raise at the first document that cannot be read instead of reporting it.
-        replace: Store a document whose content or settings have changed again; otherwise the one in the store
-            is kept (`IngestReport.kept`).
-        ray: Address of a Ray cluster that does the work (`docagent_rl.documents.ray_pool.RayPool`); `source`
-            and `store` are on folders that all its nodes see. The store comes out the same.
+        replace: Store a document whose content or settings have changed again; otherwise the one in
+            the store is kept (`IngestReport.kept`).
+        ray: Address of a Ray cluster that does the work (`docagent_rl.documents.ray_pool.RayPool`);
+            `source` and `store` are on folders that all its nodes see. The store comes out the
+            same.
         ocr: Pages that are read by OCR; by default those whose text layer is empty or broken.
         by_layout: Find the headings of PDFs without bookmarks by their layout
             (`docagent_rl.documents.contents.typography`).
-        mirror: The folder is the truth: changed documents are replaced, and, once all others are stored,
-            those that it has no more are taken out (`upkeep.take_out_gone`).
-        however_many: With `mirror`, also where they are more than half of what the store held; otherwise they
-            are left (`IngestReport.withheld`), as the folder may be that of a disk which is not there.
+        mirror: The folder is the truth: changed documents are replaced, and, once all others are
+            stored, those that it has no more are taken out (`upkeep.take_out_gone`).
+        however_many: With `mirror`, also where they are more than half of what the store held;
+            otherwise they are left (`IngestReport.withheld`), as the folder may be that of a disk
+            which is not there.
 
     Raises:
-        UserError: The input, the store or a setting is wrong, the renderer, the OCR engine or the reader of
-            layouts is not installed, the store cannot be written (disk full, read-only), or with `strict`: a
-            document cannot be read.
+        UserError: The input, the store or a setting is wrong, the renderer, the OCR engine or the
+            reader of layouts is not installed, the store cannot be written (disk full, read-only),
+            or with `strict`: a document cannot be read.
     """
     settings, limits = settings or RenderSettings(), limits or IngestLimits()
     # a program that is not installed fails before any work
@@ -134,7 +150,12 @@ def ingest(
 
         assert isinstance(source, Path)
         processes = RayPool(ray, workers, limits, (source, layout.root / MARKER))
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     with (
         Progress(*columns, console=Console(stderr=True), disable=not progress) as bars,
         layout.lock(partial(bars.console.print, _WAITING) if progress else lambda: None),
@@ -185,7 +206,7 @@ class _Ingest:
         jobs: list[Job] = []
         stored: list[tuple[ProbedDocument, tuple[PageEntry, ...]]] = []
         unprinted: list[tuple[ProbedDocument, bool]] = []
-        with closing(self.pool.run(probe, documents)) as outcomes:
+        with closing(self.pool.run(probe_source, documents)) as outcomes:
             for outcome in outcomes:
                 self.bars.advance(bar)
                 if outcome.error is not None:
@@ -218,7 +239,9 @@ class _Ingest:
     def _print(self, documents: list[tuple[ProbedDocument, bool]]) -> Iterator[Job]:
         """Have office files written as PDFs; with each goes whether the store holds it damaged."""
         damaged = {probed.source.doc_id: is_damaged for probed, is_damaged in documents}
-        bar = self.bars.add_task("Printing office files", total=len(documents), visible=bool(documents))
+        bar = self.bars.add_task(
+            "Printing office files", total=len(documents), visible=bool(documents)
+        )
         work = partial(printed, self.plan)
         with closing(self.pool.run(work, [probed for probed, _ in documents])) as outcomes:
             for outcome in outcomes:
@@ -226,12 +249,16 @@ class _Ingest:
                 if outcome.error is not None:
                     self.fail(outcome.task.source.name, outcome.error)
                 else:
-                    yield make_job(self.plan, outcome.value(), damaged=damaged[outcome.task.source.doc_id])
+                    yield make_job(
+                        self.plan, outcome.value(), damaged=damaged[outcome.task.source.doc_id]
+                    )
 
     def _stored(self, path: Path) -> Manifest | None:
-        """Return the document of a manifest; None where it is absent, useless or of another store."""
+        """Return the document of a manifest; None where it is absent, useless or of another
+        store.
+        """
         record = self.sealed.records.get(path.relative_to(self.plan.layout.root).as_posix())
-        if record is not None and difference(path, record):
+        if record is not None and seal_difference(path, record):
             return None
         return useful_record(Manifest, path)
 
@@ -241,10 +268,16 @@ class _Ingest:
         held = map(self._stored, sorted(self.plan.layout.manifests()))
         return {(each.source.sha256, each.settings): each for each in held if each}
 
-    def _verify(self, stored: list[tuple[ProbedDocument, tuple[PageEntry, ...]]]) -> Iterator[ProbedDocument]:
+    def _verify(
+        self, stored: list[tuple[ProbedDocument, tuple[PageEntry, ...]]]
+    ) -> Iterator[ProbedDocument]:
         """Read the documents that the store holds; yield those that are damaged there."""
-        bar = self.bars.add_task("Checking stored documents", total=len(stored), visible=bool(stored))
-        with closing(self.pool.run(partial(is_whole, self.plan.layout.objects), stored)) as outcomes:
+        bar = self.bars.add_task(
+            "Checking stored documents", total=len(stored), visible=bool(stored)
+        )
+        with closing(
+            self.pool.run(partial(is_stored_whole, self.plan.layout.objects), stored)
+        ) as outcomes:
             for outcome in outcomes:
                 self.bars.advance(bar)
                 probed, _ = outcome.task
@@ -261,7 +294,7 @@ class _Ingest:
                     shutil.rmtree(self.plan.folder(probed), ignore_errors=True)
 
     def store(self, jobs: list[Job]) -> None:
-        """Store the documents that `probe` returned."""
+        """Store the documents that `probe_source` returned."""
         missing = sum(task.num_pages for job in jobs for task in job.missing.values())
         bar = self.bars.add_task("Storing pages", total=missing)
         by_id = {job.source.doc_id: job for job in jobs}
@@ -279,7 +312,9 @@ class _Ingest:
                     self.fail(job.source.name, outcome.error)
 
     def complete(self) -> None:
-        """Read the layouts of stored documents again that could not be read for want of time or memory."""
+        """Read the layouts of stored documents again that could not be read for want of time or
+        memory.
+        """
         whole = set(self.report.skipped)
         again = [probed for probed in self.incomplete if probed.source.doc_id in whole]
         bar = self.bars.add_task("Reading layouts again", total=len(again), visible=bool(again))
@@ -288,7 +323,9 @@ class _Ingest:
                 self.bars.advance(bar)
                 probed = outcome.task
                 if outcome.error is not None:
-                    self._unread(probed, Unread(str(outcome.error), isinstance(outcome.error, PassingError)))
+                    self._unread(
+                        probed, Unread(str(outcome.error), isinstance(outcome.error, PassingError))
+                    )
                     continue
                 headings, unread = outcome.value()
                 layout = self.plan.layout
@@ -324,7 +361,9 @@ class _Ingest:
             doc_id=doc_id,
             source=Source(source.name, job.probed.sha256),
             settings=self.plan.key(job.probed),
-            software=make_renderer(self.plan.render).software if job.probed.is_pdf else IMAGE_SOFTWARE,
+            software=make_renderer(self.plan.render).software
+            if job.probed.is_pdf
+            else IMAGE_SOFTWARE,
             outline=self._outline(job.probed, records[0].headings, pages),
             pages=pages,
             title=job.probed.title,
@@ -367,5 +406,7 @@ class _Ingest:
         if not headings:
             return probed.outline
         objects = self.plan.layout.objects
-        texts = {number: objects.text(page.text) for number, page in enumerate(pages, 1) if page.text}
+        texts = {
+            number: objects.text(page.text) for number, page in enumerate(pages, 1) if page.text
+        }
         return with_numbered(headings, texts)

@@ -7,7 +7,9 @@ from PIL import Image
 from docagent_rl.documents.projection import Box
 
 CONTRAST = 24
-"""Difference of the lightest and the darkest value of a channel, of 255, from which something is drawn."""
+"""Difference of the lightest and the darkest value of a channel, of 255, from which something is
+drawn.
+"""
 
 
 def has_ink(picture: Image.Image, box: Box) -> bool:
@@ -19,5 +21,7 @@ def has_ink(picture: Image.Image, box: Box) -> bool:
     right, bottom = min(int(box.right) + 1, picture.width), min(int(box.bottom) + 1, picture.height)
     if left >= right or top >= bottom:
         return False
-    extrema = cast("tuple[tuple[int, int], ...]", picture.crop((left, top, right, bottom)).getextrema())
+    extrema = cast(
+        "tuple[tuple[int, int], ...]", picture.crop((left, top, right, bottom)).getextrema()
+    )
     return any(high - low >= CONTRAST for low, high in extrema[:3])

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.chunks import PAGES_PER_CHUNK, ChunkTask, Plan, ProbedDocument, read_before
+from docagent_rl.documents.chunks import (
+    PAGES_PER_CHUNK,
+    ChunkTask,
+    Plan,
+    ProbedDocument,
+    read_before,
+)
 from docagent_rl.documents.manifest import ChunkEntry, Manifest, RecordT, read_record
 from docagent_rl.documents.settings import OcrMode
 from docagent_rl.documents.sources import SourceDocument

@@ -61,8 +61,8 @@ class StoreLayout:
     def remove_manifests(self, doc_ids: Iterable[str]) -> None:
         """Take documents out, and let the seal forget them; for the holder of the lock.
 
-        A kill on the way leaves a store without damage, and the same call goes on. The seal's last line is
-        the last that is written.
+        A kill on the way leaves a store without damage, and the same call goes on. The seal's last
+        line is the last that is written.
 
         Raises:
             UserError: the store cannot be written.
@@ -75,10 +75,15 @@ class StoreLayout:
     def has_held(self, doc_id: str) -> bool:
         """Return whether the seal knows a document, there or not."""
         sealed = read_seal(self.root)
-        return self.manifest(doc_id).relative_to(self.root).as_posix() in {*sealed.records, *sealed.begun}
+        return self.manifest(doc_id).relative_to(self.root).as_posix() in {
+            *sealed.records,
+            *sealed.begun,
+        }
 
     def seal_rest(self) -> None:
-        """Seal manifests that the seal does not know, and write it anew; for the holder of the lock."""
+        """Seal manifests that the seal does not know, and write it anew; for the holder of the
+        lock.
+        """
         known, found = read_seal(self.root), {}
         if known.broken:
             return  # the evidence stays, until somebody deletes it
@@ -136,11 +141,15 @@ class StoreLayout:
         except ValueError as error:
             raise UserError(f"{marker}: not JSON ({error})") from error
         if found != _FORMAT:
-            raise UserError(f"{marker}: a store of another version ({found}); ingest the documents again")
+            raise UserError(
+                f"{marker}: a store of another version ({found}); ingest the documents again"
+            )
         return self
 
     def create(self) -> StoreLayout:
-        """Make the folder a store, unless it is one; one that holds something else raises a `UserError`."""
+        """Make the folder a store, unless it is one; one that holds something else raises a
+        `UserError`.
+        """
         marker = self.root / MARKER
         try:
             if self.root.exists() and not self.root.is_dir():
@@ -153,7 +162,8 @@ class StoreLayout:
                 path.name.startswith(ours) or path == marker for path in self.root.iterdir()
             ):
                 raise UserError(
-                    f"the folder {self.root} is not empty and not a document store: name a new folder"
+                    f"the folder {self.root} is not empty and not a document store: name a new "
+                    "folder"
                 )
             try:
                 with self.seal.writing(marker):
@@ -164,18 +174,22 @@ class StoreLayout:
                     raise
             return self.require()
         except OSError as error:
-            raise UserError(f"the store {self.root} cannot be used ({error.strerror or error})") from error
+            raise UserError(
+                f"the store {self.root} cannot be used ({error.strerror or error})"
+            ) from error
 
     @contextmanager
     def lock(self, waiting: Callable[[], None] = lambda: None) -> Generator[None]:
-        """Be the one process that writes to the store; ends with the process, also when it is killed.
+        """Be the one process that writes to the store; ends with the process, also when it is
+        killed.
 
         `waiting` is called once when another process has the store, before waiting for it to end.
         """
         from filelock import FileLock, Timeout  # not by readers
 
         lock = FileLock(self.root / _LOCK)
-        # who cannot write the lock reads only, or is told so by the first file that is to be written
+        # who cannot write the lock reads only, or is told so by the first file that is to be
+        # written
         with suppress(OSError):
             try:
                 lock.acquire(blocking=False)

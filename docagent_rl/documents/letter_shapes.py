@@ -1,4 +1,6 @@
-"""Maps from glyphs to characters that give wrong letters: the shapes of the glyphs contradict them."""
+"""Maps from glyphs to characters that give wrong letters: the shapes of the glyphs contradict
+them.
+"""
 
 import ctypes
 import statistics
@@ -15,7 +17,9 @@ _SQUARE = 0.55
 """Width, of the height of the line, that most letters of a script of square ones have, or more."""
 _SURELY_SQUARE = 0.9
 _UNEVEN = 0.4
-"""Spread of the widths of four fifths of the letters, of the usual width, that such a script has not."""
+"""Spread of the widths of four fifths of the letters, of the usual width, that such a script has
+not.
+"""
 _CONTRADICTED_SHARE = 0.4
 _RARE_SHARE = 0.5
 _LEVEL = "acemnorsuvwxz"
@@ -38,17 +42,21 @@ class _Shape(NamedTuple):
     """From the base line to its bottom, downwards."""
 
 
-def is_wrongly_mapped(textpage: pypdfium2.PdfTextPage, letters: Mapping[str, Sequence[int]]) -> bool:
+def is_wrongly_mapped(
+    textpage: pypdfium2.PdfTextPage, letters: Mapping[str, Sequence[int]]
+) -> bool:
     """Return whether the letters of a page are likely to be others than its glyphs show.
 
     - Letters of East Asia that are narrow, or of many widths: those scripts fill squares.
-    - Small Latin letters of which two fifths have an outline that they cannot have: an `o` that hangs below
-      the line, a `p` that does not, a `b` as low as an `o`.
-    - Rare letters (Latin Extended-B, IPA) as the half of all: numbers of glyphs taken for characters.
+    - Small Latin letters of which two fifths have an outline that they cannot have: an `o` that
+      hangs below the line, a `p` that does not, a `b` as low as an `o`.
+    - Rare letters (Latin Extended-B, IPA) as the half of all: numbers of glyphs taken for
+      characters.
 
     Args:
         textpage: the text layer.
-        letters: the letters to look at, with the indices of some of their places (`glyphs.sampled`).
+        letters: the letters to look at, with the indices of some of their places
+            (`glyphs.sampled`).
     """
     if not letters:
         return False
@@ -62,7 +70,9 @@ def is_wrongly_mapped(textpage: pypdfium2.PdfTextPage, letters: Mapping[str, Seq
     small = [letter for letter in _LEVEL + _TALL + _HANGING if letter in letters]
     if len(small) < _FEWEST_SMALL:
         return False
-    return _contradicts({each: shape for each in small if (shape := _shape(textpage, letters[each]))})
+    return _contradicts(
+        {each: shape for each in small if (shape := _shape(textpage, letters[each]))}
+    )
 
 
 def _is_wide(letter: str) -> bool:
@@ -118,5 +128,7 @@ def _shape_at(textpage: pypdfium2.PdfTextPage, index: int) -> _Shape | None:
     if height <= 0 or top.value <= bottom.value:
         return None
     return _Shape(
-        (line.right - line.left) / height, (top.value - y.value) / height, (y.value - bottom.value) / height
+        (line.right - line.left) / height,
+        (top.value - y.value) / height,
+        (y.value - bottom.value) / height,
     )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import is_sealed, seal
 from docagent_rl.base.text import id_problem
-from docagent_rl.documents.objects import Kind, is_digest, read_bytes
-from docagent_rl.documents.references import OutlineEntry, Turn
+from docagent_rl.documents.objects import ObjectKind, is_digest, read_bytes
+from docagent_rl.documents.references import OutlineEntry, Rotation
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -57,7 +57,9 @@ class TextReading:
     source: TextSource
     reason: TextReason
     engine: str | None = None
-    """Name and version of the engine that read the picture, if any, whether its text was taken or not."""
+    """Name and version of the engine that read the picture, if any, whether its text was taken or
+    not.
+    """
 
 
 class Finding(StrEnum):
@@ -89,7 +91,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class PageEntry:
-    """A stored page; a hash that is no SHA-256 raises a `ValueError`: it becomes a part of a path."""
+    """A stored page; a hash that is no SHA-256 raises a `ValueError`: it becomes a part of a
+    path.
+    """
 
     width: int
     height: int
@@ -100,11 +104,15 @@ class PageEntry:
     reading: TextReading | None = None
     """None: the page was made without text (`derived`)."""
     described: str | None = None
-    """SHA-256 of a model's description of what the picture shows (`describing`); None: there is none."""
-    turned: Turn = Turn.NONE
+    """SHA-256 of a model's description of what the picture shows (`describing`); None: there is
+    none.
+    """
+    turned: Rotation = Rotation.NONE
     """How the picture was turned to be upright (`references.turned_box`)."""
     findings: tuple[Finding, ...] = ()
-    """What was found wrong with the page when it was ingested; each once, in the order of `Finding`."""
+    """What was found wrong with the page when it was ingested; each once, in the order of
+    `Finding`.
+    """
 
     def __post_init__(self) -> None:
         for name in ("image", "text", "described"):
@@ -112,10 +120,14 @@ class PageEntry:
             if digest is not None and not is_digest(digest):
                 raise ValueError(f"{name}: {digest!r} is no SHA-256")
 
-    def objects(self) -> list[tuple[str, Kind]]:
+    def objects(self) -> list[tuple[str, ObjectKind]]:
         """Return the digests of its picture, and of its text and description, if it has any."""
-        texts = [(digest, Kind.TEXT) for digest in (self.text, self.described) if digest is not None]
-        return [(self.image, Kind.IMAGE), *texts]
+        texts = [
+            (digest, ObjectKind.TEXT)
+            for digest in (self.text, self.described)
+            if digest is not None
+        ]
+        return [(self.image, ObjectKind.IMAGE), *texts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +154,9 @@ class Manifest:
     """The bookmarks, or the headings that were found by the layout."""
     pages: tuple[PageEntry, ...]
     title: str = ""
-    """The title that the PDF states, on one line; empty where it states none, and for page images."""
+    """The title that the PDF states, on one line; empty where it states none, and for page
+    images.
+    """
     unread: Unread | None = None
     """Why the layout gave no headings; None: it was read, or not asked."""
 
@@ -186,7 +200,9 @@ def read_record(kind: type[RecordT], path: Path) -> RecordT:
         UserError: The file is damaged or of another version, or may not be read.
         InfrastructureError: The file system fails.
     """
-    from pydantic import ValidationError  # takes as long to import as four pages to render: when used
+    from pydantic import (
+        ValidationError,
+    )  # takes as long to import as four pages to render: when used
 
     data = read_bytes(path)
     try:
@@ -210,5 +226,6 @@ def _adapter(kind: type[RecordT]) -> TypeAdapter[RecordT]:
 
 def _damaged(path: Path, problem: str) -> UserError:
     return UserError(
-        f"{path}: damaged, or written by another version ({problem}); delete it and ingest the document again"
+        f"{path}: damaged, or written by another version ({problem}); delete it and ingest the "
+        "document again"
     )

@@ -17,20 +17,30 @@ from docagent_rl.documents.sources import SUFFIXES
 
 MARKS = ".docagent_mirror.json"
 """The file in the copy that says which version of each file it holds."""
-_VERSION = ("size", "ETag", "etag", "mtime", "LastModified", "last_modified", "generation", "created")
+_VERSION = (
+    "size",
+    "ETag",
+    "etag",
+    "mtime",
+    "LastModified",
+    "last_modified",
+    "generation",
+    "created",
+)
 _BLOCK = 1 << 20
 
 
 def mirror(url: str, folder: Path, *, follow: bool = False, however_many: bool = False) -> Path:
     """Copy the PDFs and images below a URL that are new or have changed.
 
-    What is gone there stays here, unless the copy is to `follow`: once all others are copied, files that
-    came from there go, `however_many` they are or at most half of them. An interrupted copy goes on with the
-    next call. Keys come from the environment, as fsspec's library for the store reads them.
+    What is gone there stays here, unless the copy is to `follow`: once all others are copied, files
+    that came from there go, `however_many` they are or at most half of them. An interrupted copy
+    goes on with the next call. Keys come from the environment, as fsspec's library for the store
+    reads them.
 
     Raises:
-        UserError: the URL cannot be read, its library is not installed, a name is no path below `folder`, or
-            more than half of the files are gone; these stay.
+        UserError: the URL cannot be read, its library is not installed, a name is no path below
+            `folder`, or more than half of the files are gone; these stay.
     """
     import fsspec
 
@@ -45,7 +55,9 @@ def mirror(url: str, folder: Path, *, follow: bool = False, however_many: bool =
         raise UserError(f"{url}: no PDFs or images there")
     marks = _marks(folder)
     try:
-        for name, place in track(found.items(), "copying", console=Console(stderr=True), transient=True):
+        for name, place in track(
+            found.items(), "copying", console=Console(stderr=True), transient=True
+        ):
             with _reading(url):
                 mark = _mark(store, place)
                 if mark is None or marks.get(name) != mark:
@@ -59,12 +71,18 @@ def mirror(url: str, folder: Path, *, follow: bool = False, however_many: bool =
 
 
 def _remove_gone(
-    url: str, folder: Path, marks: dict[str, str | None], found: Mapping[str, str], *, however_many: bool
+    url: str,
+    folder: Path,
+    marks: dict[str, str | None],
+    found: Mapping[str, str],
+    *,
+    however_many: bool,
 ) -> None:
     gone = sorted(marks.keys() - found.keys())
     if 2 * len(gone) > len(marks) and not however_many:
         raise UserError(
-            f"{url} has {len(gone)} of the {len(marks)} files no more that were copied from there, such as "
+            f"{url} has {len(gone)} of the {len(marks)} files no more that were copied from there, "
+            "such as "
             f"{gone[0]!r}; the copy {folder} keeps them. Where that is right, say --however-many"
         )
     for name in gone:
@@ -108,7 +126,9 @@ def _name_problem(name: str) -> str | None:
 
 
 def _mark(store: Any, place: str) -> str | None:
-    """Return what tells one version of a file from another; None where the store says nothing of it."""
+    """Return what tells one version of a file from another; None where the store says nothing of
+    it.
+    """
     info: Mapping[str, Any] = store.info(place)
     said = {key: str(info[key]) for key in _VERSION if info.get(key) is not None}
     return json.dumps(said, sort_keys=True) if said else None

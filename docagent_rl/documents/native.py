@@ -16,8 +16,8 @@ _LONGEST = 200
 def native_messages() -> Generator[None]:
     """Keep what is written to the error output meanwhile; a `DocumentError` gets its last line.
 
-    libtiff and others write there of files that they read in the end, or fail on: whoever reads it cannot
-    tell which. For a process of one thread.
+    libtiff and others write there of files that they read in the end, or fail on: whoever reads it
+    cannot tell which. For a process of one thread.
     """
     sys.stderr.flush()
     kept = os.dup(_ERROR_OUTPUT)

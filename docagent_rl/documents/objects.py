@@ -27,7 +27,7 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class Kind(Enum):
+class ObjectKind(Enum):
     """The kinds of objects, by the end of their files' names."""
 
     IMAGE = ".jpg"
@@ -38,9 +38,10 @@ class Kind(Enum):
 class ObjectStore:
     """Files named by the SHA-256 of what they hold, so that equal pages are stored once.
 
-    Objects are written whole or not at all and never changed; any number of processes may read and write.
-    Every read is verified against the name, which costs less than a tenth of decoding a page. An object that
-    holds something else is written anew by the next `put` of what its name says.
+    Objects are written whole or not at all and never changed; any number of processes may read and
+    write. Every read is verified against the name, which costs less than a tenth of decoding a
+    page. An object that holds something else is written anew by the next `put` of what its name
+    says.
 
     Raises (all methods):
         UserError: The object is missing or damaged, cannot be written, or its name is no SHA-256.
@@ -52,14 +53,15 @@ class ObjectStore:
     def put(self, content: bytes | str, batch: list[Path] | None = None) -> str:
         """Store a JPEG file, or a text; returns the SHA-256 of its bytes, of a text in UTF-8.
 
-        It is forced to disk, or, with a `batch`, added to the files that `force` is to be called with.
+        It is forced to disk, or, with a `batch`, added to the files that `force` is to be called
+        with.
         """
-        kind = Kind.TEXT if isinstance(content, str) else Kind.IMAGE
+        kind = ObjectKind.TEXT if isinstance(content, str) else ObjectKind.IMAGE
         data = content.encode("utf-8") if isinstance(content, str) else content
         digest = hashlib.sha256(data).hexdigest()
         path = self.path(digest, kind)
         if not (path.is_file() and self.are_whole([(digest, kind)])):
-            place(path, gzip.compress(data, _LEVEL, mtime=0) if kind is Kind.TEXT else data)
+            place(path, gzip.compress(data, _LEVEL, mtime=0) if kind is ObjectKind.TEXT else data)
         # what was there may be of another batch, not forced yet
         if batch is None:
             force([path])
@@ -69,18 +71,18 @@ class ObjectStore:
 
     def image(self, digest: str) -> bytes:
         """Return the JPEG file of a picture."""
-        return self.read(digest, Kind.IMAGE)
+        return self.read(digest, ObjectKind.IMAGE)
 
     def text(self, digest: str) -> str:
         """Return a stored text."""
-        return self.read(digest, Kind.TEXT).decode("utf-8")
+        return self.read(digest, ObjectKind.TEXT).decode("utf-8")
 
-    def read(self, digest: str, kind: Kind) -> bytes:
+    def read(self, digest: str, kind: ObjectKind) -> bytes:
         """Return the content of an object, verified."""
         path = self.path(digest, kind)
         try:
             data = read_bytes(path)
-            data = gzip.decompress(data) if kind is Kind.TEXT else data
+            data = gzip.decompress(data) if kind is ObjectKind.TEXT else data
             if hashlib.sha256(data).hexdigest() != digest:
                 raise ValueError("it holds something else than its name, a SHA-256, says")
         except FileNotFoundError as error:
@@ -91,17 +93,17 @@ class ObjectStore:
             ) from error
         return data
 
-    def has(self, digest: str, kind: Kind) -> bool:
+    def has(self, digest: str, kind: ObjectKind) -> bool:
         """Return whether an object is here, whole or not."""
         return self.path(digest, kind).is_file()
 
-    def path(self, digest: str, kind: Kind) -> Path:
+    def path(self, digest: str, kind: ObjectKind) -> Path:
         """Return the file of an object, there or not."""
         if not is_digest(digest):
             raise UserError(f"{digest!r} is not the name of a stored object")
         return self.root / digest[:2] / f"{digest}{kind.value}"
 
-    def are_whole(self, objects: Iterable[tuple[str, Kind]]) -> bool:
+    def are_whole(self, objects: Iterable[tuple[str, ObjectKind]]) -> bool:
         """Return whether objects are there as they were written."""
         try:
             for digest, kind in objects:
@@ -148,7 +150,8 @@ def write(path: Path, content: str) -> None:
 
 
 def place(path: Path, data: bytes, *, forced: bool = False) -> None:
-    """Write a file whole or not at all; if the machine stops, one that is not `forced` may be damaged.
+    """Write a file whole or not at all; if the machine stops, one that is not `forced` may be
+    damaged.
 
     `StoreLayout.remove_leftovers` cleans up after killed processes.
 

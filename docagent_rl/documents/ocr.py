@@ -44,19 +44,21 @@ class Piece(NamedTuple):
 
 
 def engine_name() -> str:
-    """Return the name and version of the engine; a `UserError` says that it, or a model of it, is missing."""
+    """Return the name and version of the engine; a `UserError` says that it, or a model of it, is
+    missing.
+    """
     _models()
     return f"rapidocr {version('rapidocr')}"
 
 
-def read_picture(image: Image.Image) -> str:
+def recognize(image: Image.Image) -> str:
     """Return the text of a picture, in reading order; empty when it shows none.
 
     Raises:
         DocumentError: It cannot be read.
         UserError: rapidocr is not installed.
     """
-    return text_of(read_pieces(fitted(image)))
+    return recognized_text(read_pieces(fitted(image)))
 
 
 def fitted(image: Image.Image) -> Image.Image:
@@ -67,7 +69,8 @@ def fitted(image: Image.Image) -> Image.Image:
 
 
 def read_pieces(image: Image.Image) -> list[Piece]:
-    """Return the pieces of text of a picture from `fitted`, those that the engine is unsure of among them.
+    """Return the pieces of text of a picture from `fitted`, those that the engine is unsure of
+    among them.
 
     Raises:
         DocumentError: It cannot be read.
@@ -94,7 +97,7 @@ def line_score(image: Image.Image) -> float:
     return float(found.scores[0])
 
 
-def text_of(pieces: Iterable[Piece]) -> str:
+def recognized_text(pieces: Iterable[Piece]) -> str:
     """Return the text of pieces in reading order, without those of which the engine is unsure."""
     return plain_text(reading_order([piece for piece in pieces if piece.score >= _LEAST_SCORE]))
 
@@ -117,18 +120,22 @@ def _pixels(image: Image.Image) -> Any:
 
 
 def plain_text(lines: Iterable[str]) -> str:
-    """Return the lines as text; words that a hyphen splits at a line's end are joined, as in text layers."""
+    """Return the lines as text; words that a hyphen splits at a line's end are joined, as in text
+    layers.
+    """
     return _SPLIT.sub("", "\n".join(lines)).strip()
 
 
 @cache
 def _engine() -> Any:
-    """Return rapidocr with the settings that were measured to be fastest and best (`benchmarks/ocr.py`).
+    """Return rapidocr with the settings that were measured to be fastest and best
+    (`benchmarks/ocr.py`).
 
-    The classifier of upside-down lines is off (`upright` turns pages), and text is looked for in the page
-    scaled to 960 pixels; it is read in full resolution, line by line: batches of six are filled up to the
-    longest line, which takes half again the memory. Memory is kept from line to line. Nothing is fetched:
-    rapidocr loads models over the network only where it is not told their files.
+    The classifier of upside-down lines is off (`upright` turns pages), and text is looked for in
+    the page scaled to 960 pixels; it is read in full resolution, line by line: batches of six are
+    filled up to the longest line, which takes half again the memory. Memory is kept from line to
+    line. Nothing is fetched: rapidocr loads models over the network only where it is not told their
+    files.
     """
     models = _models()
     try:
@@ -159,9 +166,12 @@ def _models() -> Path:
     spec = find_spec("rapidocr")
     folder = Path(spec.origin).parent / "models" if spec and spec.origin else None
     names = (_DETECTION, _RECOGNITION)
-    if not (folder and find_spec("onnxruntime") and all((folder / name).is_file() for name in names)):
+    if not (
+        folder and find_spec("onnxruntime") and all((folder / name).is_file() for name in names)
+    ):
         raise UserError(
-            f"OCR needs onnxruntime and rapidocr with the models {' and '.join(names)} in its package: "
+            f"OCR needs onnxruntime and rapidocr with the models {' and '.join(names)} in its "
+            "package: "
             "install the versions that requirements/ pins, or leave OCR out (--ocr never)"
         )
     return folder
@@ -173,7 +183,9 @@ def _box(quad: Any, size: tuple[int, int]) -> tuple[float, float, float, float]:
 
 
 def _is_tall(quad: Any) -> bool:
-    """Return whether a piece stands on end; the engine turns such pieces to the left before it reads them."""
+    """Return whether a piece stands on end; the engine turns such pieces to the left before it
+    reads them.
+    """
     width, height = (math.dist(quad[0], quad[corner]) for corner in (1, 3))
     return height >= _TALL * width
 
@@ -181,10 +193,10 @@ def _is_tall(quad: Any) -> bool:
 def reading_order(pieces: Iterable[Piece]) -> list[str]:
     """Return the lines of pieces, given in any order, from top to bottom, column by column.
 
-    Recursive X-Y cut (Nagy and Seth 1984, "Hierarchical representation of optically scanned documents"): a
-    white strip from top to bottom parts columns when on both sides of it stand at least four lines of prose,
-    which keeps the rows of tables together; else the highest white strip from left to right parts what is
-    above it from what is below, where that shows columns.
+    Recursive X-Y cut (Nagy and Seth 1984, "Hierarchical representation of optically scanned
+    documents"): a white strip from top to bottom parts columns when on both sides of it stand at
+    least four lines of prose, which keeps the rows of tables together; else the highest white strip
+    from left to right parts what is above it from what is below, where that shows columns.
     """
     return [row for block in _blocks(list(pieces), 0) for row in _rows(block)]
 
@@ -205,7 +217,9 @@ def _blocks(pieces: list[Piece], depth: int) -> list[list[Piece]]:
 
 
 def _parted(pieces: Sequence[Piece], axis: int, least: float) -> list[list[Piece]]:
-    """Return what is before and behind the widest gap of more than `least` along an axis (0: x, 1: y)."""
+    """Return what is before and behind the widest gap of more than `least` along an axis (0: x, 1:
+    y).
+    """
     ordered = sorted(pieces, key=lambda piece: piece.box[axis])
     widest, place = least, 0
     end = ordered[0].box[axis + 2]
@@ -225,11 +239,16 @@ def _rows(pieces: Sequence[Piece]) -> list[str]:
             rows[-1].append(piece)
         else:
             rows.append([piece])
-    return [" ".join(piece.text for piece in sorted(row, key=lambda piece: piece.box[0])) for row in rows]
+    return [
+        " ".join(piece.text for piece in sorted(row, key=lambda piece: piece.box[0]))
+        for row in rows
+    ]
 
 
 def _beside(one: Piece, other: Piece) -> bool:
-    """Return whether two pieces share half of the lower one's height, and neither is over the other."""
+    """Return whether two pieces share half of the lower one's height, and neither is over the
+    other.
+    """
     a, b = one.box, other.box
     shared = min(a[3], b[3]) - max(a[1], b[1])
     apart = a[2] <= b[0] + 0.01 or b[2] <= a[0] + 0.01

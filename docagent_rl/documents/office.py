@@ -44,7 +44,8 @@ def missing_office() -> str | None:
     if shutil.which(_PROGRAM):
         return None
     return (
-        "a file of an office suite, and LibreOffice (soffice), which writes it as a PDF, is not on the PATH "
+        "a file of an office suite, and LibreOffice (soffice), which writes it as a PDF, is not on "
+        "the PATH "
         f"of {socket.gethostname()}: install it, or put a PDF of the same name beside the file"
     )
 
@@ -54,8 +55,8 @@ def print_office(path: Path, target: Path) -> None:
 
     Raises:
         DocumentError: It cannot read the file.
-        PassingError: It needs more than five minutes of processor time or the memory that there is, or is
-            not installed.
+        PassingError: It needs more than five minutes of processor time or the memory that there is,
+            or is not installed.
         UserError: There is no room for temporary files.
     """
     if problem := missing_office():
@@ -96,7 +97,15 @@ def _converted(path: Path, folder: Path) -> Path:
     given = folder / f"document{path.suffix.lower()}"
     shutil.copyfile(path, given)
     profile = f"-env:UserInstallation={(folder / 'profile').as_uri()}"
-    options = ["--headless", "--norestore", "--nologo", "--convert-to", "pdf", "--outdir", str(folder)]
+    options = [
+        "--headless",
+        "--norestore",
+        "--nologo",
+        "--convert-to",
+        "pdf",
+        "--outdir",
+        str(folder),
+    ]
     with (folder / "said").open("w+", errors="replace") as said:
         # `soffice` is a script: what it starts is under the limit, too
         limited = ["sh", "-c", f'ulimit -t {_MOST_S} && exec "$@"', "sh"]
@@ -106,7 +115,9 @@ def _converted(path: Path, folder: Path) -> Path:
         lines = [line.strip() for line in said if line.strip()]
     written = given.with_suffix(".pdf")
     if status or not written.is_file():  # it ends with 0 on files that it cannot read
-        raise DocumentError(f"LibreOffice cannot write it as a PDF ({'; '.join(lines[-2:]) or status})")
+        raise DocumentError(
+            f"LibreOffice cannot write it as a PDF ({'; '.join(lines[-2:]) or status})"
+        )
     return written
 
 

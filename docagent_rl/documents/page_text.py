@@ -1,4 +1,6 @@
-"""The text of a page: of its text layer, unless that does not say what the page shows, or of its picture."""
+"""The text of a page: of its text layer, unless that does not say what the page shows, or of its
+picture.
+"""
 
 import io
 import re
@@ -13,9 +15,9 @@ import pypdfium2.raw as pdfium_c
 from PIL import Image
 
 from docagent_rl.documents.manifest import Finding, TextReading, TextReason, TextSource
-from docagent_rl.documents.ocr import engine_name, read_picture
+from docagent_rl.documents.ocr import engine_name, recognize
 from docagent_rl.documents.pdf import clean_text
-from docagent_rl.documents.references import Turn
+from docagent_rl.documents.references import Rotation
 from docagent_rl.documents.settings import DocumentError, OcrMode
 from docagent_rl.documents.upright import Scan, read_scan
 from docagent_rl.documents.workers import beat
@@ -37,7 +39,7 @@ _MORE_TIMES = 1.25
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class TextLayer:
     """The text layer of a page."""
 
     text: str = ""
@@ -55,13 +57,15 @@ class PageText:
 
     text: str
     reading: TextReading
-    turn: Turn = Turn.NONE
-    """How the picture has to be turned to be upright; only that of a page whose text is by OCR is."""
+    turn: Rotation = Rotation.NONE
+    """How the picture has to be turned to be upright; only that of a page whose text is by OCR
+    is.
+    """
     findings: tuple[Finding, ...] = ()
     """What is wrong with the picture or with what OCR read."""
 
 
-def read_page(name: str, jpeg: bytes, layer: Layer, mode: OcrMode) -> PageText:
+def read_page(name: str, jpeg: bytes, layer: TextLayer, mode: OcrMode) -> PageText:
     """Read the text of a page, named `page 12` or so; the engine is started when a page needs it.
 
     Raises:
@@ -93,7 +97,8 @@ def read_page(name: str, jpeg: bytes, layer: Layer, mode: OcrMode) -> PageText:
 
 
 def read_part(picture: Image.Image) -> str:
-    """Return the text of a part of a page's picture; empty where it shows nothing that OCR could read.
+    """Return the text of a part of a page's picture; empty where it shows nothing that OCR could
+    read.
 
     Raises:
         DocumentError: OCR fails on it.
@@ -101,11 +106,11 @@ def read_part(picture: Image.Image) -> str:
     """
     if is_blank(picture.convert("L")) or min(picture.size) < _SMALLEST_SIDE:
         return ""
-    return read_picture(picture)
+    return recognize(picture)
 
 
 def _of_scan(scan: Scan, reading: TextReading) -> PageText:
-    found = {Finding.TURNED: scan.turn is not Turn.NONE, Finding.DOUBTFUL_OCR: scan.is_doubtful}
+    found = {Finding.TURNED: scan.turn is not Rotation.NONE, Finding.DOUBTFUL_OCR: scan.is_doubtful}
     findings = tuple(finding for finding, applies in found.items() if applies)
     return PageText(scan.text, reading, scan.turn, findings)
 
@@ -119,13 +124,15 @@ def is_better(text: str, layer: str, state: TextReason) -> bool:
     return read >= _MORE_TIMES * held if state is TextReason.SPARSE else read > 0
 
 
-def _of_layer(layer: Layer, reason: TextReason, engine: str | None = None) -> PageText:
+def _of_layer(layer: TextLayer, reason: TextReason, engine: str | None = None) -> PageText:
     source = TextSource.LAYER if layer.text else TextSource.NONE
     return PageText(layer.text, TextReading(source, reason, engine))
 
 
 def layer_text(textpage: pypdfium2.PdfTextPage) -> str:
-    """Return the text layer inside the page box; words split by a hyphen at a line's end are joined."""
+    """Return the text layer inside the page box; words split by a hyphen at a line's end are
+    joined.
+    """
     return clean_text(textpage.get_text_bounded()).strip()
 
 
@@ -133,16 +140,16 @@ def assess(text: str, unmapped: float, hidden: Callable[[], bool]) -> TextReason
     """Return the fault of a text layer; `SOUND` when it has none.
 
     - `EMPTY`: it has no characters.
-    - `GARBLED`: at least a fifth of its characters are replacement, private or control characters, unassigned
-      ones, `(cid:12)`, or of glyphs that the font maps to no character.
-    - `SPARSE`: it has fewer than 300 characters, and pictures or drawings on the page may show more: a stamp
-      on a scan. OCR has the last word.
+    - `GARBLED`: at least a fifth of its characters are replacement, private or control characters,
+      unassigned ones, `(cid:12)`, or of glyphs that the font maps to no character.
+    - `SPARSE`: it has fewer than 300 characters, and pictures or drawings on the page may show
+      more: a stamp on a scan. OCR has the last word.
 
     Args:
         text: the text layer as it is stored.
         unmapped: share of its glyphs that have no character (`unmapped_share`).
-        hidden: tells whether pictures or drawings may show text that is not in the layer (`may_hide_text`);
-            called for short layers only.
+        hidden: tells whether pictures or drawings may show text that is not in the layer
+            (`may_hide_text`); called for short layers only.
     """
     letters = "".join(text.split())
     if not letters:
@@ -161,16 +168,22 @@ def is_blank(picture: Image.Image) -> bool:
 
 
 def unmapped_share(textpage: pypdfium2.PdfTextPage) -> float:
-    """Return the share of the glyphs of a page that its fonts map to no character, by at most 64 of them."""
+    """Return the share of the glyphs of a page that its fonts map to no character, by at most 64 of
+    them.
+    """
     count = textpage.count_chars()
     if not count:
         return 0.0
     probes = range(0, count, max(1, count // _PROBES))
-    return sum(pdfium_c.FPDFText_HasUnicodeMapError(textpage, index) == 1 for index in probes) / len(probes)
+    return sum(
+        pdfium_c.FPDFText_HasUnicodeMapError(textpage, index) == 1 for index in probes
+    ) / len(probes)
 
 
 def may_hide_text(page: pypdfium2.PdfPage) -> bool:
-    """Return whether two fifths of a page are pictures, or 500 paths are drawn on it: letters, maybe."""
+    """Return whether two fifths of a page are pictures, or 500 paths are drawn on it: letters,
+    maybe.
+    """
     width, height = page.get_size()
     covered, paths = 0.0, 0
     for item in islice(page.get_objects(max_depth=4), _MOST_OBJECTS):

@@ -18,7 +18,8 @@ _BEAT = 64
 def check_page_count(pdf: OpenPdf) -> Iterator[None]:
     """Check that the page tree holds no page that PDFium does not show; yields as it goes on.
 
-    A tree that cannot be walked says nothing: what is wrong with the file shows as its pages are read.
+    A tree that cannot be walked says nothing: what is wrong with the file shows as its pages are
+    read.
 
     Raises:
         DocumentError: it holds more.
@@ -39,7 +40,8 @@ def check_page_count(pdf: OpenPdf) -> Iterator[None]:
         return
     if found > pdf.num_pages:
         raise DocumentError(
-            f"it says that it has {pdf.num_pages} pages (/Count), and its page tree holds {found}: the rest "
+            f"it says that it has {pdf.num_pages} pages (/Count), and its page tree holds {found}: "
+            "the rest "
             "would be left out; save it anew with a program that repairs PDFs"
         )
 

@@ -30,7 +30,9 @@ _REASONS = {
 
 
 class OpenPdf:
-    """A PDF file being read; pages are 1-based. Not for use from several threads (PDFium is not safe)."""
+    """A PDF file being read; pages are 1-based. Not for use from several threads (PDFium is not
+    safe).
+    """
 
     def __init__(self, path: Path, pdf: pypdfium2.PdfDocument) -> None:
         self.path = path
@@ -44,12 +46,16 @@ class OpenPdf:
 
     @property
     def is_sound(self) -> bool:
-        """True if the table of objects was read as it stands, not rebuilt from the objects found."""
+        """True if the table of objects was read as it stands, not rebuilt from the objects
+        found.
+        """
         return bool(pdfium_c.FPDF_DocumentHasValidCrossReferenceTable(self._pdf))
 
     @contextmanager
     def page(self, number: int) -> Generator[pypdfium2.PdfPage]:
-        """Open PDFium's page `number`; blocks inside one for the same page share it, which is parsed once."""
+        """Open PDFium's page `number`; blocks inside one for the same page share it, which is
+        parsed once.
+        """
         if self._open is not None and self._open[0] == number:
             yield self._open[1]
             return
@@ -57,7 +63,9 @@ class OpenPdf:
         try:
             page = self._pdf[number - 1]
         except pypdfium2.PdfiumError as error:
-            raise DocumentError(f"page {number} cannot be read: the file is damaged or truncated") from error
+            raise DocumentError(
+                f"page {number} cannot be read: the file is damaged or truncated"
+            ) from error
         self._open = number, page
         try:
             yield page
@@ -67,7 +75,9 @@ class OpenPdf:
 
     @contextmanager
     def flattened(self, number: int) -> Generator[pypdfium2.PdfPage]:
-        """Open a copy of page `number` with its annotations as part of its content, as they are drawn."""
+        """Open a copy of page `number` with its annotations as part of its content, as they are
+        drawn.
+        """
         with closing(pypdfium2.PdfDocument.new()) as copy:
             try:
                 copy.import_pages(self._pdf, [number - 1])
@@ -76,14 +86,16 @@ class OpenPdf:
                 with closing(copy[0]) as page:  # it has to be opened again to show the change
                     yield page
             except pypdfium2.PdfiumError as error:
-                raise DocumentError(f"page {number} cannot be read: its annotations are damaged") from error
+                raise DocumentError(
+                    f"page {number} cannot be read: its annotations are damaged"
+                ) from error
 
     @contextmanager
     def drawn(self, number: int) -> Generator[pypdfium2.PdfPage]:
         """Open page `number` to be drawn.
 
-        PDFium draws fields of the form that the file states alone; those of pages that were taken out of a
-        form, which states none, become a part of the content.
+        PDFium draws fields of the form that the file states alone; those of pages that were taken
+        out of a form, which states none, become a part of the content.
         """
         with self.page(number) as page:
             if self.form is not None or not _has_fields(page):
@@ -98,7 +110,8 @@ class OpenPdf:
         return self._pdf.formenv
 
     def is_xfa_stub(self, page: pypdfium2.PdfPage) -> bool:
-        """Return whether a page stands in for a form (XFA) that only a few programs draw: "Please wait…".
+        """Return whether a page stands in for a form (XFA) that only a few programs draw: "Please
+        wait…".
 
         It is the one page of its file, and shows none of the fields of the form.
         """
@@ -112,8 +125,11 @@ class OpenPdf:
             destination = bookmark.get_dest()
             index = destination.get_index() if destination else None
             page = index + 1 if index is not None and index < self.num_pages else None
-            # `PdfBookmark.get_title` decodes strictly: one broken title would lose the whole document
-            title = utf16(lambda *buffer, item=bookmark: pdfium_c.FPDFBookmark_GetTitle(item, *buffer))
+            # `PdfBookmark.get_title` decodes strictly: one broken title would lose the whole
+            # document
+            title = utf16(
+                lambda *buffer, item=bookmark: pdfium_c.FPDFBookmark_GetTitle(item, *buffer)
+            )
             entries.append(OutlineEntry(clean_text(title).strip(), bookmark.level + 1, page))
         return tuple(entries)
 
@@ -144,8 +160,8 @@ def open_pdf(path: Path) -> Generator[OpenPdf]:
     except pypdfium2.PdfiumError as error:
         raise DocumentError(_reason(path)) from error
     with closing(pdf):
-        # form fields are drawn only when the form environment exists before the first page is opened
-        # what it says of XFA forms is a finding of their page (`is_xfa_stub`)
+        # form fields are drawn only when the form environment exists before the first page is
+        # opened what it says of XFA forms is a finding of their page (`is_xfa_stub`)
         logging.getLogger("pypdfium2").setLevel(logging.ERROR)
         pdf.init_forms()
         yield OpenPdf(path, pdf)
@@ -173,7 +189,9 @@ def _has_fields(page: pypdfium2.PdfPage) -> bool:
 
 
 def raster_scale(page: pypdfium2.PdfPage, dpi: int, max_side: int) -> float:
-    """Return pixels a point (1/72 inch), for `dpi` or for `max_side` pixels on the longer side if less."""
+    """Return pixels a point (1/72 inch), for `dpi` or for `max_side` pixels on the longer side if
+    less.
+    """
     width, height = page.get_size()
     if not (width > 0 and height > 0):
         raise DocumentError(f"a page of {width} x {height} points cannot be rendered")
@@ -192,7 +210,9 @@ def clean_text(text: str, spellings: Spellings | None = None) -> str:
 
 
 def utf16(fill: Callable[[ctypes.Array | None, int], int]) -> str:
-    """Return a text of PDFium's: `fill` writes it to a buffer of a length in bytes, and returns its own."""
+    """Return a text of PDFium's: `fill` writes it to a buffer of a length in bytes, and returns its
+    own.
+    """
     size = fill(None, 0)
     buffer = ctypes.create_string_buffer(max(size, 2))
     fill(buffer, size)
@@ -202,7 +222,8 @@ def utf16(fill: Callable[[ctypes.Array | None, int], int]) -> str:
 def _reason(path: Path) -> str:
     """Return why PDFium did not open a file.
 
-    The code in the exception does not tell: for a file without pages it is left from an earlier file.
+    The code in the exception does not tell: for a file without pages it is left from an earlier
+    file.
     """
     document = pdfium_c.FPDF_LoadDocument(os.fsencode(path) + b"\0", None)
     if document:
@@ -213,7 +234,9 @@ def _reason(path: Path) -> str:
 
 
 def _check_complete(path: Path) -> None:
-    """Refuse files cut short, of which PDFium would rebuild the part that is left without a word."""
+    """Refuse files cut short, of which PDFium would rebuild the part that is left without a
+    word.
+    """
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL_BYTES))

@@ -1,4 +1,6 @@
-"""Pages of a PDF as they are stored: picture, text that it shows, and what was found wrong with them."""
+"""Pages of a PDF as they are stored: picture, text that it shows, and what was found wrong with
+them.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -13,7 +15,7 @@ from docagent_rl.documents.glyphs import blank_letters, sampled, without_ink
 from docagent_rl.documents.hyphens import Spellings, splits_words
 from docagent_rl.documents.letter_shapes import is_wrongly_mapped
 from docagent_rl.documents.manifest import Finding
-from docagent_rl.documents.page_text import Layer, may_hide_text, unmapped_share
+from docagent_rl.documents.page_text import TextLayer, may_hide_text, unmapped_share
 from docagent_rl.documents.pdf import OpenPdf, clean_text
 from docagent_rl.documents.placing import placed
 from docagent_rl.documents.projection import Box, Projection, TextBoxes
@@ -27,7 +29,8 @@ class PdfPages:
     Args:
         pdf: the file.
         settings: how its pages are drawn.
-        numbers: the pages that are read, 1-based: their spelling tells which hyphens at line ends stay.
+        numbers: the pages that are read, 1-based: their spelling tells which hyphens at line ends
+            stay.
         read: reads a part of a picture, for stamps without characters; None: they are left out.
     """
 
@@ -44,8 +47,9 @@ class PdfPages:
         self._read = read
         self._renderer = make_renderer(settings)
 
-    def read(self, number: int) -> tuple[Image.Image, Layer]:
-        """Return the picture of page `number` (1-based), good until the next is read, and its text layer.
+    def read(self, number: int) -> tuple[Image.Image, TextLayer]:
+        """Return the picture of page `number` (1-based), good until the next is read, and its text
+        layer.
 
         Raises:
             DocumentError: The page cannot be drawn or read.
@@ -57,12 +61,20 @@ class PdfPages:
                 text = self._text(number, page, textpage, picture)
                 if self._pdf.is_xfa_stub(page):
                     findings = (*findings, Finding.XFA_STUB)
-                return picture, Layer(text, unmapped_share(textpage), partial(may_hide_text, page), findings)
+                return picture, TextLayer(
+                    text, unmapped_share(textpage), partial(may_hide_text, page), findings
+                )
 
     def _checked(
-        self, number: int, page: pypdfium2.PdfPage, textpage: pypdfium2.PdfTextPage, picture: Image.Image
+        self,
+        number: int,
+        page: pypdfium2.PdfPage,
+        textpage: pypdfium2.PdfTextPage,
+        picture: Image.Image,
     ) -> tuple[Image.Image, tuple[Finding, ...]]:
-        """Return the picture, drawn by the second renderer where the first left letters out, and findings."""
+        """Return the picture, drawn by the second renderer where the first left letters out, and
+        findings.
+        """
         letters = sampled(textpage)
         boxes = TextBoxes(textpage, Projection(page, picture.size))
         blank = blank_letters(textpage, letters, boxes, picture)
@@ -87,7 +99,9 @@ class PdfPages:
 
     @cached_property
     def _second(self) -> PdfiumRenderer | None:
-        """The renderer that finds fonts of the system for those a file lacks; None without poppler."""
+        """The renderer that finds fonts of the system for those a file lacks; None without
+        poppler.
+        """
         if self._settings.renderer is RendererKind.PDF2IMAGE:
             return None
         try:
@@ -96,7 +110,11 @@ class PdfPages:
             return None
 
     def _text(
-        self, number: int, page: pypdfium2.PdfPage, textpage: pypdfium2.PdfTextPage, picture: Image.Image
+        self,
+        number: int,
+        page: pypdfium2.PdfPage,
+        textpage: pypdfium2.PdfTextPage,
+        picture: Image.Image,
     ) -> str:
         texts = drawn_texts(self._pdf, number, picture, self._read)
         if texts:

@@ -22,12 +22,15 @@ class _Character(NamedTuple):
     box: Box
 
 
-def placed(textpage: pypdfium2.PdfTextPage, boxes: TextBoxes, texts: Sequence[DrawnText], bounds: Box) -> str:
+def placed(
+    textpage: pypdfium2.PdfTextPage, boxes: TextBoxes, texts: Sequence[DrawnText], bounds: Box
+) -> str:
     """Return the text of a page with what annotations draw on it, each once.
 
-    A text follows what stands to its left in the same row (the label of a field), else it goes before what
-    stands to its right (that of a box to tick), else it has lines of its own below the text above it. One
-    that stands in the page's content at the same place, as in a form that was flattened, is not repeated.
+    A text follows what stands to its left in the same row (the label of a field), else it goes
+    before what stands to its right (that of a box to tick), else it has lines of its own below the
+    text above it. One that stands in the page's content at the same place, as in a form that was
+    flattened, is not repeated.
 
     Args:
         textpage: the page's own text.
@@ -61,7 +64,9 @@ def placed(textpage: pypdfium2.PdfTextPage, boxes: TextBoxes, texts: Sequence[Dr
 def _content(
     textpage: pypdfium2.PdfTextPage, boxes: TextBoxes, bounds: Box
 ) -> tuple[list[str], list[_Character]]:
-    """Return the characters of a page by index, empty for those outside, and those that have a place."""
+    """Return the characters of a page by index, empty for those outside, and those that have a
+    place.
+    """
     pieces: list[str] = []
     shown: list[_Character] = []
     for index in range(textpage.count_chars()):
@@ -98,7 +103,9 @@ def _past_leaders(pieces: Sequence[str], index: int) -> int:
 
 
 def _above(shown: Sequence[_Character], box: Box) -> _Character | None:
-    """Return a character of the nearest text above a box, of that in the same column if there is any."""
+    """Return a character of the nearest text above a box, of that in the same column if there is
+    any.
+    """
     higher = [each for each in shown if each.box.middle[1] < box.middle[1]]
     column = [each for each in higher if each.box.left < box.right and each.box.right > box.left]
     return max(column or higher, key=lambda each: each.box.bottom, default=None)

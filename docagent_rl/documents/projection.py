@@ -11,7 +11,9 @@ from docagent_rl.documents.settings import Size
 _FINE = 16
 """Parts of a pixel: PDFium rounds to whole numbers of what it is asked for."""
 _FLAT = 0.02
-"""Side of a glyph's box, of that of its place in the line, up to which the font has no outline for it."""
+"""Side of a glyph's box, of that of its place in the line, up to which the font has no outline for
+it.
+"""
 _SURELY_SOLID = 0.5
 """Points."""
 
@@ -62,8 +64,12 @@ class Projection:
         self._origin = self._device(0, 0)
         far = 1000
         x_axis, y_axis = self._device(far, 0), self._device(0, far)
-        self._x = tuple((end - start) / far for end, start in zip(x_axis, self._origin, strict=True))
-        self._y = tuple((end - start) / far for end, start in zip(y_axis, self._origin, strict=True))
+        self._x = tuple(
+            (end - start) / far for end, start in zip(x_axis, self._origin, strict=True)
+        )
+        self._y = tuple(
+            (end - start) / far for end, start in zip(y_axis, self._origin, strict=True)
+        )
 
     def box(self, left: float, bottom: float, right: float, top: float) -> Box:
         """Return where a rectangle of the page lies."""
@@ -84,7 +90,9 @@ class Projection:
     def _device(self, x: float, y: float) -> tuple[float, float]:
         width, height = self.size
         across, down = ctypes.c_int(), ctypes.c_int()
-        pdfium_c.FPDF_PageToDevice(self._page, 0, 0, width * _FINE, height * _FINE, 0, x, y, across, down)
+        pdfium_c.FPDF_PageToDevice(
+            self._page, 0, 0, width * _FINE, height * _FINE, 0, x, y, across, down
+        )
         return across.value / _FINE, down.value / _FINE
 
 
@@ -104,7 +112,9 @@ class TextBoxes:
         return self._projection.box(loose.left, loose.bottom, loose.right, loose.top)
 
     def is_flat(self, index: int) -> bool:
-        """Return whether a glyph has no outline, by its box, one side of which is next to nothing."""
+        """Return whether a glyph has no outline, by its box, one side of which is next to
+        nothing.
+        """
         pdfium_c.FPDFText_GetCharBox(self._textpage, index, *self._sides)
         left, right, bottom, top = (side.value for side in self._sides)
         across, up = right - left, top - bottom
@@ -112,4 +122,6 @@ class TextBoxes:
             return False
         pdfium_c.FPDFText_GetLooseCharBox(self._textpage, index, self._loose)
         loose = self._loose
-        return across < _FLAT * (loose.right - loose.left) or up < _FLAT * (loose.top - loose.bottom)
+        return across < _FLAT * (loose.right - loose.left) or up < _FLAT * (
+            loose.top - loose.bottom
+        )

@@ -1,4 +1,6 @@
-"""A line that says how well the pages of a document were read, and what to do where they were not."""
+"""A line that says how well the pages of a document were read, and what to do where they were
+not.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class Trait(StrEnum):
 
 REMEDIES = {
     Trait.UNREAD: "describe what they show (`docagent-rl describe`), or scan sharper",
-    Trait.DOUBTFUL: "compare with the picture; scan at 200 dpi or more, or write a text layer with ocrmypdf "
+    Trait.DOUBTFUL: "compare with the picture; scan at 200 dpi or more, or write a text layer with "
+    "ocrmypdf "
     "where the script is not Latin, Chinese or Japanese",
     Trait.MISSING_GLYPHS: "embed the fonts when the PDF is written, or install them here",
     Trait.XFA_STUB: "open it in Acrobat and print it to PDF",
@@ -89,7 +92,9 @@ def quality(manifest: Manifest) -> Quality:
         for trait in _traits(page):
             found[trait].append(number)
     is_pdf = manifest.settings.startswith("pdf/")
-    is_flat = is_pdf and manifest.is_bookmarked and not manifest.outline and len(manifest.pages) >= _LONG
+    is_flat = (
+        is_pdf and manifest.is_bookmarked and not manifest.outline and len(manifest.pages) >= _LONG
+    )
     return Quality(
         doc_id=manifest.doc_id,
         num_pages=len(manifest.pages),
@@ -99,8 +104,10 @@ def quality(manifest: Manifest) -> Quality:
     )
 
 
-def summary(found: Iterable[Quality], most: int = 10) -> Sequence[str]:
-    """Return lines for what was read badly: the documents with the most such pages, the others counted."""
+def quality_summary(found: Iterable[Quality], most: int = 10) -> Sequence[str]:
+    """Return lines for what was read badly: the documents with the most such pages, the others
+    counted.
+    """
     every = list(found)
     poor = sorted((each for each in every if each.poor), key=lambda each: (-each.poor, each.doc_id))
     lines = [each.line() for each in poor[:most]]

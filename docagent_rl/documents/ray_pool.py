@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents.settings import IngestLimits
-from docagent_rl.documents.workers import Outcome, WorkerPool
+from docagent_rl.documents.workers import TaskOutcome, WorkerPool
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,12 +25,12 @@ _REACH_S = 10
 class RayPool:
     """A `WorkerPool` over the nodes of a Ray cluster.
 
-    Each task of Ray has one CPU and a process of its own that works under the limits, so that limits and
-    errors are the same as on one machine. Ray starts the work of a node that died anew.
+    Each task of Ray has one CPU and a process of its own that works under the limits, so that
+    limits and errors are the same as on one machine. Ray starts the work of a node that died anew.
 
     Args:
-        address: `HOST:PORT`, or `auto` for the cluster that runs here. None is started: its ports would be
-            open to the network.
+        address: `HOST:PORT`, or `auto` for the cluster that runs here. None is started: its ports
+            would be open to the network.
         workers: Number of processes at most; by default one a CPU of the cluster.
         limits: As for `WorkerPool`.
         shared: Paths that every node has to see.
@@ -39,7 +39,7 @@ class RayPool:
     def __init__(
         self, address: str, workers: int | None, limits: IngestLimits, shared: Sequence[Path]
     ) -> None:
-        self._started = connect(address)
+        self._started = connect_ray(address)
         self._workers = workers
         self._limits = limits
         self._shared = shared
@@ -53,7 +53,9 @@ class RayPool:
         if self._started:
             ray.shutdown()
 
-    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[Outcome[T, R], None, None]:
+    def run(
+        self, function: Callable[[T], R], tasks: Iterable[T]
+    ) -> Generator[TaskOutcome[T, R], None, None]:
         """Run as `WorkerPool.run`.
 
         Raises:
@@ -89,7 +91,7 @@ _pool = lru_cache(maxsize=1)(partial(WorkerPool, 1))
 
 def _outcome(
     function: Callable[[T], R], task: T, limits: IngestLimits, shared: Sequence[Path]
-) -> Outcome[T, R]:
+) -> TaskOutcome[T, R]:
     for path in shared:
         if not path.exists():
             raise InfrastructureError(
@@ -99,8 +101,9 @@ def _outcome(
     return outcome
 
 
-def connect(address: str) -> bool:
-    """Connect to a cluster that runs, at `HOST:PORT` or `auto`; return False when this process was connected.
+def connect_ray(address: str) -> bool:
+    """Connect to a cluster that runs, at `HOST:PORT` or `auto`; return False when this process was
+    connected.
 
     Raises:
         UserError: There is no cluster.
@@ -114,7 +117,9 @@ def connect(address: str) -> bool:
         raise UserError(f"--ray names a cluster that runs: {remedy}")
     host, _, port = address.rpartition(":")
     try:
-        if host and port.isdecimal() and "/" not in host:  # Ray tries for minutes where nothing listens
+        if (
+            host and port.isdecimal() and "/" not in host
+        ):  # Ray tries for minutes where nothing listens
             socket.create_connection((host, int(port)), timeout=_REACH_S).close()
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     except Exception as error:  # of a Ray that does not answer in time it is no type of its own

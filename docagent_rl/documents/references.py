@@ -14,7 +14,7 @@ Box = tuple[float, float, float, float]
 """(left, top, right, bottom) as fractions of a page's width and height, in [0, 1]."""
 
 
-class Turn(IntEnum):
+class Rotation(IntEnum):
     """Degrees by which a picture is turned clockwise."""
 
     NONE = 0
@@ -37,7 +37,9 @@ class PageRef:
         if problem := id_problem(self.doc_id):
             raise UserError(f"document {problem}")
         if isinstance(self.page, bool) or not isinstance(self.page, int) or self.page < 1:
-            raise UserError(f"page {self.page!r} of document {self.doc_id!r}: pages are whole numbers from 1")
+            raise UserError(
+                f"page {self.page!r} of document {self.doc_id!r}: pages are whole numbers from 1"
+            )
 
     def __str__(self) -> str:
         return f"{self.doc_id}#{self.page}"
@@ -47,7 +49,9 @@ class PageRef:
         """Read `doc_id#page`, the form that `str()` writes; the id itself may hold `#`."""
         doc_id, _, number = text.rpartition("#")
         if not doc_id or not (number.isascii() and number.isdigit()):
-            raise UserError(f"{text!r} is not a page reference: write <document id>#<page>, pages from 1")
+            raise UserError(
+                f"{text!r} is not a page reference: write <document id>#<page>, pages from 1"
+            )
         return cls(composed(doc_id), int(number))
 
 
@@ -73,10 +77,10 @@ def is_inside(box: Box) -> bool:
     return 0 <= left < right <= 1 and 0 <= top < bottom <= 1
 
 
-def turned_box(box: Box, turn: Turn) -> Box:
+def turned_box(box: Box, turn: Rotation) -> Box:
     """Return where a box of a page is once the page has been turned."""
     left, top, right, bottom = box
-    for _ in range(turn // Turn.RIGHT):
+    for _ in range(turn // Rotation.RIGHT):
         left, top, right, bottom = 1 - bottom, left, 1 - top, right
     return left, top, right, bottom
 

@@ -14,7 +14,7 @@ from PIL import Image, ImageChops
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.native import native_messages
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, raster_scale
-from docagent_rl.documents.references import Turn
+from docagent_rl.documents.references import Rotation
 from docagent_rl.documents.settings import DocumentError, RendererKind, RenderSettings, Size
 from docagent_rl.documents.tiff import eight_bits
 from docagent_rl.documents.upright import turned
@@ -37,7 +37,9 @@ _ORIENTATION_TAG = 0x0112
 class PdfiumRenderer:
     """A renderer by PDFium, in this process."""
 
-    software = f"pypdfium2 {pypdfium2.version.PYPDFIUM_INFO} (pdfium {pypdfium2.version.PDFIUM_INFO})"
+    software = (
+        f"pypdfium2 {pypdfium2.version.PYPDFIUM_INFO} (pdfium {pypdfium2.version.PDFIUM_INFO})"
+    )
     """Name and version, for the record."""
     _pixels = (ctypes.c_ubyte * 0)()
 
@@ -61,8 +63,8 @@ class PdfiumRenderer:
             return bitmap.to_pil()
 
     def _bitmap(self, width: int, height: int, **options: Any) -> pypdfium2.PdfBitmap:
-        # one piece of memory for all pages: the system clears new pages of it, which takes half as long as
-        # drawing
+        # one piece of memory for all pages: the system clears new pages of it, which takes half as
+        # long as drawing
         size = width * height * _BYTES_A_PIXEL
         if len(self._pixels) < size:
             self._pixels = (ctypes.c_ubyte * size)()
@@ -70,13 +72,16 @@ class PdfiumRenderer:
 
 
 class Pdf2ImageRenderer(PdfiumRenderer):
-    """A renderer by poppler's `pdftoppm`, as the papers' code has it, at the scale of `PdfiumRenderer`."""
+    """A renderer by poppler's `pdftoppm`, as the papers' code has it, at the scale of
+    `PdfiumRenderer`.
+    """
 
     def __init__(self, settings: RenderSettings) -> None:
         missing = [tool for tool in ("pdftoppm", "pdfinfo") if shutil.which(tool) is None]
         if missing:
             raise UserError(
-                f"the renderer pdf2image needs poppler, but {' and '.join(missing)} is not on the PATH: "
+                f"the renderer pdf2image needs poppler, but {' and '.join(missing)} is not on the "
+                "PATH: "
                 "install it (Debian: apt install poppler-utils) or use the renderer pdfium"
             )
         from importlib.metadata import version
@@ -94,7 +99,8 @@ class Pdf2ImageRenderer(PdfiumRenderer):
         try:
             images = pdf2image.convert_from_path(
                 pdf.path,
-                # not `size`, which pdftoppm takes before it turns the page; fractions reach it as they are
+                # not `size`, which pdftoppm takes before it turns the page; fractions reach it as
+                # they are
                 dpi=scale * POINTS_PER_INCH,  # ty: ignore[invalid-argument-type]
                 first_page=number,
                 last_page=number,
@@ -110,7 +116,9 @@ class Pdf2ImageRenderer(PdfiumRenderer):
 
 def make_renderer(settings: RenderSettings) -> PdfiumRenderer:
     """Return the renderer that `settings` names."""
-    return (PdfiumRenderer if settings.renderer is RendererKind.PDFIUM else Pdf2ImageRenderer)(settings)
+    return (PdfiumRenderer if settings.renderer is RendererKind.PDFIUM else Pdf2ImageRenderer)(
+        settings
+    )
 
 
 def encode_jpeg(image: Image.Image, quality: int, *, half_colour: bool = False) -> bytes:
@@ -123,20 +131,23 @@ def encode_jpeg(image: Image.Image, quality: int, *, half_colour: bool = False) 
     return buffer.getvalue()
 
 
-def turned_jpeg(jpeg: bytes, turn: Turn, quality: int) -> tuple[bytes, Size]:
-    """Return the picture of a JPEG file turned clockwise, as another one, and its size in pixels."""
+def turned_jpeg(jpeg: bytes, turn: Rotation, quality: int) -> tuple[bytes, Size]:
+    """Return the picture of a JPEG file turned clockwise, as another one, and its size in
+    pixels.
+    """
     with Image.open(io.BytesIO(jpeg), formats=("JPEG",)) as image:
         upright = turned(image.convert("RGB"), turn)
     return encode_jpeg(upright, quality, half_colour=has_little_colour(upright)), upright.size
 
 
 def has_little_colour(image: Image.Image) -> bool:
-    """Return whether the text of an RGB or RGBX page stays legible with half of its colours' resolution.
+    """Return whether the text of an RGB or RGBX page stays legible with half of its colours'
+    resolution.
 
-    4:2:0 takes two thirds of the time of 4:4:4 and leaves black text as it is. Coloured text on white is
-    read as well; on a ground of another colour it is lost (tesseract, letters of 5 to 8 points at 144
-    dpi: from 0.91 to 1.00 of the words down to 0.01 to 0.57). Such a ground takes up pixels: pages with
-    colour in more than 2 of 100 keep all of it.
+    4:2:0 takes two thirds of the time of 4:4:4 and leaves black text as it is. Coloured text on
+    white is read as well; on a ground of another colour it is lost (tesseract, letters of 5 to 8
+    points at 144 dpi: from 0.91 to 1.00 of the words down to 0.01 to 0.57). Such a ground takes up
+    pixels: pages with colour in more than 2 of 100 keep all of it.
     """
     red, green, blue = _sparse(image).split()[:3]
     lightest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
@@ -146,7 +157,9 @@ def has_little_colour(image: Image.Image) -> bool:
 
 
 def is_white(image: Image.Image) -> bool:
-    """Return whether every pixel of an image in mode RGB or RGBX is white, looking no further than needed."""
+    """Return whether every pixel of an image in mode RGB or RGBX is white, looking no further than
+    needed.
+    """
     # the darkest value of each channel: of a few pixels that stand for all, then of all
     return all(
         cast("tuple[int, int]", channel.getextrema())[0] == 255
@@ -160,15 +173,19 @@ def _sparse(image: Image.Image) -> Image.Image:
     return image.resize(size, Image.Resampling.NEAREST)
 
 
-def read_page_image(path: Path, settings: RenderSettings, frame: int | None = None) -> tuple[bytes, Size]:
-    """Read a page image, or one of the images of a TIFF, by its index, as a JPEG file and its size in pixels.
+def read_page_image(
+    path: Path, settings: RenderSettings, frame: int | None = None
+) -> tuple[bytes, Size]:
+    """Read a page image, or one of the images of a TIFF, by its index, as a JPEG file and its size
+    in pixels.
 
-    A JPEG that needs no change keeps its bytes; anything else is turned upright (EXIF), laid on white,
-    scaled down to `max_side` and encoded.
+    A JPEG that needs no change keeps its bytes; anything else is turned upright (EXIF), laid on
+    white, scaled down to `max_side` and encoded.
 
     Raises:
-        DocumentError: The file cannot be read, is not an image of `FORMATS`, is damaged, holds numbers
-            without a scale, several images where `frame` names none, or one of more than 178,956,970 pixels.
+        DocumentError: The file cannot be read, is not an image of `FORMATS`, is damaged, holds
+            numbers without a scale, several images where `frame` names none, or one of more than
+            178,956,970 pixels.
     """
     with native_messages():
         try:
@@ -176,8 +193,11 @@ def read_page_image(path: Path, settings: RenderSettings, frame: int | None = No
         except (DocumentError, MemoryError):
             raise
         except Image.DecompressionBombError as error:
-            raise DocumentError(f"{path.name} has too many pixels ({error}): write it smaller") from error
-        # damaged files make decoders raise whatever their code trips over, from TypeError to struct.error
+            raise DocumentError(
+                f"{path.name} has too many pixels ({error}): write it smaller"
+            ) from error
+        # damaged files make decoders raise whatever their code trips over, from TypeError to
+        # struct.error
         except Exception as error:
             kinds = ", ".join(FORMATS)
             raise DocumentError(

@@ -11,8 +11,8 @@ Size = tuple[int, int]
 
 MAX_SIDE_RATIO = 200
 """Image processors refuse images whose sides differ by more than this factor."""
-# Raised when the stored pages would come out differently for the same settings: documents ingested before
-# are then stored anew when they are ingested again, and stay readable until then.
+# Raised when the stored pages would come out differently for the same settings: documents ingested
+# before are then stored anew when they are ingested again, and stay readable until then.
 _PDF_PIPELINE = 4
 _IMAGE_PIPELINE = 2
 
@@ -22,7 +22,8 @@ class DocumentError(UserError):
 
 
 class PassingError(DocumentError):
-    """A document could not be read in the time or memory that there was, or by a program that is broken.
+    """A document could not be read in the time or memory that there was, or by a program that is
+    broken.
 
     Another run may read it, on an idler machine or with other limits.
     """
@@ -33,15 +34,17 @@ class DisplayError(ValueError):
 
 
 class RendererKind(StrEnum):
-    """The programs that can rasterise a PDF page: pypdfium2, or pdf2image over poppler's `pdftoppm`."""
+    """The programs that can rasterise a PDF page: pypdfium2, or pdf2image over poppler's
+    `pdftoppm`.
+    """
 
     PDFIUM = "pdfium"
     PDF2IMAGE = "pdf2image"
 
 
 class OcrMode(StrEnum):
-    """The pages that are read by OCR: `auto` those whose text layer is empty or broken, `always` all that
-    show anything.
+    """The pages that are read by OCR: `auto` those whose text layer is empty or broken, `always`
+    all that show anything.
     """
 
     AUTO = "auto"
@@ -57,7 +60,9 @@ class RenderSettings:
     dpi: int = 144
     """Pixels an inch of a PDF page; page images keep their own size."""
     max_side: int = 4096
-    """Pixels of the longer side at most; larger pages are scaled down, keeping their aspect ratio."""
+    """Pixels of the longer side at most; larger pages are scaled down, keeping their aspect
+    ratio.
+    """
     jpeg_quality: int = 90
     """Quality of the stored JPEG, 1 to 95."""
 
@@ -65,7 +70,9 @@ class RenderSettings:
         _check_ranges(self, dpi=(10, 1200), max_side=(16, 13_000), jpeg_quality=(1, 95))
 
     def pdf_key(self) -> str:
-        """Return everything that decides what a PDF's pages look like: a change renders the document anew."""
+        """Return everything that decides what a PDF's pages look like: a change renders the
+        document anew.
+        """
         return (
             f"pdf/{_PDF_PIPELINE} renderer={self.renderer.value} dpi={self.dpi} "
             f"max_side={self.max_side} jpeg_quality={self.jpeg_quality}"

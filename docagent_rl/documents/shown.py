@@ -25,8 +25,8 @@ logger = logging.getLogger(__name__)
 class ShownRasters:
     """Rasters on disk by a hash of page, size and filter.
 
-    Files are whole or absent, checked at every read and never changed; a page that changes has another name.
-    Any number of processes share them. When the folder is full, the oldest go. A file
+    Files are whole or absent, checked at every read and never changed; a page that changes has
+    another name. Any number of processes share them. When the folder is full, the oldest go. A file
     that cannot be read or written is as if it was not there.
 
     Args:
@@ -43,7 +43,9 @@ class ShownRasters:
         return partial(ShownRasters, capacity=self._capacity), (self._folders,)
 
     def get(self, key: str, size: Size) -> Image.Image | None:
-        """Return the RGB image of a key, a SHA-256, the caller's own; None when it is not here at `size`."""
+        """Return the RGB image of a key, a SHA-256, the caller's own; None when it is not here at
+        `size`.
+        """
         for folder in self._folders:
             path = _path(folder, key)
             try:

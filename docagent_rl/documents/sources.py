@@ -75,9 +75,13 @@ class IngestReport:
     ingested: list[str] = field(default_factory=list)
     """Documents stored by this run, whole."""
     replaced: list[str] = field(default_factory=list)
-    """Those among `ingested` of which the store held another version (other content or settings)."""
+    """Those among `ingested` of which the store held another version (other content or
+    settings).
+    """
     repaired: list[str] = field(default_factory=list)
-    """Those among `ingested` of which the store held this version, with damaged or missing pages."""
+    """Those among `ingested` of which the store held this version, with damaged or missing
+    pages.
+    """
     skipped: list[str] = field(default_factory=list)
     """Documents that the store held already."""
     kept: list[str] = field(default_factory=list)
@@ -87,7 +91,9 @@ class IngestReport:
     removed: list[str] = field(default_factory=list)
     """Documents that were taken out, as the folder has them no more."""
     withheld: list[str] = field(default_factory=list)
-    """Documents that the folder has no more and that were not taken out, since they are too many."""
+    """Documents that the folder has no more and that were not taken out, since they are too
+    many.
+    """
     failed: list[FailedDocument] = field(default_factory=list)
     unread: list[FailedDocument] = field(default_factory=list)
     """Stored documents whose layout could not be read, with the reason."""
@@ -113,7 +119,14 @@ class IngestReport:
 
     def sort(self) -> None:
         """Sort all lists."""
-        for ids in (self.ingested, self.replaced, self.repaired, self.skipped, self.kept, self.completed):
+        for ids in (
+            self.ingested,
+            self.replaced,
+            self.repaired,
+            self.skipped,
+            self.kept,
+            self.completed,
+        ):
             ids.sort()
         self.qualities.sort(key=lambda quality: quality.doc_id)
         for ids in (self.reused, self.removed, self.withheld):
@@ -144,7 +157,9 @@ class Sources:
         self.failed.append(FailedDocument(_printable(name), reason))
 
     def settle(self) -> None:
-        """Sort the documents by id; those that share one are left out, each with the name of another."""
+        """Sort the documents by id; those that share one are left out, each with the name of
+        another.
+        """
         by_id: dict[str, list[SourceDocument]] = defaultdict(list)
         for document in self.documents:
             by_id[document.doc_id].append(document)
@@ -155,20 +170,22 @@ class Sources:
                 continue
             for one in same:
                 other = next(each for each in same if each is not one)
-                self.fail(one.name, f"{other.name} would have the id {doc_id!r}, too: rename one of them")
+                self.fail(
+                    one.name, f"{other.name} would have the id {doc_id!r}, too: rename one of them"
+                )
 
 
 def discover(source: Path) -> Sources:
     """Find the documents under `source`, sorted by id.
 
-    A PDF is a document named by its path below `source` without `.pdf`, such as `2019/report`. A sub-folder
-    that holds images is a document named by its path. Images directly in `source` are named
-    `<document>_<page>`. In both, the last number in a file's name is that of its page, and pages run from 1
-    without gaps. A TIFF of several pages is a document named as a PDF is, as is a file of an office suite
-    without a PDF of its name beside it. Hidden files and document stores are passed over; files of other
-    kinds are counted; links that lead out of `source`, and documents that would have the same id (`a.pdf`
-    beside a folder `a` of images), are reported. A single file that is a document may be given instead of a
-    folder.
+    A PDF is a document named by its path below `source` without `.pdf`, such as `2019/report`. A
+    sub-folder that holds images is a document named by its path. Images directly in `source` are
+    named `<document>_<page>`. In both, the last number in a file's name is that of its page, and
+    pages run from 1 without gaps. A TIFF of several pages is a document named as a PDF is, as is a
+    file of an office suite without a PDF of its name beside it. Hidden files and document stores
+    are passed over; files of other kinds are counted; links that lead out of `source`, and
+    documents that would have the same id (`a.pdf` beside a folder `a` of images), are reported. A
+    single file that is a document may be given instead of a folder.
 
     Raises:
         UserError: `source` does not exist, cannot be read or holds no document.
@@ -218,7 +235,11 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
         seen.add(real)
         visible = [Path(name, folder) for folder in sorted(folders) if not folder.startswith(".")]
         folders[:] = [folder.name for folder in visible if stays(folder)]
-        paths = [Path(name, file) for file in sorted(files) if not file.startswith((".", _OPEN_ELSEWHERE))]
+        paths = [
+            Path(name, file)
+            for file in sorted(files)
+            if not file.startswith((".", _OPEN_ELSEWHERE))
+        ]
         ends = [path.suffix.lower() for path in paths]
         found.passed_over.update(_printable(end) for end in ends if end not in SUFFIXES)
         pairs = zip(paths, ends, strict=True)
@@ -226,7 +247,9 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
 
 
 def link_out(path: Path, folder: Path) -> str | None:
-    """Return why a file or folder in `folder` is not read: it is, or is behind, a link out of it."""
+    """Return why a file or folder in `folder` is not read: it is, or is behind, a link out of
+    it.
+    """
     target = Path(os.path.realpath(path))
     if target.is_relative_to(os.path.realpath(folder)):
         return None
@@ -248,7 +271,9 @@ def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Pat
         if folder != source:
             doc_id = _name(folder, source)
         elif not doc_id or not (number.isascii() and number.isdigit()):
-            reason = "not named <document>_<page>; rename it, or give each document a folder of its own"
+            reason = (
+                "not named <document>_<page>; rename it, or give each document a folder of its own"
+            )
             found.fail(path.name, reason)
             continue
         by_document[composed(doc_id)].append(path)
@@ -275,7 +300,8 @@ def _order_pages(paths: Iterable[Path]) -> tuple[Path, ...]:
             raise DocumentError(f"page {number} is there twice: {ordered[-1].name} and {path.name}")
         if number != last + 1:
             raise DocumentError(
-                f"page {last + 1} is missing before {path.name}: number the files from 1 without gaps; the "
+                f"page {last + 1} is missing before {path.name}: number the files from 1 without "
+                "gaps; the "
                 "last number in a file's name is that of its page"
             )
         last = number
@@ -286,7 +312,9 @@ def _order_pages(paths: Iterable[Path]) -> tuple[Path, ...]:
 def _page_number(path: Path) -> int:
     numbers = re.findall("[0-9]+", path.stem)
     if not numbers or int(numbers[-1]) == 0:
-        raise DocumentError(f"the name of {path.name} holds no page number: number the files from 1")
+        raise DocumentError(
+            f"the name of {path.name} holds no page number: number the files from 1"
+        )
     return int(numbers[-1])
 
 
@@ -320,4 +348,6 @@ def _name_problem(name: str) -> str | None:
 
 
 def _printable(name: str) -> str:
-    return one_line(name.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace"))
+    return one_line(
+        name.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace")
+    )

@@ -1,4 +1,6 @@
-"""The document store, for readers: documents, their pages, pictures and texts; and stores made of others."""
+"""The document store, for readers: documents, their pages, pictures and texts; and stores made of
+others.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_dir
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import Finding, Manifest, PageEntry, Source, TextReading
-from docagent_rl.documents.objects import Kind, ObjectStore
-from docagent_rl.documents.references import OutlineEntry, PageRef, Turn, unknown_document
+from docagent_rl.documents.objects import ObjectKind, ObjectStore
+from docagent_rl.documents.references import OutlineEntry, PageRef, Rotation, unknown_document
 from docagent_rl.documents.render import encode_jpeg
 from docagent_rl.documents.shown import ShownRasters
 
@@ -42,18 +44,19 @@ class PageContent(StrEnum):
 class DocumentStore:
     """The documents that `docagent_rl.documents.ingestion.ingest` wrote to a folder.
 
-    Reading is lazy and cached, and may be done from many threads and processes; a pickled store carries its
-    path and opens it anew. A manifest once read is kept: a document ingested again is seen by stores opened
-    after that.
+    Reading is lazy and cached, and may be done from many threads and processes; a pickled store
+    carries its path and opens it anew. A manifest once read is kept: a document ingested again is
+    seen by stores opened after that.
 
     Raises (all methods):
-        UserError: The folder is not a store, or the store has no such document or page, or holds it damaged.
+        UserError: The folder is not a store, or the store has no such document or page, or holds it
+        damaged.
 
     Args:
         path: The folder of the store.
         image_cache: Number of decoded rasters to keep (about 6 MB each for A4 at 144 dpi).
-        manifests: Number of manifests to keep; `math.inf` for a reader to whom documents stay that are taken
-            out or replaced meanwhile, until their objects are freed (`upkeep.prune`).
+        manifests: Number of manifests to keep; `math.inf` for a reader to whom documents stay that
+            are taken out or replaced meanwhile, until their objects are freed (`upkeep.prune`).
         shown: Pages at the sizes that they are shown at; None: they are not kept.
     """
 
@@ -111,9 +114,12 @@ class DocumentStore:
             except FileNotFoundError as error:
                 if self._layout.has_held(doc_id):
                     raise UserError(
-                        f"the document {doc_id!r} is lost from the store {self.path}: ingest it again"
+                        f"the document {doc_id!r} is lost from the store {self.path}: ingest it "
+                        "again"
                     ) from error
-                raise unknown_document(doc_id, self.doc_ids(), f"the document store {self.path}") from error
+                raise unknown_document(
+                    doc_id, self.doc_ids(), f"the document store {self.path}"
+                ) from error
             with self._lock:
                 self._manifests[doc_id] = manifest
         return manifest
@@ -135,8 +141,8 @@ class DocumentStore:
     def fingerprint(self, content: PageContent) -> str:
         """Return a SHA-256 over all documents' ids and their `digests`.
 
-        An index keeps it to notice that the store has changed since; a change of the rasters leaves the
-        fingerprint of the texts as it was.
+        An index keeps it to notice that the store has changed since; a change of the rasters leaves
+        the fingerprint of the texts as it was.
         """
         digest = hashlib.sha256()
         for doc_id in self.doc_ids():
@@ -152,11 +158,15 @@ class DocumentStore:
             image = self._images.get(image_hash)
         if image is None:
             try:
-                with Image.open(io.BytesIO(self.objects.image(image_hash)), formats=("JPEG",)) as file:
+                with Image.open(
+                    io.BytesIO(self.objects.image(image_hash)), formats=("JPEG",)
+                ) as file:
                     image = file.convert("RGB")
             except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-                path = self.objects.path(image_hash, Kind.IMAGE)
-                raise UserError(f"{path} is not a picture ({error}): ingest the document again") from error
+                path = self.objects.path(image_hash, ObjectKind.IMAGE)
+                raise UserError(
+                    f"{path} is not a picture ({error}): ingest the document again"
+                ) from error
             with self._lock:
                 if self._image_cache:
                     self._images[image_hash] = image
@@ -195,9 +205,11 @@ class Document:
         return list(self._manifest.outline)
 
     def digests(self, content: PageContent) -> list[str]:
-        """Return the hashes of all that an index of such a content is made of, pages in their order.
+        """Return the hashes of all that an index of such a content is made of, pages in their
+        order.
 
-        An index of texts holds descriptions, titles and headings too (`docagent_rl.retrieval.bm25`).
+        An index of texts holds descriptions, titles and headings too
+        (`docagent_rl.retrieval.bm25`).
         """
         pages = self._manifest.pages
         if content is PageContent.IMAGE:
@@ -205,15 +217,23 @@ class Document:
         marks = json.dumps([_CONTEXTS, self.title, [astuple(entry) for entry in self.outline]])
         return [
             # a page without description has the digest that it had before there were any
-            *((page.text or "-") + (f"+{page.described}" if page.described else "") for page in pages),
+            *(
+                (page.text or "-") + (f"+{page.described}" if page.described else "")
+                for page in pages
+            ),
             hashlib.sha256(marks.encode("utf-8", "surrogatepass")).hexdigest(),
         ]
 
     def page(self, number: int) -> Page:
         """Return page `number`, 1-based; a number that it does not have raises a `UserError`."""
-        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= self.num_pages:
+        if (
+            isinstance(number, bool)
+            or not isinstance(number, int)
+            or not 1 <= number <= self.num_pages
+        ):
             raise UserError(
-                f"document {self.doc_id!r} has no page {number!r}: its pages are 1 to {self.num_pages}"
+                f"document {self.doc_id!r} has no page {number!r}: its pages are 1 to "
+                f"{self.num_pages}"
             )
         return Page(self._store, PageRef(self.doc_id, number), self._manifest.pages[number - 1])
 
@@ -226,15 +246,19 @@ class Page:
         self.size: tuple[int, int] = (record.width, record.height)
         """(width, height) of the raw raster in pixels, known without decoding it."""
         self.image_hash: str = record.image
-        """SHA-256 of the stored JPEG file: the identity of the page's picture, in every process and run."""
+        """SHA-256 of the stored JPEG file: the identity of the page's picture, in every process and
+        run.
+        """
         self.text_hash: str | None = record.text
         """SHA-256 of the text in UTF-8; None when the page has none."""
         self.described_hash: str | None = record.described
         """SHA-256 of the description in UTF-8; None when the page has none."""
         self.reading: TextReading | None = record.reading
         """Source of the text, with the reason; None for pages that were made without text."""
-        self.turned: Turn = record.turned
-        """How the picture was turned when it was stored; boxes of the file's page are elsewhere on it."""
+        self.turned: Rotation = record.turned
+        """How the picture was turned when it was stored; boxes of the file's page are elsewhere on
+        it.
+        """
         self.findings: tuple[Finding, ...] = record.findings
         """What was found wrong with the page when it was stored."""
 
@@ -253,7 +277,9 @@ class Page:
         return self._store.objects.image(self.image_hash)
 
     def text(self) -> str:
-        """Return the text, of the text layer or by OCR (`reading`); empty when the page has none."""
+        """Return the text, of the text layer or by OCR (`reading`); empty when the page has
+        none.
+        """
         return self._store.objects.text(self.text_hash) if self.text_hash else ""
 
     def searched_text(self) -> str:
@@ -266,7 +292,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class PageFace:
     """The picture and the text that take the place of a page's."""
 
     picture: PageRef | None
@@ -279,13 +305,13 @@ def derive(
     store: DocumentStore,
     target: Path,
     doc_ids: Iterable[str],
-    faces: Callable[[PageRef], Face],
+    faces: Callable[[PageRef], PageFace],
     outline: Callable[[str, Sequence[OutlineEntry]], Sequence[OutlineEntry]],
 ) -> DocumentStore:
     """Make a store of the same documents, with as many pages, that shows others in their places.
 
-    Pictures and texts that stay are linked, or copied where the disk has no links. The store is whole or
-    absent.
+    Pictures and texts that stay are linked, or copied where the disk has no links. The store is
+    whole or absent.
 
     Args:
         store: of the documents.
@@ -316,7 +342,8 @@ def derive(
 def gather(store: DocumentStore, target: Path, names: Mapping[str, str]) -> DocumentStore:
     """Make a store of some documents, by id, with the ids that are given to them.
 
-    Pictures and texts are linked, or copied where the disk has no links. The store is whole or absent.
+    Pictures and texts are linked, or copied where the disk has no links. The store is whole or
+    absent.
 
     Raises:
         UserError: the store holds no such document, or the folder cannot be written.
@@ -332,7 +359,7 @@ def gather(store: DocumentStore, target: Path, names: Mapping[str, str]) -> Docu
     return DocumentStore(target)
 
 
-def _page(store: DocumentStore, objects: ObjectStore, face: Face, own: PageEntry) -> PageEntry:
+def _page(store: DocumentStore, objects: ObjectStore, face: PageFace, own: PageEntry) -> PageEntry:
     def entry(ref: PageRef) -> PageEntry:
         return store.manifest(ref.doc_id).pages[ref.page - 1]
 
@@ -349,7 +376,7 @@ def _page(store: DocumentStore, objects: ObjectStore, face: Face, own: PageEntry
     return page
 
 
-def _take(old: ObjectStore, new: ObjectStore, digest: str, kind: Kind) -> None:
+def _take(old: ObjectStore, new: ObjectStore, digest: str, kind: ObjectKind) -> None:
     source, target = old.path(digest, kind), new.path(digest, kind)
     if target.exists():
         return

@@ -23,7 +23,8 @@ _MOST_FRAMES = 100_000
 def page_frames(path: Path) -> list[int]:
     """Return the indexes of the images of a TIFF that are pages, without decoding any.
 
-    Smaller copies and masks are none. A file that is no TIFF, or is damaged, has those up to the damage.
+    Smaller copies and masks are none. A file that is no TIFF, or is damaged, has those up to the
+    damage.
     """
     frames: list[int] = []
     try:
@@ -70,8 +71,8 @@ def _read(file: BinaryIO, form: str) -> tuple[Any, ...]:
 def eight_bits(image: Image.Image, name: str) -> Image.Image:
     """Return a picture of grey values of 16 bits with 8; others as they are.
 
-    White is the largest number of as many bits as the brightest pixel needs: cameras and scanners of 10, 12
-    or 14 bits leave the upper ones empty.
+    White is the largest number of as many bits as the brightest pixel needs: cameras and scanners
+    of 10, 12 or 14 bits leave the upper ones empty.
 
     Raises:
         DocumentError: Its numbers have 32 bits or fractions, and which is white is not known.
@@ -80,7 +81,8 @@ def eight_bits(image: Image.Image, name: str) -> Image.Image:
         return image
     if not image.mode.startswith("I;16"):
         raise DocumentError(
-            f"{name} holds numbers of 32 bits (mode {image.mode}), and which is white is not known: write it "
+            f"{name} holds numbers of 32 bits (mode {image.mode}), and which is white is not "
+            "known: write it "
             "with 8 or 16 bits"
         )
     import numpy as np
@@ -88,7 +90,10 @@ def eight_bits(image: Image.Image, name: str) -> Image.Image:
     values = np.asarray(image).astype(np.float64)
     white = (1 << max(8, int(values.max()).bit_length())) - 1
     shown = values * (255 / white)
-    if isinstance(image, TiffImagePlugin.TiffImageFile) and image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_0:
+    if (
+        isinstance(image, TiffImagePlugin.TiffImageFile)
+        and image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_0
+    ):
         shown = 255 - shown
     grey = Image.fromarray(np.rint(shown).astype(np.uint8))
     grey.info = dict(image.info)

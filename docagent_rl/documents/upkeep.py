@@ -12,7 +12,7 @@ from docagent_rl.base.io import writable
 from docagent_rl.base.seals import read_seal
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import ChunkEntry, PageEntry, read_record
-from docagent_rl.documents.objects import Kind, is_digest
+from docagent_rl.documents.objects import ObjectKind, is_digest
 from docagent_rl.documents.references import unknown_document
 from docagent_rl.documents.sources import Sources
 
@@ -36,7 +36,8 @@ def remove(store: Path, doc_ids: Sequence[str]) -> None:
     One that was lost, or whose removal a kill cut short, is forgotten, too.
 
     Raises:
-        UserError: the store has never held one of them, and none was removed; or it cannot be written.
+        UserError: the store has never held one of them, and none was removed; or it cannot be
+            written.
     """
     layout = StoreLayout(store).require()
     with layout.lock(partial(Console(stderr=True).print, _WAITING)):
@@ -50,18 +51,20 @@ def remove(store: Path, doc_ids: Sequence[str]) -> None:
 def prune(store: Path) -> Pruned:
     """Remove pictures and texts that no document of a store shows.
 
-    It waits for an ingest that runs, and keeps what interrupted ones have stored. A reader that opened the
-    store before a document was taken out or replaced can read it no more.
+    It waits for an ingest that runs, and keeps what interrupted ones have stored. A reader that
+    opened the store before a document was taken out or replaced can read it no more.
 
     Raises:
-        UserError: a document is damaged or lost, so that nobody knows what it needs; or the store cannot be
-            written. Nothing was removed.
+        UserError: a document is damaged or lost, so that nobody knows what it needs; or the store
+            cannot be written. Nothing was removed.
     """
     layout = StoreLayout(store).require()
     with layout.lock(partial(Console(stderr=True).print, _WAITING)):
         layout.remove_leftovers()
         needed = _needed_by_documents(layout)
-        ranges = [read_record(ChunkEntry, path) for path in layout.root.glob("partial/*/[!.]*.json")]
+        ranges = [
+            read_record(ChunkEntry, path) for path in layout.root.glob("partial/*/[!.]*.json")
+        ]
         for record in ranges:
             needed.update(_objects(record.pages))
         files = size = 0
@@ -75,12 +78,13 @@ def prune(store: Path) -> Pruned:
     return Pruned(files, size, len(ranges))
 
 
-def _needed_by_documents(layout: StoreLayout) -> set[tuple[str, Kind]]:
+def _needed_by_documents(layout: StoreLayout) -> set[tuple[str, ObjectKind]]:
     sealed, needed = read_seal(layout.root), set()
     for name, record in sealed.records.items():
         if record.about and name not in sealed.begun and not (layout.root / name).is_file():
             raise UserError(
-                f"the document {record.about!r} is lost from {layout.root}: ingest it again, or take it out "
+                f"the document {record.about!r} is lost from {layout.root}: ingest it again, or "
+                "take it out "
                 "with `docagent-rl store remove`"
             )
     for path in layout.manifests():
@@ -88,30 +92,32 @@ def _needed_by_documents(layout: StoreLayout) -> set[tuple[str, Kind]]:
     return needed
 
 
-def _objects(pages: Iterable[PageEntry]) -> Iterable[tuple[str, Kind]]:
+def _objects(pages: Iterable[PageEntry]) -> Iterable[tuple[str, ObjectKind]]:
     return (each for page in pages for each in page.objects())
 
 
-def _object(path: Path) -> tuple[str, Kind] | None:
+def _object(path: Path) -> tuple[str, ObjectKind] | None:
     """Return the object that a file is; None: it is none of ours."""
     digest, _, end = path.name.partition(".")
-    kind = next((kind for kind in Kind if kind.value == f".{end}"), None)
+    kind = next((kind for kind in ObjectKind if kind.value == f".{end}"), None)
     return None if kind is None or not is_digest(digest) else (digest, kind)
 
 
 def take_out_gone(layout: StoreLayout, found: Sources, most: int) -> tuple[list[str], list[str]]:
     """Take documents out that a folder has no more; for the holder of the lock.
 
-    A document stays whose file or folder, or a folder above it, is there and cannot be read, or is left out
-    for another reason.
+    A document stays whose file or folder, or a folder above it, is there and cannot be read, or is
+    left out for another reason.
 
     Args:
         layout: the store, which holds all documents of the folder by now.
         found: the documents of the folder.
-        most: the most documents to take out, those apart whose content the store has under another id.
+        most: the most documents to take out, those apart whose content the store has under another
+            id.
 
     Returns:
-        Ids of the documents that were taken out, and of those that were too many: one of the lists is empty.
+        Ids of the documents that were taken out, and of those that were too many: one of the lists
+        is empty.
     """
     there = {document.doc_id for document in found.documents}
     left_out = [failure.name for failure in found.failed]

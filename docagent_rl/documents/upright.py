@@ -1,8 +1,9 @@
 """Scans that lie on a side or upside down: which way is up, by what OCR reads both ways.
 
-The engine is sure of lines that are upright (0.98 on the mean of real pages, by letter) and of those that it
-turns to be so, and unsure of lines that are upside down (0.50 to 0.67). It turns lines that stand on end to
-the left: a page on its side is read well when its top is at the right, and not when it is at the left.
+The engine is sure of lines that are upright (0.98 on the mean of real pages, by letter) and of
+those that it turns to be so, and unsure of lines that are upside down (0.50 to 0.67). It turns
+lines that stand on end to the left: a page on its side is read well when its top is at the right,
+and not when it is at the left.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,8 +12,8 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from docagent_rl.documents.ocr import Piece, fitted, line_score, read_pieces, text_of
-from docagent_rl.documents.references import Turn
+from docagent_rl.documents.ocr import Piece, fitted, line_score, read_pieces, recognized_text
+from docagent_rl.documents.references import Rotation
 
 _SURE = 0.85
 """Mean score from which a page is read the right way."""
@@ -30,9 +31,9 @@ _LINES_TRIED = 3
 
 
 _TRANSPOSED = {
-    Turn.RIGHT: Image.Transpose.ROTATE_270,  # Pillow counts against the clock
-    Turn.OVER: Image.Transpose.ROTATE_180,
-    Turn.LEFT: Image.Transpose.ROTATE_90,
+    Rotation.RIGHT: Image.Transpose.ROTATE_270,  # Pillow counts against the clock
+    Rotation.OVER: Image.Transpose.ROTATE_180,
+    Rotation.LEFT: Image.Transpose.ROTATE_90,
 }
 
 
@@ -41,13 +42,13 @@ class Scan(NamedTuple):
 
     text: str
     """In reading order; empty when it shows none."""
-    turn: Turn = Turn.NONE
+    turn: Rotation = Rotation.NONE
     """How the picture has to be turned to be upright; the text is that of the turned picture."""
     is_doubtful: bool = False
     """The engine was unsure of much of what it read."""
 
 
-def turned(image: Image.Image, turn: Turn) -> Image.Image:
+def turned(image: Image.Image, turn: Rotation) -> Image.Image:
     """Return a picture turned clockwise, all of it."""
     return image.transpose(_TRANSPOSED[turn]) if turn else image
 
@@ -55,39 +56,41 @@ def turned(image: Image.Image, turn: Turn) -> Image.Image:
 def read_scan(image: Image.Image) -> Scan:
     """Read the picture of a page whichever way it lies.
 
-    It is read once where that goes well. Where lines stand on end, or the engine is unsure, it is read
-    again, turned; it counts as turned when the lines then lie, and the engine is sure of them, and surer
-    than before. When in doubt it is left as it is: with few letters, in a script that the engine does not
-    know, or where Chinese is written from top to bottom.
+    It is read once where that goes well. Where lines stand on end, or the engine is unsure, it is
+    read again, turned; it counts as turned when the lines then lie, and the engine is sure of them,
+    and surer than before. When in doubt it is left as it is: with few letters, in a script that the
+    engine does not know, or where Chinese is written from top to bottom.
 
     Raises:
         DocumentError: It cannot be read.
         UserError: rapidocr is not installed.
     """
     image = fitted(image)
-    found, best = read_pieces(image), Turn.NONE
+    found, best = read_pieces(image), Rotation.NONE
     turn = _suspected(found, image)
     if turn:
         again = read_pieces(turned(image, turn))
-        if _is_upright(again) and (turn is Turn.LEFT or score(again) >= score(found) + _GAIN):
+        if _is_upright(again) and (turn is Rotation.LEFT or score(again) >= score(found) + _GAIN):
             found, best = again, turn
-    return Scan(text_of(found), best, bool(found) and score(found) < _DOUBTFUL)
+    return Scan(recognized_text(found), best, bool(found) and score(found) < _DOUBTFUL)
 
 
 def score(pieces: Sequence[Piece]) -> float:
-    """Return the mean of the pieces' scores, by the number of their characters; 0 where there are none."""
+    """Return the mean of the pieces' scores, by the number of their characters; 0 where there are
+    none.
+    """
     length = sum(len(piece.text) for piece in pieces)
     return sum(piece.score * len(piece.text) for piece in pieces) / length if length else 0.0
 
 
-def _suspected(pieces: Sequence[Piece], image: Image.Image) -> Turn:
+def _suspected(pieces: Sequence[Piece], image: Image.Image) -> Rotation:
     """Return the turn that would make a page upright that was read so."""
     sure = score(pieces) >= _SURE
     if _stands_on_end(pieces):
         if not sure:
-            return Turn.RIGHT
-        return Turn.NONE if _is_written_down(pieces, image) else Turn.LEFT
-    return Turn.NONE if sure or not pieces else Turn.OVER
+            return Rotation.RIGHT
+        return Rotation.NONE if _is_written_down(pieces, image) else Rotation.LEFT
+    return Rotation.NONE if sure or not pieces else Rotation.OVER
 
 
 def _is_upright(pieces: Sequence[Piece]) -> bool:
@@ -97,31 +100,41 @@ def _is_upright(pieces: Sequence[Piece]) -> bool:
 
 def _stands_on_end(pieces: Sequence[Piece]) -> bool:
     tall = [piece for piece in pieces if piece.is_tall]
-    return len(tall) >= _FEWEST_LINES and _letters(tall) >= max(_FEWEST_LETTERS, _ON_END * _letters(pieces))
+    return len(tall) >= _FEWEST_LINES and _letters(tall) >= max(
+        _FEWEST_LETTERS, _ON_END * _letters(pieces)
+    )
 
 
 def _is_written_down(pieces: Sequence[Piece], image: Image.Image) -> bool:
     """Return whether lines that stand on end are columns of upright characters.
 
-    The engine reads both. Cut into squares that are laid side by side, columns stay legible, and lines that
-    lie on a side do not.
+    The engine reads both. Cut into squares that are laid side by side, columns stay legible, and
+    lines that lie on a side do not.
     """
     text = "".join(piece.text for piece in pieces)
     if sum(map(_is_square, text)) < _WRITTEN_DOWN * len(text):
         return False
-    columns = sorted((piece for piece in pieces if piece.is_tall), key=lambda piece: -len(piece.text))
+    columns = sorted(
+        (piece for piece in pieces if piece.is_tall), key=lambda piece: -len(piece.text)
+    )
     scores = [line_score(_laid(image, piece)) for piece in columns[:_LINES_TRIED]]
     return max(scores) >= _SURE
 
 
 def _is_square(letter: str) -> bool:
     """Return whether a letter is one of Chinese, Japanese or Korean."""
-    return "\u3040" <= letter <= "\u30ff" or "\u3400" <= letter <= "\u9fff" or "\uac00" <= letter <= "\ud7a3"
+    return (
+        "\u3040" <= letter <= "\u30ff"
+        or "\u3400" <= letter <= "\u9fff"
+        or "\uac00" <= letter <= "\ud7a3"
+    )
 
 
 def _laid(image: Image.Image, column: Piece) -> Image.Image:
     """Return the characters of a column side by side."""
-    left, top, right, bottom = (round(edge * image.size[place % 2]) for place, edge in enumerate(column.box))
+    left, top, right, bottom = (
+        round(edge * image.size[place % 2]) for place, edge in enumerate(column.box)
+    )
     count = len(column.text)
     edges = [top + round((bottom - top) * place / count) for place in range(count + 1)]
     side = max(right - left, *(high - low for low, high in pairwise(edges)), 1)

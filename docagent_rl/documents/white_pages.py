@@ -1,4 +1,6 @@
-"""White pages: blank by right, or what is left of a damaged page, whose content is read apart from PDFium."""
+"""White pages: blank by right, or what is left of a damaged page, whose content is read apart from
+PDFium.
+"""
 
 import ctypes
 import logging
@@ -19,7 +21,9 @@ _WRITING = frozenset((b"Tj", b"TJ", b"'", b'"'))
 
 
 def damage(pdf: OpenPdf, number: int) -> str | None:
-    """Return why page `number` (1-based), which came out white, is no blank page; None when it may be one."""
+    """Return why page `number` (1-based), which came out white, is no blank page; None when it may
+    be one.
+    """
     with pdf.page(number) as page:
         reason = _not_drawn(page)
         objects = pdfium_c.FPDFPage_CountObjects(page)
@@ -72,7 +76,9 @@ def _content_damage(pdf: OpenPdf, number: int) -> str | None:
                 return "what stands in its place among the pages is no page"
             if "/Contents" not in page:
                 return (
-                    None if pdf.is_sound else "it has no content and the file's table of objects is damaged"
+                    None
+                    if pdf.is_sound
+                    else "it has no content and the file's table of objects is damaged"
                 )
             contents = page["/Contents"]
             for stream in contents if isinstance(contents, ArrayObject) else [contents]:
@@ -100,4 +106,6 @@ def _not_drawn_content(content: ContentStream) -> str | None:
         is_text = operator in _WRITING and str(operands).strip("[]'\" ,b()")
         if is_text or operator in _PAINTING:
             return "what its content paints cannot be drawn"
-    return None if content.operations or not content.get_data().strip() else "its content is garbled"
+    return (
+        None if content.operations or not content.get_data().strip() else "its content is garbled"
+    )

@@ -25,17 +25,22 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _GIB = 1 << 30
-_START = "import sys; sys.path[:] = {path!r}; from {module} import serve; serve({handle}, {memory!r})"
+_START = (
+    "import sys; sys.path[:] = {path!r}; from {module} import serve; serve({handle}, {memory!r})"
+)
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""A worker is one thread. numpy reserves address space for one a core, which on a machine of many cores would
-be the memory that reading a page may take."""
+"""A worker is one thread. numpy reserves address space for one a core, which on a machine of many
+cores would be the memory that reading a page may take.
+"""
 _NEVER = float("inf")
 
 _listeners: list[Callable[[str], None]] = []
 
 
 def beat(part: str) -> None:
-    """Begin `part` (`page 12`) of a task, which gives it its time anew; without effect outside workers."""
+    """Begin `part` (`page 12`) of a task, which gives it its time anew; without effect outside
+    workers.
+    """
     for listener in _listeners:
         listener(part)
 
@@ -45,17 +50,20 @@ def _address_space() -> int:
     return pages * resource.getpagesize()
 
 
-def serve(handle: int, memory_gib: float) -> None:
-    """Work on `(function, task)` pairs from a socket, a file descriptor, until its other end is closed.
+def serve_tasks(handle: int, memory_gib: float) -> None:
+    """Work on `(function, task)` pairs from a socket, a file descriptor, until its other end is
+    closed.
 
-    Sends the part of the task that begins, as a string, at every beat, and at its end `(result, error)`: what
-    it raised, or None. Tasks may take `memory_gib` GiB of memory.
+    Sends the part of the task that begins, as a string, at every beat, and at its end
+    `(result, error)`: what it raised, or None. Tasks may take `memory_gib` GiB of memory.
     """
     channel = connection.Connection(handle)
     threading.Thread(target=_end_with_parent, args=(handle,), daemon=True).start()
     most = _address_space() + int(memory_gib * _GIB)
     # programs that this process starts inherit it
-    with contextlib.suppress(ValueError, OSError):  # a lower limit is set already, or the system has none
+    with contextlib.suppress(
+        ValueError, OSError
+    ):  # a lower limit is set already, or the system has none
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     part = ""
 
@@ -91,7 +99,7 @@ def _end_with_parent(handle: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[T, R]):
+class TaskOutcome(Generic[T, R]):
     """The outcome of a task: a result, or the reason why its document is bad."""
 
     task: T
@@ -106,9 +114,11 @@ class Outcome(Generic[T, R]):
 
 
 class WorkerPool:
-    """Processes that work on tasks under `limits`, started when there is work and killed at the end.
+    """Processes that work on tasks under `limits`, started when there is work and killed at the
+    end.
 
-    They are started apart from `multiprocessing`, so that scripts need no `if __name__ == "__main__":`.
+    They are started apart from `multiprocessing`, so that scripts need no
+    `if __name__ == "__main__":`.
 
     Args:
         workers: Number of processes at most.
@@ -127,12 +137,15 @@ class WorkerPool:
         while self._idle:
             self._idle.pop().kill()
 
-    def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[Outcome[T, R], None, None]:
+    def run(
+        self, function: Callable[[T], R], tasks: Iterable[T]
+    ) -> Generator[TaskOutcome[T, R], None, None]:
         """Run `function` on every task and yield the outcomes as they come.
 
-        `tasks` is read as the work goes on. A task that takes too long or too much memory is reported as bad
-        and its process killed, as is one whose process dies by itself (a crash in native code, the kernel's
-        memory killer). Closing the generator, and any exception, kills what is under way.
+        `tasks` is read as the work goes on. A task that takes too long or too much memory is
+        reported as bad and its process killed, as is one whose process dies by itself (a crash in
+        native code, the kernel's memory killer). Closing the generator, and any exception, kills
+        what is under way.
 
         Raises:
             Exception: Whatever `function` raises, other than `DocumentError`.
@@ -170,8 +183,11 @@ class _Worker:
         self.alive = True
         self._started = False
         self.channel, theirs = Pipe()
-        code = _START.format(path=sys.path, module=__name__, handle=theirs.fileno(), memory=limits.memory_gib)
-        # a session of its own: Ctrl-C is the parent's, and programs that it starts are killed with it
+        code = _START.format(
+            path=sys.path, module=__name__, handle=theirs.fileno(), memory=limits.memory_gib
+        )
+        # a session of its own: Ctrl-C is the parent's, and programs that it starts are killed with
+        # it
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", code],
@@ -181,7 +197,9 @@ class _Worker:
                 env={**os.environ, **_ONE_THREAD},
             )
         except OSError as error:
-            raise InfrastructureError(f"no process to read documents can be started ({error})") from error
+            raise InfrastructureError(
+                f"no process to read documents can be started ({error})"
+            ) from error
         finally:
             theirs.close()
 
@@ -190,10 +208,12 @@ class _Worker:
         self._part = ""
         # the time to start up is not the task's
         self.deadline = time.monotonic() + self._limits.seconds if self._started else _NEVER
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its end is noticed as an answer is
+        with contextlib.suppress(
+            BrokenPipeError, ConnectionResetError
+        ):  # its end is noticed as an answer is
             self.channel.send((function, task))
 
-    def advance(self) -> Outcome | None:
+    def advance(self) -> TaskOutcome | None:
         """Take the next message; the outcome, or None when there is none yet."""
         if not self.channel.poll():
             self.kill()
@@ -206,7 +226,7 @@ class _Worker:
             result, error = message
             if error is not None and not isinstance(error, DocumentError):
                 raise error
-            return Outcome(self.task, result, error)
+            return TaskOutcome(self.task, result, error)
         self._started = True
         self._part = message
         self.deadline = time.monotonic() + self._limits.seconds
@@ -219,19 +239,21 @@ class _Worker:
         self._process.wait()
         self.channel.close()
 
-    def _died(self) -> Outcome:
+    def _died(self) -> TaskOutcome:
         self.kill()
         if not self._started:
             status = self._process.returncode
-            raise InfrastructureError(f"the process that reads documents did not start (status {status})")
+            raise InfrastructureError(
+                f"the process that reads documents did not start (status {status})"
+            )
         # which of the two it was cannot be told
         return self._bad(
             f"{self._part or 'it'}: the process that read it was killed "
             f"(a crash of the renderer, or more than {self._limits.memory_gib:g} GiB of memory)"
         )
 
-    def _bad(self, reason: str) -> Outcome:
-        return Outcome(self.task, error=PassingError(reason))
+    def _bad(self, reason: str) -> TaskOutcome:
+        return TaskOutcome(self.task, error=PassingError(reason))
 
 
 def _ready(busy: list[_Worker]) -> list[_Worker]:

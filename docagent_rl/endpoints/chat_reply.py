@@ -12,7 +12,7 @@ from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.text import encodable
 from docagent_rl.base.untrusted import without_invisible
 from docagent_rl.endpoints.http_client import redacted
-from docagent_rl.endpoints.retrying import describe, retry_after_s
+from docagent_rl.endpoints.retrying import describe_error, retry_after_s
 from docagent_rl.endpoints.usage import Usage, text_tokens
 
 _CUT_OFF = "length"
@@ -43,12 +43,14 @@ _TOO_LONG = re.compile(
 # OpenAI's models that think, one parameter a time
 _SAMPLING = re.compile(
     r"(?=.*\b(?:max_tokens|max_completion_tokens|temperature)\b)"
-    r"(?=.*(?:unsupported|not supported|does not support|only the default|deprecated|not permitted))",
+    r"(?=.*(?:unsupported|not supported|does not support|only the default|deprecated|not "
+    r"permitted))",
     re.IGNORECASE | re.DOTALL,
 )
 _THINKING = (
     "; models that think often take neither max_tokens nor another temperature than 1: "
-    "extra_body={max_completion_tokens: 0, temperature: 1} of this endpoint sets both (its length stays that "
+    "extra_body={max_completion_tokens: 0, temperature: 1} of this endpoint sets both (its length "
+    "stays that "
     "of max_tokens)"
 )
 
@@ -97,8 +99,8 @@ class _Completion(BaseModel):
 def read_reply(body: bytes, usage: Usage, *, partial: bool = False) -> ChatReply:
     """Return the first choice of a chat completion, whose body may be anything at all.
 
-    `usage` is as the server reports it; without tokens of the reply, they are estimated. `partial` accepts a
-    reply that was cut off, and one of thoughts alone.
+    `usage` is as the server reports it; without tokens of the reply, they are estimated. `partial`
+    accepts a reply that was cut off, and one of thoughts alone.
 
     Raises:
         ReplyError: it is no chat completion, has no text, or the text did not end by itself.
@@ -115,7 +117,9 @@ def read_reply(body: bytes, usage: Usage, *, partial: bool = False) -> ChatReply
     if cut_off and not partial:
         raise CutOffError("the reply was cut off: raise max_tokens")
     if not cut_off and choice.finish_reason not in _ENDED:
-        raise ReplyError(f"the reply did not end by itself but by {str(choice.finish_reason)[:40]!r}")
+        raise ReplyError(
+            f"the reply did not end by itself but by {str(choice.finish_reason)[:40]!r}"
+        )
     if content is None and not partial:
         raise ReplyError("a reply without text")
     text = content or ""
@@ -133,12 +137,15 @@ def without_thoughts(text: str) -> str:
     thoughts, closed, rest = text.partition(_THINK_CLOSE)
     answer = (rest if closed else thoughts).strip()
     if answer.startswith(THINK_OPEN):
-        raise ReplyError("a reply whose thoughts do not end; a model that thinks may need more max_tokens")
+        raise ReplyError(
+            "a reply whose thoughts do not end; a model that thinks may need more max_tokens"
+        )
     return answer
 
 
 def reply_text(text: str) -> str:
-    """Return a reply without thoughts, and without the marks of `untrusted` in texts that it quotes.
+    """Return a reply without thoughts, and without the marks of `untrusted` in texts that it
+    quotes.
 
     Raises:
         ReplyError: nothing is left.
@@ -158,7 +165,9 @@ class CutOffError(ValueError):
 
 
 class TransientError(Exception):
-    """A failure that another attempt may cure, perhaps after the seconds that the service asks to wait."""
+    """A failure that another attempt may cure, perhaps after the seconds that the service asks to
+    wait.
+    """
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -166,10 +175,12 @@ class TransientError(Exception):
 
 
 class BusyError(TransientError):
-    """A request that the service was too busy to accept; the wait for it does not count as an attempt."""
+    """A request that the service was too busy to accept; the wait for it does not count as an
+    attempt.
+    """
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """A request that would be refused again, with the status of the reply where there was one."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
@@ -177,15 +188,15 @@ class RefusedError(Exception):
         self.status = status
 
 
-class TooLongError(RefusedError):
+class TooLongError(RequestRefusedError):
     """A conversation that the model's context does not hold."""
 
 
-def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedError:
+def failure(error: openai.OpenAIError, key: str) -> TransientError | RequestRefusedError:
     """Return an error of the client library, in our words and without the key.
 
-    The library's errors hold the request and the reply, and a reply may hold the key: none of them may be
-    the cause or the context of what is raised.
+    The library's errors hold the request and the reply, and a reply may hold the key: none of them
+    may be the cause or the context of what is raised.
     """
     if isinstance(error, openai.APIStatusError):
         message = redacted(f"HTTP {error.status_code}: {_server_message(error)}", key)
@@ -193,19 +204,22 @@ def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedErro
             message += "; no redirect is followed"
         if error.status_code in _PASSING or error.status_code >= 500:
             wait = retry_after_s(error.response.headers)
-            # 503 is said of overload and of defects alike; who says when to come again means the first
+            # 503 is said of overload and of defects alike; who says when to come again means the
+            # first
             limited = error.status_code == 429 and error.code != _EMPTY_ACCOUNT
             busy = limited or (error.status_code in (429, 503) and wait is not None)
             return (BusyError if busy else TransientError)(message, wait)
         if error.status_code in _REQUEST_STATUSES and _SAMPLING.search(message[:_LONGEST]):
-            return RefusedError(message + _THINKING, error.status_code)
+            return RequestRefusedError(message + _THINKING, error.status_code)
         too_long = error.status_code in _REQUEST_STATUSES and _TOO_LONG.search(message[:_LONGEST])
-        return (TooLongError if too_long else RefusedError)(message, error.status_code)
+        return (TooLongError if too_long else RequestRefusedError)(message, error.status_code)
     if isinstance(error, openai.APITimeoutError):
         return TransientError("no reply in time")
     if isinstance(error, openai.APIConnectionError):
-        return TransientError(redacted(f"no connection: {describe(error.__cause__ or error)}", key))
-    return RefusedError(redacted(describe(error), key))
+        return TransientError(
+            redacted(f"no connection: {describe_error(error.__cause__ or error)}", key)
+        )
+    return RequestRefusedError(redacted(describe_error(error), key))
 
 
 class Unanswered:
@@ -223,13 +237,14 @@ class Unanswered:
     def reason(self, error: InfrastructureError) -> str | None:
         """Return why one request has no usable reply, by the error of `RemoteModel` that it met.
 
-        `None` where no other will have one: the endpoint lets nobody in, or this was one of `IN_A_ROW`.
+        `None` where no other will have one: the endpoint lets nobody in, or this was one of
+        `IN_A_ROW`.
         """
         cause = error.__cause__ or error
-        refused = isinstance(cause, RefusedError)
+        refused = isinstance(cause, RequestRefusedError)
         refuses_all = refused and cause.status not in _REQUEST_STATUSES
         self._in_a_row += not (refused and self._answered)  # others are answered
-        return None if refuses_all or self._in_a_row >= IN_A_ROW else describe(cause)
+        return None if refuses_all or self._in_a_row >= IN_A_ROW else describe_error(cause)
 
 
 def _server_message(error: openai.APIStatusError) -> str:

@@ -1,7 +1,8 @@
-"""The connections of a server: how many there are, and how long a client may take over its side of each.
+"""The connections of a server: how many there are, and how long a client may take over its side of
+each.
 
-uvicorn waits without end for the rest of a head and for a client that does not read its answer, and takes
-connections until the process has no file left to open.
+uvicorn waits without end for the rest of a head and for a client that does not read its answer, and
+takes connections until the process has no file left to open.
 """
 
 import asyncio
@@ -27,9 +28,9 @@ _FILES = 1 << 16
 class BoundedProtocol(H11Protocol):
     """A connection that is closed when its client takes too long, or when another needs its place.
 
-    Beyond `most_connections` a new one takes the place of one whose client has yet to send a head: first of
-    those that never sent any, then of those that wait for another, the one that has waited longest. Where
-    all are at work, the new one is closed.
+    Beyond `most_connections` a new one takes the place of one whose client has yet to send a head:
+    first of those that never sent any, then of those that wait for another, the one that has waited
+    longest. Where all are at work, the new one is closed.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -95,7 +96,9 @@ class BoundedProtocol(H11Protocol):
             self._head = self.loop.call_later(HEAD_S, self.transport.abort)
 
     def _wait_for_reader(self) -> None:
-        """End the connection if what is written is not read in time; closing it would wait without end."""
+        """End the connection if what is written is not read in time; closing it would wait without
+        end.
+        """
         if self._unread is None and self.transport.get_write_buffer_size():
             self._unread = self.loop.call_later(READ_S, self.transport.abort)
 
@@ -107,7 +110,8 @@ def _cancelled(timer: asyncio.TimerHandle | None) -> None:
 
 @functools.cache
 def most_connections() -> int:
-    """Return the connections that this process has room for: half of the files that it may still open.
+    """Return the connections that this process has room for: half of the files that it may still
+    open.
 
     The limit of open files is raised as far as the system lets.
     """

@@ -1,4 +1,6 @@
-"""The sections of models behind OpenAI-compatible endpoints, their prices, and the sampling of a reply."""
+"""The sections of models behind OpenAI-compatible endpoints, their prices, and the sampling of a
+reply.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from docagent_rl.base.section import Section, filled, read_yaml, validated
 
 
 class Price(Section):
-    """The price of a million tokens of a served model, in any one currency; `null` where nobody knows it."""
+    """The price of a million tokens of a served model, in any one currency; `null` where nobody
+    knows it.
+    """
 
     input: float | None = Field(None, ge=0, allow_inf_nan=False)
     output: float | None = Field(None, ge=0, allow_inf_nan=False)
@@ -48,16 +52,19 @@ class Endpoint(Section):
     backoff_s: float = Field(1.0, ge=0)
     """Seconds before the second attempt; doubles."""
     deadline_s: float | None = Field(None, gt=0)
-    """Seconds for one reply from its first request, all attempts included; waiting for a place is not. With
-    `null` 300, or what all attempts may take."""
+    """Seconds for one reply from its first request, all attempts included; waiting for a place is
+    not. With `null` 300, or what all attempts may take.
+    """
     concurrency: int = Field(16, ge=1, le=1000)
     """Requests in flight at most, for every worker; a client opens up to 1,000 connections."""
     max_tokens: int = Field(512, ge=1)
     """Length of a reply, thoughts included; one that reaches it is a failure."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
-    """Further fields of every request, e.g. `{chat_template_kwargs: {enable_thinking: false}}`. Where
-    `max_completion_tokens` is among them, whatever its value, `max_tokens` is sent under that name; a
-    `temperature` among them takes the place of any other. Models that think often need both."""
+    """Further fields of every request, e.g. `{chat_template_kwargs: {enable_thinking: false}}`.
+    Where `max_completion_tokens` is among them, whatever its value, `max_tokens` is sent under that
+    name; a `temperature` among them takes the place of any other. Models that think often need
+    both.
+    """
 
     price: Price = Price()
     """Its price, for commands with a budget; a run of the trainer keeps none."""
@@ -99,7 +106,9 @@ class BudgetConfig(Section):
 
 
 class ModelConfig(Endpoint):
-    """A model behind an OpenAI-compatible endpoint, as commands name it: options, or a YAML file."""
+    """A model behind an OpenAI-compatible endpoint, as commands name it: options, or a YAML
+    file.
+    """
 
     max_tokens: int = Field(2048, ge=1)
     """Length of a reply, thoughts included; one that reaches it does not count."""
@@ -111,7 +120,9 @@ class ModelConfig(Endpoint):
     @model_validator(mode="after")
     def _priced(self) -> Self:
         if self.budget.max_cost is not None and not self.price.is_known:
-            raise ValueError("a greatest cost needs prices (--max-cost with --price-in and --price-out)")
+            raise ValueError(
+                "a greatest cost needs prices (--max-cost with --price-in and --price-out)"
+            )
         return self
 
     @classmethod
@@ -121,7 +132,8 @@ class ModelConfig(Endpoint):
         Options are nested as in the file; `None` counts as left out.
 
         Raises:
-            UserError: the file is no YAML mapping, or a key is unknown or wrong; the message names it.
+            UserError: the file is no YAML mapping, or a key is unknown or wrong; the message names
+                it.
         """
         written = {} if file is None else read_yaml(file, "base_url: http://127.0.0.1:8000/v1")
         return validated(cls, filled(written, options), "the model" if file is None else str(file))

@@ -1,8 +1,9 @@
 """The policy of every HTTP client of ours: a service may send anything, anywhere, for ever.
 
-No redirect is followed, for it would take what is sent, a prompt or a key, to an address that nobody named. A
-reply is not compressed, has a greatest length, and a time in which it has to be whole. Keys come from the
-environment alone. Messages hold no key (`redacted`) and name addresses by `public_url`.
+No redirect is followed, for it would take what is sent, a prompt or a key, to an address that
+nobody named. A reply is not compressed, has a greatest length, and a time in which it has to be
+whole. Keys come from the environment alone. Messages hold no key (`redacted`) and name addresses by
+`public_url`.
 """
 
 import ipaddress
@@ -24,8 +25,9 @@ PLAIN = {"Accept-Encoding": "identity"}
 """The header of every request: little may unpack to much, so nothing is unpacked."""
 
 _LOGS = {"openai._base_client": logging.INFO, "httpx2": logging.WARNING, "httpcore2": logging.INFO}
-"""Below these levels the loggers write addresses with their passwords, reason phrases and headers of replies,
-and those of some versions whole request bodies, page images included."""
+"""Below these levels the loggers write addresses with their passwords, reason phrases and headers
+of replies, and those of some versions whole request bodies, page images included.
+"""
 NO_KEY = "none"
 """The key of servers that ask for none."""
 HIDDEN = "[api key]"
@@ -39,9 +41,11 @@ class BodyError(Exception):
 
 
 def client_options(url: str) -> dict[str, Any]:
-    """Return the arguments of an `httpx2.AsyncClient` by this policy; its caller bounds the whole time.
+    """Return the arguments of an `httpx2.AsyncClient` by this policy; its caller bounds the whole
+    time.
 
-    Proxies of the environment are taken, but not to this machine: a proxy elsewhere has another loopback.
+    Proxies of the environment are taken, but not to this machine: a proxy elsewhere has another
+    loopback.
     """
     keep_logs_clean()
     return {
@@ -106,7 +110,9 @@ def is_loopback(url: str) -> bool:
 
 
 def proxy_variable(url: str) -> str | None:
-    """Return the environment variable, with its value, that sends requests for an address to a proxy."""
+    """Return the environment variable, with its value, that sends requests for an address to a
+    proxy.
+    """
     parts = urlsplit(url)
     proxies = getproxies()
     kind = next((kind for kind in (parts.scheme, "all") if kind in proxies), None)
@@ -141,7 +147,8 @@ def check_url(url: str | None, setting: str) -> str:
     """Return the address without slashes at its end.
 
     Raises:
-        UserError: it is no address of HTTP; the message names the setting and holds no secret of it.
+        UserError: it is no address of HTTP; the message names the setting and holds no secret of
+            it.
     """
     try:
         parts = urlsplit(url or "")
@@ -149,7 +156,9 @@ def check_url(url: str | None, setting: str) -> str:
     except ValueError:
         good = False
     if not (url and good):
-        raise UserError(f"{setting}={public_url(url or '')}: expected an address such as http://host:port")
+        raise UserError(
+            f"{setting}={public_url(url or '')}: expected an address such as http://host:port"
+        )
     return url.rstrip("/")
 
 
@@ -163,8 +172,8 @@ def read_api_key(variable: str | None, setting: str) -> str:
     """Return the key in an environment variable, stripped; `NO_KEY` when no variable is named.
 
     Raises:
-        UserError: the variable is not set, or no header could carry its value, which is not repeated; the
-            message names the setting.
+        UserError: the variable is not set, or no header could carry its value, which is not
+            repeated; the message names the setting.
     """
     if variable is None:
         return NO_KEY
@@ -174,7 +183,8 @@ def read_api_key(variable: str | None, setting: str) -> str:
         raise UserError(f"{setting}: the environment variable {variable} is not set")
     if not (key.isascii() and key.isprintable()):
         raise UserError(
-            f"{setting}: the environment variable {variable} holds characters that no key has: control "
+            f"{setting}: the environment variable {variable} holds characters that no key has: "
+            "control "
             "characters, or others than ASCII"
         )
     return key
@@ -186,5 +196,7 @@ def redacted(text: str, key: str) -> str:
 
 
 def without_key(body: bytes, key: str) -> bytes:
-    """Hide the key in a reply of a model. Short keys, such as `EMPTY`, are words that a reply may hold."""
+    """Hide the key in a reply of a model. Short keys, such as `EMPTY`, are words that a reply may
+    hold.
+    """
     return body.replace(key.encode(), HIDDEN.encode()) if len(key) >= _TELLING else body

@@ -13,9 +13,9 @@ from docagent_rl.base.io import atomic_write
 class JsonCache:
     """JSON values, each a file named by its key, that stay until their folder is deleted.
 
-    Threads and processes may share the folder, which is made with the first value. Keys are hexadecimal
-    digits. A damaged file counts as absent. All methods block, and raise `InfrastructureError` when the disk
-    fails.
+    Threads and processes may share the folder, which is made with the first value. Keys are
+    hexadecimal digits. A damaged file counts as absent. All methods block, and raise
+    `InfrastructureError` when the disk fails.
 
     Raises:
         UserError: the folder cannot be used.
@@ -26,7 +26,9 @@ class JsonCache:
         self._what = f"the {what} {folder}"
         place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
         if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
-            raise UserError(f"{self._what} cannot be opened: {place} is no folder that can be written")
+            raise UserError(
+                f"{self._what} cannot be opened: {place} is no folder that can be written"
+            )
 
     def get(self, key: str) -> Any:
         """Return the value under `key`, or `None`."""
@@ -38,7 +40,9 @@ class JsonCache:
             raise self._failure(error) from error
 
     def put(self, key: str, value: Any) -> Any:
-        """Keep a value unless there is one, and return the one that is kept, the same for all processes."""
+        """Keep a value unless there is one, and return the one that is kept, the same for all
+        processes.
+        """
         file = self._file(key)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)

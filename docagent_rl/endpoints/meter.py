@@ -53,13 +53,16 @@ class Account:
 class Meter:
     """Counts requests to models, and keeps limits (on cost, tokens, requests) before one is sent.
 
-    A request reserves what it may cost at most and is charged what it did cost. One that would pass a limit
-    together with requests in flight waits for them; one that would pass it anyway is refused. Threads and
-    event loops may share a meter.
+    A request reserves what it may cost at most and is charged what it did cost. One that would pass
+    a limit together with requests in flight waits for them; one that would pass it anyway is
+    refused. Threads and event loops may share a meter.
     """
 
     def __init__(
-        self, max_cost: float | None = None, max_tokens: int | None = None, max_requests: int | None = None
+        self,
+        max_cost: float | None = None,
+        max_tokens: int | None = None,
+        max_requests: int | None = None,
     ) -> None:
         limits = (max_cost, max_tokens, max_requests)
         self._limits = Amount(*(math.inf if limit is None else limit for limit in limits))
@@ -116,7 +119,8 @@ class Meter:
     async def request(
         self, model: str, price: Price, sent: int, sampled: int
     ) -> AsyncGenerator[Callable[[Usage], None]]:
-        """Count a request of about `sent` and at most `sampled` tokens, and hold room for it in the block.
+        """Count a request of about `sent` and at most `sampled` tokens, and hold room for it in the
+        block.
 
         Gives what charges its tokens.
 
@@ -134,7 +138,9 @@ class Meter:
                 self._reserved.remove(held)
 
     def _take(self, model: str, room: Amount, held: Amount) -> bool:
-        """Count a request and hold its tokens and money, if there is room beside those in flight."""
+        """Count a request and hold its tokens and money, if there is room beside those in
+        flight.
+        """
         with self._lock:
             after = _sum((self.spent, room))
             if name := self._passed(after):
@@ -142,7 +148,8 @@ class Meter:
                 limit = getattr(self._limits, name)
                 raise BudgetError(
                     f"the budget is used up: {self.words()} so far, and the next request may take "
-                    f"{asked:,.6g} and pass the {limit:,.6g} of --max-{name}. What was paid for is kept: the "
+                    f"{asked:,.6g} and pass the {limit:,.6g} of --max-{name}. What was paid for is "
+                    "kept: the "
                     "same command goes on from here"
                 )
             if self._passed(_sum((after, *self._reserved))):
@@ -174,8 +181,8 @@ _current: ContextVar[Meter | None] = ContextVar("docagent_meter", default=None)
 
 @contextmanager
 def metering(meter: Meter) -> Generator[None]:
-    """Charge everything that the block asks: the models that it opens, and the judge and the roles of
-    environments, which it does not see.
+    """Charge everything that the block asks: the models that it opens, and the judge and the roles
+    of environments, which it does not see.
     """
     token = _current.set(meter)
     try:

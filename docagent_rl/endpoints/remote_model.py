@@ -1,4 +1,6 @@
-"""A language model behind an OpenAI-compatible endpoint: one client for judges, roles and commands."""
+"""A language model behind an OpenAI-compatible endpoint: one client for judges, roles and
+commands.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ from docagent_rl.endpoints.chat_reply import (
     ChatMessage,
     ChatReply,
     CutOffError,
-    RefusedError,
     ReplyError,
+    RequestRefusedError,
     TransientError,
     failure,
     read_reply,
@@ -58,8 +60,9 @@ _REPLY = TypeAdapter(ChatReply)
 class RemoteModel:
     """A model that is asked once for everything: its replies are metered and, with a folder, kept.
 
-    Equal requests in flight are sent once, and a kept reply costs nothing. May be used from several event
-    loops; each has its own connections and its own limit on the requests in flight (`endpoint.concurrency`).
+    Equal requests in flight are sent once, and a kept reply costs nothing. May be used from several
+    event loops; each has its own connections and its own limit on the requests in flight
+    (`endpoint.concurrency`).
 
     Args:
         endpoint: the address.
@@ -70,8 +73,8 @@ class RemoteModel:
         remembered: replies that are kept in memory as well.
 
     Raises:
-        UserError: the key's environment variable is not set, the address is none, or the cache cannot be
-            opened.
+        UserError: the key's environment variable is not set, the address is none, or the cache
+            cannot be opened.
     """
 
     def __init__(
@@ -115,22 +118,25 @@ class RemoteModel:
     ) -> ChatReply:
         """Return one reply.
 
-        One that was cut off at `max_tokens` is asked for again only when it is sampled: at temperature 0 it
-        would be cut off again. A server that is busy (429, or 503 with `Retry-After`) is waited for until the
-        deadline, without using up attempts (see `call_service`).
+        One that was cut off at `max_tokens` is asked for again only when it is sampled: at
+        temperature 0 it would be cut off again. A server that is busy (429, or 503 with
+        `Retry-After`) is waited for until the deadline, without using up attempts (see
+        `call_service`).
 
         Args:
-            messages: to send, page images as `usage.image_part`. Spellings of special tokens in their texts
-                are broken, also those that the texts of one message make together.
-            accept: raises `ReplyError` for a text that is worth another attempt. What it accepts is kept.
+            messages: to send, page images as `usage.image_part`. Spellings of special tokens in
+                their texts are broken, also those that the texts of one message make together.
+            accept: raises `ReplyError` for a text that is worth another attempt. What it accepts is
+                kept.
             sampling: of this reply, where the endpoint's settings are not meant.
             sample: tells several replies to the same messages apart.
             partial: accept a reply that was cut off, or that consists of thoughts alone.
 
         Raises:
             BudgetError: the request may pass the budget; nothing was sent.
-            InfrastructureError: the endpoint failed, refused the request, or the reply reached its greatest
-                length and is not to be partial; its cause is the last failure (`CutOffError`).
+            InfrastructureError: the endpoint failed, refused the request, or the reply reached its
+                greatest length and is not to be partial; its cause is the last failure
+                (`CutOffError`).
         """
         key = await asyncio.to_thread(self.key, messages, sampling, sample, partial)
 
@@ -138,7 +144,9 @@ class RemoteModel:
             if (kept := await asyncio.to_thread(self._kept, key)) is not None:
                 self.meter.count(self.model, cached=1)
                 return kept
-            reply = await self._complete(messages, accept, sampling, partial, self.endpoint.patience_s)
+            reply = await self._complete(
+                messages, accept, sampling, partial, self.endpoint.patience_s
+            )
             if self._cache is None:
                 return reply
             # another process may be faster, and all agree on one reply
@@ -155,7 +163,8 @@ class RemoteModel:
         """Ask for a sign of life, past the cache, within `timeout_s`. A busy endpoint is there.
 
         Raises:
-            UserError: there is no reply (the message names endpoint and model), or no budget for the request.
+            UserError: there is no reply (the message names endpoint and model), or no budget for
+                the request.
         """
         try:
             await self._complete(messages, accept, _NO_SAMPLING, False, self.endpoint.timeout_s)
@@ -182,7 +191,8 @@ class RemoteModel:
     ) -> str:
         """Return the SHA-256, in hexadecimal digits, of all that decides a reply.
 
-        Its greatest length does not, unless it may be partial: one that ended by itself had room enough.
+        Its greatest length does not, unless it may be partial: one that ended by itself had room
+        enough.
         """
         chosen = {"temperature": self.temperature, **sampling.fields()}
         chosen.pop("max_tokens", None)
@@ -249,7 +259,7 @@ class RemoteModel:
             deadline_s=deadline_s,
             backoff_s=endpoint.backoff_s,
             retry_on=(*again, CutOffError) if chance and sampling.seed is None else again,
-            give_up_on=(RefusedError, CutOffError),
+            give_up_on=(RequestRefusedError, CutOffError),
             places=self._places,
             uncounted=(BusyError,),
         )
@@ -257,14 +267,19 @@ class RemoteModel:
     async def _body(self, messages: Sequence[ChatMessage], sampling: Sampling) -> bytes:
         """Return the body of the reply to one request, without the key."""
         endpoint = self.endpoint
-        chosen = {"temperature": self.temperature, "max_tokens": endpoint.max_tokens, **sampling.fields()}
+        chosen = {
+            "temperature": self.temperature,
+            "max_tokens": endpoint.max_tokens,
+            **sampling.fields(),
+        }
         most = int(chosen.pop("max_tokens"))
         temperature = chosen.pop("temperature")
         length = _LENGTH if _LENGTH in endpoint.extra_body else "max_tokens"
         try:
             # the client's own limit begins anew with every piece of a reply
             async with asyncio.timeout(endpoint.timeout_s):
-                # raw: the client would pass malformed bodies through unchecked, or fail in many ways
+                # raw: the client would pass malformed bodies through unchecked, or fail in many
+                # ways
                 reply = await self._connection().chat.completions.with_raw_response.create(
                     model=self.model,
                     messages=cast("Iterable[ChatCompletionMessageParam]", messages),
@@ -278,7 +293,8 @@ class RemoteModel:
             failed = TransientError(str(error))
         except openai.OpenAIError as error:
             failed = failure(error, self._key)
-        # outside of the handlers: what was caught may hold the key, and so must not become the context
+        # outside of the handlers: what was caught may hold the key, and so must not become the
+        # context
         raise failed
 
     def _connection(self) -> openai.AsyncOpenAI:
@@ -290,7 +306,9 @@ class RemoteModel:
                 timeout=self.endpoint.timeout_s,
                 # attempts are counted here, in one place
                 max_retries=0,
-                http_client=openai.DefaultAsyncHttpxClient(**client_options(self.endpoint.base_url or "")),
+                http_client=openai.DefaultAsyncHttpxClient(
+                    **client_options(self.endpoint.base_url or "")
+                ),
             )
         return self._connections[loop]
 
@@ -300,12 +318,12 @@ def open_model(
 ) -> RemoteModel:
     """Return the model of a configuration, `name`d by its part.
 
-    Replies are kept in the folder that the configuration names, else in `cache_dir`, if any. The meter is by
-    default that of `meter.metering`, else one of its own.
+    Replies are kept in the folder that the configuration names, else in `cache_dir`, if any. The
+    meter is by default that of `meter.metering`, else one of its own.
 
     Raises:
-        UserError: it names no model, the key's environment variable is not set, or the cache cannot be
-            opened.
+        UserError: it names no model, the key's environment variable is not set, or the cache cannot
+            be opened.
     """
     config.require(f"the {name}")
     return RemoteModel(
@@ -330,7 +348,9 @@ def _sendable(message: ChatMessage) -> ChatMessage:
     if isinstance(content, str):
         return {**message, "content": without_tokens(encodable(content))}
     # a server may join the texts, also those on both sides of an image
-    texts = without_joint_tokens([encodable(part["text"]) for part in content if part["type"] == "text"])
+    texts = without_joint_tokens(
+        [encodable(part["text"]) for part in content if part["type"] == "text"]
+    )
     left = iter(texts)
     parts = [{**part, "text": next(left)} if part["type"] == "text" else part for part in content]
     return {**message, "content": parts}

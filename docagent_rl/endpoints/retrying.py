@@ -1,4 +1,6 @@
-"""Calls of services that may fail: places, attempts, one deadline, many in order, and shared answers."""
+"""Calls of services that may fail: places, attempts, one deadline, many in order, and shared
+answers.
+"""
 
 import asyncio
 import math
@@ -43,7 +45,9 @@ class Places:
 
     def __init__(self, number: int) -> None:
         self._number = number
-        self._free: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        self._free: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
+            WeakKeyDictionary()
+        )
 
     @asynccontextmanager
     async def hold(self, clock: asyncio.Timeout) -> AsyncGenerator[None]:
@@ -70,20 +74,23 @@ async def call_service(
 ) -> T:
     """Await `call()` until it succeeds.
 
-    A failure of `retry_on` may say in `retry_after_s` how many seconds the service asks to wait. The next
-    attempt comes no sooner, up to `LONGEST_ASKED_WAIT_S`; when the deadline comes sooner, there is none.
+    A failure of `retry_on` may say in `retry_after_s` how many seconds the service asks to wait.
+    The next attempt comes no sooner, up to `LONGEST_ASKED_WAIT_S`; when the deadline comes sooner,
+    there is none.
 
     Args:
         call: makes a fresh awaitable for every attempt.
         what: name of the service for the error message.
         places: one is held by each attempt, and none during the backoff.
         attempts: at most.
-        deadline_s: seconds for all attempts and the backoff between them, without waiting for a place.
-        backoff_s: seconds before the second attempt, doubled every time, up to as much again added at random.
+        deadline_s: seconds for all attempts and the backoff between them, without waiting for a
+            place.
+        backoff_s: seconds before the second attempt, doubled every time, up to as much again added
+            at random.
         retry_on: failures after which to try again.
         give_up_on: failures of the service that another attempt would not change.
-        uncounted: those of `retry_on` that are no attempts, for the service did not take the call (it is
-            busy, or about to start again): only the deadline ends them.
+        uncounted: those of `retry_on` that are no attempts, for the service did not take the call
+            (it is busy, or about to start again): only the deadline ends them.
 
     Raises:
         InfrastructureError: the attempts or the deadline are spent, or a failure of `give_up_on`.
@@ -111,26 +118,30 @@ async def call_service(
     except (*retry_on, *give_up_on, TimeoutError) as error:
         if not deadline.expired():
             raise InfrastructureError(
-                f"{what}: failed after {made} attempts, last: {describe(error)}"
+                f"{what}: failed after {made} attempts, last: {describe_error(error)}"
             ) from error
         cause = last if isinstance(last, uncounted) else error
-        before = f"; before: {describe(last)}" if last else ""
+        before = f"; before: {describe_error(last)}" if last else ""
         raise InfrastructureError(f"{what}: no result within {deadline_s:g} s{before}") from cause
 
 
 def in_background(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine, run on an event loop that the threads of this process share."""
+    """Return the result of a coroutine, run on an event loop that the threads of this process
+    share.
+    """
     with _lock:
         if not _background:
             loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="docagent-background", daemon=True).start()
+            threading.Thread(
+                target=loop.run_forever, name="docagent-background", daemon=True
+            ).start()
             _background.append(loop)
     return asyncio.run_coroutine_threadsafe(work, _background[0]).result()
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a service asks to wait (`Retry-After`, RFC 9110, section 10.2.3); dates are
-    not read.
+    """Return the seconds that a service asks to wait (`Retry-After`, RFC 9110, section 10.2.3);
+    dates are not read.
     """
     asked = headers.get("retry-after", "").strip()
     return float(asked) if _SECONDS.fullmatch(asked) else None
@@ -141,7 +152,9 @@ def _asked(error: Exception) -> float:
 
 
 def _wait(error: Exception, made: int, backoff_s: float) -> float:
-    """Return the seconds before the next of `made` attempts; those told the same do not come together."""
+    """Return the seconds before the next of `made` attempts; those told the same do not come
+    together.
+    """
     backoff = min(backoff_s * 2.0 ** min(made - 1, 60), _LONGEST_WAIT_S)
     return max(backoff, _asked(error), _LEAST_WAIT_S) + random.uniform(0, backoff_s)
 
@@ -155,8 +168,8 @@ async def run_jobs(
 ) -> None:
     """Do all jobs, in their order, `at_once` at a time, and call `done` after each.
 
-    When one fails no other is begun, and those at work come to their end: what they ask for is paid for
-    already. Then the first failure is raised.
+    When one fails no other is begun, and those at work come to their end: what they ask for is paid
+    for already. Then the first failure is raised.
     """
     waiting = iter(jobs)
     failures = []
@@ -177,14 +190,15 @@ async def run_jobs(
         raise failures[0]
 
 
-def describe(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return one line about an error: its type and the first line of its message."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {visible(lines[0][:300])}" if lines else type(error).__name__
 
 
 class Answers(Generic[T]):
-    """Answers of one service by question, for several event loops; equal questions in flight share one.
+    """Answers of one service by question, for several event loops; equal questions in flight share
+    one.
 
     Failures are shared and not kept. A `capacity` of 0 keeps no answer, `None` shares none either.
     """
@@ -193,9 +207,9 @@ class Answers(Generic[T]):
         self._capacity = capacity
         self._known: cachetools.LRUCache[Hashable, T] = cachetools.LRUCache(capacity or 1)
         self._lock = threading.Lock()
-        self._coming: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Hashable, asyncio.Future[T]]] = (
-            WeakKeyDictionary()
-        )
+        self._coming: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, dict[Hashable, asyncio.Future[T]]
+        ] = WeakKeyDictionary()
 
     async def get(self, question: Hashable, ask: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
         """Return the answer, and whether somebody else had asked for it."""

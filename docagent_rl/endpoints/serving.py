@@ -1,7 +1,9 @@
-"""Runs every HTTP server of ours, by one policy: who may ask, under which name, for how much, in what time.
+"""Runs every HTTP server of ours, by one policy: who may ask, under which name, for how much, in
+what time.
 
-Whoever has no token has to ask under a name of this machine. A page elsewhere whose name was made to mean
-this machine (DNS rebinding) asks under its own. With a token any name will do: such a page does not know it.
+Whoever has no token has to ask under a name of this machine. A page elsewhere whose name was made
+to mean this machine (DNS rebinding) asks under its own. With a token any name will do: such a page
+does not know it.
 """
 
 import asyncio
@@ -36,16 +38,17 @@ _QUERY = "token"
 
 
 class Guard:
-    """An ASGI application around another one. It reads bodies itself, so that the other gets bounded ones.
+    """An ASGI application around another one. It reads bodies itself, so that the other gets
+    bounded ones.
 
     Args:
         app: the other application.
         token: that clients have to send (`Authorization: Bearer`); None: none.
-        names: of this machine, beside `localhost`, its host name and its addresses. They matter without a
-            token alone.
+        names: of this machine, beside `localhost`, its host name and its addresses. They matter
+            without a token alone.
         open_paths: that need no token.
-        cookie: name of the cookie in which browsers keep the token, which the address that they open first
-            carries as `?token=`; None: browsers are not served.
+        cookie: name of the cookie in which browsers keep the token, which the address that they
+            open first carries as `?token=`; None: browsers are not served.
         largest_body: bytes of a request's body.
         headers: of every answer.
     """
@@ -128,7 +131,9 @@ class Guard:
             if name not in self._names:
                 ipaddress.ip_address(name)  # which nobody can make to mean another machine
         except ValueError:
-            problem = "that is no name of this server: ask by its address, or let it ask for a token"
+            problem = (
+                "that is no name of this server: ask by its address, or let it ask for a token"
+            )
             raise HTTPException(400, problem) from None
 
     def _check_token(self, request: HTTPConnection, token: str) -> None:
@@ -138,7 +143,9 @@ class Guard:
         if self._cookie and _same(request.cookies.get(self._cookie, ""), token):
             return
         if not (self._cookie and _same(query.get(_QUERY, ""), token)):
-            raise HTTPException(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+            raise HTTPException(
+                401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"}
+            )
         left = urlencode([(name, value) for name, value in query.multi_items() if name != _QUERY])
         path = f"/{quote(request.scope['path'].lstrip('/'))}"
         headers = {
@@ -185,7 +192,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url_of(listener: socket.socket) -> str:
-    """Return a server's URL without a path; one that listens at all addresses has the machine's name."""
+    """Return a server's URL without a path; one that listens at all addresses has the machine's
+    name.
+    """
     host, port = listener.getsockname()[:2]
     if ipaddress.ip_address(host).is_unspecified:
         host = socket.gethostname()
@@ -193,7 +202,9 @@ def url_of(listener: socket.socket) -> str:
 
 
 def run(app: Guard, listener: socket.socket) -> None:
-    """Serve until SIGINT or SIGTERM, bring requests that are answered to an end, and close the socket."""
+    """Serve until SIGINT or SIGTERM, bring requests that are answered to an end, and close the
+    socket.
+    """
     with listener:
         make_server(app).run(sockets=[listener])
 

@@ -1,4 +1,6 @@
-"""Tokens of messages and replies: as a server reports them, or estimated; and images as parts of messages."""
+"""Tokens of messages and replies: as a server reports them, or estimated; and images as parts of
+messages.
+"""
 
 import base64
 import hashlib
@@ -36,7 +38,9 @@ class _Body(BaseModel):
 
 
 def reported_usage(body: bytes) -> Usage | None:
-    """Return the usage in the body of a chat completion; `None` when there is none that can be read."""
+    """Return the usage in the body of a chat completion; `None` when there is none that can be
+    read.
+    """
     try:
         return _Body.model_validate_json(body).usage
     except ValidationError:
@@ -64,7 +68,7 @@ def pixel_tokens(pixels: int) -> int:
     return math.ceil(pixels / _PATCH)
 
 
-def image_bytes(part: Mapping[str, Any]) -> bytes:
+def image_part_bytes(part: Mapping[str, Any]) -> bytes:
     """Return the bytes of an `image_part`."""
     return base64.b64decode(part["image_url"]["url"].partition(",")[2])
 
@@ -81,7 +85,7 @@ def digestible(message: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(content, str):
         return dict(message)
     digests = [
-        {"type": "image_url", "sha256": hashlib.sha256(image_bytes(part)).hexdigest()}
+        {"type": "image_url", "sha256": hashlib.sha256(image_part_bytes(part)).hexdigest()}
         if part["type"] == "image_url"
         else dict(part)
         for part in content
@@ -95,7 +99,7 @@ def _part_tokens(part: Mapping[str, Any]) -> int:
     from PIL import Image
 
     try:
-        with Image.open(io.BytesIO(image_bytes(part))) as image:  # reads the header alone
+        with Image.open(io.BytesIO(image_part_bytes(part))) as image:  # reads the header alone
             return max(1, pixel_tokens(image.width * image.height))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         return _UNKNOWN_IMAGE

@@ -1,4 +1,6 @@
-"""The interface of environments: messages, turns, rewards. Nothing here knows of tokens or of verl."""
+"""The interface of environments: messages, turns, rewards. Nothing here knows of tokens or of
+verl.
+"""
 
 from __future__ import annotations
 
@@ -75,12 +77,15 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The messages that the policy sees before its next turn: the prompt, later usually one user message."""
+    """The messages that the policy sees before its next turn: the prompt, later usually one user
+    message.
+    """
 
     messages: tuple[Message, ...]
     fresh: bool = False
-    """Begin a new context with these messages instead of going on with the old one; every context becomes a
-    training row of its own, and all rows of a trajectory share its reward."""
+    """Begin a new context with these messages instead of going on with the old one; every context
+    becomes a training row of its own, and all rows of a trajectory share its reward.
+    """
 
     @property
     def images(self) -> tuple[Picture, ...]:
@@ -95,7 +100,9 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class AssistantTurn:
-    """One sampled turn: the text of the sampled ids without special tokens, and why sampling ended."""
+    """One sampled turn: the text of the sampled ids without special tokens, and why sampling
+    ended.
+    """
 
     text: str
     stop: StopCause = StopCause.END_OF_TURN
@@ -103,7 +110,8 @@ class AssistantTurn:
 
 @dataclass(frozen=True, slots=True)
 class TokenTerm:
-    """A term on the tokens that carry the characters `span` of a turn; it is split evenly over them.
+    """A term on the tokens that carry the characters `span` of a turn; it is split evenly over
+    them.
 
     `weight` is what the value is multiplied with in the reward; negative for a penalty.
     """
@@ -123,8 +131,8 @@ class TokenTerm:
 class RewardTerms:
     """Named reward terms of one turn, unweighted; all of them reach the logs.
 
-    `reward` is the turn's after the system's weights and lands on its last sampled token; `tokens` land on
-    tokens inside the turn and come on top of it.
+    `reward` is the turn's after the system's weights and lands on its last sampled token; `tokens`
+    land on tokens inside the turn and come on top of it.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -154,9 +162,11 @@ class EndReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of a turn: the next observation, or why the trajectory ended, and the reward of the turn.
+    """The result of a turn: the next observation, or why the trajectory ended, and the reward of
+    the turn.
 
-    `record` is what the trajectory keeps of the turn: its action, whether it was valid, what it led to.
+    `record` is what the trajectory keeps of the turn: its action, whether it was valid, what it led
+    to.
     """
 
     observation: Observation | None
@@ -178,7 +188,8 @@ class StepResult:
 class EnvState:
     """The state of one trajectory; systems add what they need.
 
-    `terms` is its reward, for systems that reward the last turn alone; `end` is `None` while it goes on.
+    `terms` is its reward, for systems that reward the last turn alone; `end` is `None` while it
+    goes on.
     """
 
     shown_by_turn: ClassVar[tuple[str, ...]] = ()
@@ -205,7 +216,9 @@ class EnvState:
         return self.terms
 
     def common_metrics(self, terms: Iterable[str]) -> dict[str, float]:
-        """Return `reward/*` of `terms`, the log's numbers, `finished` (with an answer), `context_full`."""
+        """Return `reward/*` of `terms`, the log's numbers, `finished` (with an answer),
+        `context_full`.
+        """
         return {
             **{f"reward/{name}": float(self.terms.values.get(name, 0.0)) for name in terms},
             **self.log.metrics(),
@@ -216,8 +229,9 @@ class EnvState:
     def metrics(self) -> dict[str, float]:
         """Return numbers of the whole trajectory by name (reward terms, counters, rates).
 
-        The names are the same for every trajectory of a system, so that they can be averaged; a number that
-        means nothing for one, such as a recall where nothing is gold, is left out (`measured`).
+        The names are the same for every trajectory of a system, so that they can be averaged; a
+        number that means nothing for one, such as a recall where nothing is gold, is left out
+        (`measured`).
         """
         return self.common_metrics(())
 
@@ -226,7 +240,9 @@ StateT = TypeVar("StateT", bound=EnvState)
 
 
 def measured(numbers: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the numbers that are not `None`, such as a recall without gold: no average takes those for 0."""
+    """Return the numbers that are not `None`, such as a recall without gold: no average takes those
+    for 0.
+    """
     return {name: value for name, value in numbers.items() if value is not None}
 
 
@@ -234,8 +250,8 @@ def measured(numbers: Mapping[str, float | None]) -> dict[str, float]:
 class Marks:
     """The metrics that tell how right an answer is, 0 to 1, and whether the form was kept.
 
-    A trajectory without the metric `outcome` is one whose answer nobody judged. `full_form` is the value of
-    `form` where it was: 1 of a reward, 0 of a penalty.
+    A trajectory without the metric `outcome` is one whose answer nobody judged. `full_form` is the
+    value of `form` where it was: 1 of a reward, 0 of a penalty.
     """
 
     outcome: str | None = None
@@ -265,8 +281,8 @@ class UnknownActionError(TypeError):
 class DocEnv(ABC, Generic[StateT]):
     """One trajectory of one system. Make a new environment for every trajectory; nothing is shared.
 
-    A system writes `show_prompt`, `step` and `conclude`, and `new_state` where it keeps more than `EnvState`;
-    or it extends `ToolEnv`, which does most of that.
+    A system writes `show_prompt`, `step` and `conclude`, and `new_state` where it keeps more than
+    `EnvState`; or it extends `ToolEnv`, which does most of that.
 
     Raises (all methods that touch services):
         InfrastructureError: a retriever or a judge failed after its own retries and deadline.
@@ -279,14 +295,18 @@ class DocEnv(ABC, Generic[StateT]):
     """The user's own, which is asked when the trajectory has ended (`rollout.recorder`)."""
 
     async def reset(self, sample: Sample) -> Observation:
-        """Begin a trajectory and return its prompt; raises `UserError` for a sample that cannot be played."""
+        """Begin a trajectory and return its prompt; raises `UserError` for a sample that cannot be
+        played.
+        """
         # the first look at a document reads its manifest or its pages
         state = await asyncio.to_thread(self.new_state, sample)
         await self.prepare(state)
         return await asyncio.to_thread(self.begin, state)
 
     def opening(self, sample: Sample) -> Observation:
-        """Return a prompt as long as that of `reset` can be, for checks before a run; no service is asked."""
+        """Return a prompt as long as that of `reset` can be, for checks before a run; no service is
+        asked.
+        """
         return self.begin(self.new_state(sample))
 
     def begin(self, state: StateT) -> Observation:
@@ -300,11 +320,15 @@ class DocEnv(ABC, Generic[StateT]):
         return cast("StateT", EnvState(sample))
 
     async def prepare(self, state: StateT) -> None:
-        """Ask services for what the prompt needs; an environment that does overrides `opening`, too."""
+        """Ask services for what the prompt needs; an environment that does overrides `opening`,
+        too.
+        """
 
     @abstractmethod
     def show_prompt(self, state: StateT) -> Observation:
-        """Return the prompt of a trajectory that begins; raises `UserError` if it cannot be shown."""
+        """Return the prompt of a trajectory that begins; raises `UserError` if it cannot be
+        shown.
+        """
 
     @property
     def state(self) -> StateT:
@@ -331,7 +355,8 @@ class DocEnv(ABC, Generic[StateT]):
 
     @abstractmethod
     async def conclude(self, reason: EndReason) -> RewardTerms:
-        """Settle a trajectory that the rollout had to end; the terms belong to the last sampled turn.
+        """Settle a trajectory that the rollout had to end; the terms belong to the last sampled
+        turn.
 
         The observation that was offered last and dropped, if any, counts as never shown.
         """
@@ -341,9 +366,13 @@ class DocEnv(ABC, Generic[StateT]):
         return self.state.metrics()
 
     def outcome(self) -> WrittenAnswer | None:
-        """Return the answer that another model wrote, for the last turn; `None`: the policy answers."""
+        """Return the answer that another model wrote, for the last turn; `None`: the policy
+        answers.
+        """
         return None
 
     def trajectory_text(self) -> str | None:
-        """Return the text by which trajectories of a question are compared; `None`: the system has none."""
+        """Return the text by which trajectories of a question are compared; `None`: the system has
+        none.
+        """
         return None

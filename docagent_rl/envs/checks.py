@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 def checked_gold(sample: Sample, store: DocumentStore, *, allow_empty: bool) -> frozenset[PageRef]:
     """Return the gold pages of a question, all of them in the store.
 
-    Raises a `UserError` that names the question if a document or page is missing, or nothing is gold.
+    Raises a `UserError` that names the question if a document or page is missing, or nothing is
+    gold.
     """
     require_document(sample, sample.doc_id, store)
     gold = frozenset(PageRef(doc_id, page) for doc_id, page in sample.gold_pages)
     if not gold and not allow_empty:
         raise UserError(
-            f"question {sample.question_id!r} has no gold pages, so its retrieval cannot be rewarded: "
+            f"question {sample.question_id!r} has no gold pages, so its retrieval cannot be "
+            "rewarded: "
             "drop it or set allow_empty_gold"
         )
     for ref in sorted(gold):
@@ -30,7 +32,8 @@ def checked_gold(sample: Sample, store: DocumentStore, *, allow_empty: bool) -> 
         pages = store.document(ref.doc_id).num_pages
         if ref.page > pages:
             raise UserError(
-                f"question {sample.question_id!r}: gold page {ref.page} of {ref.doc_id!r} does not exist, "
+                f"question {sample.question_id!r}: gold page {ref.page} of {ref.doc_id!r} does not "
+                "exist, "
                 f"the document has {pages} pages"
             )
     return gold
@@ -39,8 +42,8 @@ def checked_gold(sample: Sample, store: DocumentStore, *, allow_empty: bool) -> 
 def references(sample: Sample) -> tuple[str, ...]:
     """Return the right answers of a question, in the form that judges take.
 
-    Alternatives stay apart; the items of a list answer are joined by `"; "`; an unanswerable question has
-    one reference that says so. Raises `UserError` where there is none.
+    Alternatives stay apart; the items of a list answer are joined by `"; "`; an unanswerable
+    question has one reference that says so. Raises `UserError` where there is none.
     """
     if sample.answerable is False:
         return (NOT_ANSWERABLE,)
@@ -63,9 +66,11 @@ def require_document(sample: Sample, doc_id: str, store: DocumentStore) -> None:
 
 
 def played_pages(sample: Sample, store: DocumentStore) -> tuple[Document, range]:
-    """Return the document of a question and the pages it is played on: all, or a window (`extra.window`).
+    """Return the document of a question and the pages it is played on: all, or a window
+    (`extra.window`).
 
-    Raises a `UserError` that names the question if there is no such document, or no such window in it.
+    Raises a `UserError` that names the question if there is no such document, or no such window in
+    it.
     """
     require_document(sample, sample.doc_id, store)
     document = store.document(sample.doc_id)
@@ -76,6 +81,7 @@ def played_pages(sample: Sample, store: DocumentStore) -> tuple[Document, range]
         case [first, last] if type(first) is type(last) is int and 1 <= first <= last <= num_pages:
             return document, range(first, last + 1)
     raise UserError(
-        f"question {sample.question_id!r}: extra.window must be the first and the last of the pages 1 to "
+        f"question {sample.question_id!r}: extra.window must be the first and the last of the "
+        "pages 1 to "
         f"{num_pages} of {sample.doc_id!r}, found {window!r}; correct it or remove it"
     )

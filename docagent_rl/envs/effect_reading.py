@@ -1,7 +1,7 @@
 """The reader of effects as trajectory files hold them.
 
-A file may hold anything. What is no page, no box and no number is left out; an effect of a kind that is not
-known, or that lacks what its kind needs, is an `OwnEffect`.
+A file may hold anything. What is no page, no box and no number is left out; an effect of a kind
+that is not known, or that lacks what its kind needs, is an `OwnEffect`.
 """
 
 from __future__ import annotations

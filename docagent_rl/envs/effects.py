@@ -1,8 +1,9 @@
 """The effects of turns: a class for each kind.
 
-An environment makes an effect, a trajectory file gets `Effect.to_dict`, and `effect_reading` reads it again.
-Who looks at trajectories of any system asks an effect for `brought`, `views`, `read` and `found`, and need
-not know its kind. A system adds facts to an effect under keys of its `own`, or writes a subclass.
+An environment makes an effect, a trajectory file gets `Effect.to_dict`, and `effect_reading` reads
+it again. Who looks at trajectories of any system asks an effect for `brought`, `views`, `read` and
+`found`, and need not know its kind. A system adds facts to an effect under keys of its `own`, or
+writes a subclass.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Effect:
 
     @property
     def views(self) -> tuple[ShownPage, ...]:
-        """All that was put before the agent's eyes: what was brought up, and parts that were magnified."""
+        """All that was put before the agent's eyes: what was brought up, and parts that were
+        magnified.
+        """
         return self.brought
 
     @property
@@ -216,7 +219,10 @@ class EntriesRead(Effect):
 
     def fields(self) -> dict[str, Any]:
         """See `Effect`."""
-        return {"entries": [entry.to_dict() for entry in self.entries], "remarks": list(self.remarks)}
+        return {
+            "entries": [entry.to_dict() for entry in self.entries],
+            "remarks": list(self.remarks),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +250,8 @@ class Answered(Effect):
 
 @dataclass(frozen=True, slots=True)
 class OwnEffect(Effect):
-    """An effect of a kind that its system alone knows; the pages that it names count as of any other.
+    """An effect of a kind that its system alone knows; the pages that it names count as of any
+    other.
 
     Args:
         name: of the kind.

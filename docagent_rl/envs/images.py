@@ -1,4 +1,6 @@
-"""Images by reference: what to cut out of which page, how to put it together, and how to draw it."""
+"""Images by reference: what to cut out of which page, how to put it together, and how to draw
+it.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,8 @@ class Resample(StrEnum):
 class ImageRef:
     """A page or a part of one: cut `raster` out of the raw page, then resize to `size`.
 
-    `page_hash` is the SHA-256 of the stored page raster; `raster` is `(left, top, right, bottom)` in its
-    pixels, the whole page for a page view.
+    `page_hash` is the SHA-256 of the stored page raster; `raster` is `(left, top, right, bottom)`
+    in its pixels, the whole page for a page view.
     """
 
     page: PageRef
@@ -70,8 +72,10 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
-    """Text on a sheet, centred in `box` = `(left, top, right, bottom)` of the canvas, black on white."""
+class SheetLabel:
+    """Text on a sheet, centred in `box` = `(left, top, right, bottom)` of the canvas, black on
+    white.
+    """
 
     text: str
     box: tuple[int, int, int, int]
@@ -97,7 +101,7 @@ class ImageSheet:
     size: Size
     tiles: tuple[Tile, ...]
     fills: tuple[Fill, ...] = ()
-    labels: tuple[Label, ...] = ()
+    labels: tuple[SheetLabel, ...] = ()
     background: Colour = (255, 255, 255)
 
     @property
@@ -132,10 +136,12 @@ _FILTERS = {Resample.BICUBIC: Image.Resampling.BICUBIC, Resample.LANCZOS: Image.
 def render(ref: Picture, store: DocumentStore) -> Image.Image:
     """Draw a picture, RGB of `ref.size`: cut from the raw pages and resized once.
 
-    Equal references give equal pixels. Blocks while it reads and decodes: call it off the event loop.
+    Equal references give equal pixels. Blocks while it reads and decodes: call it off the event
+    loop.
 
     Raises:
-        UserError: the store holds another picture of the page than when the reference was made, or none.
+        UserError: the store holds another picture of the page than when the reference was made, or
+            none.
     """
     return _sheet(ref, store) if isinstance(ref, ImageSheet) else _piece(ref, store)
 
@@ -144,7 +150,8 @@ def _piece(ref: ImageRef, store: DocumentStore) -> Image.Image:
     page = store.page(ref.page)
     if page.image_hash != ref.page_hash:
         raise UserError(
-            f"page {ref.page} of {store} has changed since the reference was made: use the store it came from"
+            f"page {ref.page} of {store} has changed since the reference was made: use the store "
+            "it came from"
         )
     if ref.raster != (0, 0, *page.size):
         return _resized(page.image().crop(ref.raster), ref)
@@ -172,10 +179,12 @@ def _sheet(sheet: ImageSheet, store: DocumentStore) -> Image.Image:
         canvas.paste(_piece(tile.image, store), tile.at)
     for label in sheet.labels:
         _write(draw, label)
-    return canvas if canvas.size == sheet.size else canvas.resize(sheet.size, Image.Resampling.BICUBIC)
+    return (
+        canvas if canvas.size == sheet.size else canvas.resize(sheet.size, Image.Resampling.BICUBIC)
+    )
 
 
-def _write(draw: ImageDraw.ImageDraw, label: Label) -> None:
+def _write(draw: ImageDraw.ImageDraw, label: SheetLabel) -> None:
     left, top, right, bottom = label.box
     draw.rectangle((left, top, right - 1, bottom - 1), fill=(255, 255, 255))
     centre = ((left + right) / 2, (top + bottom) / 2)
@@ -183,7 +192,9 @@ def _write(draw: ImageDraw.ImageDraw, label: Label) -> None:
 
 
 def jpeg(image: Image.Image, *, quality: int = 90, most_pixels: int | None = None) -> bytes:
-    """Return a JPEG file of an image, for models and browsers; a larger one is reduced to `most_pixels`."""
+    """Return a JPEG file of an image, for models and browsers; a larger one is reduced to
+    `most_pixels`.
+    """
     if most_pixels is not None and image.width * image.height > most_pixels:
         scale = math.sqrt(most_pixels / (image.width * image.height))
         size = max(1, int(image.width * scale)), max(1, int(image.height * scale))

@@ -45,12 +45,16 @@ class Outcome:
 
     @classmethod
     def of(cls, score: float | None) -> Outcome:
-        """Return the outcome of an answer with this score, 0 to 1; `None` is that of an unjudged one."""
+        """Return the outcome of an answer with this score, 0 to 1; `None` is that of an unjudged
+        one.
+        """
         return cls(_state_of(score), score)
 
     @property
     def term(self) -> float:
-        """The outcome as a term of a reward: the score; 0 of an unjudged answer, which is not rewarded."""
+        """The outcome as a term of a reward: the score; 0 of an unjudged answer, which is not
+        rewarded.
+        """
         return 0.0 if self.score is None else self.score
 
     def metrics(self) -> dict[str, float]:

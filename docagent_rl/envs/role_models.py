@@ -21,8 +21,11 @@ _PICTURES = 64
 """Images that it keeps as files: a group looks at the same pages."""
 
 
-def make_roles(configs: Mapping[RoleName, RoleConfig], store: DocumentStore) -> dict[str, RoleModel]:
-    """Return the models that play roles; roles with the embedded backend, or the policy's, are left out.
+def make_roles(
+    configs: Mapping[RoleName, RoleConfig], store: DocumentStore
+) -> dict[str, RoleModel]:
+    """Return the models that play roles; roles with the embedded backend, or the policy's, are left
+    out.
 
     Raises a `UserError` also where the policy is to play a role other than the answer agent.
     """
@@ -30,8 +33,10 @@ def make_roles(configs: Mapping[RoleName, RoleConfig], store: DocumentStore) -> 
     refused = sorted(set(played) - {RoleName.ANSWER})
     if refused:
         raise UserError(
-            f"roles.{refused[0]}.backend is policy: the policy can only play the answer agent (a group "
-            "shares one plan, the reader needs a model that sees images, and the extractor grades answers)"
+            f"roles.{refused[0]}.backend is policy: the policy can only play the answer agent (a "
+            "group "
+            "shares one plan, the reader needs a model that sees images, and the extractor grades "
+            "answers)"
         )
     return {
         name: OpenAIRole(name, config, store)
@@ -50,7 +55,9 @@ class OpenAIRole:
         from docagent_rl.endpoints.remote_model import RemoteModel
 
         part, heat, folder = f"roles.{name}", config.temperature, config.cache_dir
-        self.model = RemoteModel(config, part, temperature=heat, cache_dir=folder, remembered=_REMEMBERED)
+        self.model = RemoteModel(
+            config, part, temperature=heat, cache_dir=folder, remembered=_REMEMBERED
+        )
         self._store = store
         self._pictures: cachetools.LRUCache[str, bytes] = cachetools.LRUCache(_PICTURES)
         self._lock = threading.Lock()
@@ -63,7 +70,9 @@ class OpenAIRole:
         return reply_text((await self.model.ask(encoded)).text)
 
     async def check(self) -> None:
-        """Ask for one word, past the cache; raises a `UserError` with endpoint and model if none comes."""
+        """Ask for one word, past the cache; raises a `UserError` with endpoint and model if none
+        comes.
+        """
         await self.model.check()
 
     async def aclose(self) -> None:
@@ -82,6 +91,8 @@ class OpenAIRole:
             return image_part(self._picture(part.image))
         return {"type": "text", "text": part.text}
 
-    @cachetools.cachedmethod(attrgetter("_pictures"), lambda _, image: image.key, attrgetter("_lock"))
+    @cachetools.cachedmethod(
+        attrgetter("_pictures"), lambda _, image: image.key, attrgetter("_lock")
+    )
     def _picture(self, image: Picture) -> bytes:
         return jpeg(render(image, self._store))

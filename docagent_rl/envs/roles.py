@@ -36,18 +36,22 @@ class RoleBackend(StrEnum):
 
 
 class RoleConfig(Endpoint):
-    """Configuration of one role. All keys but `backend` belong to `openai`; `policy` reads `temperature` and
-    `max_tokens` as well.
+    """Configuration of one role. All keys but `backend` belong to `openai`; `policy` reads
+    `temperature` and `max_tokens` as well.
 
-    Without a backend the role belongs to the endpoint that `base_url` names; without that nobody has chosen,
-    and a rule plays it where preflight lets it (`service_checks`).
+    Without a backend the role belongs to the endpoint that `base_url` names; without that nobody
+    has chosen, and a rule plays it where preflight lets it (`service_checks`).
     """
 
     backend: RoleBackend | None = None
     temperature: float = Field(0.0, ge=0, allow_inf_nan=False)
-    """Replies are cached by content at any temperature, so that a group shares its plan and its notes."""
+    """Replies are cached by content at any temperature, so that a group shares its plan and its
+    notes.
+    """
     cache_dir: Path | None = None
-    """Folder in which replies are kept; with `null` a worker remembers its own, and workers do not share."""
+    """Folder in which replies are kept; with `null` a worker remembers its own, and workers do not
+    share.
+    """
 
     @model_validator(mode="before")
     @classmethod

@@ -1,7 +1,8 @@
-"""Rules that stand in for the models of roles (`RoleName`): offline, deterministic, and never given the gold.
+"""Rules that stand in for the models of roles (`RoleName`): offline, deterministic, and never given
+the gold.
 
-They are meant for laptops, tests and first runs, where they make easy questions answerable and unanswerable
-ones refusable; numbers of the paper need models.
+They are meant for laptops, tests and first runs, where they make easy questions answerable and
+unanswerable ones refusable; numbers of the paper need models.
 """
 
 import re
@@ -16,11 +17,11 @@ from docagent_rl.rewards.text import NOT_ANSWERABLE
 INSUFFICIENT = "The available information is not enough to answer the question."
 
 _STOP_WORDS = """
-    a an and are as at be been being but by can could did do does for from had has have how i if in into is it
-    its made many may me might more most much must my no not of off on or our shall she he should so than that
-    the their them then there these they this those to under up was we were what when where which while who
-    whom whose why will with would you your according following document page pages please answer list number
-    value name
+    a an and are as at be been being but by can could did do does for from had has have how i if
+    in into is it its made many may me might more most much must my no not of off on or our
+    shall she he should so than that the their them then there these they this those to under up
+    was we were what when where which while who whom whose why will with would you your
+    according following document page pages please answer list number value name
 """
 _STOP = frozenset(_STOP_WORDS.split())
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -52,7 +53,9 @@ def plan_search(question: str, contents: Sequence[Heading]) -> str:
     words = content_words(question)
     wanted = frozenset(words)
     overlaps = [(len(wanted.intersection(content_words(entry.title))), entry) for entry in contents]
-    best = sorted((pair for pair in overlaps if pair[0]), key=lambda pair: -pair[0])[:_PLANNED_SECTIONS]
+    best = sorted((pair for pair in overlaps if pair[0]), key=lambda pair: -pair[0])[
+        :_PLANNED_SECTIONS
+    ]
     named = ", ".join(words[:_PLANNED_WORDS]) or question.strip()
     steps = [f"Search for: {named}."]
     steps += [f'Read page {entry.page}, where "{entry.title}" begins.' for _, entry in best]
@@ -68,9 +71,9 @@ def read_pages(pages: Iterable[tuple[int, str]]) -> str:
 def answer_from(question: str, texts: Iterable[str]) -> str:
     """Return the sentence or line that is most like the question by the words they share.
 
-    A refusal when none shares half of the question's words, or when a name of the question occurs nowhere.
-    Words of more than five letters are compared by their first five. Of equal candidates the first wins,
-    sentences before lines.
+    A refusal when none shares half of the question's words, or when a name of the question occurs
+    nowhere. Words of more than five letters are compared by their first five. Of equal candidates
+    the first wins, sentences before lines.
     """
     candidates = _candidates(texts)
     stems = [_stems(candidate) for candidate in candidates]
@@ -91,8 +94,9 @@ def answer_from(question: str, texts: Iterable[str]) -> str:
 def extract_answer(question: str, answer: str) -> str:
     """Return the short answer and its type in the two-line form of an extractor.
 
-    A refusal and an unreadable document have labels of their own; a short answer is taken whole; of a longer
-    one the first number that the question does not hold, else what is left without the question's words.
+    A refusal and an unreadable document have labels of their own; a short answer is taken whole; of
+    a longer one the first number that the question does not hold, else what is left without the
+    question's words.
     """
     text = " ".join(answer.split())
     if not text or _ABSTAINS.search(text):
@@ -120,10 +124,14 @@ def _stems(text: str) -> frozenset[str]:
 
 
 def _remainder(question: str, text: str) -> str:
-    """Return the longest run of words of the answer that neither the question nor the stop list holds."""
+    """Return the longest run of words of the answer that neither the question nor the stop list
+    holds.
+    """
     known = frozenset(token for _, _, token in spans(question)) | _STOP
     plain = readable(text)
-    runs = [list(run) for held, run in groupby(spans(plain), lambda span: span[2] in known) if not held]
+    runs = [
+        list(run) for held, run in groupby(spans(plain), lambda span: span[2] in known) if not held
+    ]
     return max((plain[run[0][0] : run[-1][1]] for run in runs), key=len, default="")
 
 

@@ -1,7 +1,7 @@
 """Agents without a model: the state of a trajectory from their side, and how they write turns.
 
-`ScriptedAgent` knows the references and plays the oracle, its detours and chance. `Script` writes turns at
-random; a tiny model is warmed up on them.
+`ScriptedAgent` knows the references and plays the oracle, its detours and chance. `Script` writes
+turns at random; a tiny model is warmed up on them.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from docagent_rl.envs.checks import references
 from docagent_rl.envs.effects import Effect
 from docagent_rl.envs.turn_record import NO_RECORD, TurnRecord
 from docagent_rl.envs.views import SearchScope
-from docagent_rl.samples.sample import Sample, gold_boxes
+from docagent_rl.samples.sample import Sample, gold_boxes_of
 
 if TYPE_CHECKING:
     from docagent_rl.documents.store import DocumentStore
 
 SUBJECTS = tuple(
     """
-    revenue income profit cost expense budget margin sales growth share price rate tax debt cash asset
-    population energy water production demand supply emission carbon solar wind oil gas traffic export
-    import market customer product service employee company country region city school student patient
-    hospital project team department user system network device model method experiment survey study
-    result
+    revenue income profit cost expense budget margin sales growth share price rate tax debt cash
+    asset population energy water production demand supply emission carbon solar wind oil gas
+    traffic export import market customer product service employee company country region city
+    school student patient hospital project team department user system network device model method
+    experiment survey study result
     """.split()  # noqa: SIM905  a line of words reads better than a list of them
 )
 """Words that are common in reports, for texts about any of them."""
@@ -44,13 +44,16 @@ OBJECTS = tuple(
 )
 
 COMMON_WORDS = ("people", "safety", "budget", "main", "table", "figure")
-"""Words that most documents hold on some pages: a model this small misspells borrowed words, and would find
-nothing; words of every page would always find the first."""
+"""Words that most documents hold on some pages: a model this small misspells borrowed words, and
+would find nothing; words of every page would always find the first.
+"""
 
 MALFORMED_SHARE = 0.06
 """Share of a script's turns that are spoilt, so that environments meet invalid actions too."""
 RIGHT_ANSWERS = 0.5
-"""Share of a script's answers that are the reference, if frequent: a tiny model learns no others."""
+"""Share of a script's answers that are the reference, if frequent: a tiny model learns no
+others.
+"""
 FREQUENT_ANSWERS = 3
 """Number of the most frequent answers, which a tiny model can learn to guess."""
 FAMILIAR = 3
@@ -94,7 +97,9 @@ class Act:
 
 @dataclass(slots=True)
 class WriterState:
-    """A trajectory from the side of its writer: `turn` is the one to write, `record` that of the last one."""
+    """A trajectory from the side of its writer: `turn` is the one to write, `record` that of the
+    last one.
+    """
 
     sample: Sample
     turns: int
@@ -126,14 +131,14 @@ class WriterState:
 
     def word(self) -> str:
         """Return a word of the question."""
-        return self.rng.choice(content_words(self.sample.question))
+        return self.rng.choice(long_words(self.sample.question))
 
     def chance(self, share: float) -> bool:
         """Return true in a share of the cases."""
         return self.rng.random() < share
 
 
-class Line(NamedTuple):
+class ScriptLine(NamedTuple):
     """A written turn, and its move: `None` where it is spoilt."""
 
     text: str
@@ -164,7 +169,9 @@ class TurnWriter:
         return thought.format(state.word())
 
     def action(self, act: Act, state: Any) -> str:
-        """Return an action as a tagged block; raises `ValueError` where the system has no such action."""
+        """Return an action as a tagged block; raises `ValueError` where the system has no such
+        action.
+        """
         if act.move not in self.tags:
             raise ValueError(f"{self.title} has no {act.move}")
         return f"<{self.tags[act.move]}>{self.argument(act, state)}</{self.tags[act.move]}>"
@@ -176,7 +183,9 @@ class TurnWriter:
 
 @dataclass(slots=True)
 class AgentState(WriterState):
-    """A trajectory from the side of an agent that knows the references; `store` holds the documents."""
+    """A trajectory from the side of an agent that knows the references; `store` holds the
+    documents.
+    """
 
     store: DocumentStore
     seen: list[PageRef] = field(default_factory=list)
@@ -209,8 +218,10 @@ class AgentState(WriterState):
         return references(self.sample)[0]
 
     def boxes(self, page: PageRef) -> tuple[Box, ...]:
-        """Return the boxes of the evidence on a page, as fractions of it; none where they are unknown."""
-        return gold_boxes(self.sample).get((page.doc_id, page.page), ())
+        """Return the boxes of the evidence on a page, as fractions of it; none where they are
+        unknown.
+        """
+        return gold_boxes_of(self.sample).get((page.doc_id, page.page), ())
 
     def look(self, pages: list[PageRef]) -> None:
         """Note pages that were shown."""
@@ -266,15 +277,20 @@ class ScriptedAgent(TurnWriter, ABC):
     def to_magnify(self, state: AgentState) -> PageRef | None:
         """Return the gold page with boxes that was shown last, unless it was magnified."""
         page = state.seen[-1] if state.seen else None
-        if page is None or page in state.magnified or page not in state.gold or not state.boxes(page):
+        if (
+            page is None
+            or page in state.magnified
+            or page not in state.gold
+            or not state.boxes(page)
+        ):
             return None
         return page
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionStatistics:
-    """Content words that many questions hold, in lower case; their most frequent answers, the most frequent
-    first; the number of questions with evidence on a page, by its number.
+    """Content words that many questions hold, in lower case; their most frequent answers, the most
+    frequent first; the number of questions with evidence on a page, by its number.
     """
 
     words: frozenset[str]
@@ -285,16 +301,24 @@ class QuestionStatistics:
     def of(cls, samples: Iterable[Sample]) -> QuestionStatistics:
         """Count words, answers and pages."""
         samples = list(samples)
-        words = Counter(word for sample in samples for word in set(content_words(sample.question)))
+        words = Counter(word for sample in samples for word in set(long_words(sample.question)))
         answers = Counter(sample.answers[0] for sample in samples)
-        pages = Counter(page for each in samples for doc_id, page in each.gold_pages if doc_id == each.doc_id)
-        familiar = frozenset(word for word, count in words.items() if count >= FAMILIAR and word.islower())
-        return cls(familiar, tuple(answer for answer, _ in answers.most_common(FREQUENT_ANSWERS)), pages)
+        pages = Counter(
+            page for each in samples for doc_id, page in each.gold_pages if doc_id == each.doc_id
+        )
+        familiar = frozenset(
+            word for word, count in words.items() if count >= FAMILIAR and word.islower()
+        )
+        return cls(
+            familiar, tuple(answer for answer, _ in answers.most_common(FREQUENT_ANSWERS)), pages
+        )
 
 
 @dataclass(slots=True)
 class ScriptContext(WriterState):
-    """A trajectory from a script's side: the pages of its document, and what all questions have in common."""
+    """A trajectory from a script's side: the pages of its document, and what all questions have in
+    common.
+    """
 
     num_pages: int
     statistics: QuestionStatistics
@@ -307,7 +331,7 @@ class ScriptContext(WriterState):
     @property
     def words(self) -> list[str]:
         """The familiar words of the question, or all of its content words when there are none."""
-        words = content_words(self.sample.question)
+        words = long_words(self.sample.question)
         return [word for word in words if word in self.statistics.words] or words
 
     def word(self) -> str:
@@ -315,7 +339,9 @@ class ScriptContext(WriterState):
         return self.rng.choice((self.rng.choice(self.words), self.rng.choice(OBJECTS)))
 
     def query(self) -> list[str]:
-        """Return one or two words that most documents hold, and now and then a word of the question."""
+        """Return one or two words that most documents hold, and now and then a word of the
+        question.
+        """
         words = self.rng.sample(COMMON_WORDS, self.rng.randint(1, 2))
         return words + self.rng.sample(self.words, int(self.chance(0.25)))
 
@@ -324,16 +350,24 @@ class ScriptContext(WriterState):
         return self.num_pages + self.rng.randint(1, 9)
 
     def likely_pages(self, count: int) -> list[int]:
-        """Return distinct pages, mostly such as often hold evidence: a habit that a tiny model can learn."""
+        """Return distinct pages, mostly such as often hold evidence: a habit that a tiny model can
+        learn.
+        """
         numbers = range(1, self.num_pages + 1)
         weights = {page: 0.1 + self.statistics.pages.get(page, 0) for page in numbers}
-        drawn = sorted(numbers, key=lambda page: self.rng.random() ** (1 / weights[page]), reverse=True)
+        drawn = sorted(
+            numbers, key=lambda page: self.rng.random() ** (1 / weights[page]), reverse=True
+        )
         return sorted(drawn[:count])
 
     def answer(self) -> str:
         """Return a frequent answer, often the reference where that is one."""
         right = [answer for answer in self.sample.answers if answer in self.statistics.answers]
-        return right[0] if right and self.chance(RIGHT_ANSWERS) else self.rng.choice(self.statistics.answers)
+        return (
+            right[0]
+            if right and self.chance(RIGHT_ANSWERS)
+            else self.rng.choice(self.statistics.answers)
+        )
 
     def corners(self) -> list[int]:
         """Return a box in pixels whose corners have two and three digits and end in 0.
@@ -352,12 +386,16 @@ class Script(TurnWriter, ABC):
 
     @classmethod
     def configs(cls, config: Any) -> Sequence[Any]:
-        """Return the configurations that one model made for this one should know; this comes first."""
+        """Return the configurations that one model made for this one should know; this comes
+        first.
+        """
         return (config,)
 
     @abstractmethod
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
-        """Return the moves that may come before the last turn, which answers where it can, with weights."""
+        """Return the moves that may come before the last turn, which answers where it can, with
+        weights.
+        """
 
     def argument(self, act: Act, state: ScriptContext) -> object:
         """See `TurnWriter`."""
@@ -370,22 +408,22 @@ class Script(TurnWriter, ABC):
                 return state.answer()
         return ""
 
-    def line(self, context: ScriptContext) -> Line:
+    def line(self, context: ScriptContext) -> ScriptLine:
         """Return the next turn; a small share is spoilt."""
         answers = context.last and Move.ANSWER in self.tags
         moves = {Move.ANSWER: 1.0} if answers else self.moves(context)
         move = context.rng.choices(list(moves), list(moves.values()))[0]
         text = self.write(Act(move), context)
         if not context.chance(MALFORMED_SHARE):
-            return Line(text, move)
+            return ScriptLine(text, move)
         # a turn without its closing tag, or plain talk
         end = text.rfind("</")
         if end > 0 and context.chance(0.6):
-            return Line(text[:end], None)
-        return Line(f"I do not know the {context.word()}.", None)
+            return ScriptLine(text[:end], None)
+        return ScriptLine(f"I do not know the {context.word()}.", None)
 
 
-def content_words(question: str) -> list[str]:
+def long_words(question: str) -> list[str]:
     """Return the question's words of four letters or more, or common words when it has none."""
     words = [word.strip(".,;:!?\"'()[]<>{}") for word in question.split()]
     return [word for word in words if len(word) >= 4 and word.isalpha()] or list(SUBJECTS[:8])

@@ -45,10 +45,13 @@ class SearchNote:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary for the trajectory; hits as `[page, score]`.
 
-        Where they were reranked, `first_stage` has `[rank, score]` of each hit among the candidates.
+        Where they were reranked, `first_stage` has `[rank, score]` of each hit among the
+        candidates.
         """
         before = [hit.first_stage for hit in self.hits if hit.first_stage is not None]
-        first = {"first_stage": [[each.rank, float(each.score)] for each in before]} if before else {}
+        first = (
+            {"first_stage": [[each.rank, float(each.score)] for each in before]} if before else {}
+        )
         return {
             "retriever": self.retriever,
             "query": self.query,
@@ -65,7 +68,9 @@ class SearchNote:
     def recall(self, gold: Collection[PageRef], depth: int) -> float | None:
         """Return the share of the gold pages within reach among the first hits; `None`: none is."""
         wanted = self._reachable(gold)
-        return len(wanted & {hit.ref for hit in self.hits[:depth]}) / len(wanted) if wanted else None
+        return (
+            len(wanted & {hit.ref for hit in self.hits[:depth]}) / len(wanted) if wanted else None
+        )
 
     def reciprocal_rank(self, gold: Collection[PageRef]) -> float | None:
         """Return 1 / rank of the first gold page, 0 where none was found; None: none could be."""
@@ -76,7 +81,9 @@ class SearchNote:
         return 1.0 / next(ranks, float("inf"))
 
     def _reachable(self, gold: Collection[PageRef]) -> set[PageRef]:
-        return {ref for ref in gold if ref not in self.exclude and self.doc_id in (None, ref.doc_id)}
+        return {
+            ref for ref in gold if ref not in self.exclude and self.doc_id in (None, ref.doc_id)
+        }
 
 
 @contextmanager
@@ -97,24 +104,33 @@ def note_search(note: SearchNote) -> None:
         notes.append(note)
 
 
-def search_metrics(turns: Mapping[int, Sequence[SearchNote]], gold: Collection[PageRef]) -> dict[str, float]:
+def search_metrics(
+    turns: Mapping[int, Sequence[SearchNote]], gold: Collection[PageRef]
+) -> dict[str, float]:
     """Return numbers of a trajectory's searches, `<retriever>/<name>`.
 
-    `searches`; `recall` at the depth that was asked for, `recall@1`, `recall@5` and `mrr`, each the mean over
-    the searches that could find a gold page (one that is excluded, or in another document, cannot be found);
-    `turn_recall/<turn>`; `empty`, the share without hits; `novelty`, the share of queries that no earlier one
-    equals in its words; `refused`, `cached` and `retries`, counts.
+    `searches`; `recall` at the depth that was asked for, `recall@1`, `recall@5` and `mrr`, each the
+    mean over the searches that could find a gold page (one that is excluded, or in another
+    document, cannot be found); `turn_recall/<turn>`; `empty`, the share without hits; `novelty`,
+    the share of queries that no earlier one equals in its words; `refused`, `cached` and `retries`,
+    counts.
     """
     names = dict.fromkeys(note.retriever for notes in turns.values() for note in notes)
     found: dict[str, float] = {}
     for name in names:
-        own = {turn: [note for note in notes if note.retriever == name] for turn, notes in turns.items()}
+        own = {
+            turn: [note for note in notes if note.retriever == name]
+            for turn, notes in turns.items()
+        }
         notes = [note for each in own.values() for note in each]
         words = [frozenset(tokens) for tokens in map(Tokenizer(), (note.query for note in notes))]
         numbers: dict[str, float | None] = {
             "searches": float(len(notes)),
             "recall": mean_known([note.recall(gold, note.top_k) for note in notes]),
-            **{f"recall@{cut}": mean_known([note.recall(gold, cut) for note in notes]) for cut in CUTS},
+            **{
+                f"recall@{cut}": mean_known([note.recall(gold, cut) for note in notes])
+                for cut in CUTS
+            },
             "mrr": mean_known([note.reciprocal_rank(gold) for note in notes]),
             "empty": fmean(not note.hits for note in notes),
             "refused": float(sum(note.refused is not None for note in notes)),
@@ -123,7 +139,9 @@ def search_metrics(turns: Mapping[int, Sequence[SearchNote]], gold: Collection[P
             "novelty": len(set(words)) / len(words),
         }
         for turn, each in own.items():
-            numbers[f"turn_recall/{turn}"] = mean_known([note.recall(gold, note.top_k) for note in each])
+            numbers[f"turn_recall/{turn}"] = mean_known(
+                [note.recall(gold, note.top_k) for note in each]
+            )
         found |= {f"{name}/{key}": value for key, value in measured(numbers).items()}
     return found
 

@@ -21,7 +21,12 @@ from docagent_rl.envs.roles import RoleModel
 from docagent_rl.envs.search_log import SearchNote, note_search
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
 from docagent_rl.retrieval import Hit, Retriever
-from docagent_rl.retrieval.base import AsyncRetriever, NotTakenError, QueryRefusedError, ServiceFailedError
+from docagent_rl.retrieval.base import (
+    AsyncRetriever,
+    NotTakenError,
+    QueryRefusedError,
+    ServiceFailedError,
+)
 
 if TYPE_CHECKING:
     from docagent_rl.documents.store import DocumentStore
@@ -32,8 +37,10 @@ T = TypeVar("T")
 AT_A_TIME = min(32, (os.cpu_count() or 1) + 4)
 """Searches in threads, for every event loop."""
 NO_SECOND_RANKING = (
-    "the hybrid of ALDEN lists page images and page texts by two rankings, and there is one retriever: give "
-    "docagent.text_retriever an index of its own, or set docagent.env.search.text_ranking=shared to show "
+    "the hybrid of ALDEN lists page images and page texts by two rankings, and there is one "
+    "retriever: give "
+    "docagent.text_retriever an index of its own, or set docagent.env.search.text_ranking=shared "
+    "to show "
     "what docagent.retriever finds as images and once more as texts"
 )
 
@@ -44,15 +51,18 @@ class RetrieverService:
 
     Args:
         retriever: awaited if it is asynchronous; every call of another runs in a thread of its own.
-        attempts: calls for one search at most, where the system fails (`OSError`) or a service does; another
-            `InfrastructureError` is final. Searches that a service did not take (`NotTakenError`) do not
+        attempts: calls for one search at most, where the system fails (`OSError`) or a service
+            does; another `InfrastructureError` is final. Searches that a service did not take
+            (`NotTakenError`) do not
             count: only the deadline ends those.
-        deadline_s: seconds for one search, waiting for its turn left out. A call that hangs for longer is
-            given up, but its thread goes on: retrievers that talk to servers need timeouts of their own.
+        deadline_s: seconds for one search, waiting for its turn left out. A call that hangs for
+            longer is given up, but its thread goes on: retrievers that talk to servers need
+                timeouts of their own.
         backoff_s: seconds before the second attempt; doubles.
         concurrency: searches at a time, for every event loop.
         name: in the numbers of a run.
-        cached: answers that are kept, for slow retrievers; equal searches that run together are one then.
+        cached: answers that are kept, for slow retrievers; equal searches that run together are one
+            then.
     """
 
     retriever: Retriever
@@ -74,12 +84,13 @@ class RetrieverService:
     ) -> list[Hit]:
         """Return the best pages for one query (see `Retriever.search`).
 
-        A query that a service refuses has no hits: whoever wrote it is at fault. The search is noted
-        (`search_log`).
+        A query that a service refuses has no hits: whoever wrote it is at fault. The search is
+        noted (`search_log`).
 
         Raises:
             InfrastructureError: the retriever failed after its attempts, or the deadline passed.
-            UserError: the retriever refuses its arguments, or names documents that no store can have.
+            UserError: the retriever refuses its arguments, or names documents that no store can
+                have.
         """
         began, left_out = time.perf_counter(), frozenset(exclude)
         # tokenizers and JSON take no halves of characters
@@ -98,10 +109,14 @@ class RetrieverService:
             hits, known = await self._answers.get(question, lambda: self._ask(once))
         except QueryRefusedError as error:
             hits, known, refused = (), False, str(error)
-            logger.info("%s: a query of %d characters was refused: %s", self.name, len(query), error)
+            logger.info(
+                "%s: a query of %d characters was refused: %s", self.name, len(query), error
+            )
         seconds = time.perf_counter() - began
         tries = 0 if known else tries
-        note_search(SearchNote(self.name, query, doc_id, top_k, left_out, hits, seconds, tries, refused))
+        note_search(
+            SearchNote(self.name, query, doc_id, top_k, left_out, hits, seconds, tries, refused)
+        )
         return list(hits)
 
     async def _ask(self, once: Callable[[], Awaitable[list[list[Hit]]]]) -> tuple[Hit, ...]:
@@ -121,8 +136,8 @@ class RetrieverService:
 async def _in_thread(function: Callable[[], T]) -> T:
     """Return what a function returns, or raise what it raises, in a thread of its own.
 
-    The threads of `asyncio.to_thread` are shared: calls that hang would use them up, and a call would queue
-    for one while its deadline runs.
+    The threads of `asyncio.to_thread` are shared: calls that hang would use them up, and a call
+    would queue for one while its deadline runs.
     """
     done: Future[T] = Future()
     context = contextvars.copy_context()
@@ -150,11 +165,17 @@ class EnvServices:
     text_retriever: RetrieverService | None = None
     """Ranks page texts for systems that list images and texts apart; see `second`."""
     roles: Mapping[str, RoleModel] = field(default_factory=dict)
-    """Models that play roles beside the policy, by `RoleName`; missing ones are played by embedded rules."""
+    """Models that play roles beside the policy, by `RoleName`; missing ones are played by embedded
+    rules.
+    """
     count_tokens: TokenCounter = estimated_tokens
-    """Tokens of a text, for systems that keep texts within budgets: by default a cautious estimate."""
+    """Tokens of a text, for systems that keep texts within budgets: by default a cautious
+    estimate.
+    """
     prompt_tokens: int | None = None
-    """Tokens of a prompt at most, for systems that can make theirs fit; `None`: no limit is known."""
+    """Tokens of a prompt at most, for systems that can make theirs fit; `None`: no limit is
+    known.
+    """
 
     def second(self) -> RetrieverService:
         """Return the retriever of page texts; raises a `UserError` where there is none."""

@@ -30,15 +30,17 @@ ValueT = TypeVar("ValueT")
 
 @dataclass(frozen=True, slots=True)
 class ShownPage:
-    """A page before the agent's eyes: an image of it, of a part of it or of several parts, or its text.
+    """A page before the agent's eyes: an image of it, of a part of it or of several parts, or its
+    text.
 
     Args:
         page: the page.
         size: sides of the image in pixels; `None`: the page is there as text.
-        regions: the parts of the page that the image shows, as fractions of its sides, from top to bottom.
+        regions: the parts of the page that the image shows, as fractions of its sides, from top to
+            bottom.
         rasters: the same in pixels of the raw page.
-        canvas: sides of the sheet on which several parts are stacked, before it is resized; `None`: the image
-            shows one part.
+        canvas: sides of the sheet on which several parts are stacked, before it is resized; `None`:
+            the image shows one part.
         encoder_size: sides of the image after the processor's rounding.
         tokens: visual tokens of the image.
         rank: of the page in its search, from 1.
@@ -71,7 +73,11 @@ class ShownPage:
         regions = [list(region) for region in self.regions]
         rasters = [list(raster) for raster in self.rasters]
         if self.canvas is not None or len(regions) > 1:
-            where = {"regions": regions, "rasters": rasters, "canvas": self.canvas and list(self.canvas)}
+            where = {
+                "regions": regions,
+                "rasters": rasters,
+                "canvas": self.canvas and list(self.canvas),
+            }
         else:
             where = {"region": next(iter(regions), None), "raster": next(iter(rasters), None)}
         written = {

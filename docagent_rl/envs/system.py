@@ -1,4 +1,6 @@
-"""The description of a system: its configuration, its environment, its reward, its scripted agents."""
+"""The description of a system: its configuration, its environment, its reward, its scripted
+agents.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 
 
 class PaperJudge(StrEnum):
-    """The judge by which the paper of a system reports every benchmark, beside the benchmark's own way."""
+    """The judge by which the paper of a system reports every benchmark, beside the benchmark's own
+    way.
+    """
 
     LABEL = "label"
     """It replies a label, of which one is right."""
@@ -40,10 +44,12 @@ class PaperJudge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unearned:
-    """Rewards that knowledge of the answer does not explain, as found by a search over plans of moves.
+    """Rewards that knowledge of the answer does not explain, as found by a search over plans of
+    moves.
 
-    A plan is the same for all questions (`tests/players/unearned.py`); rewards are means over questions, as
-    shares of what an honest agent is paid, which searches for the evidence, reads it and answers right.
+    A plan is the same for all questions (`tests/players/unearned.py`); rewards are means over
+    questions, as shares of what an honest agent is paid, which searches for the evidence, reads it
+    and answers right.
     """
 
     unknowing: float
@@ -53,14 +59,20 @@ class Unearned:
     whose: str
     """Who made the rule that pays for it, and what changes it."""
     knowing: float = 1.0
-    """The most that an agent is paid which knows evidence and answer; 1 if an honest one is paid as much."""
+    """The most that an agent is paid which knows evidence and answer; 1 if an honest one is paid as
+    much.
+    """
     knowing_plan: tuple[str, ...] = ()
     """What that agent does."""
 
     def __str__(self) -> str:
-        text = f"{self.unknowing:.0%} of an honest trajectory's reward, for {', '.join(self.plan)}. "
+        text = (
+            f"{self.unknowing:.0%} of an honest trajectory's reward, for {', '.join(self.plan)}. "
+        )
         if self.knowing > 1:
-            text += f"With evidence and answer {self.knowing:.0%}, for {', '.join(self.knowing_plan)}. "
+            text += (
+                f"With evidence and answer {self.knowing:.0%}, for {', '.join(self.knowing_plan)}. "
+            )
         return text + self.whose
 
 
@@ -72,9 +84,17 @@ class EnvFactory(Protocol[ConfigT_contra]):
     """The maker of environments of a system, most often their class."""
 
     def __call__(
-        self, config: ConfigT_contra, services: EnvServices, prompt: PromptTemplate, /, *, validate: bool
+        self,
+        config: ConfigT_contra,
+        services: EnvServices,
+        prompt: PromptTemplate,
+        /,
+        *,
+        validate: bool,
     ) -> DocEnv:
-        """Return the environment of one trajectory; `validate` is true in validation and evaluation."""
+        """Return the environment of one trajectory; `validate` is true in validation and
+        evaluation.
+        """
         ...
 
 
@@ -82,9 +102,9 @@ class EnvFactory(Protocol[ConfigT_contra]):
 class System(Generic[ConfigT]):
     """A system: how it is configured, what its agent may do, and what it is rewarded for.
 
-    `config_type` decides what its functions take: a type checker refuses an environment or a function for
-    another configuration. The configuration has the fields or properties `prompt`, `assistant_turns`,
-    `max_images` and `max_image_tokens`, unless the functions below compute them.
+    `config_type` decides what its functions take: a type checker refuses an environment or a
+    function for another configuration. The configuration has the fields or properties `prompt`,
+    `assistant_turns`, `max_images` and `max_image_tokens`, unless the functions below compute them.
     """
 
     name: str
@@ -110,8 +130,9 @@ class System(Generic[ConfigT]):
     two_rankings: Callable[[ConfigT], bool] = lambda config: False
     """A configuration asks a second retriever (`docagent.text_retriever`)."""
     marks: Marks = UNMARKED
-    """The numbers that say how right an answer is and whether the form was kept; the evidence funnel and
-    the filters of `collect` go by them."""
+    """The numbers that say how right an answer is and whether the form was kept; the evidence
+    funnel and the filters of `collect` go by them.
+    """
     judged: bool = False
     """Answers are put to the judge (`docagent.judge`)."""
     roles: tuple[RoleName, ...] = ()
@@ -121,22 +142,29 @@ class System(Generic[ConfigT]):
     reward_keys: tuple[str, ...] = ("reward",)
     """Settings of its configuration that terms and reward depend on."""
     check_sample: Callable[[Sample, DocumentStore, ConfigT, bool], None] | None = None
-    """`(sample, store, config, validate)`: raises `UserError` for a question that cannot be played, where an
-    opening asks a service or prepares a whole document; other systems are opened (`DocEnv.opening`)."""
+    """`(sample, store, config, validate)`: raises `UserError` for a question that cannot be played,
+    where an opening asks a service or prepares a whole document; other systems are opened
+    (`DocEnv.opening`).
+    """
     paper_judge: PaperJudge | None = None
     """The judge of its paper; evaluations of a published system have that number, too."""
     cites: bool = False
-    """Trajectories of a published system name their evidence; in others those do in which it stands:
-    a list of relevant pages, a selected page."""
+    """Trajectories of a published system name their evidence; in others those do in which it
+    stands: a list of relevant pages, a selected page.
+    """
     agents: str | None = None
-    """The module with its agents without a model, loaded when they play: `AGENT` writes the turns of the
-    oracle, its detours and chance, `SCRIPT` those on which a tiny model of the system is warmed up."""
+    """The module with its agents without a model, loaded when they play: `AGENT` writes the turns
+    of the oracle, its detours and chance, `SCRIPT` those on which a tiny model of the system is
+    warmed up.
+    """
     several_rows: bool = False
-    """A trajectory may have several contexts (`Observation.fresh`), each a training row. The rows of
-    a step are then known only when its trajectories have ended."""
+    """A trajectory may have several contexts (`Observation.fresh`), each a training row. The rows
+    of a step are then known only when its trajectories have ended.
+    """
     small: Mapping[str, Any] = field(default_factory=dict)
-    """The changes of `+profile=cpu` in `docagent.env`: sizes for a tiny model on one core, and nothing of the
-    protocol."""
+    """The changes of `+profile=cpu` in `docagent.env`: sizes for a tiny model on one core, and
+    nothing of the protocol.
+    """
     padding: Mapping[str, str] = field(default_factory=dict)
     """The rewards of turns that lead to nothing, in words, by variant of its configuration."""
     unearned: Mapping[str, Unearned] = field(default_factory=dict)
@@ -178,18 +206,29 @@ class System(Generic[ConfigT]):
         return self.open(parsed, services, self.load_prompt(parsed, prompt), validate=validate)
 
     def open(
-        self, config: ConfigT, services: EnvServices, prompt: PromptTemplate, *, validate: bool = False
+        self,
+        config: ConfigT,
+        services: EnvServices,
+        prompt: PromptTemplate,
+        *,
+        validate: bool = False,
     ) -> DocEnv:
-        """Return a fresh environment for a configuration that was parsed and a prompt that was loaded."""
+        """Return a fresh environment for a configuration that was parsed and a prompt that was
+        loaded.
+        """
         env = self.env(config, services, prompt, validate=validate)
         env.marks = self.marks
         return env
 
     def make_agent(self, config: ConfigT) -> ScriptedAgent:
-        """Return the scripted agent for a parsed configuration; raises `UserError` where there is none."""
+        """Return the scripted agent for a parsed configuration; raises `UserError` where there is
+        none.
+        """
         agent = self._agent("AGENT")
         if agent is None:
-            raise UserError(f"no script plays {self.name!r}: its System names no `agents` with an AGENT")
+            raise UserError(
+                f"no script plays {self.name!r}: its System names no `agents` with an AGENT"
+            )
         return agent(config)
 
     @property
@@ -199,5 +238,7 @@ class System(Generic[ConfigT]):
 
     def _agent(self, name: str) -> Any:
         return (
-            getattr(import_module(self.agents, f"system {self.name!r}"), name, None) if self.agents else None
+            getattr(import_module(self.agents, f"system {self.name!r}"), name, None)
+            if self.agents
+            else None
         )

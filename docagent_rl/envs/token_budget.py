@@ -14,13 +14,15 @@ _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 def estimated_tokens(text: str) -> int:
     """Return a cautious estimate of a text's tokens, meant to lie above what large tokenizers need.
 
-    Four letters of the Latin alphabet a token; digits and punctuation one each; two for other characters.
+    Four letters of the Latin alphabet a token; digits and punctuation one each; two for other
+    characters.
     """
     return len(_PIECE.findall(text)) + len(_FOREIGN.findall(text))
 
 
 def cut_to_tokens(text: str, limit: int, count: TokenCounter) -> str:
-    """Return the longest beginning of `text` of at most `limit` tokens, the ellipsis of a cut included.
+    """Return the longest beginning of `text` of at most `limit` tokens, the ellipsis of a cut
+    included.
 
     `count` is taken to grow with the text.
     """
@@ -31,7 +33,9 @@ def cut_to_tokens(text: str, limit: int, count: TokenCounter) -> str:
 
 
 def cut_middle(text: str, limit: int, count: TokenCounter) -> str:
-    """Return the beginning and end of `text`, alike in length, that together have at most `limit` tokens."""
+    """Return the beginning and end of `text`, alike in length, that together have at most `limit`
+    tokens.
+    """
     if count(text) <= limit:
         return text
     fit = _largest(len(text) // 2, lambda size: count(_ends(text, size)) <= limit)
@@ -39,7 +43,9 @@ def cut_middle(text: str, limit: int, count: TokenCounter) -> str:
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest size up to `most` that fits, by halving; recorded texts rest on what it tries."""
+    """Return the largest size up to `most` that fits, by halving; recorded texts rest on what it
+    tries.
+    """
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
@@ -48,7 +54,9 @@ def _largest(most: int, fits: Callable[[int], bool]) -> int:
 
 
 def cut_to_chars(text: str, limit: int) -> str:
-    """Return the beginning of `text`, at most `limit` characters with the ellipsis that marks a cut."""
+    """Return the beginning of `text`, at most `limit` characters with the ellipsis that marks a
+    cut.
+    """
     return text if len(text) <= limit else text[: limit - 1].rstrip() + _ELLIPSIS
 
 

@@ -58,9 +58,9 @@ ConfigT = TypeVar("ConfigT", bound=ToolConfig)
 class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
     """The environment of a system whose turns each hold one action of a grammar.
 
-    `ToolEnv[MyConfig, MyState]` is one with this configuration and this state. A system writes `new_state`,
-    `make_grammar` and `variables`; where the reward comes with the last turn also `act`, `score` and
-    `settle`, otherwise its own `step` and `conclude`.
+    `ToolEnv[MyConfig, MyState]` is one with this configuration and this state. A system writes
+    `new_state`, `make_grammar` and `variables`; where the reward comes with the last turn also
+    `act`, `score` and `settle`, otherwise its own `step` and `conclude`.
 
     `prompt` has the parts of `spec`, by default the package's; `validate` plays for an evaluation.
     """
@@ -178,7 +178,9 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
         return self._prompt.render(name, **{**known, **variables})
 
     def feedback(self, logged: LoggedTurn) -> str:
-        """Return what is wrong with a turn, and note that it leads to feedback; there must be something."""
+        """Return what is wrong with a turn, and note that it leads to feedback; there must be
+        something.
+        """
         if logged.invalid is None:
             raise UnknownActionError(self.title, logged.action)
         logged.effect = NothingShown(Nothing.FEEDBACK)
@@ -195,7 +197,9 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
     ) -> list[Hit]:
         """Ask the retriever (see `RetrieverService.search`) and note how long it took."""
         began = time.perf_counter()
-        hits = await self._services.retriever.search(query, doc_id=doc_id, top_k=top_k, exclude=exclude)
+        hits = await self._services.retriever.search(
+            query, doc_id=doc_id, top_k=top_k, exclude=exclude
+        )
         logged.seconds["search"] = time.perf_counter() - began
         return hits
 
@@ -204,9 +208,9 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
     ) -> Outcome:
         """Return the outcome of an answer by the judge, and note how long that took.
 
-        A blank answer is none, and wrong without a question to the judge. Where its score cannot change the
-        reward (`rewarded` is false) the judge is not asked, and the answer is unjudged; but validation asks
-        about every answer.
+        A blank answer is none, and wrong without a question to the judge. Where its score cannot
+        change the reward (`rewarded` is false) the judge is not asked, and the answer is unjudged;
+        but validation asks about every answer.
         """
         if not answer:
             logged.effect = Answered(judged=False)
@@ -221,7 +225,9 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
         return Outcome.of(score)
 
     def gold_pages(self, sample: Sample, *, allow_empty: bool) -> frozenset[PageRef]:
-        """Return the gold pages of a question (`checked_gold`); validation plays questions without any."""
+        """Return the gold pages of a question (`checked_gold`); validation plays questions without
+        any.
+        """
         return checked_gold(sample, self._services.store, allow_empty=allow_empty or self._validate)
 
     async def search_pages(

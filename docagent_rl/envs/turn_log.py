@@ -51,7 +51,9 @@ class LoggedTurn(Generic[ParsedT]):
         return self.action if isinstance(self.action, Invalid) else self.refused
 
     def refuse(self, detail: str) -> None:
-        """Mark the action as one that cannot be executed here; `detail` is a clause for the feedback."""
+        """Mark the action as one that cannot be executed here; `detail` is a clause for the
+        feedback.
+        """
         self.refused = bad_argument(detail, self.action.block, self.action.argument)
 
     def ran(self, kind: type[Action]) -> bool:
@@ -94,12 +96,16 @@ class TurnLog:
         """Return counts and rates by name; the names do not depend on what happened."""
         turns = len(self.turns)
         faults = [logged.invalid.reason for logged in self.turns if logged.invalid]
-        by_reason = {f"invalid/{reason.value}": float(faults.count(reason)) for reason in InvalidReason}
+        by_reason = {
+            f"invalid/{reason.value}": float(faults.count(reason)) for reason in InvalidReason
+        }
         return {
             "turns": float(turns),
             "invalid_actions": float(len(faults)),
             "invalid_action_rate": len(faults) / turns if turns else 0.0,
             **by_reason,
             "surplus_actions": float(sum(len(logged.parsed.surplus) for logged in self.turns)),
-            "image_tokens": float(sum(logged.image_tokens for logged in self.turns if not logged.dropped)),
+            "image_tokens": float(
+                sum(logged.image_tokens for logged in self.turns if not logged.dropped)
+            ),
         }

@@ -1,8 +1,9 @@
 """The record of a turn: its action, whether it was valid, what it led to.
 
-An environment makes a `TurnRecord`, and the entry `info` of a turn in a trajectory file is its `to_dict`. The
-viewer, the evidence funnel, filters and reports read it back with `TurnRecord.from_dict`: attributes instead
-of keys. A file may hold anything, and so reading leaves out what is of another type.
+An environment makes a `TurnRecord`, and the entry `info` of a turn in a trajectory file is its
+`to_dict`. The viewer, the evidence funnel, filters and reports read it back with
+`TurnRecord.from_dict`: attributes instead of keys. A file may hold anything, and so reading leaves
+out what is of another type.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ class TurnRecord:
         notes: the same of its notes.
         seconds: time that was spent, by stage.
         faults: what is wrong with its form; `None` where a system does not say.
-        relevant_pages: numbers of pages that it calls relevant; `None` where a system has no form for that.
+        relevant_pages: numbers of pages that it calls relevant; `None` where a system has no form
+            for that.
         text: the text that stands for it where trajectories are compared; `None`: its own.
         written: the answer that another model wrote after it.
         own: what a system adds, JSON-ready, by its key.

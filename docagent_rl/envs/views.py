@@ -1,4 +1,6 @@
-"""Views: the images a trajectory has shown, the part of a page that each shows, and how boxes are cut."""
+"""Views: the images a trajectory has shown, the part of a page that each shows, and how boxes are
+cut.
+"""
 
 from __future__ import annotations
 
@@ -78,11 +80,20 @@ def page_view(page: Page, rule: Display, turn: int) -> View:
     try:
         return _view(page.ref, page.image_hash, page.size, (0, 0, width, height), rule, turn)
     except DisplayError as error:
-        raise UserError(f"page {page.ref} cannot be shown: {error}; leave its document out") from error
+        raise UserError(
+            f"page {page.ref} cannot be shown: {error}; leave its document out"
+        ) from error
 
 
 def crop_view(
-    view: View, box: Box, rule: Display, turn: int, *, frame: Frame, rounding: Rounding, pad: float = 0.0
+    view: View,
+    box: Box,
+    rule: Display,
+    turn: int,
+    *,
+    frame: Frame,
+    rounding: Rounding,
+    pad: float = 0.0,
 ) -> View:
     """Return the view of a box of another view, a page or itself a crop, cut from the raw page.
 
@@ -104,7 +115,9 @@ def crop_view(
     return _view(image.page, image.page_hash, view.page_size, raster, rule, turn)
 
 
-def _view(page: PageRef, page_hash: str, page_size: Size, raster: Raster, rule: Display, turn: int) -> View:
+def _view(
+    page: PageRef, page_hash: str, page_size: Size, raster: Raster, rule: Display, turn: int
+) -> View:
     size = rule.shown((raster[2] - raster[0], raster[3] - raster[1]))
     image = ImageRef(page, page_hash, raster, size)
     return View(image, page_size, rule.encoder(size), rule.tokens(size), turn)
@@ -151,8 +164,8 @@ class CropConfig(Section):
 def last_view(effect: Effect, frame: Frame) -> tuple[Box, Size]:
     """Return the region that the view shown last shows, and the sides of the frame of boxes on it.
 
-    `effect` is that of the turn which showed it. Where it showed no image of one part of a page, boxes are
-    of a whole page, in thousandths.
+    `effect` is that of the turn which showed it. Where it showed no image of one part of a page,
+    boxes are of a whole page, in thousandths.
     """
     view = effect.views[-1] if effect.views else None
     if view is None or len(view.regions) != 1 or view.size is None or view.encoder_size is None:

@@ -1,1 +1,3 @@
-"""Everything around training: agents, evaluation, data, viewer, tiny models. The core never imports it."""
+"""Everything around training: agents, evaluation, data, viewer, tiny models. The core never imports
+it.
+"""

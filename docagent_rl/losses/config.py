@@ -1,4 +1,6 @@
-"""The sections `docagent.kl`, the second path of ALDEN's dual-path KL, and `docagent.loss`, with checks."""
+"""The sections `docagent.kl`, the second path of ALDEN's dual-path KL, and `docagent.loss`, with
+checks.
+"""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -14,11 +16,15 @@ class KlType(StrEnum):
     """Estimators of the divergence KL(policy || reference) at a position."""
 
     K1 = "k1"
-    """Log-ratio. Its gradient lowers the likelihood of the label and nothing else: useless as a loss."""
+    """Log-ratio. Its gradient lowers the likelihood of the label and nothing else: useless as a
+    loss.
+    """
     K2 = "k2"
     """Half of the squared log-ratio."""
     K3 = "k3"
-    """exp(d) - d - 1, d = log reference - log policy, at most 10: ALDEN's release, verl's `low_var_kl`."""
+    """exp(d) - d - 1, d = log reference - log policy, at most 10: ALDEN's release, verl's
+    `low_var_kl`.
+    """
     K3_PLUS = "k3+"
     """The value of k3 with the gradient of k2."""
     EXACT = "exact"
@@ -44,7 +50,9 @@ class KlPlace(StrEnum):
 
 
 class ObservationKl(Section):
-    """The divergence from the reference on observation tokens (ALDEN, arXiv 2510.25668, beta_obs)."""
+    """The divergence from the reference on observation tokens (ALDEN, arXiv 2510.25668,
+    beta_obs).
+    """
 
     coef: float = Field(0.0, ge=0, allow_inf_nan=False)
     """Weight in the loss; 0 leaves verl's workers and loss as they are. The paper uses 0.01."""
@@ -54,14 +62,17 @@ class ObservationKl(Section):
     token_chunk: int = Field(1024, ge=1)
     """`exact`: positions a tile of logits."""
     vocabulary_chunk: int = Field(8192, ge=1)
-    """`exact`: vocabulary entries a tile; two tiles of float32 and their temporaries exist at a time."""
+    """`exact`: vocabulary entries a tile; two tiles of float32 and their temporaries exist at a
+    time.
+    """
 
 
 class KlConfig(Section):
     """Divergence from the reference beside verl's own.
 
-    Sampled tokens stay with verl (`actor_rollout_ref.actor.use_kl_loss`, `kl_loss_coef`, `kl_loss_type`; the
-    paper's beta_gen is 0.001), so each token is in one of the two terms and in no other.
+    Sampled tokens stay with verl (`actor_rollout_ref.actor.use_kl_loss`, `kl_loss_coef`,
+    `kl_loss_type`; the paper's beta_gen is 0.001), so each token is in one of the two terms and in
+    no other.
     """
 
     observation: ObservationKl = Field(default_factory=ObservationKl)
@@ -84,8 +95,8 @@ class Aggregation(StrEnum):
     VERL = "verl"
     """By `actor.loss_agg_mode`, over tokens or rows."""
     TRAJECTORY = "trajectory"
-    """The mean over trajectories of the mean over the sampled tokens of all rows of a trajectory (GRPO as
-    printed, MM-Doc-R1, Eq. 1).
+    """The mean over trajectories of the mean over the sampled tokens of all rows of a trajectory
+    (GRPO as printed, MM-Doc-R1, Eq. 1).
     """
 
 
@@ -114,7 +125,10 @@ def _trajectory_problems(kl: KlConfig, run: DictConfig) -> Iterator[str]:
         yield f"{ACTOR}.loss_agg_mode is {mode}: set {SUM}, which weights turn into the mean"
     kind = OmegaConf.select(run, f"{ACTOR}.policy_loss.loss_mode")
     if kind != "vanilla":
-        yield f"{ACTOR}.policy_loss.loss_mode is {kind}: only vanilla is known to be a sum over tokens"
+        yield (
+            f"{ACTOR}.policy_loss.loss_mode is {kind}: only vanilla is known to be a sum over "
+            "tokens"
+        )
     if OmegaConf.select(run, "algorithm.rollout_correction.bypass_mode"):
         yield "algorithm.rollout_correction.bypass_mode replaces the policy loss: set it to false"
     if OmegaConf.select(run, "distillation.enabled"):
@@ -123,10 +137,15 @@ def _trajectory_problems(kl: KlConfig, run: DictConfig) -> Iterator[str]:
         yield "docagent.kl.observation has a mean of its own: set its coef to 0"
     critic = OmegaConf.select(run, "critic.loss_agg_mode")
     if OmegaConf.select(run, "critic.enable") and critic == SUM:
-        yield f"critic.loss_agg_mode is {critic}, which it takes over from the actor: set token-mean"
+        yield (
+            f"critic.loss_agg_mode is {critic}, which it takes over from the actor: set token-mean"
+        )
     trainer = str(OmegaConf.select(run, "trainer.v1.trainer_mode"))
     if not trainer.startswith("docagent_"):
-        yield f"trainer.v1.trainer_mode is {trainer}, which does not count trajectories: set docagent_sync"
+        yield (
+            f"trainer.v1.trainer_mode is {trainer}, which does not count trajectories: set "
+            "docagent_sync"
+        )
 
 
 REF = "actor_rollout_ref.ref"
@@ -138,7 +157,8 @@ def check_kl(kl: KlConfig, run: DictConfig) -> None:
     """Check the section `docagent.kl` against the rest of the composed configuration.
 
     Raises:
-        UserError: no reference model runs, verl distils, or the engine cannot serve the exact divergence.
+        UserError: no reference model runs, verl distils, or the engine cannot serve the exact
+            divergence.
     """
     if not kl.enabled:
         return
@@ -157,7 +177,9 @@ def check_kl(kl: KlConfig, run: DictConfig) -> None:
     if kl.observation.type is KlType.EXACT:
         problems = list(_exact_problems(run))
         if problems:
-            raise UserError(f"{OBSERVATION}.type=exact cannot run here:\n  " + "\n  ".join(problems))
+            raise UserError(
+                f"{OBSERVATION}.type=exact cannot run here:\n  " + "\n  ".join(problems)
+            )
 
 
 def _exact_problems(run: DictConfig) -> Iterator[str]:
@@ -170,7 +192,10 @@ def _exact_problems(run: DictConfig) -> Iterator[str]:
                 yield f"{part}.{key} must be 1: hidden states are read from whole rows"
     lora = [OmegaConf.select(run, f"{MODEL}.{key}") or 0 for key in ("lora.rank", "lora_rank")]
     if max(lora) > 0 or OmegaConf.select(run, f"{MODEL}.lora_adapter_path") is not None:
-        yield f"{MODEL} has LoRA adapters: there is no reference model of its own to read hidden states from"
+        yield (
+            f"{MODEL} has LoRA adapters: there is no reference model of its own to read hidden "
+            "states from"
+        )
     mode = OmegaConf.select(run, "trainer.v1.trainer_mode")
     if "separate" in str(mode):
         yield f"trainer.v1.trainer_mode is {mode}: actor and reference must live in the same worker"

@@ -1,8 +1,10 @@
-"""Estimators of KL(policy || reference) from the log-probs of one token a position, and the drift of states.
+"""Estimators of KL(policy || reference) from the log-probs of one token a position, and the drift
+of states.
 
-d below is log reference - log policy. Where the token was sampled from the policy, k1 and k3 have the
-divergence as their expectation, k2 nearly; where the environment wrote it (observations) none has, and
-`losses.exact_kl` is the divergence itself (J. Schulman, "Approximating KL Divergence", 2020).
+d below is log reference - log policy. Where the token was sampled from the policy, k1 and k3 have
+the divergence as their expectation, k2 nearly; where the environment wrote it (observations) none
+has, and `losses.exact_kl` is the divergence itself (J. Schulman, "Approximating KL Divergence",
+2020).
 """
 
 import torch
@@ -12,14 +14,16 @@ from docagent_rl.losses.config import KlType
 
 MAX_LOG_RATIO = 20.0
 MAX_K3 = 10.0
-"""Bounds of k3, those of ALDEN's release and of verl. Beyond d = 2.611 the gradient of k3 is zero."""
+"""Bounds of k3, those of ALDEN's release and of verl. Beyond d = 2.611 the gradient of k3 is
+zero.
+"""
 
 
 def sampled_kl(log_probs: Tensor, ref_log_probs: Tensor, kind: KlType) -> Tensor:
     """Estimate the divergence at each position, in nats, of the shape of the inputs.
 
-    `log_probs` are the policy's of the token at each position, `ref_log_probs` the reference's, without
-    gradient.
+    `log_probs` are the policy's of the token at each position, `ref_log_probs` the reference's,
+    without gradient.
 
     Raises:
         ValueError: `kind` is `KlType.EXACT`, which log-probs of one token do not give.
@@ -36,11 +40,15 @@ def sampled_kl(log_probs: Tensor, ref_log_probs: Tensor, kind: KlType) -> Tensor
             straight = d.square() / 2
             return straight - straight.detach() + _k3(d).detach()
         case KlType.EXACT:
-            raise ValueError("the exact divergence needs hidden states: see docagent_rl.losses.exact_kl")
+            raise ValueError(
+                "the exact divergence needs hidden states: see docagent_rl.losses.exact_kl"
+            )
 
 
 def clamped(log_probs: Tensor, ref_log_probs: Tensor) -> Tensor:
-    """Return where k3 is cut at `MAX_K3`, so that its gradient is zero; booleans of the inputs' shape."""
+    """Return where k3 is cut at `MAX_K3`, so that its gradient is zero; booleans of the inputs'
+    shape.
+    """
     return _unbounded_k3(ref_log_probs - log_probs) > MAX_K3
 
 
@@ -58,8 +66,8 @@ def hidden_drift(hidden: Tensor, ref_hidden: Tensor) -> tuple[Tensor, Tensor]:
     """Return the drift of final hidden states (n, d) from the reference's, position by position.
 
     Returns:
-        (n,) relative L2 distance |h - h_ref| / |h_ref| and (n,) cosine similarity, both in float32; a
-        reference state of length 0 gives the distance over the smallest positive float.
+        (n,) relative L2 distance |h - h_ref| / |h_ref| and (n,) cosine similarity, both in float32;
+        a reference state of length 0 gives the distance over the smallest positive float.
     """
     hidden = hidden.float()
     ref_hidden = ref_hidden.float()

@@ -1,12 +1,14 @@
-"""KL(policy || reference) over the whole vocabulary, from hidden states and output heads, tile by tile.
+"""KL(policy || reference) over the whole vocabulary, from hidden states and output heads, tile by
+tile.
 
-With logits p, q of the policy and the reference, log-normalisers P, Q, and probabilities pi = softmax(p):
+With logits p, q of the policy and the reference, log-normalisers P, Q, and probabilities pi =
+softmax(p):
 
     KL = sum_v pi_v (p_v - q_v) - P + Q          dKL/dp_v = pi_v (p_v - q_v - P + Q - KL)
 
-Neither needs more than one tile of logits at a time: the forward pass accumulates the sums with a running
-maximum (online log-sum-exp), the backward pass computes the tiles again. Saved between the two are the inputs
-and three numbers a position.
+Neither needs more than one tile of logits at a time: the forward pass accumulates the sums with a
+running maximum (online log-sum-exp), the backward pass computes the tiles again. Saved between the
+two are the inputs and three numbers a position.
 """
 
 from dataclasses import dataclass
@@ -19,7 +21,9 @@ from torch.autograd.function import once_differentiable
 
 @dataclass(frozen=True)
 class Head:
-    """An output head: logits = hidden @ weight.T + bias, with weight (v, d) and bias (v,) or None."""
+    """An output head: logits = hidden @ weight.T + bias, with weight (v, d) and bias (v,) or
+    None.
+    """
 
     weight: Tensor
     bias: Tensor | None = None
@@ -44,7 +48,9 @@ class Tiles:
 
     def columns(self) -> list[slice]:
         """Return the vocabulary entries of each tile."""
-        return [slice(i, min(i + self.entries, self.size)) for i in range(0, self.size, self.entries)]
+        return [
+            slice(i, min(i + self.entries, self.size)) for i in range(0, self.size, self.entries)
+        ]
 
     def block(self, head: Head, columns: slice) -> Head:
         """Return the head of some entries, ready to be multiplied."""
@@ -52,12 +58,16 @@ class Tiles:
         return Head(self.operand(head.weight[columns]), bias)
 
     def operand(self, matrix: Tensor) -> Tensor:
-        """Return a matrix in half precision where the device multiplies it into float32, else in `dtype`."""
+        """Return a matrix in half precision where the device multiplies it into float32, else in
+        `dtype`.
+        """
         half = matrix.dtype in (torch.bfloat16, torch.float16)
         return matrix if matrix.is_cuda and half else matrix.to(self.dtype)
 
     def logits(self, hidden: Tensor, block: Head, inverse: Tensor) -> Tensor:
-        """Return a tile (r, c) of states (r, d) and c entries; `inverse` (r,) is one over the temperature."""
+        """Return a tile (r, c) of states (r, d) and c entries; `inverse` (r,) is one over the
+        temperature.
+        """
         tile = self.product(hidden, block.weight.t())
         if block.bias is not None:
             tile += block.bias
@@ -95,8 +105,8 @@ def exact_kl(
 ) -> Tensor:
     """Return the divergence of the policy from the reference at each position (ALDEN, KL_obs).
 
-    Sums are accumulated in float32 (float64 for float64 inputs) whatever the inputs' type. Memory beyond the
-    inputs and their gradients is a few tiles of `token_chunk * vocabulary_chunk` floats.
+    Sums are accumulated in float32 (float64 for float64 inputs) whatever the inputs' type. Memory
+    beyond the inputs and their gradients is a few tiles of `token_chunk * vocabulary_chunk` floats.
 
     Args:
         hidden: (n, d) final hidden states of the policy; receives a gradient.
@@ -104,8 +114,8 @@ def exact_kl(
         ref_hidden: (n, e) final hidden states of the reference; no gradient.
         ref_head: the reference's head, with as many vocabulary entries; no gradient.
         temperature: of both distributions, a number or (n,).
-        vocabulary: entries that count, from the first; all by default. Rows that pad a vocabulary beyond the
-            tokenizer are cut from both distributions this way.
+        vocabulary: entries that count, from the first; all by default. Rows that pad a vocabulary
+            beyond the tokenizer are cut from both distributions this way.
         token_chunk: positions a tile.
         vocabulary_chunk: vocabulary entries a tile.
 
@@ -116,7 +126,9 @@ def exact_kl(
         ValueError: policy and reference have other numbers of positions.
     """
     if hidden.shape[0] != ref_hidden.shape[0]:  # a single one would be broadcast
-        raise ValueError(f"{hidden.shape[0]} positions of the policy, {ref_hidden.shape[0]} of the reference")
+        raise ValueError(
+            f"{hidden.shape[0]} positions of the policy, {ref_hidden.shape[0]} of the reference"
+        )
     size = head.weight.shape[0] if vocabulary is None else vocabulary
     kind = torch.float64 if hidden.dtype == torch.float64 else torch.float32
     inverse = torch.as_tensor(temperature, dtype=kind, device=hidden.device).reciprocal()
@@ -140,12 +152,16 @@ class _ExactKl(torch.autograd.Function):
     ) -> Tensor:
         with torch.autocast(hidden.device.type, enabled=False):
             sums = [
-                _accumulate(hidden[rows], Head(weight, bias), ref_hidden[rows], ref, inverse[rows], tiles)
+                _accumulate(
+                    hidden[rows], Head(weight, bias), ref_hidden[rows], ref, inverse[rows], tiles
+                )
                 for rows in tiles.rows()
             ]
         empty = inverse.new_empty(3, 0)
         kl, log_z, ref_log_z = torch.cat([empty, *sums], dim=1)
-        ctx.save_for_backward(hidden, weight, bias, ref_hidden, inverse, kl + log_z - ref_log_z, log_z)
+        ctx.save_for_backward(
+            hidden, weight, bias, ref_hidden, inverse, kl + log_z - ref_log_z, log_z
+        )
         ctx.ref = ref
         ctx.tiles = tiles
         return kl
@@ -157,7 +173,8 @@ class _ExactKl(torch.autograd.Function):
         ref = ctx.ref
         tiles = ctx.tiles
         needs_hidden, needs_weight, needs_bias = ctx.needs_input_grad[:3]
-        # float32 over all tiles; the head's is as large as the head and summed a block of rows at a time
+        # float32 over all tiles; the head's is as large as the head and summed a block of rows at a
+        # time
         grad_hidden = torch.zeros(hidden.shape, dtype=tiles.dtype, device=hidden.device)
         grad_weight = torch.zeros_like(weight) if needs_weight else None
         grad_bias = torch.zeros_like(bias) if needs_bias else None
@@ -191,7 +208,9 @@ class _ExactKl(torch.autograd.Function):
 def _accumulate(
     hidden: Tensor, head: Head, ref_hidden: Tensor, ref: Head, inverse: Tensor, tiles: Tiles
 ) -> Tensor:
-    """Pass once over the vocabulary; return (3, n): divergence, log-normalisers of policy and reference."""
+    """Pass once over the vocabulary; return (3, n): divergence, log-normalisers of policy and
+    reference.
+    """
     hidden = tiles.operand(hidden)
     ref_hidden = tiles.operand(ref_hidden)
     low = inverse.new_full(inverse.shape, -torch.inf)
@@ -208,7 +227,9 @@ def _accumulate(
         ratio.mul_(p.sub_(new_top[:, None]).exp_())
         weighted = weighted * shrink + ratio.sum(1)
         total = total * shrink + p.sum(1)
-        ref_total = ref_total * (ref_top - new_ref_top).exp_() + q.sub_(new_ref_top[:, None]).exp_().sum(1)
+        ref_total = ref_total * (ref_top - new_ref_top).exp_() + q.sub_(
+            new_ref_top[:, None]
+        ).exp_().sum(1)
         top = new_top
         ref_top = new_ref_top
     log_z = top + total.log()

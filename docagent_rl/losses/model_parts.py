@@ -21,13 +21,13 @@ class HasHead(Protocol):
 def gathered_head(model: HasHead) -> Head:
     """Return the head of a model in training, whole on this device and receiving gradients.
 
-    FSDP2 shards parameters again after the forward pass; the group of the head (its own, or the root's
-    where it shares its weight with the embeddings) is gathered and stays so until its backward pass, which
-    would gather it anyway. A collective: all workers call it, in every micro-batch, between forward and
-    backward pass.
+    FSDP2 shards parameters again after the forward pass; the group of the head (its own, or the
+    root's where it shares its weight with the embeddings) is gathered and stays so until its
+    backward pass, which would gather it anyway. A collective: all workers call it, in every
+    micro-batch, between forward and backward pass.
 
-    The divergence must be computed after every other part of the loss. Autograd then runs it first, and its
-    gradient of the head is there when FSDP2 reduces the head's gradients.
+    The divergence must be computed after every other part of the loss. Autograd then runs it first,
+    and its gradient of the head is there when FSDP2 reduces the head's gradients.
 
     Raises:
         RuntimeError: the head is sharded in a way that FSDP2 does not undo.
@@ -37,7 +37,9 @@ def gathered_head(model: HasHead) -> Head:
     if isinstance(owner, FSDPModule):
         owner.unshard()
     if isinstance(head.weight, DTensor):
-        raise RuntimeError("the output head is sharded by something else than FSDP2's data parallelism")
+        raise RuntimeError(
+            "the output head is sharded by something else than FSDP2's data parallelism"
+        )
     return Head(head.weight, head.bias)
 
 
@@ -68,10 +70,11 @@ class HasBase(Protocol):
 
 
 class HiddenTap:
-    """The last output of a transformers model's base: what the output head reads, with its gradient.
+    """The last output of a transformers model's base: what the output head reads, with its
+    gradient.
 
-    A forward hook on `model.base_model`: it sees the states with verl's fused kernels too, which never call
-    the head. With `training_only`, passes without gradients are ignored.
+    A forward hook on `model.base_model`: it sees the states with verl's fused kernels too, which
+    never call the head. With `training_only`, passes without gradients are ignored.
     """
 
     def __init__(self, model: HasBase, *, training_only: bool) -> None:

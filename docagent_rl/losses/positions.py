@@ -1,8 +1,8 @@
 """Positions of a batch that count, and the hidden states that predict their tokens.
 
-A row is a prompt followed by a response; (b, t) tensors cover the response and are padded on the right.
-`log_probs[r, j]` belongs to response token j and is read from the hidden state before it, which is that of
-the prompt's last token for j = 0.
+A row is a prompt followed by a response; (b, t) tensors cover the response and are padded on the
+right. `log_probs[r, j]` belongs to response token j and is read from the hidden state before it,
+which is that of the prompt's last token for j = 0.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from docagent_rl.losses.config import KlPlace, KlScope
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class TokenRows:
     """The tokens of a batch: `responses` (b, t) ids, and (b,) lengths of prompts and responses.
 
-    `sampled` (b, t) is true on tokens that the policy sampled, `trained` (b, t) on those of them that were
-    not rejected.
+    `sampled` (b, t) is true on tokens that the policy sampled, `trained` (b, t) on those of them
+    that were not rejected.
     """
 
     responses: Tensor
@@ -35,28 +35,32 @@ class Rows:
         columns = torch.arange(self.responses.shape[1], device=self.responses.device)
         return columns < self.response_lengths[:, None]
 
-    def to(self, device: torch.device) -> Rows:
+    def to(self, device: torch.device) -> TokenRows:
         """Return the rows on another device."""
-        return Rows(**{field.name: getattr(self, field.name).to(device) for field in fields(self)})
+        return TokenRows(
+            **{field.name: getattr(self, field.name).to(device) for field in fields(self)}
+        )
 
 
 @dataclass(frozen=True)
 class ObservationRule:
     """A choice of the predictions that the observation term is about.
 
-    `at` is the distribution before a token or the one after it; `image_token_id` is None without images.
+    `at` is the distribution before a token or the one after it; `image_token_id` is None without
+    images.
     """
 
     scope: KlScope
     at: KlPlace
     image_token_id: int | None
 
-    def observations(self, rows: Rows) -> Tensor:
-        """Return (b, t) booleans: response tokens whose predictions count, as an index into `log_probs`.
+    def observations(self, rows: TokenRows) -> Tensor:
+        """Return (b, t) booleans: response tokens whose predictions count, as an index into
+        `log_probs`.
 
-        Rows without a trained token do not count: they are masked out of the loss, pad the batch, or were
-        rejected as a whole. With `KlPlace.STATE` the mask moves one token on; states that predict nothing, or
-        a sampled token, which is in verl's term, drop out.
+        Rows without a trained token do not count: they are masked out of the loss, pad the batch,
+        or were rejected as a whole. With `KlPlace.STATE` the mask moves one token on; states that
+        predict nothing, or a sampled token, which is in verl's term, drop out.
         """
         mask = rows.real & ~rows.sampled & rows.trained.any(dim=1, keepdim=True)
         if self.scope is KlScope.IMAGE:
@@ -67,18 +71,19 @@ class ObservationRule:
         shifted[:, 1:] = mask[:, :-1]
         return shifted & rows.real & ~rows.sampled
 
-    def images(self, rows: Rows) -> Tensor:
+    def images(self, rows: TokenRows) -> Tensor:
         """Return (b, t) booleans: the part of `observations` that image placeholders stand for."""
         if self.image_token_id is None:
             return torch.zeros_like(rows.sampled)
         return replace(self, scope=KlScope.IMAGE).observations(rows)
 
 
-def predicting_states(hidden: Tensor, mask: Tensor, rows: Rows, *, packed: bool) -> Tensor:
+def predicting_states(hidden: Tensor, mask: Tensor, rows: TokenRows, *, packed: bool) -> Tensor:
     """Return the hidden states (n, d) that n marked tokens are predicted from, in row-major order.
 
-    `hidden` is (1, l, d) with all `rows` one after the other (and perhaps padding at the end) if `packed`,
-    else (b, l, d) padded on the right; `mask` is (b, t) booleans over response tokens. Differentiable.
+    `hidden` is (1, l, d) with all `rows` one after the other (and perhaps padding at the end) if
+    `packed`, else (b, l, d) padded on the right; `mask` is (b, t) booleans over response tokens.
+    Differentiable.
     """
     row, column = mask.nonzero(as_tuple=True)
     position = rows.prompt_lengths[row] + column - 1

@@ -12,7 +12,9 @@ from docagent_rl.models.family import KEY, Family
 def families() -> tuple[Family, ...]:
     """Return all families by name."""
     modules = [import_module(f"{__name__}.{each.name}") for each in pkgutil.iter_modules(__path__)]
-    found = [each for module in modules for each in vars(module).values() if isinstance(each, Family)]
+    found = [
+        each for module in modules for each in vars(module).values() if isinstance(each, Family)
+    ]
     return tuple(sorted(found, key=lambda family: family.name))
 
 

@@ -1,7 +1,8 @@
-"""Gemma 4 E2B and E4B, whose images are seen in one direction as words are; larger ones are refused.
+"""Gemma 4 E2B and E4B, whose images are seen in one direction as words are; larger ones are
+refused.
 
-Their processor makes every image as large as 280 tokens allow. Boxes are thousandths of each side, in
-pre-training with y first; prompts ask for x first.
+Their processor makes every image as large as 280 tokens allow. Boxes are thousandths of each side,
+in pre-training with y first; prompts ask for x first.
 """
 
 from typing import Any
@@ -13,7 +14,7 @@ from docagent_rl.models.layers import (
     BFLOAT16,
     FLOAT32,
     Attention,
-    Layer,
+    LayerBytes,
     float_norm,
     gated_mlp,
     mlp_working,
@@ -30,8 +31,9 @@ def _norm(width: int, heads: int = 1) -> int:
     return float_norm(width, heads) + FLOAT32 * heads
 
 
-def _layer(config: Any, number: int) -> Layer:
-    """Return a layer: five norms, and a projection of the embedding that each token has for the layer.
+def _layer(config: Any, number: int) -> LayerBytes:
+    """Return a layer: five norms, and a projection of the embedding that each token has for the
+    layer.
 
     The last layers take keys and values of earlier ones, and their MLP may be twice as wide.
     """
@@ -51,9 +53,10 @@ def _layer(config: Any, number: int) -> Layer:
     projected = BFLOAT16 * hidden + 4 * BFLOAT16 * extra if extra else 0
     kept = norms + attention.kept + gated_mlp(hidden, inner) + projected
     working = (
-        max(mlp_working(hidden, inner) - float_norm(hidden), 5 * FLOAT32 * hidden) + 8 * BFLOAT16 * extra
+        max(mlp_working(hidden, inner) - float_norm(hidden), 5 * FLOAT32 * hidden)
+        + 8 * BFLOAT16 * extra
     )
-    return Layer(kept, working)
+    return LayerBytes(kept, working)
 
 
 def _attention(config: Any, number: int) -> Attention:
@@ -72,7 +75,7 @@ def _values_norm(attention: Attention) -> int:
     return FLOAT32 * attention.keys + 2 * FLOAT32 * attention.key_heads
 
 
-def _block(config: Any) -> Layer:
+def _block(config: Any) -> LayerBytes:
     """Return a layer of the tower: norms of queries, keys and values as well."""
     attention = Attention.of(config)
     width = config.hidden_size
@@ -81,14 +84,15 @@ def _block(config: Any) -> Layer:
     norms += _norm(attention.query, attention.heads) + _norm(attention.keys, attention.key_heads)
     kept = norms + attention.kept + gated_mlp(width, inner)
     working = max(mlp_working(width, inner) - float_norm(width), 5 * FLOAT32 * width)
-    return Layer(kept, working + 2 * BFLOAT16 * attention.head)
+    return LayerBytes(kept, working + 2 * BFLOAT16 * attention.head)
 
 
 def _outside(config: Any) -> int:
     """Return what is kept of a patch outside the layers.
 
-    Pixels; both coordinates as vectors with a single 1, which choose an embedding of the place; the weight of
-    the patch in each token of its image; and its part of the norm and the projection of a token.
+    Pixels; both coordinates as vectors with a single 1, which choose an embedding of the place; the
+    weight of the patch in each token of its image; and its part of the norm and the projection of a
+    token.
     """
     pixels = 3 * BFLOAT16 * config.patch_size**2
     places = 2 * BFLOAT16 * config.position_embedding_size

@@ -1,5 +1,5 @@
-"""GLM-4.1V and GLM-4.6V-Flash (arXiv 2507.01006): limits count the two frames of an image, boxes are in
-thousandths of each side.
+"""GLM-4.1V and GLM-4.6V-Flash (arXiv 2507.01006): limits count the two frames of an image, boxes
+are in thousandths of each side.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from docagent_rl.models.family import Family, Vision
 from docagent_rl.models.layers import (
     BFLOAT16,
     Attention,
-    Layer,
+    LayerBytes,
     gated_mlp,
     layer_norm,
     mlp_working,
@@ -19,29 +19,36 @@ from docagent_rl.models.layers import (
 from docagent_rl.models.towers import fused_attention, patch_pixels
 
 
-def _layer(config: Any, number: int) -> Layer:
-    """Return a layer with norms before and behind both halves, whose gate and value are one linear layer."""
+def _layer(config: Any, number: int) -> LayerBytes:
+    """Return a layer with norms before and behind both halves, whose gate and value are one linear
+    layer.
+    """
     attention = Attention.of(config)
     hidden = config.hidden_size
     inner = config.intermediate_size
-    kept = 4 * rms_norm(hidden) + attention.kept + BFLOAT16 * attention.query + gated_mlp(hidden, inner)
-    return Layer(kept, BFLOAT16 * (hidden + 3 * inner + 2 * attention.head))
+    kept = (
+        4 * rms_norm(hidden)
+        + attention.kept
+        + BFLOAT16 * attention.query
+        + gated_mlp(hidden, inner)
+    )
+    return LayerBytes(kept, BFLOAT16 * (hidden + 3 * inner + 2 * attention.head))
 
 
-def _block(config: Any) -> Layer:
+def _block(config: Any) -> LayerBytes:
     """Return a layer of the tower, whose MLP is as wide as the tower's output."""
     width = config.hidden_size
     inner = config.out_hidden_size
     attention = fused_attention(width, config.num_heads)
     kept = 2 * rms_norm(width) + attention.kept + gated_mlp(width, inner)
-    return Layer(kept, mlp_working(width, inner) + attention.working)
+    return LayerBytes(kept, mlp_working(width, inner) + attention.working)
 
 
 def _outside(config: Any) -> int:
     """Return what is kept of a patch before and behind the layers.
 
-    Two norms; of each token the convolution that merges patches, a linear layer with a norm, an activation,
-    and an MLP with a gate.
+    Two norms; of each token the convolution that merges patches, a linear layer with a norm, an
+    activation, and an MLP with a gate.
     """
     width = config.hidden_size
     out = config.out_hidden_size

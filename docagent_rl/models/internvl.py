@@ -1,6 +1,8 @@
-"""InternVL3 and 3.5 in the format of transformers (arXiv 2504.10479): tiles of 448 pixels, 256 tokens each.
+"""InternVL3 and 3.5 in the format of transformers (arXiv 2504.10479): tiles of 448 pixels, 256
+tokens each.
 
-Their processor writes the marks around an image, and its tiles are no patches of bytes: images travel whole.
+Their processor writes the marks around an image, and its tiles are no patches of bytes: images
+travel whole.
 """
 
 from typing import Any
@@ -11,7 +13,7 @@ from docagent_rl.models.family import Family, Vision
 from docagent_rl.models.layers import (
     BFLOAT16,
     FLOAT32,
-    Layer,
+    LayerBytes,
     layer_norm,
     mlp_working,
     plain_layer,
@@ -20,22 +22,24 @@ from docagent_rl.models.layers import (
 )
 
 
-def _layer(config: Any, number: int) -> Layer:
+def _layer(config: Any, number: int) -> LayerBytes:
     """Return a layer of Qwen2.5 (InternVL3) or of Qwen3 (3.5)."""
     return (qwen3_layer if config.model_type.startswith("qwen3") else plain_layer)(config, number)
 
 
-def _block(config: Any) -> Layer:
+def _block(config: Any) -> LayerBytes:
     """Return a layer of the tower, which scales what both halves add."""
     width = config.hidden_size
     inner = config.intermediate_size
     attention = 7 * BFLOAT16 * width + FLOAT32 * config.num_attention_heads
     kept = 2 * layer_norm(width) + attention + plain_mlp(width, inner) + 2 * BFLOAT16 * width
-    return Layer(kept, mlp_working(width, inner, gated=False))
+    return LayerBytes(kept, mlp_working(width, inner, gated=False))
 
 
 def _outside(config: Any) -> int:
-    """Return what is kept of a patch before and behind the layers: the norm of the projector, and pixels."""
+    """Return what is kept of a patch before and behind the layers: the norm of the projector, and
+    pixels.
+    """
     width = config.hidden_size
     pixels = BFLOAT16 * config.num_channels * config.patch_size[0] * config.patch_size[1]
     return layer_norm(width) + 4 * BFLOAT16 * width + pixels

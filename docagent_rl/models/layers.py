@@ -1,9 +1,9 @@
 """Bytes that a layer keeps for its backward pass, for each token (in a tower: for each patch).
 
-Sums over the parts of transformers' modules, from widths alone: what autograd keeps of each part in bfloat16,
-under autocast on a GPU, with attention by flash kernels over packed rows, as verl trains. Parameters are left
-out. `python -m tools.layer_memory` counts the same by autograd's own hooks; `tests/models/test_layers.py`
-holds every family to it, at several widths.
+Sums over the parts of transformers' modules, from widths alone: what autograd keeps of each part in
+bfloat16, under autocast on a GPU, with attention by flash kernels over packed rows, as verl trains.
+Parameters are left out. `python -m tools.layer_memory` counts the same by autograd's own hooks;
+`tests/models/test_layers.py` holds every family to it, at several widths.
 """
 
 from dataclasses import dataclass
@@ -17,17 +17,21 @@ INTEGER = 8
 CHUNK = 64
 """Tokens that the delta rule takes at a time (`torch_chunk_gated_delta_rule`)."""
 DELTA_HEAD = 6651
-"""Bytes that the chunks' triangles and decays take for each head of the delta rule, whatever its widths."""
+"""Bytes that the chunks' triangles and decays take for each head of the delta rule, whatever its
+widths.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class LayerBytes:
     """Bytes of one layer, for each token."""
 
     kept: int
     """Autograd keeps them from the forward to the backward pass."""
     working: int
-    """They come on top at the busiest moment of the passes: gradients and copies that go at once."""
+    """They come on top at the busiest moment of the passes: gradients and copies that go at
+    once.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +64,17 @@ class Attention:
 
     @property
     def kept(self) -> int:
-        """The normalised input; rotated queries and keys, values, the output with its sums; angles."""
+        """The normalised input; rotated queries and keys, values, the output with its sums;
+        angles.
+        """
         turned = BFLOAT16 * (self.hidden + 2 * self.query + 2 * self.keys)
         return turned + FLOAT32 * self.heads + 2 * BFLOAT16 * self.head
 
 
 def rms_norm(width: int, heads: int = 1) -> int:
-    """Return what a norm of Qwen and Llama keeps: its input in float32, the same divided by its root."""
+    """Return what a norm of Qwen and Llama keeps: its input in float32, the same divided by its
+    root.
+    """
     return (FLOAT32 + BFLOAT16) * width + FLOAT32 * heads
 
 
@@ -81,39 +89,46 @@ def layer_norm(width: int) -> int:
 
 
 def gated_mlp(hidden: int, inner: int) -> int:
-    """Return what an MLP with a gate keeps: its input; gate, activated gate, value and their product."""
+    """Return what an MLP with a gate keeps: its input; gate, activated gate, value and their
+    product.
+    """
     return BFLOAT16 * hidden + 4 * BFLOAT16 * inner
 
 
 def plain_mlp(hidden: int, inner: int) -> int:
-    """Return what an MLP without a gate keeps: its input, inner states before and after activation."""
+    """Return what an MLP without a gate keeps: its input, inner states before and after
+    activation.
+    """
     return BFLOAT16 * hidden + 2 * BFLOAT16 * inner
 
 
 def mlp_working(hidden: int, inner: int, *, gated: bool = True) -> int:
-    """Return what the backward pass of an MLP adds: gradients of its inner states, input and output."""
+    """Return what the backward pass of an MLP adds: gradients of its inner states, input and
+    output.
+    """
     return 2 * BFLOAT16 * hidden + (2 if gated else 1) * BFLOAT16 * inner
 
 
-def experts(hidden: int, inner: int, number: int, chosen: int) -> Layer:
-    """Return what experts keep (`transformers.integrations.moe.grouped_mm_experts_forward`), and hold on top.
+def experts(hidden: int, inner: int, number: int, chosen: int) -> LayerBytes:
+    """Return what experts keep (`transformers.integrations.moe.grouped_mm_experts_forward`), and
+    hold on top.
 
-    Each token is there once for every expert that it goes to: as input, with its inner states, as output. The
-    router keeps its probabilities in float32, and orders the copies by indices.
+    Each token is there once for every expert that it goes to: as input, with its inner states, as
+    output. The router keeps its probabilities in float32, and orders the copies by indices.
     """
     copies = 2 * BFLOAT16 * chosen * hidden + 4 * BFLOAT16 * chosen * inner
     router = FLOAT32 * number + (4 * INTEGER + FLOAT32 + BFLOAT16 + 1) * chosen + FLOAT32
     working = 3 * BFLOAT16 * (chosen + 1) * hidden + BFLOAT16 * number + 2 * INTEGER * chosen
-    return Layer(BFLOAT16 * hidden + copies + router, working)
+    return LayerBytes(BFLOAT16 * hidden + copies + router, working)
 
 
 def delta_net(hidden: int, key_heads: int, heads: int, key: int, value: int) -> int:
     """Return what a gated delta net keeps where torch computes it (`torch_chunk_gated_delta_rule`).
 
-    `key` and `value` are the widths of one head. Keys and queries are repeated for all heads, in float32;
-    each chunk of 64 tokens has a state of key x value numbers for each head, and triangles of 64 x 64. The
-    multiples are those that hooks count. Kernels of flash-linear-attention, which recompute the chunks, keep
-    less.
+    `key` and `value` are the widths of one head. Keys and queries are repeated for all heads, in
+    float32; each chunk of 64 tokens has a state of key x value numbers for each head, and triangles
+    of 64 x 64. The multiples are those that hooks count. Kernels of flash-linear-attention, which
+    recompute the chunks, keep less.
     """
     mixed = 4 * BFLOAT16 * key_heads * key + 2 * BFLOAT16 * heads * value
     if heads == key_heads:  # the output of the convolution stays where it is not repeated
@@ -124,7 +139,9 @@ def delta_net(hidden: int, key_heads: int, heads: int, key: int, value: int) -> 
 
 
 def delta_working(hidden: int, heads: int, key: int, value: int) -> int:
-    """Return what the backward pass of a delta net adds: copies of its values, or of keys that are wider."""
+    """Return what the backward pass of a delta net adds: copies of its values, or of keys that are
+    wider.
+    """
     widest = 14 * key if key > value else 12 * value
     return heads * widest + 3 * BFLOAT16 * hidden
 
@@ -136,23 +153,25 @@ def attending(attention: Attention) -> int:
 
 def attending_with_head_norms(attention: Attention) -> int:
     """Return what norm and attention of Qwen3 keep, which has norms of queries and keys as well."""
-    norms = rms_norm(attention.query, attention.heads) + rms_norm(attention.keys, attention.key_heads)
+    norms = rms_norm(attention.query, attention.heads) + rms_norm(
+        attention.keys, attention.key_heads
+    )
     return attending(attention) + norms
 
 
-def plain_layer(config: Any, number: int) -> Layer:
+def plain_layer(config: Any, number: int) -> LayerBytes:
     """Return a layer of Llama and Qwen2.5: two norms, attention, an MLP with a gate."""
     kept = attending(Attention.of(config)) + rms_norm(config.hidden_size)
     return _with_gated_mlp(kept, config)
 
 
-def qwen3_layer(config: Any, number: int) -> Layer:
+def qwen3_layer(config: Any, number: int) -> LayerBytes:
     """Return a layer of Qwen3 and Qwen3-VL."""
     kept = attending_with_head_norms(Attention.of(config)) + rms_norm(config.hidden_size)
     return _with_gated_mlp(kept, config)
 
 
-def _with_gated_mlp(kept: int, config: Any) -> Layer:
+def _with_gated_mlp(kept: int, config: Any) -> LayerBytes:
     hidden = config.hidden_size
     inner = config.intermediate_size
-    return Layer(kept + gated_mlp(hidden, inner), mlp_working(hidden, inner))
+    return LayerBytes(kept + gated_mlp(hidden, inner), mlp_working(hidden, inner))

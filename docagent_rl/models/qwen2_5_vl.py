@@ -7,7 +7,7 @@ from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.models.family import Family, Vision
 from docagent_rl.models.layers import (
     BFLOAT16,
-    Layer,
+    LayerBytes,
     gated_mlp,
     mlp_working,
     plain_layer,
@@ -16,7 +16,9 @@ from docagent_rl.models.layers import (
 from docagent_rl.models.towers import fused_attention, patch_pixels
 
 
-def _config(hidden: int, inner: int, layers: int, heads: int, kv: int, **more: Any) -> dict[str, Any]:
+def _config(
+    hidden: int, inner: int, layers: int, heads: int, kv: int, **more: Any
+) -> dict[str, Any]:
     text = {
         "vocab_size": 151936,
         "hidden_size": hidden,
@@ -30,24 +32,26 @@ def _config(hidden: int, inner: int, layers: int, heads: int, kv: int, **more: A
     return {"model_type": "qwen2_5_vl", "text_config": text | more, "vision_config": vision}
 
 
-def _layer(config: Any, number: int) -> Layer:
+def _layer(config: Any, number: int) -> LayerBytes:
     """Return a layer of Qwen2.5, which chooses the angles of three axes for itself."""
     layer = plain_layer(config, number)
     head = config.hidden_size // config.num_attention_heads
-    return Layer(layer.kept, layer.working + 3 * 2 * BFLOAT16 * head)
+    return LayerBytes(layer.kept, layer.working + 3 * 2 * BFLOAT16 * head)
 
 
-def _block(config: Any) -> Layer:
+def _block(config: Any) -> LayerBytes:
     """Return a layer of the tower, whether it looks through windows or not."""
     width = config.hidden_size
     inner = config.intermediate_size
     attention = fused_attention(width, config.num_heads)
     kept = 2 * rms_norm(width) + attention.kept + gated_mlp(width, inner)
-    return Layer(kept, mlp_working(width, inner) + attention.working)
+    return LayerBytes(kept, mlp_working(width, inner) + attention.working)
 
 
 def _outside(config: Any) -> int:
-    """Return what is kept of a patch: by the norm, linear layers and activation of the merger; pixels."""
+    """Return what is kept of a patch: by the norm, linear layers and activation of the merger;
+    pixels.
+    """
     width = config.hidden_size
     return rms_norm(width) + 3 * BFLOAT16 * width + patch_pixels(config)
 
@@ -69,6 +73,9 @@ FAMILY = Family(
             **_config(3584, 18944, 28, 28, 4, vocab_size=152064),
             "tie_word_embeddings": False,
         },
-        "Qwen/Qwen2.5-VL-3B-Instruct": {**_config(2048, 11008, 36, 16, 2), "tie_word_embeddings": True},
+        "Qwen/Qwen2.5-VL-3B-Instruct": {
+            **_config(2048, 11008, 36, 16, 2),
+            "tie_word_embeddings": True,
+        },
     },
 )

@@ -1,4 +1,6 @@
-"""Qwen3.5, dense and with experts: sees as Qwen3-VL does; three of four layers are gated delta nets."""
+"""Qwen3.5, dense and with experts: sees as Qwen3-VL does; three of four layers are gated delta
+nets.
+"""
 
 from typing import Any
 
@@ -7,7 +9,7 @@ from docagent_rl.models.layers import (
     BFLOAT16,
     FLOAT32,
     Attention,
-    Layer,
+    LayerBytes,
     delta_net,
     delta_working,
     experts,
@@ -23,12 +25,18 @@ _4B = {
     "vision_config": SMALL | {"out_hidden_size": 2560},
     "tie_word_embeddings": True,
 }
-_9B = {"model_type": "qwen3_5", "vision_config": {"out_hidden_size": 4096}, "tie_word_embeddings": False}
+_9B = {
+    "model_type": "qwen3_5",
+    "vision_config": {"out_hidden_size": 4096},
+    "tie_word_embeddings": False,
+}
 """Its language model has the defaults of transformers."""
 
 
 def _mixer(config: Any, number: int) -> int:
-    """Return what a delta net keeps, or attention with a gate: the gate, and the output twice more."""
+    """Return what a delta net keeps, or attention with a gate: the gate, and the output twice
+    more.
+    """
     if config.layer_types[number] == "linear_attention":
         return delta_net(
             config.hidden_size,
@@ -40,11 +48,13 @@ def _mixer(config: Any, number: int) -> int:
     attention = Attention.of(config)
     rotated = config.rope_parameters.get("partial_rotary_factor", 0.25)
     angles = 2 * BFLOAT16 * (attention.head - int(attention.head * rotated))
-    norms = float_norm(attention.query, attention.heads) + float_norm(attention.keys, attention.key_heads)
+    norms = float_norm(attention.query, attention.heads) + float_norm(
+        attention.keys, attention.key_heads
+    )
     return attention.kept - angles + 3 * BFLOAT16 * attention.query + norms
 
 
-def _layer(config: Any, number: int) -> Layer:
+def _layer(config: Any, number: int) -> LayerBytes:
     hidden = config.hidden_size
     inner = config.intermediate_size
     mlp = gated_mlp(hidden, inner)
@@ -53,7 +63,7 @@ def _layer(config: Any, number: int) -> Layer:
     if config.layer_types[number] == "linear_attention":
         freed = mlp + float_norm(hidden)  # by then
         working = max(working, _delta_working(config) - freed)
-    return Layer(kept, working)
+    return LayerBytes(kept, working)
 
 
 def _delta_working(config: Any) -> int:
@@ -62,14 +72,16 @@ def _delta_working(config: Any) -> int:
     return delta_working(config.hidden_size, heads, key, config.linear_value_head_dim)
 
 
-def _layer_of_experts(config: Any, number: int) -> Layer:
+def _layer_of_experts(config: Any, number: int) -> LayerBytes:
     """Return a layer with experts, and one more that all tokens go to, whose output has a gate."""
     hidden = config.hidden_size
     shared = config.shared_expert_intermediate_size
-    mlp = experts(hidden, config.moe_intermediate_size, config.num_experts, config.num_experts_per_tok)
+    mlp = experts(
+        hidden, config.moe_intermediate_size, config.num_experts, config.num_experts_per_tok
+    )
     shared_kept = gated_mlp(hidden, shared) + FLOAT32
     kept = 2 * float_norm(hidden) + _mixer(config, number) + mlp.kept + shared_kept
-    return Layer(kept, mlp.working)
+    return LayerBytes(kept, mlp.working)
 
 
 DENSE = Family(

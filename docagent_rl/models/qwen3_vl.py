@@ -8,7 +8,7 @@ from docagent_rl.models.family import Family, Vision
 from docagent_rl.models.layers import (
     BFLOAT16,
     Attention,
-    Layer,
+    LayerBytes,
     attending_with_head_norms,
     experts,
     layer_norm,
@@ -20,28 +20,31 @@ from docagent_rl.models.layers import (
 from docagent_rl.models.towers import fused_attention, patch_pixels
 
 
-def _block(config: Any) -> Layer:
+def _block(config: Any) -> LayerBytes:
     width = config.hidden_size
     inner = config.intermediate_size
     attention = fused_attention(width, config.num_heads)
     kept = 2 * layer_norm(width) + attention.kept + plain_mlp(width, inner)
-    return Layer(kept, mlp_working(width, inner, gated=False) + attention.working)
+    return LayerBytes(kept, mlp_working(width, inner, gated=False) + attention.working)
 
 
 def _outside(config: Any) -> int:
     """Return what mergers keep of a patch, the last and those of inner layers, and the pixels."""
     mergers = 1 + len(getattr(config, "deepstack_visual_indexes", None) or ())
-    return mergers * (layer_norm(config.hidden_size) + 3 * BFLOAT16 * config.hidden_size) + patch_pixels(
-        config
-    )
+    return mergers * (
+        layer_norm(config.hidden_size) + 3 * BFLOAT16 * config.hidden_size
+    ) + patch_pixels(config)
 
 
-def _layer_of_experts(config: Any, number: int) -> Layer:
+def _layer_of_experts(config: Any, number: int) -> LayerBytes:
     mlp = experts(
-        config.hidden_size, config.moe_intermediate_size, config.num_experts, config.num_experts_per_tok
+        config.hidden_size,
+        config.moe_intermediate_size,
+        config.num_experts,
+        config.num_experts_per_tok,
     )
     kept = attending_with_head_norms(Attention.of(config)) + rms_norm(config.hidden_size)
-    return Layer(kept + mlp.kept, mlp.working)
+    return LayerBytes(kept + mlp.kept, mlp.working)
 
 
 VISION = Vision(

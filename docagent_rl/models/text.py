@@ -1,4 +1,6 @@
-"""Models of text alone: Qwen3, whose thoughts are turned off by `enable_thinking`, Llama and Gemma 3."""
+"""Models of text alone: Qwen3, whose thoughts are turned off by `enable_thinking`, Llama and Gemma
+3.
+"""
 
 from typing import Any
 
@@ -6,7 +8,7 @@ from docagent_rl.models.family import Family
 from docagent_rl.models.layers import (
     FLOAT32,
     Attention,
-    Layer,
+    LayerBytes,
     float_norm,
     gated_mlp,
     mlp_working,
@@ -30,15 +32,19 @@ def _config(hidden: int, inner: int, *, tied: bool) -> dict[str, Any]:
     }
 
 
-def _gemma3_layer(config: Any, number: int) -> Layer:
-    """Return a layer of Gemma 3, whether its window slides or not: norms before and behind both halves."""
+def _gemma3_layer(config: Any, number: int) -> LayerBytes:
+    """Return a layer of Gemma 3, whether its window slides or not: norms before and behind both
+    halves.
+    """
     attention = Attention.of(config)
     hidden = config.hidden_size
     inner = config.intermediate_size
     norms = 4 * float_norm(hidden)
-    norms += float_norm(attention.query, attention.heads) + float_norm(attention.keys, attention.key_heads)
+    norms += float_norm(attention.query, attention.heads) + float_norm(
+        attention.keys, attention.key_heads
+    )
     working = max(mlp_working(hidden, inner) - float_norm(hidden), 5 * FLOAT32 * hidden)
-    return Layer(norms + attention.kept + gated_mlp(hidden, inner), working)
+    return LayerBytes(norms + attention.kept + gated_mlp(hidden, inner), working)
 
 
 # arXiv 2505.09388

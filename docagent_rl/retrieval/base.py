@@ -35,7 +35,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SearchArguments:
     """Arguments of one search, to be kept; they are those of `Retriever.search`."""
 
     queries: tuple[str, ...]
@@ -49,10 +49,11 @@ class StaleIndexError(UserError):
 
 
 class QueryRefusedError(Exception):
-    """A service understood a query and will not serve it: too long, characters that it does not take.
+    """A service understood a query and will not serve it: too long, characters that it does not
+    take.
 
-    The query is at fault, and asking again changes nothing. For a policy that means a search without hits
-    (`envs.services.RetrieverService`), never a trajectory that does not count.
+    The query is at fault, and asking again changes nothing. For a policy that means a search
+    without hits (`envs.services.RetrieverService`), never a trajectory that does not count.
     """
 
 
@@ -90,12 +91,12 @@ class Retriever(Protocol):
             queries: Any number of queries, answered in one batch.
             doc_id: Search this document only; by default all documents.
             top_k: Number of pages for a query at most.
-            exclude: Pages to leave out. Others take their place: a query gets `top_k` hits whenever that
-                many other pages match.
+            exclude: Pages to leave out. Others take their place: a query gets `top_k` hits whenever
+                that many other pages match.
 
         Returns:
-            One list for each query, best first; equal scores in the order of `PageRef`. An empty or blank
-            query has no hits.
+            One list for each query, best first; equal scores in the order of `PageRef`. An empty or
+            blank query has no hits.
 
         Raises:
             UserError: `doc_id` is unknown or `top_k` is less than 1.
@@ -141,11 +142,13 @@ def best_hits(hits: Iterable[Hit], top_k: int) -> list[Hit]:
 def top_rows(scores: np.ndarray, top_k: int, above: float = 0.0) -> np.ndarray:
     """Return at most `top_k` rows with the highest scores of those above a bound, shape (m,).
 
-    Rows come by descending score, equal scores by ascending row; `scores` has one a row, shape (n,).
+    Rows come by descending score, equal scores by ascending row; `scores` has one a row, shape
+    (n,).
     """
     rows = np.flatnonzero(scores > above)
     if len(rows) > top_k:
-        # the rows with the score of the last one that is wanted stay, too: the first of them is taken
+        # the rows with the score of the last one that is wanted stay, too: the first of them is
+        # taken
         least = np.partition(scores[rows], len(rows) - top_k)[len(rows) - top_k]
         rows = rows[scores[rows] >= least]
     return rows[np.argsort(-scores[rows], kind="stable")[:top_k]]

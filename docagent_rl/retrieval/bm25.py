@@ -1,6 +1,8 @@
-"""BM25 (`bm25_formula`) over the text of pages, their descriptions, and the headings that they stand under.
+"""BM25 (`bm25_formula`) over the text of pages, their descriptions, and the headings that they
+stand under.
 
-A page is indexed behind the title of its document and its headings; the text that agents read stays as it is.
+A page is indexed behind the title of its document and its headings; the text that agents read stays
+as it is.
 """
 
 from __future__ import annotations
@@ -19,10 +21,17 @@ from rich.progress import track
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.contents import Heading, document_title, table_of_contents
 from docagent_rl.documents.store import Document, DocumentStore, PageContent
-from docagent_rl.retrieval.base import Hit, PageRows, Pages, StaleIndexError, check_queries, top_rows
+from docagent_rl.retrieval.base import (
+    Hit,
+    PageRows,
+    Pages,
+    StaleIndexError,
+    check_queries,
+    top_rows,
+)
 from docagent_rl.retrieval.bm25_formula import BM25Settings, load_bm25s
 from docagent_rl.retrieval.config import KEY, RetrieverConfig
-from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, update_command
+from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, update_hint
 from docagent_rl.retrieval.tokens import WORD, Tokenizer
 
 if TYPE_CHECKING:
@@ -46,12 +55,13 @@ class BM25Header(IndexHeader):
 class BM25Retriever:
     """A `Retriever` over page text.
 
-    Only pages that share a word with the query are hits, in one document as in the whole corpus: a search may
-    have fewer than `top_k` hits, and one without text and description is never found. Word statistics (df,
-    avgdl) are those of the whole corpus in both cases. Pages in `exclude` that are not known are ignored.
+    Only pages that share a word with the query are hits, in one document as in the whole corpus: a
+    search may have fewer than `top_k` hits, and one without text and description is never found.
+    Word statistics (df, avgdl) are those of the whole corpus in both cases. Pages in `exclude` that
+    are not known are ignored.
 
-    Searching changes nothing, so any number of threads may search at once. The arrays of an index that was
-    read are mapped into memory: the processes of a node share them.
+    Searching changes nothing, so any number of threads may search at once. The arrays of an index
+    that was read are mapped into memory: the processes of a node share them.
     """
 
     contents = (PageContent.TEXT,)
@@ -83,11 +93,15 @@ class BM25Retriever:
         pages, console = sum(header.num_pages), Console(stderr=True)
         shown = track(texts, "indexing pages", pages, console=console, transient=True)
         tokenize, vocabulary = Tokenizer(settings.stemmer), {}
-        rows = [[vocabulary.setdefault(token, len(vocabulary)) for token in tokenize(text)] for text in shown]
+        rows = [
+            [vocabulary.setdefault(token, len(vocabulary)) for token in tokenize(text)]
+            for text in shown
+        ]
         if not vocabulary:
             raise UserError(
                 f"no page in {store.path} has a text layer, so BM25 would find nothing: "
-                "ingest PDFs with text, `docagent-rl describe` them, or use a retriever of page images"
+                "ingest PDFs with text, `docagent-rl describe` them, or use a retriever of page "
+                "images"
             )
         index = load_bm25s().BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
         index.index((rows, dict(vocabulary)), show_progress=False)
@@ -101,7 +115,9 @@ class BM25Retriever:
         """
         files = IndexFiles(Path(path))
         with files.claimed():
-            files.publish(lambda folder: self._index.save(folder, show_progress=False), self._header)
+            files.publish(
+                lambda folder: self._index.save(folder, show_progress=False), self._header
+            )
 
     @classmethod
     def load(cls, path: str | Path) -> BM25Retriever:
@@ -139,8 +155,9 @@ class BM25Retriever:
         """
         if store.fingerprint(PageContent.TEXT) != self._header.fingerprint:
             raise StaleIndexError(
-                f"the index does not belong to {store.path} as it is now (documents were added, removed or "
-                f"changed, or it is another store): {update_command(Path('INDEX'), store.path)}"
+                f"the index does not belong to {store.path} as it is now (documents were added, "
+                "removed or "
+                f"changed, or it is another store): {update_hint(Path('INDEX'), store.path)}"
             )
 
     def search(
@@ -153,7 +170,9 @@ class BM25Retriever:
         excluded = excluded[(excluded >= start) & (excluded < end)] - start
         return [self._search_one(query, start, end, excluded, top_k) for query in queries]
 
-    def _search_one(self, query: str, start: int, end: int, excluded: np.ndarray, top_k: int) -> list[Hit]:
+    def _search_one(
+        self, query: str, start: int, end: int, excluded: np.ndarray, top_k: int
+    ) -> list[Hit]:
         token_ids = self._index.get_tokens_ids(self._tokenize(query))
         if not token_ids:
             return []
@@ -164,7 +183,8 @@ class BM25Retriever:
         return [Hit(self._rows.ref(start + row), float(score)) for row, score in found]
 
     def _scores(self, token_ids: Sequence[int], start: int, end: int) -> np.ndarray:
-        """Return the scores of some consecutive rows, shape (end - start,), from their postings alone.
+        """Return the scores of some consecutive rows, shape (end - start,), from their postings
+        alone.
 
         They are those of bm25s to the last bit, which scores all rows (`get_scores_from_ids`).
         """
@@ -183,8 +203,8 @@ class BM25Retriever:
 def open_bm25(
     config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, stale: bool = False
 ) -> BM25Retriever:
-    """Open the index of a configuration, and check that it is that of the store, unless it may be `stale`;
-    see `opening.open_local`.
+    """Open the index of a configuration, and check that it is that of the store, unless it may be
+    `stale`; see `opening.open_local`.
     """
     retriever = BM25Retriever.load(config.required_index(key))
     if not stale:
@@ -193,8 +213,8 @@ def open_bm25(
 
 
 def indexed_texts(document: Document) -> Iterator[str]:
-    """Yield what is indexed of each page: the title and the headings that it stands under, each once, its
-    text, its description.
+    """Yield what is indexed of each page: the title and the headings that it stands under, each
+    once, its text, its description.
 
     Nothing of a page without text and description.
     """
@@ -210,8 +230,8 @@ def indexed_texts(document: Document) -> Iterator[str]:
 def page_headings(headings: Sequence[Heading], texts: Mapping[int, str]) -> Iterator[list[str]]:
     """Yield the headings over the parts of each page, with those above them.
 
-    `texts` are those of the pages by number. A page that begins with a heading stands under no earlier one
-    of its level; a heading that is not found begins its page.
+    `texts` are those of the pages by number. A page that begins with a heading stands under no
+    earlier one of its level; a heading that is not found begins its page.
     """
     path: tuple[Heading, ...] = ()
     for number, text in sorted(texts.items()):

@@ -1,8 +1,9 @@
 """The formula of BM25: its settings, and the library that computes it.
 
-The variant is Lucene's (Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020, table 1). Each occurrence of a
-token t in the query adds `ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (k1 * (1 - b + b * dl / avgdl) + tf)`,
-where N counts pages, df pages that hold t, tf t on the page, dl tokens of the page; avgdl is the mean of dl.
+The variant is Lucene's (Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020, table 1). Each
+occurrence of a token t in the query adds
+`ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (k1 * (1 - b + b * dl / avgdl) + tf)`, where N counts
+pages, df pages that hold t, tf t on the page, dl tokens of the page; avgdl is the mean of dl.
 """
 
 import logging
@@ -20,8 +21,8 @@ _import_lock = threading.Lock()
 def load_bm25s() -> ModuleType:
     """Import bm25s, without JAX, and with no more to say than other libraries.
 
-    bm25s 0.3 tries JAX's top-k as it is imported, and JAX then takes three quarters of a GPU's memory for
-    itself, in each process that searches (seen on an H100).
+    bm25s 0.3 tries JAX's top-k as it is imported, and JAX then takes three quarters of a GPU's
+    memory for itself, in each process that searches (seen on an H100).
     """
     with _import_lock:
         hidden = sys.modules.get("jax")

@@ -49,16 +49,22 @@ class EngineConfig(Section):
     url: str | None = None
     """Address at which this process reaches it, if not where the index says: `http://host:6333`."""
     token_env: str | None = None
-    """Name of the variable that holds the token of a server, if not the one that the index names."""
+    """Name of the variable that holds the token of a server, if not the one that the index
+    names.
+    """
     timeout_s: float = Field(30.0, gt=0)
     """Seconds of one request to a server."""
 
 
 class QueryEncoderConfig(Section):
-    """The model that turns queries into vectors; by default the one that the index was built with."""
+    """The model that turns queries into vectors; by default the one that the index was built
+    with.
+    """
 
     model: str | None = None
-    """Place of that model on this machine, if not where the index says; its weights must be the same."""
+    """Place of that model on this machine, if not where the index says; its weights must be the
+    same.
+    """
     device: str | None = None
     """A device of torch: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
     endpoint: str | None = None
@@ -71,8 +77,9 @@ class RerankConfig(Section):
     """A second model that scores the best pages of a search anew, each together with the query."""
 
     model: str
-    """A name of `docagent-rl index models`, a file that describes a reranker, or the folder of a checkpoint
-    that holds one."""
+    """A name of `docagent-rl index models`, a file that describes a reranker, or the folder of a
+    checkpoint that holds one.
+    """
     checkpoint: str | None = None
     """Place of that model on this machine, if not where its description says."""
     candidates: int = Field(50, ge=1)
@@ -98,7 +105,9 @@ class ServiceConfig(Section):
     """CPUs of Ray an actor."""
     num_gpus: float = Field(0.0, ge=0)
     max_waiting: int = Field(256, ge=1)
-    """Queries that wait at an actor; more are told to come again (a server has an option for it)."""
+    """Queries that wait at an actor; more are told to come again (a server has an option for
+    it).
+    """
     timeout_s: float = Field(10.0, gt=0)
     """Seconds of one try."""
     connections: int = Field(64, ge=1)
@@ -108,7 +117,9 @@ class ServiceConfig(Section):
     start_s: float = Field(600.0, gt=0)
     """Until all actors have opened their index."""
     cached: int = Field(4096, ge=0)
-    """Answers that every worker keeps (none of BM25 in the process); an index stays as it is for a run."""
+    """Answers that every worker keeps (none of BM25 in the process); an index stays as it is for a
+    run.
+    """
 
 
 class RetrieverConfig(Section):
@@ -117,8 +128,9 @@ class RetrieverConfig(Section):
     kind: str = Field("bm25", pattern=rf"^(\w+|{OWN_CLASS})$")
     """`bm25`, `dense`, `late_interaction`, `hybrid`, or `package.module:CLASS` of your own."""
     model: str | None = None
-    """The model of the index: a name of `docagent-rl index models`, a file that describes an encoder, or the
-    folder of a checkpoint that holds one; null: any."""
+    """The model of the index: a name of `docagent-rl index models`, a file that describes an
+    encoder, or the folder of a checkpoint that holds one; null: any.
+    """
     index: Path | None = None
     """Directory of the index (`docagent-rl index build`); kinds that combine others have none."""
     backend: Backend = Backend.LOCAL
@@ -127,8 +139,9 @@ class RetrieverConfig(Section):
     candidates: int = Field(200, ge=1)
     """Pages that an engine's first stage of a search over all documents hands to exact scoring."""
     device: str | None = None
-    """A device of torch that holds the vectors of an embedded index and scores all of them exactly (`cuda`);
-    null: processors do, from files mapped into memory."""
+    """A device of torch that holds the vectors of an embedded index and scores all of them exactly
+    (`cuda`); null: processors do, from files mapped into memory.
+    """
     parts: dict[str, RetrieverConfig] = Field(default_factory=dict)
     """The retrievers of a `hybrid` whose scores are joined, by a name of your choice."""
     weight: float | None = Field(None, gt=0)
@@ -154,14 +167,17 @@ class RetrieverConfig(Section):
     @model_validator(mode="after")
     def _sound(self) -> Self:
         if self.kind == "bm25" and self.model is not None:
-            raise ValueError(f"kind bm25 reads no model ({self.model}): +retriever=bm25 sets all it needs")
+            raise ValueError(
+                f"kind bm25 reads no model ({self.model}): +retriever=bm25 sets all it needs"
+            )
         if self.kind == "bm25" and self.device is not None:
             raise ValueError(f"kind bm25 has no vectors for device {self.device} to hold")
         if self.backend is Backend.HTTP and self.service.url is None:
             raise ValueError("backend http needs service.url")
         if self.backend is not Backend.LOCAL and self.service.timeout_s > self.deadline_s:
             raise ValueError(
-                f"service.timeout_s={self.service.timeout_s:g} of one try is longer than deadline_s of all"
+                f"service.timeout_s={self.service.timeout_s:g} of one try is longer than "
+                "deadline_s of all"
             )
         return self
 
@@ -176,16 +192,23 @@ class RetrieverConfig(Section):
         return self.index
 
     def decisive(self) -> dict[str, Any]:
-        """Return all that decides over ranks beside the index; not where and how fast they are made."""
+        """Return all that decides over ranks beside the index; not where and how fast they are
+        made.
+        """
         names = {"kind", "model", "candidates", "weight", "depth", "options"}
-        found = self.model_dump(mode="json", include={**dict.fromkeys(names, True), "engine": {"kind"}})
+        found = self.model_dump(
+            mode="json", include={**dict.fromkeys(names, True), "engine": {"kind"}}
+        )
         if self.rerank is not None:
             found["rerank"] = self.rerank.model_dump(mode="json", include={"model", "candidates"})
-        return {**found, "parts": {name: part.decisive() for name, part in sorted(self.parts.items())}}
+        return {
+            **found,
+            "parts": {name: part.decisive() for name, part in sorted(self.parts.items())},
+        }
 
     def flat(self, key: str) -> Iterator[tuple[str, RetrieverConfig]]:
-        """Yield this section, whose key is given, and those of its parts that this process opens, with their
-        keys.
+        """Yield this section, whose key is given, and those of its parts that this process opens,
+        with their keys.
         """
         yield key, self
         if self.backend is not Backend.HTTP:

@@ -11,7 +11,7 @@ from docagent_rl.retrieval.base import Hit, Pages, Retriever, best_hits, check_q
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HybridPart:
     """A retriever of a hybrid, and the weight of its scores, above 0."""
 
     retriever: Retriever
@@ -24,7 +24,7 @@ class HybridRetriever:
     Each part is asked for `depth` pages, or for as many as the search asks for where that is more.
     """
 
-    def __init__(self, parts: Mapping[str, Part], *, depth: int = 200) -> None:
+    def __init__(self, parts: Mapping[str, HybridPart], *, depth: int = 200) -> None:
         self._parts, self._depth = parts, depth
 
     def search(
@@ -38,7 +38,8 @@ class HybridRetriever:
         # in the order of their names, whose sums are the same to the last bit
         parts = [self._parts[name] for name in sorted(self._parts)]
         found = [
-            part.retriever.search(queries, doc_id=doc_id, top_k=depth, exclude=excluded) for part in parts
+            part.retriever.search(queries, doc_id=doc_id, top_k=depth, exclude=excluded)
+            for part in parts
         ]
         weights = [part.weight for part in parts]
         return [
@@ -47,13 +48,16 @@ class HybridRetriever:
         ]
 
 
-def combined(rankings: Sequence[Sequence[Hit]], weights: Sequence[float], depth: int) -> dict[PageRef, float]:
+def combined(
+    rankings: Sequence[Sequence[Hit]], weights: Sequence[float], depth: int
+) -> dict[PageRef, float]:
     """Return the weighted mean of each page's scores, each brought to [0, 1].
 
-    The convex combination of Bruch, Gai and Ingber (TOIS 2023, equation 1), which was better than reciprocal
-    rank fusion there and here (docs/retrieval.md): unlike ranks, scores keep how far one page is before the
-    next. A score is divided by the best one of its ranking, behind a shift if some are negative. A ranking
-    without a page gives it 0 or, if it was cut off at `depth`, as much as its last page.
+    The convex combination of Bruch, Gai and Ingber (TOIS 2023, equation 1), which was better than
+    reciprocal rank fusion there and here (docs/retrieval.md): unlike ranks, scores keep how far one
+    page is before the next. A score is divided by the best one of its ranking, behind a shift if
+    some are negative. A ranking without a page gives it 0 or, if it was cut off at `depth`, as much
+    as its last page.
     """
     scores = dict.fromkeys((hit.ref for ranking in rankings for hit in ranking), 0.0)
     for ranking, weight in zip(rankings, weights, strict=True):

@@ -1,7 +1,7 @@
 """The files of an index: written beside each other, verified when read, swapped in one step.
 
 ```
-docagent_index.json    what was indexed, and the SHA-256 of every array file; carries its own checksum
+docagent_index.json    what was indexed, and the SHA-256 of every array file; has its own checksum
 files-<16 hex>/        the array files, never changed; named by the hash of their hashes
 encoded/               documents that an unfinished build of vectors has encoded
 collection/            the files of an engine (`retrieval.engines`), which change in place
@@ -107,7 +107,8 @@ class IndexFiles:
     def publish(self, write: Callable[[Path], None], header: IndexHeader) -> None:
         """Put new files in the place of the old ones; the caller has claimed the folder.
 
-        `write` fills an empty folder with the array files; their checksums are filled in to the header.
+        `write` fills an empty folder with the array files; their checksums are filled in to the
+        header.
         """
         self.sweep(r"\..*\.tmp")
         with scratch_folder(self.root / "files") as temporary:
@@ -133,7 +134,9 @@ class IndexFiles:
     def sweep(self, pattern: str) -> None:
         """Remove files of the index that match a pattern; the caller has claimed the folder."""
         for path in self.root.iterdir():
-            if path.name == _LOCK or not (_OWN.fullmatch(path.name) and re.fullmatch(pattern, path.name)):
+            if path.name == _LOCK or not (
+                _OWN.fullmatch(path.name) and re.fullmatch(pattern, path.name)
+            ):
                 continue
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path, ignore_errors=True)
@@ -153,7 +156,8 @@ class IndexFiles:
     def read(self, load: Callable[[bytes, IndexFiles], T]) -> T:
         """Return the result of `load` for the header and the files.
 
-        Files that vanish because a writer replaces the index meanwhile are no damage: it is read again.
+        Files that vanish because a writer replaces the index meanwhile are no damage: it is read
+        again.
 
         Raises:
             UserError: There is no header, or `load` raises it for an index that nobody replaces.
@@ -201,7 +205,9 @@ class IndexFiles:
             try:
                 digest = file_digest(folder / name)
             except OSError as error:
-                raise self.damaged(folder / name, f"cannot be read ({error.strerror or error})") from error
+                raise self.damaged(
+                    folder / name, f"cannot be read ({error.strerror or error})"
+                ) from error
             if digest != expected:
                 raise self.damaged(folder / name, "its checksum is that of other bytes")
         return folder
@@ -220,7 +226,9 @@ class IndexFiles:
         return True
 
     def _is_free(self) -> bool:
-        return self.header.is_file() or all(_OWN.fullmatch(path.name) for path in self.root.iterdir())
+        return self.header.is_file() or all(
+            _OWN.fullmatch(path.name) for path in self.root.iterdir()
+        )
 
 
 def rebuild_command(root: Path, store: Path | str = "STORE") -> str:
@@ -229,7 +237,7 @@ def rebuild_command(root: Path, store: Path | str = "STORE") -> str:
     return f"rebuild the index with `{command}`, and for one of vectors --model MODEL"
 
 
-def update_command(root: Path, store: Path | str) -> str:
+def update_hint(root: Path, store: Path | str) -> str:
     """Return the advice for an index that is not of the store as it is now."""
     return (
         f"bring it up to date with `docagent-rl index update {root} --store {store}`, or "
@@ -238,7 +246,9 @@ def update_command(root: Path, store: Path | str) -> str:
 
 
 def index_kind(root: Path) -> str:
-    """Return the kind of the index in a folder, such as `bm25` or `dense`; empty where there is none."""
+    """Return the kind of the index in a folder, such as `bm25` or `dense`; empty where there is
+    none.
+    """
     return _field(root, "kind")
 
 
@@ -256,14 +266,18 @@ def _field(root: Path, name: str) -> str:
 
 
 def _check_length(path: Path) -> None:
-    """See that numpy wrote an array to its end: where a disk fills at the last bytes, it says nothing.
+    """See that numpy wrote an array to its end: where a disk fills at the last bytes, it says
+    nothing.
 
     Raises:
         OSError: it did not.
     """
     with path.open("rb") as file:
         version = np.lib.format.read_magic(file)
-        reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        reader = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }
         shape, _, dtype = reader[version](file)
         needed = file.tell() + math.prod(shape) * dtype.itemsize
     if path.stat().st_size < needed:

@@ -22,8 +22,8 @@ from docagent_rl.retrieval.engines.collection import CollectionIndex
 from docagent_rl.retrieval.index_files import HEADER, IndexFiles, index_engine, index_kind
 from docagent_rl.retrieval.vectors.build import BuiltIndex, build_index
 from docagent_rl.retrieval.vectors.encoding import PageVectors, RayVectors
-from docagent_rl.retrieval.vectors.index import Kind, VectorIndex
-from docagent_rl.retrieval.vectors.smaller import Form
+from docagent_rl.retrieval.vectors.index import VectorIndex, VectorKind
+from docagent_rl.retrieval.vectors.smaller import VectorForm
 
 _ON_CPU, _ON_GPU = 8, 64
 
@@ -34,7 +34,9 @@ class Encoding:
 
     device: str | None = None
     batch_size: int | None = None
-    """Pages, or passages, at a time; None: 8 on the CPU and 64 on a GPU. Halved where memory is short."""
+    """Pages, or passages, at a time; None: 8 on the CPU and 64 on a GPU. Halved where memory is
+    short.
+    """
     threads: int | None = None
     checkpoint: str | None = None
     """The model's folder, if not the one of its specification."""
@@ -46,10 +48,13 @@ class Encoding:
     """GPUs an actor."""
 
 
-def build_bm25(store: DocumentStore, out: Path, settings: BM25Settings, *, force: bool = False) -> BuiltIndex:
+def build_bm25(
+    store: DocumentStore, out: Path, settings: BM25Settings, *, force: bool = False
+) -> BuiltIndex:
     """Index the words of all pages in a folder, unless the index there is of them.
 
-    An index of other pages gives way; one of other settings, a damaged one or one of vectors with `force`.
+    An index of other pages gives way; one of other settings, a damaged one or one of vectors with
+    `force`.
 
     Raises:
         UserError: such an index is there, or no page has text.
@@ -74,29 +79,32 @@ def build_vectors(
     model: str,
     *,
     encoding: Encoding | None = None,
-    form: Form | None = None,
+    form: VectorForm | None = None,
     force: bool = False,
     **where: Any,
 ) -> BuiltIndex:
     """Index the vectors of all pages, or of those that are new or changed since, in a folder.
 
-    The model is one of `encoders.spec.named_spec`; `where`, arguments of `build_collection`, names the engine
-    that holds them, in place of the folder; `form` is that of the vectors, by default as the model makes
-    them; `force` replaces an index of another model or form, or a damaged one.
+    The model is one of `encoders.spec.named_spec`; `where`, arguments of `build_collection`, names
+    the engine that holds them, in place of the folder; `form` is that of the vectors, by default as
+    the model makes them; `force` replaces an index of another model or form, or a damaged one.
 
     Raises:
         UserError: there is no such model, another index is there, or it is damaged.
         InfrastructureError: a node of the cluster or the encoder fails.
     """
     spec = named_spec(model)
-    return _build_vectors(store, out, spec, encoding or Encoding(), form or Form(), force=force, **where)
+    return _build_vectors(
+        store, out, spec, encoding or Encoding(), form or VectorForm(), force=force, **where
+    )
 
 
 def update_index(store: DocumentStore, root: Path, encoding: Encoding | None = None) -> BuiltIndex:
-    """Bring an index of any kind up to date with a store, by the model and settings that it was built with.
+    """Bring an index of any kind up to date with a store, by the model and settings that it was
+    built with.
 
-    Readers have the old index until the new one is whole. Nothing is opened but the index where it is of the
-    store as it is.
+    Readers have the old index until the new one is whole. Nothing is opened but the index where it
+    is of the store as it is.
 
     Raises:
         UserError: there is no index, it is damaged, or its model is not there.
@@ -124,16 +132,18 @@ def _build_vectors(
     out: Path,
     spec: EncoderSpec,
     encoding: Encoding,
-    form: Form,
+    form: VectorForm,
     *,
     force: bool = False,
     **where: Any,
 ) -> BuiltIndex:
     if encoding.checkpoint is not None:
         spec = spec.model_copy(update={"model": encoding.checkpoint, "revision": None})
-    kind = Kind.LATE_INTERACTION if spec.family.late_interaction else Kind.DENSE
-    if form.pooled > 1 and kind is Kind.DENSE:
-        raise UserError(f"{spec.model} has one vector a page or passage, of which none can be pooled")
+    kind = VectorKind.LATE_INTERACTION if spec.family.late_interaction else VectorKind.DENSE
+    if form.pooled > 1 and kind is VectorKind.DENSE:
+        raise UserError(
+            f"{spec.model} has one vector a page or passage, of which none can be pooled"
+        )
     build = partial(build_collection, **where) if where else build_index
     with _vectors(spec, encoding) as vectors:
         return build(store, vectors, out, kind=kind, form=form, replace=force)
@@ -154,9 +164,9 @@ def _vectors(spec: EncoderSpec, encoding: Encoding) -> Generator[PageVectors]:
         return
     import ray
 
-    from docagent_rl.documents.ray_pool import connect
+    from docagent_rl.documents.ray_pool import connect_ray
 
-    connected = connect(encoding.ray)
+    connected = connect_ray(encoding.ray)
     try:
         yield RayVectors(make, encoders=encoding.encoders, num_gpus=encoding.gpus)
     finally:
@@ -172,7 +182,8 @@ def _words(root: Path, settings: BM25Settings) -> BM25Retriever:
         raise UserError(f"{root} holds another index ({error}): replace it with --force") from error
     if found.settings != settings:
         raise UserError(
-            f"{root} holds an index of other settings: replace it with --force or name another folder"
+            f"{root} holds an index of other settings: replace it with --force or name another "
+            "folder"
         )
     return found
 
@@ -204,4 +215,8 @@ def open_index(root: Path) -> BM25Retriever | VectorIndex | CollectionIndex:
     """
     if index_engine(root) is not SearchEngine.EMBEDDED:
         return CollectionIndex.open(root)
-    return VectorIndex.open(root) if index_kind(root) in tuple(Kind) else BM25Retriever.load(root)
+    return (
+        VectorIndex.open(root)
+        if index_kind(root) in tuple(VectorKind)
+        else BM25Retriever.load(root)
+    )

@@ -9,26 +9,30 @@ from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.base import Retriever
 from docagent_rl.retrieval.bm25 import open_bm25
 from docagent_rl.retrieval.config import KEY, Backend, RetrieverConfig
-from docagent_rl.retrieval.hybrid import HybridRetriever, Part
+from docagent_rl.retrieval.hybrid import HybridPart, HybridRetriever
 from docagent_rl.retrieval.rerank.retriever import reranked
 from docagent_rl.retrieval.service.client import HttpRetriever
 from docagent_rl.retrieval.service.ray_actors import RayRetriever
-from docagent_rl.retrieval.vectors.index import Kind
+from docagent_rl.retrieval.vectors.index import VectorKind
 from docagent_rl.retrieval.vectors.retriever import open_pages
 
 Opener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
-"""Makes the retriever of a configuration and its key, and sees that its index belongs to the store."""
+"""Makes the retriever of a configuration and its key, and sees that its index belongs to the
+store.
+"""
 
 
 def open_retriever(
     config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, stale: bool = False
 ) -> Retriever:
-    """Open the retriever of a configuration, whose key is given for messages, where its backend says.
+    """Open the retriever of a configuration, whose key is given for messages, where its backend
+    says.
 
     `stale`: indexes that this process opens may be of another state of the store.
 
     Raises:
-        UserError: there is no such retriever, its index is not that of the store, or a token is missing.
+        UserError: there is no such retriever, its index is not that of the store, or a token is
+            missing.
         InfrastructureError: Ray does not run (`backend: ray`).
     """
     if config.backend is Backend.HTTP:
@@ -41,16 +45,21 @@ def open_retriever(
 def open_local(
     config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, stale: bool = False
 ) -> Retriever:
-    """Open the retriever of a configuration in this process, whatever its `backend`; see `open_retriever`."""
+    """Open the retriever of a configuration in this process, whatever its `backend`; see
+    `open_retriever`.
+    """
     return reranked(_open_kind(config, store, key, stale=stale), config, store, key)
 
 
-def _open_kind(config: RetrieverConfig, store: DocumentStore, key: str, *, stale: bool = False) -> Retriever:
+def _open_kind(
+    config: RetrieverConfig, store: DocumentStore, key: str, *, stale: bool = False
+) -> Retriever:
     if ":" in config.kind:
         return _open_own_class(config, store, key)
     if config.kind not in _KINDS:
         raise UserError(
-            f"{key}.kind={config.kind}: known kinds are {', '.join(sorted(_KINDS))}, or name a class of your "
+            f"{key}.kind={config.kind}: known kinds are {', '.join(sorted(_KINDS))}, or name a "
+            "class of your "
             "own as package.module:CLASS"
         )
     return _KINDS[config.kind](config, store, key, stale=stale)
@@ -66,7 +75,7 @@ def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KE
         return reranked(open_hybrid(config, store, key, opener=open_before_run), config, store, key)
     if config.backend is not Backend.RAY:
         return open_retriever(config, store, key)
-    if config.kind in tuple(Kind):
+    if config.kind in tuple(VectorKind):
         retriever: Retriever = open_pages(config, store, key, late=True)
     else:
         retriever = _open_kind(config, store, key)
@@ -90,13 +99,17 @@ def open_hybrid(
         raise UserError(f"{key}.parts is empty, and a retriever of kind hybrid joins its parts")
     opener = opener or partial(open_retriever, stale=stale)
     parts = {
-        name: Part(opener(part, store, f"{key}.parts.{name}"), part.weight or _WEIGHTS.get(part.kind, 1.0))
+        name: HybridPart(
+            opener(part, store, f"{key}.parts.{name}"), part.weight or _WEIGHTS.get(part.kind, 1.0)
+        )
         for name, part in config.parts.items()
     }
     return HybridRetriever(parts, depth=config.depth)
 
 
-def search_servers(configs: Mapping[str, RetrieverConfig], store: DocumentStore) -> dict[str, HttpRetriever]:
+def search_servers(
+    configs: Mapping[str, RetrieverConfig], store: DocumentStore
+) -> dict[str, HttpRetriever]:
     """Return clients of all servers that retrievers ask, parts of hybrids included, by key.
 
     Raises:

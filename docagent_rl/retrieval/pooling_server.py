@@ -1,9 +1,10 @@
 """Clients of vLLM servers that pool: encoders of queries, and rerankers of texts.
 
-vLLM 0.24 pools BERT, XLM-RoBERTa, Qwen2 and ModernBERT: e5, BGE, gte, MiniLM. It has no ColQwen2 and no
-ColQwen2.5, and not the pooling of vdr-2b and gme; ColBERT's queries lose their padding there. Those run in
-the process. Texts are prepared here, so that prompts, passages and lengths are those of the specification;
-the model's tokenizer has to be here too. That the server runs the same model is its operator's word.
+vLLM 0.24 pools BERT, XLM-RoBERTa, Qwen2 and ModernBERT: e5, BGE, gte, MiniLM. It has no ColQwen2
+and no ColQwen2.5, and not the pooling of vdr-2b and gme; ColBERT's queries lose their padding
+there. Those run in the process. Texts are prepared here, so that prompts, passages and lengths are
+those of the specification; the model's tokenizer has to be here too. That the server runs the same
+model is its operator's word.
 """
 
 import asyncio
@@ -19,8 +20,14 @@ from docagent_rl.endpoints.http_client import BodyError, check_url, client_optio
 from docagent_rl.endpoints.retrying import in_background
 from docagent_rl.retrieval.base import NotTakenError, ServiceFailedError
 from docagent_rl.retrieval.encoders.checkpoints import digest, model_folder, read_json
-from docagent_rl.retrieval.encoders.local import Texts, fill_prompt, fingerprint, normalise, pin_weights
-from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
+from docagent_rl.retrieval.encoders.local import (
+    Texts,
+    fill_prompt,
+    fingerprint,
+    normalise,
+    pin_weights,
+)
+from docagent_rl.retrieval.encoders.spec import ArchitectureFamily, EncoderSpec
 from docagent_rl.retrieval.rerank.local import LONGEST, PairTexts, best_scores
 from docagent_rl.retrieval.rerank.spec import BATCH, Pair, RerankerFamily, RerankerSpec
 
@@ -31,7 +38,8 @@ _LONGEST_QUERY = 512
 
 
 class PoolingServer:
-    """A server of `vllm serve --runner pooling`, `http://host:port`; `named` is its key, for messages.
+    """A server of `vllm serve --runner pooling`, `http://host:port`; `named` is its key, for
+    messages.
 
     Raises:
         UserError: the address is none.
@@ -52,7 +60,9 @@ class PoolingServer:
         content = {"input": list(inputs), "encoding_format": "float"}
         return self._numbers("/v1/embeddings", content, "embedding", len(inputs)).astype(np.float32)
 
-    def scores(self, queries: Sequence[str], pages: Sequence[str], *, activation: bool) -> np.ndarray:
+    def scores(
+        self, queries: Sequence[str], pages: Sequence[str], *, activation: bool
+    ) -> np.ndarray:
         """Return the score of each pair of query and page, shape (n,)."""
         content = {"queries": list(queries), "documents": list(pages), "use_activation": activation}
         return self._numbers("/score", content, "score", len(queries))
@@ -62,7 +72,8 @@ class PoolingServer:
         numbers = np.array([value for _, value in sorted(found, key=lambda pair: pair[0])], float)
         if len(numbers) != count or not np.isfinite(numbers).all():
             raise ServiceFailedError(
-                f"{self.url}{path} gave {len(numbers)} answers to {count} inputs, or some are not finite"
+                f"{self.url}{path} gave {len(numbers)} answers to {count} inputs, or some are not "
+                "finite"
             )
         return numbers
 
@@ -84,7 +95,9 @@ class PoolingServer:
         except (httpx2.HTTPError, BodyError, TimeoutError) as error:
             raise ServiceFailedError(f"{self.url}{path}: {error!r}") from error
         except (ValueError, LookupError, TypeError) as error:
-            raise ServiceFailedError(f"{self.url}{path} does not answer as vLLM does: {error!r}") from error
+            raise ServiceFailedError(
+                f"{self.url}{path} does not answer as vLLM does: {error!r}"
+            ) from error
         failed = ServiceFailedError if reply.status_code in _LATER else UserError
         raise failed(f"{self.url}{path} answers {reply.status_code}: {reply.text[:300]}")
 
@@ -95,7 +108,8 @@ class PoolingServer:
 
 
 class ServedEncoder:
-    """An `Encoder` of queries at a server, `http://host:port`: one vector a text, sent as token ids.
+    """An `Encoder` of queries at a server, `http://host:port`: one vector a text, sent as token
+    ids.
 
     Raises:
         UserError: vLLM does not serve the family, or the model's files are not here.
@@ -105,9 +119,10 @@ class ServedEncoder:
     def __init__(self, spec: EncoderSpec, endpoint: str) -> None:
         from transformers import AutoTokenizer
 
-        if spec.family is not Family.SENTENCE_TRANSFORMER:
+        if spec.family is not ArchitectureFamily.SENTENCE_TRANSFORMER:
             raise UserError(
-                f"{_KEY}.endpoint: {spec.model} of family {spec.family} cannot be asked at a server; set "
+                f"{_KEY}.endpoint: {spec.model} of family {spec.family} cannot be asked at a "
+                "server; set "
                 "endpoint=null, so that it runs in the process"
             )
         folder = model_folder(spec.model, spec.revision, named=f"{_KEY}.model")
@@ -117,8 +132,12 @@ class ServedEncoder:
         self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         self._texts = Texts(self._tokenizer)
         self._server = PoolingServer(endpoint, named=f"{_KEY}.endpoint")
-        stated = read_json(folder / "sentence_bert_config.json").get("max_seq_length") or _LONGEST_QUERY
-        self._limit = min(stated, self._server.longest or _LONGEST_QUERY, spec.page_tokens or LONGEST)
+        stated = (
+            read_json(folder / "sentence_bert_config.json").get("max_seq_length") or _LONGEST_QUERY
+        )
+        self._limit = min(
+            stated, self._server.longest or _LONGEST_QUERY, spec.page_tokens or LONGEST
+        )
         special = self._tokenizer.num_special_tokens_to_add()
         self._room = self._limit - special - self._texts.count(fill_prompt(spec.query_prompt, ""))
         (probe,) = self.encode_queries(["probe"])
@@ -145,8 +164,8 @@ class ServedEncoder:
 class ServedReranker:
     """A `Reranker` of texts at a server, `http://host:port`.
 
-    Scores of cross-encoders are probabilities, which rank as the logits of a model in the process do; those
-    of `yes` against `no` are logits.
+    Scores of cross-encoders are probabilities, which rank as the logits of a model in the process
+    do; those of `yes` against `no` are logits.
 
     Raises:
         UserError: the model reads images, or its tokenizer is not here.

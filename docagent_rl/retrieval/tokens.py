@@ -6,8 +6,12 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
-UNSPACED = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-"""Scripts without spaces (Han, Hiragana, Katakana, Thai, Lao, Myanmar, Khmer): every character is a word."""
+UNSPACED = (
+    r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+)
+"""Scripts without spaces (Han, Hiragana, Katakana, Thai, Lao, Myanmar, Khmer): every character is a
+word.
+"""
 WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
 MARK = re.compile(r"\S")
 _SOFT_HYPHEN = "\N{SOFT HYPHEN}"
@@ -39,7 +43,7 @@ class Tokenizer:
 
     def __call__(self, text: str) -> list[str]:
         """Return the tokens of `text` in reading order, repetitions included."""
-        return self.stems(WORD.findall(fold(text)))
+        return self.stems(WORD.findall(fold_query(text)))
 
     def stems(self, words: Iterable[str]) -> list[str]:
         """Return the tokens of folded words, one for each."""
@@ -50,30 +54,31 @@ class _Folding(dict[int, str]):
     """The folded form of each character, by its code point."""
 
     def __missing__(self, code: int) -> str:
-        # marks first: case folding makes a letter of the Greek iota below one, and may bring new ones
+        # marks first: case folding makes a letter of the Greek iota below one, and may bring new
+        # ones
         return self.setdefault(code, _without_marks(_without_marks(chr(code)).casefold()))
 
 
 _FOLDING = _Folding()
 
 
-def fold(text: str) -> str:
+def fold_query(text: str) -> str:
     """Return the form in which texts are searched and queries are compared.
 
-    Characters are taken apart (NFKD, so that ligatures and full-width forms of PDF text layers match what
-    people type) and case-folded; accents and other marks above or below a letter go, as do characters that
-    are not seen: soft hyphens, joiners, controls, private ones. Whatever a retriever of this package drops
-    from a query is dropped here, one character at a time.
+    Characters are taken apart (NFKD, so that ligatures and full-width forms of PDF text layers
+    match what people type) and case-folded; accents and other marks above or below a letter go, as
+    do characters that are not seen: soft hyphens, joiners, controls, private ones. Whatever a
+    retriever of this package drops from a query is dropped here, one character at a time.
     """
     return text.translate(_FOLDING)
 
 
 def spans(text: str, pattern: re.Pattern[str] = WORD) -> Iterator[tuple[int, int, str]]:
-    """Yield `(start, end, token)` of each match of a pattern in the folded text, with its place in `text`
-    itself.
+    """Yield `(start, end, token)` of each match of a pattern in the folded text, with its place in
+    `text` itself.
     """
     places = [place for place, character in enumerate(text) for _ in _FOLDING[ord(character)]]
-    for match in pattern.finditer(fold(text)):
+    for match in pattern.finditer(fold_query(text)):
         yield places[match.start()], places[match.end() - 1] + 1, match[0]
 
 

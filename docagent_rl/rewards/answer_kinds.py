@@ -1,7 +1,9 @@
-"""Answers that name something and must match exactly: dates, counts, phone numbers, e-mails and their like.
+"""Answers that name something and must match exactly: dates, counts, phone numbers, e-mails and
+their like.
 
-Doc-V* scores such answers by exact match (appendix C, reward) and names four classes without defining them;
-the rules here do. Edit distance would reward near misses: `14,350` is similar to `14,250` by 0.83.
+Doc-V* scores such answers by exact match (appendix C, reward) and names four classes without
+defining them; the rules here do. Edit distance would reward near misses: `14,350` is similar to
+`14,250` by 0.83.
 """
 
 import re
@@ -10,9 +12,12 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 _FILE_EXTENSIONS = (
-    "pdf", "doc", "docx", "xls", "xlsx", "ppt", "pptx", "odt", "ods", "odp", "rtf", "txt", "md", "csv", "tsv",
-    "json", "xml", "yaml", "yml", "html", "htm", "tex", "jpg", "jpeg", "png", "gif", "tif", "tiff", "bmp",
-    "svg", "webp", "mp3", "mp4", "wav", "avi", "mov", "zip", "gz", "tar", "rar", "7z", "exe", "dll", "py",
+    "pdf", "doc", "docx", "xls", "xlsx", "ppt", "pptx", "odt", "ods", "odp", "rtf", "txt", "md",
+    "csv", "tsv",
+    "json", "xml", "yaml", "yml", "html", "htm", "tex", "jpg", "jpeg", "png", "gif", "tif", "tiff",
+    "bmp",
+    "svg", "webp", "mp3", "mp4", "wav", "avi", "mov", "zip", "gz", "tar", "rar", "7z", "exe", "dll",
+    "py",
     "js", "java", "cpp", "sh", "bat", "sql", "log", "ini", "cfg",
 )  # fmt: skip
 
@@ -46,12 +51,15 @@ class IdentifierRule(StrEnum):
     def kinds(self) -> frozenset[AnswerKind]:
         """Return the kinds that must match exactly."""
         if self is IdentifierRule.PAPER:
-            return frozenset({AnswerKind.EMAIL, AnswerKind.DATE, AnswerKind.PHONE, AnswerKind.COUNT})
+            return frozenset(
+                {AnswerKind.EMAIL, AnswerKind.DATE, AnswerKind.PHONE, AnswerKind.COUNT}
+            )
         return frozenset(AnswerKind) - {AnswerKind.TEXT}
 
 
 _WORDS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen "
     "seventeen eighteen nineteen twenty"
 )
 _NUMBER_WORDS: dict[str, str] = {word: str(value) for value, word in enumerate(_WORDS.split())}
@@ -63,7 +71,8 @@ _FILE = re.compile(r"[^\s/\\]\S*\.([a-z0-9]+)", re.ASCII)
 
 _YEAR = r"[12]\d{3}"
 _MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?"
     r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 )
 _WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\.?,?\s+)?"
@@ -84,13 +93,16 @@ _DATES = tuple(
 )
 
 _PHONE = re.compile(r"[0-9 +().-]+")
-# what is a plain number is no phone number, however long; three and four digits around a point may be one
+# what is a plain number is no phone number, however long; three and four digits around a point may
+# be one
 _PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _POINTED_PHONE = re.compile(r"[0-9]{3}\.[0-9]{4}")
 
 _GROUPED = r"\d{1,3}(?:,\d{3})+|\d{1,3}(?:'\d{3})+|\d{1,3}(?: \d{3})+|\d+"
 _COUNT = re.compile(rf"([+-]?) ?({_GROUPED})", re.ASCII)
-_CURRENCY = r"(?:(?:us|a|au|c|ca|hk|nz|s)?\$|[£€¥₹₩₽¢₺₫₱฿]|usd|eur|gbp|jpy|cny|inr|chf|cad|aud|rs\.?)"
+_CURRENCY = (
+    r"(?:(?:us|a|au|c|ca|hk|nz|s)?\$|[£€¥₹₩₽¢₺₫₱฿]|usd|eur|gbp|jpy|cny|inr|chf|cad|aud|rs\.?)"
+)
 _NUMBER = re.compile(
     rf"([+-]?) ?(?:{_CURRENCY} ?)?([+-]?) ?(({_GROUPED})?(?:\.([0-9]+))?) ?"
     rf"(?:%|percent|per cent|pct|{_CURRENCY})?",
@@ -98,7 +110,7 @@ _NUMBER = re.compile(
 )
 
 
-def fold(text: str) -> str:
+def fold_kind(text: str) -> str:
     """Return text in NFKC, case folded, with single blanks, every dash and minus sign a hyphen."""
     # case folding may undo the normal form, so it is taken again
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
@@ -106,22 +118,25 @@ def fold(text: str) -> str:
 
 
 def kind_of(text: str, rule: IdentifierRule = IdentifierRule.ALL) -> AnswerKind:
-    """Return the kind of a gold answer: the first, in the order of `_RULES`, whose rule fits all of it.
+    """Return the kind of a gold answer: the first, in the order of `_RULES`, whose rule fits all of
+    it.
 
     Answers of a kind that `rule` does not tell apart are text.
     """
-    folded = fold(text)
+    folded = fold_kind(text)
     return next(
-        (kind for kind, (fits, _) in _RULES.items() if kind in rule.kinds and fits(folded)), AnswerKind.TEXT
+        (kind for kind, (fits, _) in _RULES.items() if kind in rule.kinds and fits(folded)),
+        AnswerKind.TEXT,
     )
 
 
 def norm_id(kind: AnswerKind, text: str) -> str:
-    """Return the form in which two answers of a kind are compared, gold answer and prediction alike.
+    """Return the form in which two answers of a kind are compared, gold answer and prediction
+    alike.
 
     What does not look like the kind at all is only folded, so that it equals nothing by accident.
     """
-    return _RULES[kind][1](fold(text))
+    return _RULES[kind][1](fold_kind(text))
 
 
 def _is_address(folded: str) -> bool:
@@ -142,12 +157,14 @@ def _norm_phone(folded: str) -> str:
     if _PHONE.fullmatch(folded):
         plus = "+" if folded.startswith("+") else ""
         return plus + re.sub(r"[ ().-]", "", folded.removeprefix("+"))
-    # a count with blanks between its groups looks like a phone number, and must equal itself with commas
+    # a count with blanks between its groups looks like a phone number, and must equal itself with
+    # commas
     return _norm_count(folded)
 
 
 def _norm_date(folded: str) -> str:
-    # a bare number such as 1,500 is read as a year when it has no separator; it must equal itself with one
+    # a bare number such as 1,500 is read as a year when it has no separator; it must equal itself
+    # with one
     if _COUNT.fullmatch(folded):
         return _norm_count(folded)
     spaced = re.sub(r"[ ,]+", " ", folded).strip()
@@ -184,8 +201,13 @@ _RULES: Mapping[AnswerKind, tuple[Callable[[str], object], Callable[[str], str]]
     AnswerKind.URL: (_is_address, lambda folded: folded.rstrip("/")),
     AnswerKind.DATE: (lambda folded: any(date.fullmatch(folded) for date in _DATES), _norm_date),
     AnswerKind.PHONE: (_is_phone, _norm_phone),
-    AnswerKind.COUNT: (lambda folded: folded in _NUMBER_WORDS or _COUNT.fullmatch(folded), _norm_count),
+    AnswerKind.COUNT: (
+        lambda folded: folded in _NUMBER_WORDS or _COUNT.fullmatch(folded),
+        _norm_count,
+    ),
     AnswerKind.NUMBER: (_number_parts, _norm_number),
     AnswerKind.TEXT: (lambda _: True, str),
 }
-"""The test of a folded text and the form in which it is compared, by kind; the first that fits counts."""
+"""The test of a folded text and the form in which it is compared, by kind; the first that fits
+counts.
+"""

@@ -15,7 +15,14 @@ from scipy.optimize import linear_sum_assignment
 from docagent_rl.rewards.answer_kinds import AnswerKind, IdentifierRule, kind_of, norm_id
 from docagent_rl.rewards.text import anls
 
-ABSTENTIONS = ("not answerable", "unanswerable", "not answerable from the document", "n/a", "none", "unknown")
+ABSTENTIONS = (
+    "not answerable",
+    "unanswerable",
+    "not answerable from the document",
+    "n/a",
+    "none",
+    "unknown",
+)
 """Answers that decline; prompts ask for the first."""
 
 _ITEM_ENDS = re.compile(r"[;\r\n]+")
@@ -60,7 +67,9 @@ class AnswerRule:
     abstentions: tuple[str, ...] = ABSTENTIONS
 
     def abstains(self, text: str) -> bool:
-        """Return whether a text is one of `abstentions`, but for case, blanks and punctuation around it."""
+        """Return whether a text is one of `abstentions`, but for case, blanks and punctuation
+        around it.
+        """
         return _bare(text) in {_bare(phrase) for phrase in self.abstentions}
 
     def score(self, prediction: str | None, gold: Gold) -> float:
@@ -69,8 +78,9 @@ class AnswerRule:
         - Nothing answered, or blanks: 0.
         - A prediction that abstains: 1 if the gold does too, else 0.
         - Variants: the best score of a single text.
-        - A list: the prediction is split at semicolons and line breaks; the best one-to-one matching of the
-          items' scores, divided by the longer length. The paper does not speak of lists.
+        - A list: the prediction is split at semicolons and line breaks; the best one-to-one
+          matching of the items' scores, divided by the longer length. The paper does not speak of
+          lists.
         """
         if prediction is None or not prediction.strip():
             return 0.0
@@ -100,7 +110,8 @@ class AnswerRule:
 
 
 def best_matching(scores: Sequence[Sequence[float]]) -> float:
-    """Return the largest sum of scores that a one-to-one matching of rows and columns (n, m) can have.
+    """Return the largest sum of scores that a one-to-one matching of rows and columns (n, m) can
+    have.
 
     Raises:
         ValueError: a score is negative or not finite.

@@ -8,7 +8,9 @@ LARGEST = 3.4028234663852886e38
 
 
 def is_finite(value: Any) -> bool:
-    """Return whether a value is a number to the trainer, too: no NaN, no infinity, nothing beyond 32 bits."""
+    """Return whether a value is a number to the trainer, too: no NaN, no infinity, nothing beyond
+    32 bits.
+    """
     try:
         return math.isfinite(value) and abs(value) <= LARGEST
     except (TypeError, OverflowError):

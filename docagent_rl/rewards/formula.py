@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The condition for terms to count: `term` lies above `above`; else the reward is `otherwise`."""
+    """The condition for terms to count: `term` lies above `above`; else the reward is
+    `otherwise`.
+    """
 
     term: str
     above: float

@@ -20,8 +20,8 @@ class Judge(Protocol):
 
         Args:
             question: the question.
-            references: right answers, any of which counts; a list answer is one reference with its items
-                joined by `"; "`; `text.NOT_ANSWERABLE` where a refusal is right.
+            references: right answers, any of which counts; a list answer is one reference with its
+                items joined by `"; "`; `text.NOT_ANSWERABLE` where a refusal is right.
             prediction: the text of the terminal answer.
 
         Returns:
@@ -51,7 +51,9 @@ class JudgeKind(StrEnum):
     ANLS = "anls"
     """Graded by edit distance."""
     RECALL = "recall"
-    """Graded by the share of reference tokens. A list of guesses gets nearly all of it: not to train on."""
+    """Graded by the share of reference tokens. A list of guesses gets nearly all of it: not to
+    train on.
+    """
     OPENAI = "openai"
     """A language model behind an OpenAI-compatible endpoint."""
 
@@ -79,8 +81,8 @@ def make_judge(config: JudgeConfig) -> Judge:
     """Return the judge that a configuration describes.
 
     Raises:
-        UserError: the key's environment variable is not set, the prompt is unusable or the cache cannot be
-            opened.
+        UserError: the key's environment variable is not set, the prompt is unusable or the cache
+            cannot be opened.
     """
     # imports that reading a configuration does without
     if config.kind is JudgeKind.OPENAI:

@@ -29,15 +29,16 @@ class VerdictError(ReplyError):
 
 
 def parse_verdict(reply: str, *, echoes: bool = False) -> bool:
-    """Return the verdict of a judge: the content of its last `<judge>` tag, which must be `true` or `false`.
+    """Return the verdict of a judge: the content of its last `<judge>` tag, which must be `true` or
+    `false`.
 
-    Surrounding whitespace and case do not matter; "not true" is no verdict, and neither is a reply with both.
-    Thoughts hold none.
+    Surrounding whitespace and case do not matter; "not true" is no verdict, and neither is a reply
+    with both. Thoughts hold none.
 
     Args:
         reply: of the judge.
-        echoes: what was judged spells a verdict itself, so a tag may be a quotation. Then all tags must
-            agree, and the last must end the reply.
+        echoes: what was judged spells a verdict itself, so a tag may be a quotation. Then all tags
+            must agree, and the last must end the reply.
 
     Raises:
         VerdictError: there is no such tag, it holds anything else, or it may be a quotation.
@@ -58,8 +59,8 @@ def parse_verdict(reply: str, *, echoes: bool = False) -> bool:
 
 
 class RemoteJudge:
-    """A `Judge` that asks for one verdict an answer, and once for equal ones (VRAG-RL, model-based outcome
-    reward).
+    """A `Judge` that asks for one verdict an answer, and once for equal ones (VRAG-RL, model-based
+    outcome reward).
 
     Args:
         model: is asked; cached and metered as it says.
@@ -80,7 +81,8 @@ class RemoteJudge:
         # what is judged spells a verdict itself
         echoes = any(_ANY_TAG.search(text) for text in (question, *references, prediction))
         reply = await self.model.ask(
-            self._messages(question, references, prediction), lambda text: parse_verdict(text, echoes=echoes)
+            self._messages(question, references, prediction),
+            lambda text: parse_verdict(text, echoes=echoes),
         )
         return float(parse_verdict(reply.text))
 
@@ -92,11 +94,16 @@ class RemoteJudge:
         """
         await self.model.check(self._messages("What is two plus two?", ["4"], "4"), parse_verdict)
 
-    def _messages(self, question: str, references: Sequence[str], prediction: str) -> list[dict[str, str]]:
-        # verdict tags stand in square brackets, which the parser does not take when a judge quotes them
+    def _messages(
+        self, question: str, references: Sequence[str], prediction: str
+    ) -> list[dict[str, str]]:
+        # verdict tags stand in square brackets, which the parser does not take when a judge quotes
+        # them
         question, prediction, *golds = (
             _ANY_TAG.sub(r"[\1judge]", text) for text in (question, prediction, *references)
         )
-        values = neutralized_values({"question": question, "references": golds, "prediction": prediction})
+        values = neutralized_values(
+            {"question": question, "references": golds, "prediction": prediction}
+        )
         roles = [role for role in ("system", "user") if role in self._prompt]
         return [{"role": role, "content": self._prompt.render(role, **values)} for role in roles]

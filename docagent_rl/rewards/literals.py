@@ -11,31 +11,38 @@ _GREATEST_POWER = 64
 
 _ARITHMETIC: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.UAdd: operator.pos,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
+    ast.UAdd: operator.pos,
     ast.USub: operator.neg,
 }  # fmt: skip
 _BITS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.Invert: operator.invert,
+    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
+    ast.Invert: operator.invert,
 }  # fmt: skip
 _LOGIC = (ast.BoolOp, *_BITS)
-_DISPLAYS: dict[type[ast.AST], Callable[[list[Any]], Any]] = {ast.List: list, ast.Tuple: tuple, ast.Set: set}
+_DISPLAYS: dict[type[ast.AST], Callable[[list[Any]], Any]] = {
+    ast.List: list,
+    ast.Tuple: tuple,
+    ast.Set: set,
+}
 
 
 def safe_literal(text: str, *, logic: bool = False) -> Any:
     """Return the value of a Python expression made of literals and arithmetic between numbers.
 
-    Stands in for the `eval()` of official scorers: strings, numbers, booleans, `None`, lists, tuples, sets
-    and dictionaries, unary plus and minus, and `+ - * / // % **` between numbers. Nothing is called or looked
-    up. As with `eval()`, blanks and tabs may stand before the expression, and no indented line.
+    Stands in for the `eval()` of official scorers: strings, numbers, booleans, `None`, lists,
+    tuples, sets and dictionaries, unary plus and minus, and `+ - * / // % **` between numbers.
+    Nothing is called or looked up. As with `eval()`, blanks and tabs may stand before the
+    expression, and no indented line.
 
     Args:
         text: the expression.
-        logic: also `and`, `or`, and `& | ^ ~` between whole numbers: for an `eval()` that got any text, where
-            `3 and 4` is 4.
+        logic: also `and`, `or`, and `& | ^ ~` between whole numbers: for an `eval()` that got any
+            text, where `3 and 4` is 4.
 
     Raises:
-        ValueError: anything else, text of more than `MAX_CHARS` characters, or arithmetic that fails or runs
-            out of bounds.
+        ValueError: anything else, text of more than `MAX_CHARS` characters, or arithmetic that
+            fails or runs out of bounds.
     """
     if len(text) > MAX_CHARS:
         raise ValueError(f"a literal of {len(text)} characters is not read")
@@ -44,7 +51,8 @@ def safe_literal(text: str, *, logic: bool = False) -> Any:
         if not logic and any(isinstance(node, _LOGIC) for node in ast.walk(tree)):
             raise ValueError("logic is not a literal")
         return _value(tree.body)
-    # deep nesting exhausts the parser; sets refuse unhashable items; numbers overflow or divide by zero
+    # deep nesting exhausts the parser; sets refuse unhashable items; numbers overflow or divide by
+    # zero
     except (SyntaxError, RecursionError, MemoryError, TypeError, ArithmeticError) as error:
         raise ValueError(f"not a literal: {type(error).__name__}") from error
 
@@ -75,7 +83,9 @@ def _computed(op: ast.AST, *numbers: Any) -> int | float:
     """Apply an operator to one or two numbers, within bounds."""
     compute = _ARITHMETIC.get(type(op)) or _BITS.get(type(op))
     if compute is None or not all(isinstance(number, int | float) for number in numbers):
-        raise ValueError(f"no {type(op).__name__} of {', '.join(type(each).__name__ for each in numbers)}")
+        raise ValueError(
+            f"no {type(op).__name__} of {', '.join(type(each).__name__ for each in numbers)}"
+        )
     # written so that infinity fails too
     if len(numbers) > 1 and not all(abs(number) <= _MAX_NUMBER for number in numbers):
         raise ValueError("a number is too large")

@@ -33,7 +33,9 @@ class AnswerFormat(StrEnum):
 
     @classmethod
     def of(cls, name: str) -> AnswerFormat:
-        """Return the format of that name: MMLongBench-Doc's, LongDocURL's or DUDE's; of others it is text."""
+        """Return the format of that name: MMLongBench-Doc's, LongDocURL's or DUDE's; of others it
+        is text.
+        """
         return _FORMATS.get(name.strip().casefold(), cls.STR)
 
 
@@ -50,8 +52,8 @@ _FORMATS = {
 def extracted_answer(reply: str) -> str | None:
     """Return the short answer in an extractor's reply; `None` when it does not hold to the form.
 
-    The form is a line `Extracted answer: ...` and then `Answer format: ...`, case-sensitive. The format line
-    is not used: scores go by the gold format.
+    The form is a line `Extracted answer: ...` and then `Answer format: ...`, case-sensitive. The
+    format line is not used: scores go by the gold format.
     """
     _, label, found = reply.partition(_FORMAT)[0].partition(_ANSWER)
     return found.partition(_ANSWER)[0].strip() if label else None
@@ -62,7 +64,9 @@ def unlabelled(text: str) -> str:
     return _LABEL.sub(r"\1 -", text)
 
 
-def score(gold: str | Sequence[str], prediction: str, answer_format: AnswerFormat) -> float:
+def answer_rightness(
+    gold: str | Sequence[str], prediction: str, answer_format: AnswerFormat
+) -> float:
     """Return how right an extracted answer is.
 
     Args:
@@ -79,13 +83,14 @@ def score(gold: str | Sequence[str], prediction: str, answer_format: AnswerForma
         case AnswerFormat.INT:
             return _int_score(_text(gold), prediction)
         case AnswerFormat.FLOAT:
-            return number_score(clean(_text(gold)), clean(prediction))
+            return number_score(clean_answer(_text(gold)), clean_answer(prediction))
         case AnswerFormat.STR | AnswerFormat.NONE:
-            return text_score(clean(_text(gold)), clean(prediction))
+            return text_score(clean_answer(_text(gold)), clean_answer(prediction))
 
 
-def clean(text: object) -> str:
-    """Clean a text as officially: case, parentheses, one pair of outer quotes, leading `$`, trailing `%`.
+def clean_answer(text: object) -> str:
+    """Clean a text as officially: case, parentheses, one pair of outer quotes, leading `$`,
+    trailing `%`.
 
     The official code also strips units such as miles, but throws the result away; so do we.
     """
@@ -100,8 +105,10 @@ def unwrapped(text: str) -> str:
     return plain.strip().lstrip("$").strip()
 
 
-def anls(gold: str, prediction: str) -> float:
-    """`1 - edits / longer length`, 0 unless above 0.5; lengths are those of the upper-cased texts."""
+def mmlongbench_anls(gold: str, prediction: str) -> float:
+    """`1 - edits / longer length`, 0 unless above 0.5; lengths are those of the upper-cased
+    texts.
+    """
     longest = max(len(gold.upper()), len(prediction.upper()))
     if not longest:
         return 1.0
@@ -110,7 +117,9 @@ def anls(gold: str, prediction: str) -> float:
 
 
 def is_exact(gold: str) -> bool:
-    """Return whether a cleaned gold answer (an address, file, page, number, date) is compared by equality."""
+    """Return whether a cleaned gold answer (an address, file, page, number, date) is compared by
+    equality.
+    """
     return (
         "https://" in gold
         or gold.endswith((".py", "ipynb"))
@@ -122,18 +131,22 @@ def is_exact(gold: str) -> bool:
 
 
 def text_score(gold: str, prediction: str) -> float:
-    """Equality or `anls` of two cleaned texts, as the gold answer asks (`is_exact`)."""
-    return float(gold == prediction) if is_exact(gold) else anls(gold, prediction)
+    """Equality or `mmlongbench_anls` of two cleaned texts, as the gold answer asks (`is_exact`)."""
+    return float(gold == prediction) if is_exact(gold) else mmlongbench_anls(gold, prediction)
 
 
 def number_score(gold: str, prediction: str) -> float:
-    """Return whether two cleaned texts are one number, within 1 % or after rounding, or as percentages."""
+    """Return whether two cleaned texts are one number, within 1 % or after rounding, or as
+    percentages.
+    """
     try:
         wanted = float(gold)
         given = float(prediction)
     except ValueError:
         return 0.0
-    return float(any(_close(given, candidate) for candidate in (wanted / 100, wanted, wanted * 100)))
+    return float(
+        any(_close(given, candidate) for candidate in (wanted / 100, wanted, wanted * 100))
+    )
 
 
 def is_number(text: str) -> bool:
@@ -174,7 +187,7 @@ def _list_score(gold: str | Sequence[str], prediction: str) -> float:
         return 0.0
     if is_number(wanted[0]) or is_exact(wanted[0]):
         return float("-".join(wanted) == "-".join(given))
-    return min(anls(a, b) for a, b in zip(wanted, given, strict=True))
+    return min(mmlongbench_anls(a, b) for a, b in zip(wanted, given, strict=True))
 
 
 def _items(value: str | Sequence[str]) -> list[str]:
@@ -187,7 +200,7 @@ def _items(value: str | Sequence[str]) -> list[str]:
         parsed = safe_literal(value, logic=True) if value.startswith("[") else value
         # `[1], [2]` is a tuple, which the official scorer takes for one item
         value = parsed if isinstance(parsed, list) else [parsed]
-    return sorted(clean(item) for item in value)
+    return sorted(clean_answer(item) for item in value)
 
 
 def _text(gold: str | Sequence[str]) -> str:

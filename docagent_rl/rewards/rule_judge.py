@@ -1,7 +1,8 @@
 """Judges that compare texts by rule; none of them can fail or be unreachable.
 
-`RuleJudge` is for laptops, tests and cheap ablations: no model, no service, the same verdict every time. It
-is not for numbers that go into a paper. `docs/rule_judge.md` has its accuracy by kind of answer.
+`RuleJudge` is for laptops, tests and cheap ablations: no model, no service, the same verdict every
+time. It is not for numbers that go into a paper. `docs/rule_judge.md` has its accuracy by kind of
+answer.
 """
 
 import asyncio
@@ -11,18 +12,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from docagent_rl.rewards.rule.atoms import Atom, read
-from docagent_rl.rewards.rule.claims import Question, claims_only, is_idle, is_plain
+from docagent_rl.rewards.rule.claims import QuestionHints, claims_only, is_idle, is_plain
 from docagent_rl.rewards.rule.frames import Unframed, unframe
 from docagent_rl.rewards.rule.lexicon import GRAMMAR, NUMBERED, SUFFIXES, TITLES, VERDICTS
-from docagent_rl.rewards.rule.markup import bare, plain
-from docagent_rl.rewards.rule.refusals import declines, is_refusal, mentions_refusal
+from docagent_rl.rewards.rule.markup import bare, without_markup
+from docagent_rl.rewards.rule.refusals import declines, mentions_refusal, says_unanswerable
 from docagent_rl.rewards.rule.verdicts import polarity
 from docagent_rl.rewards.rule.words import fold
 
 MAX_CHARS = 2000
 """Longer answers are right only when they are the reference."""
 
-_OF_WHAT = re.compile(r"(?:\b(?:of|for|to|than|from|by no means|like)|['\u2019]s)\s*\n", re.IGNORECASE)
+_OF_WHAT = re.compile(
+    r"(?:\b(?:of|for|to|than|from|by no means|like)|['\u2019]s)\s*\n", re.IGNORECASE
+)
 _RATIO = re.compile(r"\b(\d+)(?: to |-to-)(\d+)\b")
 
 
@@ -39,9 +42,9 @@ class _AlwaysThere:
 class RuleJudge(_AlwaysThere):
     """A judge without a model, for laptops, tests and questions with short answers.
 
-    An answer is right when it is one of the references, or says it and beside it only words that answer
-    nothing (`docs/rule_judge.md`). Where a rule cannot tell, it is wrong: a policy that is trained on these
-    verdicts looks for whatever is rewarded by mistake.
+    An answer is right when it is one of the references, or says it and beside it only words that
+    answer nothing (`docs/rule_judge.md`). Where a rule cannot tell, it is wrong: a policy that is
+    trained on these verdicts looks for whatever is rewarded by mistake.
     """
 
     async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
@@ -56,7 +59,9 @@ class RuleJudge(_AlwaysThere):
 
 @dataclass(frozen=True, slots=True)
 class LikenessJudge(_AlwaysThere):
-    """Graded by the greatest likeness of a reference and the answer, in `[0, 1]` (`rewards.text`)."""
+    """Graded by the greatest likeness of a reference and the answer, in `[0, 1]`
+    (`rewards.text`).
+    """
 
     likeness: Callable[[str, str], float]
 
@@ -69,7 +74,7 @@ class _Given:
     """An answer, read once for all its references."""
 
     def __init__(self, question: str, prediction: str) -> None:
-        self._asked = Question(question)
+        self._asked = QuestionHints(question)
         self._whole = prediction
         self._is_long = len(prediction) > MAX_CHARS
 
@@ -93,7 +98,9 @@ class _Given:
             return []
         stressed = read(self._spelt(self._bare.stressed))
         around = read(self._spelt(self._bare.rest))
-        is_answer = is_plain(around, self._asked) and not all(is_idle(atom, self._asked) for atom in stressed)
+        is_answer = is_plain(around, self._asked) and not all(
+            is_idle(atom, self._asked) for atom in stressed
+        )
         return stressed if is_answer else []
 
     def _spelt(self, text: str) -> str:
@@ -106,13 +113,13 @@ class _Given:
             return bool(reference.strip())
         if self._is_long or len(reference) > MAX_CHARS:
             return _equal(reference, self._whole)
-        wanted = self._spelt(bare(plain(reference)))
+        wanted = self._spelt(bare(without_markup(reference)))
         if _equal(wanted, self._text):
             return True
         atoms = read(wanted)
         if not atoms or not self._said:
             return False
-        if is_refusal(reference):
+        if says_unanswerable(reference):
             return declines(self._text, self._asked)
         if mentions_refusal(self._text):
             return False
@@ -127,13 +134,15 @@ def _equal(one: str, other: str) -> bool:
     return bool(words) and words == other.casefold().split()
 
 
-def _holds(items: Sequence[Sequence[Atom]], said: Sequence[Atom], question: Question) -> bool:
+def _holds(items: Sequence[Sequence[Atom]], said: Sequence[Atom], question: QuestionHints) -> bool:
     """Return whether an answer says every item, each in its own place, and nothing else."""
     if not said:
         return False
     hits: frozenset[int] = frozenset()
     for item in sorted(items, key=len, reverse=True):
-        found = [place for form in _forms(item, question) for place in _spans(item, form, said, question)]
+        found = [
+            place for form in _forms(item, question) for place in _spans(item, form, said, question)
+        ]
         free = [place for place in found if hits.isdisjoint(place)]
         if not free:
             return False
@@ -141,7 +150,7 @@ def _holds(items: Sequence[Sequence[Atom]], said: Sequence[Atom], question: Ques
     return claims_only(said, hits, question, is_alone=[len(hits)] == [*map(len, items)])
 
 
-def _forms(reference: Sequence[Atom], question: Question) -> list[list[Atom]]:
+def _forms(reference: Sequence[Atom], question: QuestionHints) -> list[list[Atom]]:
     """Return the ways in which a reference may be said, the fullest first."""
     idle_words = ((), question.nouns, TITLES | SUFFIXES)
     found = [[atom for atom in reference if atom.text not in idle] for idle in idle_words]
@@ -149,7 +158,7 @@ def _forms(reference: Sequence[Atom], question: Question) -> list[list[Atom]]:
 
 
 def _spans(
-    wanted: Sequence[Atom], form: Sequence[Atom], said: Sequence[Atom], question: Question
+    wanted: Sequence[Atom], form: Sequence[Atom], said: Sequence[Atom], question: QuestionHints
 ) -> list[range]:
     """Return where a form of a reference stands in an answer."""
     places = [range(at, at + len(form)) for at in range(len(said) - len(form) + 1)]
@@ -161,14 +170,16 @@ def _spans(
     ]
 
 
-def _has_unit(said: Sequence[Atom], end: int, question: Question) -> bool:
-    """Return whether a number has a unit of the question, which may not be that of the reference."""
+def _has_unit(said: Sequence[Atom], end: int, question: QuestionHints) -> bool:
+    """Return whether a number has a unit of the question, which may not be that of the
+    reference.
+    """
     if said[end - 1].number is None or end == len(said):
         return False
     return said[end].key in question.keys and said[end].text not in GRAMMAR
 
 
-def _same(form: Sequence[Atom], at: int, given: Atom, question: Question) -> bool:
+def _same(form: Sequence[Atom], at: int, given: Atom, question: QuestionHints) -> bool:
     wanted = form[at]
     if wanted.days:
         # one that can be read in two ways is right only where both are: 03/04/2021

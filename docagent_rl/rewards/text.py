@@ -13,9 +13,11 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def squad_normalise(text: str) -> str:
-    """SQuAD's normalisation: lower case, ASCII punctuation deleted, articles dropped, single spaces.
+    """SQuAD's normalisation: lower case, ASCII punctuation deleted, articles dropped, single
+    spaces.
 
-    An article is a whole word also beside punctuation that stays, such as a dash or a curly quotation mark.
+    An article is a whole word also beside punctuation that stays, such as a dash or a curly
+    quotation mark.
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
@@ -27,7 +29,9 @@ def exact_match(reference: str, prediction: str) -> float:
 
 
 def token_recall(reference: str, prediction: str) -> float:
-    """Share of the reference's tokens, counted with multiplicity, that the prediction holds; in `[0, 1]`."""
+    """Share of the reference's tokens, counted with multiplicity, that the prediction holds; in
+    `[0, 1]`.
+    """
     wanted = Counter(squad_normalise(reference).split())
     found = wanted & Counter(squad_normalise(prediction).split())
     return found.total() / wanted.total() if wanted else 0.0
@@ -36,11 +40,12 @@ def token_recall(reference: str, prediction: str) -> float:
 def anls(reference: str, prediction: str, threshold: float = 0.5) -> float:
     """Average normalised Levenshtein similarity of one pair, lower case, outer spaces removed.
 
-    What MP-DocVQA computes for one gold answer, without its rules for questions and for the prediction `none`
-    (`docagent_rl.lab.eval.metrics.answers`).
+    What MP-DocVQA computes for one gold answer, without its rules for questions and for the
+    prediction `none` (`docagent_rl.lab.eval.metrics.answers`).
 
     Returns:
-        `1 - distance / longer length` when that is at least `threshold`, else 0; 0 for an empty prediction.
+        `1 - distance / longer length` when that is at least `threshold`, else 0; 0 for an empty
+        prediction.
     """
     a = reference.strip().lower()
     b = prediction.strip().lower()

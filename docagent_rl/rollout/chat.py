@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import encodable
 from docagent_rl.base.untrusted import inserted
-from docagent_rl.config import plain
+from docagent_rl.config import plain_section
 from docagent_rl.envs.base import ImagePart, Message, Observation, TextPart
 from docagent_rl.rollout.images import marks, merges
 from docagent_rl.rollout.ledger import Placed
@@ -24,26 +24,28 @@ _ASSISTANT = "docagent-assistant-turn"
 def template_kwargs(run: DictConfig) -> dict[str, Any]:
     """Return a run's arguments of the chat template (`data.apply_chat_template_kwargs`)."""
     given = OmegaConf.select(run, "data.apply_chat_template_kwargs")
-    return plain(given) if given else {}
+    return plain_section(given) if given else {}
 
 
 @dataclass(frozen=True)
 class ChatCodec:
     """Turns observations into token ids and sampled ids into text.
 
-    Observation tokens come from the chat template: a conversation is rendered once with and once without the
-    new messages, and the difference is tokenised. Image placeholders are expanded to the number of features
-    of each image, with the marks around them that a processor adds (a test holds the two equal).
+    Observation tokens come from the chat template: a conversation is rendered once with and once
+    without the new messages, and the difference is tokenised. Image placeholders are expanded to
+    the number of features of each image, with the marks around them that a processor adds (a test
+    holds the two equal).
 
-    Text of a document or a user may spell a special token (`<|im_end|>`). Such spellings are broken by an
-    invisible character before rendering, so that content can never open a turn or stand in for an image.
-    Lone surrogates, which no tokenizer takes, become question marks.
+    Text of a document or a user may spell a special token (`<|im_end|>`). Such spellings are broken
+    by an invisible character before rendering, so that content can never open a turn or stand in
+    for an image. Lone surrogates, which no tokenizer takes, become question marks.
 
-    A template may open the assistant's turn with more than its header: Qwen3's puts an empty thought there
-    when `enable_thinking` is false. Such a tail is part of the prompt or of the observation before the turn.
-    Templates also drop the thoughts of earlier turns when they render a conversation anew; nothing is
-    rendered anew here, so within one context a policy keeps what it wrote. `template_check` refuses templates
-    of which a part does not say what the whole would. A text-only model has no `processor`.
+    A template may open the assistant's turn with more than its header: Qwen3's puts an empty
+    thought there when `enable_thinking` is false. Such a tail is part of the prompt or of the
+    observation before the turn. Templates also drop the thoughts of earlier turns when they render
+    a conversation anew; nothing is rendered anew here, so within one context a policy keeps what it
+    wrote. `template_check` refuses templates of which a part does not say what the whole would. A
+    text-only model has no `processor`.
     """
 
     tokenizer: Any
@@ -86,12 +88,18 @@ class ChatCodec:
         return self._expand(self.text_ids(text), images)
 
     def observation_ids(
-        self, observation: Observation, images: Sequence[Placed] = (), *, closed: bool, shown: int = 0
+        self,
+        observation: Observation,
+        images: Sequence[Placed] = (),
+        *,
+        closed: bool,
+        shown: int = 0,
     ) -> list[int]:
         """Return the tokens between an assistant turn and the next.
 
-        `closed`: the policy sampled the end-of-turn id itself, so it is not repeated. `shown` counts images
-        of the context so far: templates may number them (Qwen's "Picture 3: ", with `add_vision_id`).
+        `closed`: the policy sampled the end-of-turn id itself, so it is not repeated. `shown`
+        counts images of the context so far: templates may number them (Qwen's "Picture 3: ", with
+        `add_vision_id`).
         """
         before = shown if images and self._counts_images else 0
         text = self._after_a_turn(self._messages(observation.messages), before)
@@ -114,13 +122,15 @@ class ChatCodec:
     @cached_property
     def _closing(self) -> str:
         text = self.render(
-            [{"role": "user", "content": "."}, {"role": "assistant", "content": _ASSISTANT}], generation=False
+            [{"role": "user", "content": "."}, {"role": "assistant", "content": _ASSISTANT}],
+            generation=False,
         )
         closing = text[text.index(_ASSISTANT) + len(_ASSISTANT) :]
         ids = self.text_ids(closing)
         if not ids or ids[0] not in self.tokenizer.added_tokens_decoder:
             raise UserError(
-                "the chat template of this model does not end an assistant turn with a special token; "
+                "the chat template of this model does not end an assistant turn with a special "
+                "token; "
                 "multi-turn rollouts need one"
             )
         return closing
@@ -138,18 +148,24 @@ class ChatCodec:
             yield place
 
     def _defuse(self, texts: Sequence[str]) -> list[str]:
-        """Break special tokens in texts that the template joins: two halves may spell what neither does."""
+        """Break special tokens in texts that the template joins: two halves may spell what neither
+        does.
+        """
         return inserted(texts, self._seams("".join(texts)))
 
     def _messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         rendered = []
         for message in messages:
             parts: list[dict[str, str]] = []
-            for image, group in itertools.groupby(message.parts, lambda p: isinstance(p, ImagePart)):
+            for image, group in itertools.groupby(
+                message.parts, lambda p: isinstance(p, ImagePart)
+            ):
                 if image:
                     parts += [{"type": "image"} for _ in group]
                 else:
-                    texts = self._defuse([encodable(p.text) for p in group if isinstance(p, TextPart)])
+                    texts = self._defuse(
+                        [encodable(p.text) for p in group if isinstance(p, TextPart)]
+                    )
                     parts += [{"type": "text", "text": text} for text in texts]
             plain = all(p["type"] == "text" for p in parts)
             content = "".join(p["text"] for p in parts) if plain else parts
@@ -158,7 +174,9 @@ class ChatCodec:
 
     @cached_property
     def unread(self) -> frozenset[str]:
-        """The template arguments whose names do not occur in the model's template: they change nothing."""
+        """The template arguments whose names do not occur in the model's template: they change
+        nothing.
+        """
         return frozenset(name for name, _ in self.template_kwargs if name not in self._source)
 
     @cached_property
@@ -170,12 +188,14 @@ class ChatCodec:
         return self.processor if getattr(self.processor, "chat_template", None) else self.tokenizer
 
     def render(self, messages: list[dict[str, Any]], *, generation: bool, **more: Any) -> str:
-        """Write messages by the chat template, and with `generation` the header of an assistant's turn.
+        """Write messages by the chat template, and with `generation` the header of an assistant's
+        turn.
 
         Raises:
             UserError: the template refuses them.
         """
-        # a processor takes what its template does not read for its own, with a warning at every call
+        # a processor takes what its template does not read for its own, with a warning at every
+        # call
         given = {**dict(self.template_kwargs), **more}
         read = {name: value for name, value in given.items() if name in self._source}
         try:
@@ -191,7 +211,9 @@ class ChatCodec:
     def _expand(self, ids: list[int], images: Sequence[Placed]) -> list[int]:
         if self.image_token_id is None:
             if images:
-                raise UserError("the model has no image processor, but the environment shows images")
+                raise UserError(
+                    "the model has no image processor, but the environment shows images"
+                )
             return ids
         sizes = iter([image.num_tokens for image in images])
         expanded: list[int] = []
@@ -205,7 +227,9 @@ class ChatCodec:
 
     @cached_property
     def _marks(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The tokens around the placeholders of an image that the template leaves to the processor."""
+        """The tokens around the placeholders of an image that the template leaves to the
+        processor.
+        """
         images = getattr(self.processor, "image_processor", None)
         return ((), ()) if images is None or merges(images) else marks(self.processor)
 
@@ -217,10 +241,12 @@ Messages = list[dict[str, Any]]
 
 
 def check_template(codec: ChatCodec) -> None:
-    """Check that the model's chat template writes every message as it is, and alike wherever it stands.
+    """Check that the model's chat template writes every message as it is, and alike wherever it
+    stands.
 
-    White space around a message may go, a system prompt may be added where there is none, and thoughts of
-    earlier turns may be left out: none of that changes a part of what has been rendered.
+    White space around a message may go, a system prompt may be added where there is none, and
+    thoughts of earlier turns may be left out: none of that changes a part of what has been
+    rendered.
 
     Raises:
         UserError: it does not; names the first thing that it does instead.
@@ -228,7 +254,8 @@ def check_template(codec: ChatCodec) -> None:
     for problem in _problems(codec):
         name = getattr(codec.tokenizer, "name_or_path", "") or "the model"
         raise UserError(
-            f"the chat template of {name} {problem}. Trajectories are rendered a turn at a time, by "
+            f"the chat template of {name} {problem}. Trajectories are rendered a turn at a time, "
+            "by "
             "different processes and on different days: name a template that does not do so, by "
             "actor_rollout_ref.model.custom_chat_template"
         )
@@ -238,7 +265,9 @@ def _problems(codec: ChatCodec) -> Iterator[str]:
     opening = _opening_talk(codec)
     opened = codec.render(opening, generation=False)
     if opened.count(_TEXT) != len(opening):
-        yield f"changes, drops or repeats the text of a message: {_TEXT!r} becomes part of {opened!r}"
+        yield (
+            f"changes, drops or repeats the text of a message: {_TEXT!r} becomes part of {opened!r}"
+        )
     if codec.image_token_id is not None:
         parts = [{"type": "image"}, {"type": "text", "text": _TEXT}]
         shown = codec.render([{"role": "user", "content": parts}], generation=False)
@@ -248,14 +277,19 @@ def _problems(codec: ChatCodec) -> Iterator[str]:
         yield "rewrites earlier messages when others follow"
     if _DAY in codec.render(opening, generation=True, strftime_now=lambda _: _DAY):
         yield (
-            "writes the date into the prompt, unless data.apply_chat_template_kwargs gives one (Llama 3 "
+            "writes the date into the prompt, unless data.apply_chat_template_kwargs gives one "
+            "(Llama 3 "
             "reads date_string)"
         )
     after = [_after(codec, turns) for turns in (1, 3)]
     if None in after:
         yield "changes, drops or repeats what the assistant said"
     elif after[0] != after[1]:
-        yield f"writes messages by their position: {after[0]!r} after one turn, {after[1]!r} after three"
+        yield (
+            f"writes messages by their position: {after[0]!r} after one turn, {after[1]!r} "
+            "after "
+            "three"
+        )
     elif codec.text_ids(after[0] or "")[:1] != [codec.end_of_turn_id]:
         yield "ends an assistant's turn otherwise when a message follows"
     elif not _ends_alike(codec, opening):
@@ -281,10 +315,16 @@ def _opening_talk(codec: ChatCodec) -> Messages:
 
 
 def _after(codec: ChatCodec, turns: int) -> str | None:
-    """Return the text after the last of some turns, the next header included; `None` where a text is lost."""
+    """Return the text after the last of some turns, the next header included; `None` where a text
+    is lost.
+    """
     talk = [each for number in range(turns) for each in (_asked(), _said(number))]
-    before, found, after = codec.render([*talk, _asked()], generation=True).partition(talk[-1]["content"])
-    return None if not found or talk[-1]["content"] in before + after or _TEXT not in after else after
+    before, found, after = codec.render([*talk, _asked()], generation=True).partition(
+        talk[-1]["content"]
+    )
+    return (
+        None if not found or talk[-1]["content"] in before + after or _TEXT not in after else after
+    )
 
 
 def _ends_alike(codec: ChatCodec, opening: Messages) -> bool:

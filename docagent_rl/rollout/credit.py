@@ -1,9 +1,9 @@
 """The credit of the sampled tokens of a step: `<run>/credit/<step>.parquet`, a row a training row.
 
-Columns `uid`, `trajectory`, `row`, and lists of float32, one number a sampled token of the row in order; a
-list that a run does not have, such as the values of a critic, is null. `similarities` names, for estimators
-that weigh a group by likeness, how like each trajectory of the group this one is, in their order. What holds
-for the whole step stands in the file's metadata.
+Columns `uid`, `trajectory`, `row`, and lists of float32, one number a sampled token of the row in
+order; a list that a run does not have, such as the values of a critic, is null. `similarities`
+names, for estimators that weigh a group by likeness, how like each trajectory of the group this one
+is, in their order. What holds for the whole step stands in the file's metadata.
 """
 
 import json
@@ -76,10 +76,14 @@ def write_credit(run_dir: Path, step: int, estimator: str, rows: Iterable[Credit
     types = {"uid": pa.string(), "trajectory": pa.int32(), "row": pa.int32()}
     types |= dict.fromkeys(_LISTS, pa.list_(pa.float32()))
     about = {_ABOUT: json.dumps({"version": _VERSION, "estimator": estimator})}
-    named = ({"uid": row.uid, "trajectory": row.trajectory, "row": row.row, **row.lists} for row in ordered)
+    named = (
+        {"uid": row.uid, "trajectory": row.trajectory, "row": row.row, **row.lists}
+        for row in ordered
+    )
     table = pa.Table.from_pylist(list(named), pa.schema(types.items(), about))
     buffer = BytesIO()
-    # noise of 23 bits does not compress; signs, exponents and repeated numbers do once bytes stand apart
+    # noise of 23 bits does not compress; signs, exponents and repeated numbers do once bytes stand
+    # apart
     apart = {f"{name}.list.element": "BYTE_STREAM_SPLIT" for name in _LISTS}
     options = {"compression": "zstd", "use_dictionary": ["uid"], "column_encoding": apart}
     parquet.write_table(table, buffer, write_page_checksum=True, **options)
@@ -125,5 +129,7 @@ def _rows(table: Any) -> Iterable[CreditRow]:
             for name in names
             if (value := columns[name][place]).is_valid
         }
-        uid, trajectory, row = (columns[name][place].as_py() for name in ("uid", "trajectory", "row"))
+        uid, trajectory, row = (
+            columns[name][place].as_py() for name in ("uid", "trajectory", "row")
+        )
         yield CreditRow(str(uid), int(trajectory), int(row), lists)

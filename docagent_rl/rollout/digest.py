@@ -8,13 +8,15 @@ from dataclasses import astuple, dataclass, field, fields
 from typing import Any
 
 from docagent_rl.base.text import encodable
-from docagent_rl.config import TextConfig, TextSource
-from docagent_rl.rollout.trajectory import Status, Trajectory, plain
+from docagent_rl.config import TextConfig, TrajectoryText
+from docagent_rl.rollout.trajectory import Status, Trajectory, jsonable
 
 
 @dataclass(slots=True)
 class TurnDigest:
-    """One turn: `sampled` counts its tokens, and `text` stands for it where trajectories are compared."""
+    """One turn: `sampled` counts its tokens, and `text` stands for it where trajectories are
+    compared.
+    """
 
     row: int
     sampled: int
@@ -56,11 +58,13 @@ class TrajectoryDigest:
         """Return the digest of a finished trajectory; `config` says what its texts are."""
         config = config or TextConfig()
         texts = [turn.text.strip() for turn in trajectory.turns]
-        text = joined(texts if config.include_answer else texts[:-1])
-        if config.source is TextSource.ENVIRONMENT:
+        text = joined_texts(texts if config.include_answer else texts[:-1])
+        if config.source is TrajectoryText.ENVIRONMENT:
             text = text if trajectory.text is None else trajectory.text
             written = [turn.record.text for turn in trajectory.turns]
-            texts = [own if given is None else given for given, own in zip(written, texts, strict=True)]
+            texts = [
+                own if given is None else given for given, own in zip(written, texts, strict=True)
+            ]
         turns = [
             TurnDigest(t.row, t.sampled, t.reward, t.terms, t.token_terms, own)
             for t, own in zip(trajectory.turns, texts, strict=True)
@@ -77,7 +81,7 @@ class TrajectoryDigest:
 
     def to_json(self) -> str:
         """Return it as one text."""
-        return encodable(json.dumps(self, ensure_ascii=False, default=plain))
+        return encodable(json.dumps(self, ensure_ascii=False, default=jsonable))
 
     @classmethod
     def from_json(cls, text: str) -> TrajectoryDigest:
@@ -88,6 +92,6 @@ class TrajectoryDigest:
         return cls(**values)
 
 
-def joined(texts: Iterable[str]) -> str:
+def joined_texts(texts: Iterable[str]) -> str:
     """Join texts that are not empty, a line each."""
     return "\n".join(text for text in texts if text)

@@ -32,12 +32,16 @@ class EnvResources:
         running: the run's Ray runs; before, what its actors will open is opened here.
 
     Raises:
-        UserError: the store, an index, a prompt or the reward function is missing or does not fit, or a key
-            is not set.
+        UserError: the store, an index, a prompt or the reward function is missing or does not fit,
+            or a key is not set.
     """
 
     def __init__(
-        self, config: DocAgentConfig, count_tokens: TokenCounter = estimated_tokens, *, running: bool = True
+        self,
+        config: DocAgentConfig,
+        count_tokens: TokenCounter = estimated_tokens,
+        *,
+        running: bool = True,
     ) -> None:
         self.config = config
         searched = config.open_store(_shown(config))
@@ -60,7 +64,9 @@ class EnvResources:
     @property
     def policy_roles(self) -> dict[RoleName, RoleConfig]:
         """Return the roles that the policy is to play, by name."""
-        return {n: each for n, each in self.config.roles.items() if each.backend is RoleBackend.POLICY}
+        return {
+            n: each for n, each in self.config.roles.items() if each.backend is RoleBackend.POLICY
+        }
 
     def environment(
         self, *, validate: bool = True, roles: Mapping[RoleName, RoleModel] = MappingProxyType({})
@@ -74,21 +80,28 @@ class EnvResources:
         """
         if missing := self.policy_roles.keys() - roles.keys():
             raise UserError(
-                f"roles.{min(missing)}.backend is policy, which a run of the trainer alone can serve: give "
+                f"roles.{min(missing)}.backend is policy, which a run of the trainer alone can "
+                "serve: give "
                 f"the role an endpoint (docagent.roles.{min(missing)}.base_url and .model) or "
                 "backend=embedded"
             )
-        services = replace(self.services, roles={**self.services.roles, **roles}) if roles else self.services
+        services = (
+            replace(self.services, roles={**self.services.roles, **roles})
+            if roles
+            else self.services
+        )
         env = self.system.open(self.env_config, services, self.prompt, validate=validate)
         env.reward_function = self.reward_function
         return env
 
 
 def open_shown_store(config: DocAgentConfig, searched: DocumentStore) -> DocumentStore:
-    """Open the documents as they are shown: those that are searched, or others of the same ids and lengths.
+    """Open the documents as they are shown: those that are searched, or others of the same ids and
+    lengths.
 
     Raises:
-        UserError: `docagent.shown_store` is no store, or a document has another number of pages there.
+        UserError: `docagent.shown_store` is no store, or a document has another number of pages
+            there.
     """
     path = config.shown_store
     if path is None:
@@ -125,7 +138,8 @@ def open_retrievers(
     if len({str(_ranking(each)) for each in settings.values()}) < len(settings):
         first, second = (f"{key}.index={each.index}" for key, each in settings.items())
         raise UserError(
-            f"{second} ranks as {first} does, so that every search would list the same pages twice: build it "
+            f"{second} ranks as {first} does, so that every search would list the same pages "
+            "twice: build it "
             "with other settings, or set docagent.env.search.text_ranking=shared and "
             "docagent.text_retriever=null"
         )
@@ -156,7 +170,8 @@ _PATIENCE = {
 
 
 def environment_identity(resources: EnvResources, *, validate: bool) -> dict[str, Any]:
-    """Return what trajectories depend on beside who plays them: system, prompt and services; JSON-ready.
+    """Return what trajectories depend on beside who plays them: system, prompt and services;
+    JSON-ready.
 
     Places and patience (paths, addresses, timeouts) are left out: a run may go on elsewhere.
     """
@@ -186,7 +201,9 @@ def _of_function(function: RewardFunction | None) -> dict[str, Any] | None:
 
 
 def _ranking(config: RetrieverConfig) -> list[Any]:
-    """Return what decides over ranks: settings, and what the header of the index says of its contents."""
+    """Return what decides over ranks: settings, and what the header of the index says of its
+    contents.
+    """
     header = config.index / HEADER if config.index else None
     contents = header.read_bytes() if header and header.is_file() else header
     return [config.decisive(), config.service.url, contents, *map(_ranking, config.parts.values())]

@@ -1,9 +1,10 @@
-"""The path of a question's evidence in a trajectory: looked for, found, shown, read, kept, answered right.
+"""The path of a question's evidence in a trajectory: looked for, found, shown, read, kept, answered
+right.
 
-Pure functions of the record of a trajectory. A wrong trajectory counts as lost at the first stage that it did
-not reach. One that got no further than `FOUND` had its page in a list of hits and did not open it; one that
-got as far as `KEPT` had the page in its context and answered wrong all the same. A trajectory whose answer
-nobody judged is lost nowhere: it is counted by itself.
+Pure functions of the record of a trajectory. A wrong trajectory counts as lost at the first stage
+that it did not reach. One that got no further than `FOUND` had its page in a list of hits and did
+not open it; one that got as far as `KEPT` had the page in its context and answered wrong all the
+same. A trajectory whose answer nobody judged is lost nowhere: it is counted by itself.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +39,9 @@ class Stage(StrEnum):
     SOUGHT = "sought"
     """The agent searched, or opened a page."""
     REACH = "reach"
-    """The question itself, as a query, finds every gold page among the hits that searches ask for."""
+    """The question itself, as a query, finds every gold page among the hits that searches ask
+    for.
+    """
     FOUND = "found"
     """Queries of the agent returned every gold page, or it opened them itself."""
     SHOWN = "shown"
@@ -62,7 +65,9 @@ class Branch(StrEnum):
     ZOOMED = "zoomed"
     """A crop covered the evidence and showed it larger than the whole page did."""
     WHOLE = "read_whole"
-    """The page was shown whole, at the size at which the recipe shows pages, and not only to choose from."""
+    """The page was shown whole, at the size at which the recipe shows pages, and not only to choose
+    from.
+    """
     TEXT = "as_text"
     """Its text was shown, or somebody else read it."""
 
@@ -72,10 +77,11 @@ class Evidence:
     """The evidence of one trajectory; `None` is: not known.
 
     Args:
-        stage: the last that its evidence came to; `None` where the question's evidence is unknown, or there
-            is none, or the trajectory was not played. `Stage.RIGHT` is of right answers with the evidence
-            kept.
-        reach: see `Stage`; known only where the agent asked the question itself, or an index was asked.
+        stage: the last that its evidence came to; `None` where the question's evidence is unknown,
+            or there is none, or the trajectory was not played. `Stage.RIGHT` is of right answers
+            with the evidence kept.
+        reach: see `Stage`; known only where the agent asked the question itself, or an index was
+            asked.
         outcome: whether the answer was right, whatever was seen, or nobody judged it.
         branch: how the gold pages were read, from `Stage.LOOKED` on.
     """
@@ -115,7 +121,9 @@ class Evidence:
         return place >= wanted
 
 
-def evidence_of(trajectory: Mapping[str, Any], records: Sequence[TurnRecord] | None = None) -> Evidence:
+def evidence_of(
+    trajectory: Mapping[str, Any], records: Sequence[TurnRecord] | None = None
+) -> Evidence:
     """Find how far a trajectory came, from its fields as they are written (turns are mappings).
 
     `records` are those of its turns, where they were read before.
@@ -161,7 +169,9 @@ def _evidence_of(trajectory: Mapping[str, Any], records: Sequence[TurnRecord] | 
 
 
 def _asked_itself(question: str, turns: Sequence[PlayedTurn], gold: frozenset[str]) -> bool | None:
-    """Return whether a search with the question's own words found all gold pages; `None`: none had them."""
+    """Return whether a search with the question's own words found all gold pages; `None`: none had
+    them.
+    """
     words = Tokenizer()
     asked = words(question)
     own = [search for turn in turns for search in turn.searches if words(search.query) == asked]
@@ -178,7 +188,9 @@ class Reading(NamedTuple):
 
 
 def _readings(looks: Sequence[Look], boxes: Mapping[str, Sequence[Fractions]]) -> list[Reading]:
-    """Return the looks in which the evidence of their page could be read; `boxes` are those of each page."""
+    """Return the looks in which the evidence of their page could be read; `boxes` are those of each
+    page.
+    """
     # a crop is compared with the largest image of its whole page
     whole_pixels: dict[str, int] = {}
     for look in looks:
@@ -195,8 +207,8 @@ def _readings(looks: Sequence[Look], boxes: Mapping[str, Sequence[Fractions]]) -
 def _branch(look: Look, boxes: Sequence[Fractions], whole_pixels: int) -> Branch | None:
     """Return how the evidence of a page could be read in a look at it; `None`: it could not.
 
-    `boxes` hold the evidence, where that is known; `whole_pixels` are those of the page when it was shown
-    whole.
+    `boxes` hold the evidence, where that is known; `whole_pixels` are those of the page when it was
+    shown whole.
     """
     if look.candidate:
         return None
@@ -219,7 +231,9 @@ def _way(readings: Sequence[Reading], gold: frozenset[str]) -> Branch:
 
 
 def _kept(doc_id: str, turns: Sequence[PlayedTurn], readings: Sequence[Reading]) -> frozenset[str]:
-    """Return the pages that were read and that whoever answered had before it; there is an answer."""
+    """Return the pages that were read and that whoever answered had before it; there is an
+    answer.
+    """
     written = turns[-1].record.written
     if written is not None:
         # another model answered, and had the pages that it wrote from
@@ -239,10 +253,12 @@ def _begin_of_row(turns: Sequence[PlayedTurn]) -> int:
 
 
 def shares(found: Iterable[Evidence]) -> dict[str, float]:
-    """Return the shares of trajectories by stage, by the way the evidence was read, `guessed` and `unjudged`.
+    """Return the shares of trajectories by stage, by the way the evidence was read, `guessed` and
+    `unjudged`.
 
-    Trajectories of unknown evidence do not count; `reach`, and `right` with `unjudged`, are there where all
-    know them. All shares are of the same trajectories: what is neither `right` nor `unjudged` is wrong.
+    Trajectories of unknown evidence do not count; `reach`, and `right` with `unjudged`, are there
+    where all know them. All shares are of the same trajectories: what is neither `right` nor
+    `unjudged` is wrong.
     """
     known = [each for each in found if each.stage is not None]
     if not known:
@@ -252,12 +268,16 @@ def shares(found: Iterable[Evidence]) -> dict[str, float]:
     numbers["guessed"] = [each.guessed for each in known]
     numbers["unjudged"] = [None if each.outcome is None else each.unjudged for each in known]
     return {
-        name: sum(map(bool, values)) / len(values) for name, values in numbers.items() if None not in values
+        name: sum(map(bool, values)) / len(values)
+        for name, values in numbers.items()
+        if None not in values
     }
 
 
 def outcome_of(trajectory: Mapping[str, Any]) -> OutcomeState | None:
-    """Return whether the environment found the answer right; `None` where its system does not say."""
+    """Return whether the environment found the answer right; `None` where its system does not
+    say.
+    """
     state = mapping(trajectory.get("outcome")).get("state")
     return None if state is None else OutcomeState(state)
 

@@ -34,13 +34,19 @@ class EncodedImage:
         ref: where the image comes from.
         patches: (p, channels * side * side) uint8.
         grid: (1, 3) int64, patches over time, height and width.
-        handle: under which other processes find the patches; `None` where they are in this one alone.
+        handle: under which other processes find the patches; `None` where they are in this one
+            alone.
     """
 
     __slots__ = ("grid", "handle", "key", "layout", "num_tokens", "patches", "ref")
 
     def __init__(
-        self, ref: Picture, patches: Tensor, grid: Tensor, layout: PatchFormat, handle: Any | None = None
+        self,
+        ref: Picture,
+        patches: Tensor,
+        grid: Tensor,
+        layout: PatchFormat,
+        handle: Any | None = None,
     ) -> None:
         self.key = ref.key
         self.ref = ref
@@ -76,7 +82,9 @@ class EncodedImage:
 
 
 class WholeImage(EncodedImage):
-    """An image as it is shown, of which the model's processor makes features (slower than patches)."""
+    """An image as it is shown, of which the model's processor makes features (slower than
+    patches).
+    """
 
     __slots__ = ("nbytes", "pixels")
 
@@ -85,7 +93,9 @@ class WholeImage(EncodedImage):
         self.pixels, self.nbytes = pixels, 3 * pixels.width * pixels.height
 
 
-def encode_image(ref: Picture, pixels: Image, processor: Any, layout: PatchFormat | None) -> EncodedImage:
+def encode_image(
+    ref: Picture, pixels: Image, processor: Any, layout: PatchFormat | None
+) -> EncodedImage:
     """Encode an image in the format of a processor's patches; without one it stays whole."""
     if layout is not None:
         return EncodedImage.make(ref, pixels, processor.image_processor, layout)
@@ -131,9 +141,9 @@ class ImageSettings:
 class ImageEncoder:
     """Renders and preprocesses images off the event loop and keeps the results by content.
 
-    Two trajectories that ask for the same image at the same time share one computation; with a cache, so do
-    trajectories of several processes. `render` makes the pixels of a reference; it is called in a thread.
-    Whole images are in no cache of the run: each process keeps its own.
+    Two trajectories that ask for the same image at the same time share one computation; with a
+    cache, so do trajectories of several processes. `render` makes the pixels of a reference; it is
+    called in a thread. Whole images are in no cache of the run: each process keeps its own.
     """
 
     def __init__(
@@ -146,7 +156,9 @@ class ImageEncoder:
         self._processor = processor
         self._layout = PatchFormat.of(processor.image_processor)
         self._render = render
-        self._executor = ThreadPoolExecutor(settings.threads or cores(), thread_name_prefix="docagent-image")
+        self._executor = ThreadPoolExecutor(
+            settings.threads or cores(), thread_name_prefix="docagent-image"
+        )
         self._image_cache = None if self._layout is None else settings.image_cache
         self._kept = LRUCache[str, EncodedImage](settings.capacity, lambda image: image.nbytes)
         self._pending: dict[str, asyncio.Task[tuple[EncodedImage, bool]]] = {}
@@ -162,7 +174,8 @@ class ImageEncoder:
         return len(self._pending)
 
     async def encode(self, refs: Sequence[Picture]) -> tuple[list[EncodedImage], int]:
-        """Encode images; returns them in order, and how many of them had to be preprocessed for this call.
+        """Encode images; returns them in order, and how many of them had to be preprocessed for
+        this call.
 
         Raises:
             UserError: a page is missing from the store.
@@ -186,13 +199,18 @@ class ImageEncoder:
 
     async def _obtain(self, ref: Picture) -> tuple[EncodedImage, bool]:
         """Return the image, and whether it was made here."""
-        if self._image_cache is not None and (found := await self._image_cache.find(ref)) is not None:
+        if (
+            self._image_cache is not None
+            and (found := await self._image_cache.find(ref)) is not None
+        ):
             return found, False
         try:
             loop = asyncio.get_running_loop()
             image = await loop.run_in_executor(self._executor, self._make, ref)
             return image if self._image_cache is None else await self._image_cache.put(image), True
-        except BaseException:  # cancelled too: others wait for what was announced to the image cache
+        except (
+            BaseException
+        ):  # cancelled too: others wait for what was announced to the image cache
             if self._image_cache is not None:
                 self._image_cache.drop(ref)
             raise
@@ -215,7 +233,9 @@ def cores() -> int:
 
 
 def join_patches(images: Sequence[EncodedImage]) -> dict[str, Tensor]:
-    """Return the fields of a row as it travels: patches, their format, and the grids of the images."""
+    """Return the fields of a row as it travels: patches, their format, and the grids of the
+    images.
+    """
     import torch
 
     if not images:
@@ -227,8 +247,12 @@ def join_patches(images: Sequence[EncodedImage]) -> dict[str, Tensor]:
     }
 
 
-def join_features(images: Sequence[EncodedImage], processor: Any | None = None) -> dict[str, Tensor]:
-    """Return the features of a whole row, as a model takes them; `processor` is that of whole images."""
+def join_features(
+    images: Sequence[EncodedImage], processor: Any | None = None
+) -> dict[str, Tensor]:
+    """Return the features of a whole row, as a model takes them; `processor` is that of whole
+    images.
+    """
     if any_whole(images):
         return whole_features([image.pixels for image in images], processor)
     return features(join_patches(images))
@@ -252,16 +276,22 @@ def sized(pictures: Sequence[Picture], processor: Any | None) -> list[SizedImage
     Raises:
         UserError: the model takes no images.
     """
-    return [SizedImage(count) for count in image_tokens([picture.size for picture in pictures], processor)]
+    return [
+        SizedImage(count)
+        for count in image_tokens([picture.size for picture in pictures], processor)
+    ]
 
 
 def merges(image_processor: Any) -> bool:
-    """Return whether a processor merges patches to tokens, so that placeholders are all that it writes."""
+    """Return whether a processor merges patches to tokens, so that placeholders are all that it
+    writes.
+    """
     return hasattr(image_processor, "merge_size")
 
 
 def image_tokens(sizes: Sequence[Size], processor: Any | None) -> list[int]:
-    """Count visual tokens of images by their sizes, `(width, height)` in pixels, as the processor does.
+    """Count visual tokens of images by their sizes, `(width, height)` in pixels, as the processor
+    does.
 
     Raises:
         UserError: the model takes no images.
@@ -288,18 +318,25 @@ def marks(processor: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     places = [place for place, each in enumerate(ids) if each == token]
     if not places or len(places) != places[-1] - places[0] + 1:
         raise UserError(
-            f"the processor {type(processor).__name__} does not write an image as one run of placeholders: "
+            f"the processor {type(processor).__name__} does not write an image as one run of "
+            "placeholders: "
             "use a model of a family in docs/models.md"
         )
     return tuple(ids[: places[0]]), tuple(ids[places[-1] + 1 :])
 
 
 def whole_tokens(sizes: Sequence[tuple[int, int]], processor: Any) -> list[int]:
-    """Count placeholders of images by their sizes, `(width, height)` in pixels, as the processor does."""
+    """Count placeholders of images by their sizes, `(width, height)` in pixels, as the processor
+    does.
+    """
     shapes = [_BLANK, *sizes]
-    counts = processor._get_num_multimodal_tokens(image_sizes=[(high, wide) for wide, high in shapes])
+    counts = processor._get_num_multimodal_tokens(
+        image_sizes=[(high, wide) for wide, high in shapes]
+    )
     blank, *others = counts["num_image_tokens"]
-    beside = blank - _blank(processor).count(int(processor.image_token_id))  # marks, if it counts them
+    beside = blank - _blank(processor).count(
+        int(processor.image_token_id)
+    )  # marks, if it counts them
     return [count - beside for count in others]
 
 
@@ -320,4 +357,6 @@ def _blank(processor: Any) -> list[int]:
 
 def _processed(processor: Any, pictures: Sequence[Image]) -> Any:
     text = processor.image_token * len(pictures)
-    return processor(text=[text], images=list(pictures), return_tensors="pt", add_special_tokens=False)
+    return processor(
+        text=[text], images=list(pictures), return_tensors="pt", add_special_tokens=False
+    )

@@ -13,7 +13,9 @@ class Placed(Protocol):
 
     @property
     def num_tokens(self) -> int:
-        """Placeholder tokens, equal to the number of features the vision tower returns for the image."""
+        """Placeholder tokens, equal to the number of features the vision tower returns for the
+        image.
+        """
         ...
 
 
@@ -131,7 +133,9 @@ class TurnLedger:
         return sum(len(turn.token_ids) for turn in self._turns)
 
     def fits(self, tokens: int, *, reserve: int = 1) -> bool:
-        """Return whether an observation of so many tokens leaves `reserve` tokens for the next turn."""
+        """Return whether an observation of so many tokens leaves `reserve` tokens for the next
+        turn.
+        """
         return tokens + reserve <= self.room
 
     def add_turn(self, token_ids: Sequence[int], log_probs: Sequence[float] = ()) -> None:
@@ -145,7 +149,9 @@ class TurnLedger:
         if log_probs and len(log_probs) != len(token_ids):
             raise ValueError(f"{len(log_probs)} log-probs for {len(token_ids)} sampled tokens")
         if self._image_token_id is not None and self._image_token_id in token_ids:
-            raise ValueError("the policy sampled an image placeholder, which has no image behind it")
+            raise ValueError(
+                "the policy sampled an image placeholder, which has no image behind it"
+            )
         self._ids.extend(token_ids)
         turn = LedgerTurn(list(token_ids), list(log_probs), rewards=[0.0] * len(token_ids))
         self._turns.append(turn)
@@ -164,8 +170,8 @@ class TurnLedger:
             False when it does not fit: neither text nor images were added.
 
         Raises:
-            ValueError: there is no turn to follow, the turn has its observation already, or placeholders and
-                images do not match.
+            ValueError: there is no turn to follow, the turn has its observation already, or
+                placeholders and images do not match.
         """
         if not self._turns:
             raise ValueError("an observation needs a turn before it")
@@ -185,10 +191,12 @@ class TurnLedger:
         """Reward the last turn.
 
         Args:
-            reward: lands on the turn's last sampled token. A turn without sampled tokens passes it on to the
-                nearest earlier sampled token of this ledger; without any, it is lost. A trajectory of several
-                ledgers therefore rewards the last one that has a sampled token.
-            tokens: `(first, end, value)` ranges of the turn's tokens; a value is split evenly over its range.
+            reward: lands on the turn's last sampled token. A turn without sampled tokens passes it
+                on to the nearest earlier sampled token of this ledger; without any, it is lost. A
+                trajectory of several ledgers therefore rewards the last one that has a sampled
+                token.
+            tokens: `(first, end, value)` ranges of the turn's tokens; a value is split evenly over
+                its range.
 
         Raises:
             IndexError: a range lies outside the turn.
@@ -199,7 +207,9 @@ class TurnLedger:
         for first, end, value in tokens:
             own = self._turns[-1].rewards
             if not 0 <= first < end <= len(own):
-                raise IndexError(f"token range [{first}, {end}) outside a turn of {len(own)} tokens")
+                raise IndexError(
+                    f"token range [{first}, {end}) outside a turn of {len(own)} tokens"
+                )
             for position in range(first, end):
                 own[position] += value / (end - first)
 
@@ -233,8 +243,12 @@ class TurnLedger:
             images=tuple(images),
         )
 
-    def _check_placeholders(self, token_ids: Sequence[int], images: Sequence[Placed], where: str) -> None:
+    def _check_placeholders(
+        self, token_ids: Sequence[int], images: Sequence[Placed], where: str
+    ) -> None:
         found = 0 if self._image_token_id is None else list(token_ids).count(self._image_token_id)
         expected = sum(image.num_tokens for image in images)
         if found != expected:
-            raise ValueError(f"the {where} has {found} image placeholders for {expected} image features")
+            raise ValueError(
+                f"the {where} has {found} image placeholders for {expected} image features"
+            )

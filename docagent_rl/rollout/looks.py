@@ -30,7 +30,8 @@ def gold_pages(sample: Mapping[str, Any]) -> frozenset[str]:
 
 
 def gold_boxes(sample: Mapping[str, Any]) -> dict[str, list[Fractions]]:
-    """Return boxes of the evidence by `doc#page`, in all documents; see `samples.sample.gold_boxes`.
+    """Return boxes of the evidence by `doc#page`, in all documents; see
+    `samples.sample.gold_boxes_of`.
 
     What is no page or no box is left out: trajectories are read as they were written.
     """
@@ -60,7 +61,9 @@ class PlayedSearch:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PlayedSearch:
-        """Read a search as `SearchNote.to_dict` wrote it; raises `KeyError` and the like for others."""
+        """Read a search as `SearchNote.to_dict` wrote it; raises `KeyError` and the like for
+        others.
+        """
         return cls(str(data.get("query")), tuple(str(page) for page, *_ in data["hits"]))
 
 
@@ -127,10 +130,13 @@ def prompt_looks(prompt: Any) -> Iterator[Look]:
     yield from _image_looks(images_of(prompt), -1)
 
 
-def turn_looks(record: TurnRecord, images: Iterable[Mapping[str, Any]], number: int) -> Iterator[Look]:
+def turn_looks(
+    record: TurnRecord, images: Iterable[Mapping[str, Any]], number: int
+) -> Iterator[Look]:
     """Yield the pages that a turn brought before the agent's eyes, as its environment recorded it.
 
-    Where its effect names none, the `images` of its observation count as pages that were shown whole.
+    Where its effect names none, the `images` of its observation count as pages that were shown
+    whole.
     """
     effect = record.effect
     for page in effect.read:
@@ -163,7 +169,9 @@ def records_of(trajectory: Mapping[str, Any]) -> list[TurnRecord]:
 
 
 def answer_in(records: Iterable[TurnRecord]) -> str | None:
-    """Return the last answer among turns, in short where a system makes it short; `None` without one."""
+    """Return the last answer among turns, in short where a system makes it short; `None` without
+    one.
+    """
     answer, short = answers_of(records)
     return answer if short is None else short
 

@@ -11,10 +11,11 @@ from docagent_rl.samples.sample import Sample
 
 
 def reward_call(trajectory: Trajectory, sample: Sample) -> RewardCall:
-    """Return what a reward function is told of a trajectory that has ended; takes tens of milliseconds.
+    """Return what a reward function is told of a trajectory that has ended; takes tens of
+    milliseconds.
 
-    The solution is the answer that scores go by: where a system makes the answer of another model short, that
-    short one. A trajectory without an answer has an empty solution.
+    The solution is the answer that scores go by: where a system makes the answer of another model
+    short, that short one. A trajectory without an answer has an empty solution.
     """
     # as it is written: nothing that the function changes reaches the trajectory
     record = json.loads(trajectory.to_json())
@@ -29,7 +30,9 @@ def reward_call(trajectory: Trajectory, sample: Sample) -> RewardCall:
 
 
 def ground_truth(sample: Sample) -> str | list[str]:
-    """Return the right answers in the form that judges take: one as a text, several or none as a list."""
+    """Return the right answers in the form that judges take: one as a text, several or none as a
+    list.
+    """
     try:
         answers = references(sample)
     except UserError:  # a test set that hides its answers

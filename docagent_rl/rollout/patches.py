@@ -1,8 +1,9 @@
-"""Images as patches of bytes: what the processor of the Qwen-VL family makes, before it becomes floats.
+"""Images as patches of bytes: what the processor of the Qwen-VL family makes, before it becomes
+floats.
 
-Its features repeat every patch for each frame of a clip, as float32: eight times the bytes of the picture.
-What is kept, sent and stored is the picture; the features are made where a model reads them, equal to the bit
-to those of the processor.
+Its features repeat every patch for each frame of a clip, as float32: eight times the bytes of the
+picture. What is kept, sent and stored is the picture; the features are made where a model reads
+them, equal to the bit to those of the processor.
 """
 
 from __future__ import annotations
@@ -25,15 +26,18 @@ GRIDS = "image_grid_thw"
 """The processor's own field: (i, 3) int64, patches over time, height and width of each image."""
 
 _CACHED = 512
-"""Patches whose features fit into a processor's cache, so that only the result goes through memory."""
+"""Patches whose features fit into a processor's cache, so that only the result goes through
+memory.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PatchFormat:
     """The way from bytes to features.
 
-    A patch has `side` pixels and is repeated `frames` times (`temporal_patch_size`); `merge` patches of a
-    side become one token (`merge_size`). `mean` and `std` are of each channel, in units of bytes.
+    A patch has `side` pixels and is repeated `frames` times (`temporal_patch_size`); `merge`
+    patches of a side become one token (`merge_size`). `mean` and `std` are of each channel, in
+    units of bytes.
     """
 
     side: int
@@ -68,7 +72,9 @@ class PatchFormat:
         pixels = _gradient(found.side * found.merge)
         whole = image_processor(images=[pixels], return_tensors="pt")
         patches, grid = pack(image_processor, pixels, found)
-        same = torch.equal(grid, whole[GRIDS]) and torch.equal(unpack(patches, found), whole["pixel_values"])
+        same = torch.equal(grid, whole[GRIDS]) and torch.equal(
+            unpack(patches, found), whole["pixel_values"]
+        )
         return found if same else None
 
     @classmethod
@@ -96,8 +102,12 @@ class PatchFormat:
 
 
 def pack(image_processor: Any, pixels: Image, layout: PatchFormat) -> tuple[Tensor, Tensor]:
-    """Resize and cut an image as its processor does: (p, channels * side * side) uint8, grid (1, 3)."""
-    made = image_processor(images=[pixels], return_tensors="pt", do_rescale=False, do_normalize=False)
+    """Resize and cut an image as its processor does: (p, channels * side * side) uint8, grid (1,
+    3).
+    """
+    made = image_processor(
+        images=[pixels], return_tensors="pt", do_rescale=False, do_normalize=False
+    )
     clip = made["pixel_values"].view(-1, layout.channels, layout.frames, layout.side**2)
     return clip[:, :, 0].reshape(len(clip), -1), made[GRIDS]
 
@@ -110,10 +120,11 @@ def unpack(patches: Tensor, layout: PatchFormat, dtype: torch.dtype | None = Non
 def unpack_each(
     images: Sequence[Tensor], layout: PatchFormat, *, dtype: torch.dtype | None = None, device: Any
 ) -> Tensor:
-    """Make the `pixel_values` of several images, which are read where they are and joined as features.
+    """Make the `pixel_values` of several images, which are read where they are and joined as
+    features.
 
-    Images are (p, channels * side * side) uint8, each with a p of its own; the features, made on `device`,
-    are (sum of all p, channels * frames * side * side), float32 by default.
+    Images are (p, channels * side * side) uint8, each with a p of its own; the features, made on
+    `device`, are (sum of all p, channels * frames * side * side), float32 by default.
     """
     import torch
 
@@ -121,7 +132,9 @@ def unpack_each(
     mean = torch.tensor(layout.mean, device=device)[:, None]
     std = torch.tensor(layout.std, device=device)[:, None]
     sizes = [len(patches) for patches in images]
-    made = torch.empty(sum(sizes), layout.channels, layout.frames, layout.side**2, dtype=dtype, device=device)
+    made = torch.empty(
+        sum(sizes), layout.channels, layout.frames, layout.side**2, dtype=dtype, device=device
+    )
     for patches, part in zip(images, made.split(sizes), strict=True):
         step = _CACHED if device.type == "cpu" else max(1, len(patches))
         for bytes_, values in zip(patches.to(device).split(step), part.split(step), strict=True):
@@ -132,9 +145,11 @@ def unpack_each(
 
 
 def features(row: dict[str, Tensor], device: Any | None = None) -> dict[str, Tensor]:
-    """Return the fields of one row or of several joined with `pixel_values` in the place of the patches.
+    """Return the fields of one row or of several joined with `pixel_values` in the place of the
+    patches.
 
-    A row without patches stays as it is. The features are made on `device`, by default where the patches are.
+    A row without patches stays as it is. The features are made on `device`, by default where the
+    patches are.
     """
     if PATCHES not in row:
         return row
@@ -150,7 +165,9 @@ def picture(patches: Tensor, grid: Tensor, layout: PatchFormat) -> Image:
     high, wide = (int(n) // layout.merge for n in grid[0, 1:])
     merge, side = layout.merge, layout.side
     tiles = patches.view(high, wide, merge, merge, layout.channels, side, side)
-    pixels = tiles.permute(0, 2, 5, 1, 3, 6, 4).reshape(high * merge * side, wide * merge * side, -1)
+    pixels = tiles.permute(0, 2, 5, 1, 3, 6, 4).reshape(
+        high * merge * side, wide * merge * side, -1
+    )
     return Image.fromarray(pixels.numpy())
 
 

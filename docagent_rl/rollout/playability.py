@@ -1,4 +1,6 @@
-"""Questions that a system can play: its own environment makes their prompts and counts them before a run."""
+"""Questions that a system can play: its own environment makes their prompts and counts them before
+a run.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +26,9 @@ from docagent_rl.systems import System, get_system
 class Playability:
     """The question to a system whether it would begin a trajectory, by default with its own prompt.
 
-    A system whose opening asks a service or prepares whole documents says so by `System.check_sample`; the
-    others are opened for real (`DocEnv.opening`), which touches neither pixels nor services but the store.
+    A system whose opening asks a service or prepares whole documents says so by
+    `System.check_sample`; the others are opened for real (`DocEnv.opening`), which touches neither
+    pixels nor services but the store.
     """
 
     system: System
@@ -42,7 +45,8 @@ class Playability:
         return None
 
     def opening(self, sample: Sample, *, validate: bool) -> Observation | None:
-        """Return the prompt of a trajectory, or `None` when only a service or a whole document could tell.
+        """Return the prompt of a trajectory, or `None` when only a service or a whole document
+        could tell.
 
         Raises:
             UserError: the question cannot be played; the message names it.
@@ -74,7 +78,9 @@ class _Unasked:
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:
-        raise UserError("an opening that searches needs System.check_sample to tell what can be played")
+        raise UserError(
+            "an opening that searches needs System.check_sample to tell what can be played"
+        )
 
 
 def listed(problems: Sequence[str], most: int = 10) -> str:
@@ -96,8 +102,8 @@ class Unplayable:
 class Openings:
     """The findings about the questions of a file.
 
-    `longest` are tokens of the longest prompt that fits, `adapted` documents whose prompts had to be changed
-    to fit, by how.
+    `longest` are tokens of the longest prompt that fits, `adapted` documents whose prompts had to
+    be changed to fit, by how.
     """
 
     questions: int = 0

@@ -1,4 +1,6 @@
-"""The protocol of whoever plays a trajectory, and the recorder of what becomes of it beside its tokens."""
+"""The protocol of whoever plays a trajectory, and the recorder of what becomes of it beside its
+tokens.
+"""
 
 import asyncio
 import time
@@ -17,7 +19,9 @@ from docagent_rl.rollout.own_reward import reward_call
 from docagent_rl.rollout.trajectory import Status, Trajectory
 from docagent_rl.samples.sample import Sample
 
-_listener: ContextVar[Callable[[Trajectory], None] | None] = ContextVar("docagent_listener", default=None)
+_listener: ContextVar[Callable[[Trajectory], None] | None] = ContextVar(
+    "docagent_listener", default=None
+)
 
 
 class Player(Protocol):
@@ -25,7 +29,8 @@ class Player(Protocol):
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Return what its trajectories depend on: model, prompt, environment, sampling, seed; no secrets.
+        """Return what its trajectories depend on: model, prompt, environment, sampling, seed; no
+        secrets.
 
         A run goes on only with a player of the same identity.
         """
@@ -34,8 +39,8 @@ class Player(Protocol):
     async def play(self, sample: Sample, number: int) -> Trajectory:
         """Play one question to its end.
 
-        `number` counts the trajectories of the question from 0; the same number gives the same trajectory
-        wherever the model is deterministic.
+        `number` counts the trajectories of the question from 0; the same number gives the same
+        trajectory wherever the model is deterministic.
 
         Raises:
             UserError: the question cannot be played.
@@ -51,7 +56,12 @@ class Player(Protocol):
 def new_trajectory(sample: Sample, number: int, system: str) -> Trajectory:
     """Begin a trajectory outside training."""
     return Trajectory(
-        uid=sample.question_id, number=number, step=0, split="val", sample=sample.to_dict(), system=system
+        uid=sample.question_id,
+        number=number,
+        step=0,
+        split="val",
+        sample=sample.to_dict(),
+        system=system,
     )
 
 
@@ -66,12 +76,16 @@ def listening(listener: Callable[[Trajectory], None]) -> Generator[None]:
 
 
 class NotFiniteError(ValueError):
-    """A reward term or another number of an environment is NaN or infinite, which is a bug of its system."""
+    """A reward term or another number of an environment is NaN or infinite, which is a bug of its
+    system.
+    """
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Steps an environment and notes in a trajectory what it made of each turn (the player adds turns)."""
+    """Steps an environment and notes in a trajectory what it made of each turn (the player adds
+    turns).
+    """
 
     env: DocEnv
     trajectory: Trajectory
@@ -87,7 +101,8 @@ class Recorder:
             yield
 
     async def step(self, turn: AssistantTurn) -> StepResult:
-        """Execute a turn, the last one of the trajectory; its terms are those that count (`counted`).
+        """Execute a turn, the last one of the trajectory; its terms are those that count
+        (`counted`).
 
         Raises:
             NotFiniteError: see `counted`.
@@ -105,13 +120,16 @@ class Recorder:
         return replace(result, terms=self.counted(result.terms))
 
     async def conclude(self, reason: EndReason) -> RewardTerms:
-        """Settle a trajectory that the player has to end (`DocEnv.conclude`); raises as `step` does."""
+        """Settle a trajectory that the player has to end (`DocEnv.conclude`); raises as `step`
+        does.
+        """
         return self.counted(await self.env.conclude(reason))
 
     def counted(self, terms: RewardTerms) -> RewardTerms:
         """Return the terms of the environment as they count in the reward of the last turn.
 
-        Where a function of the user's own replaces the reward, they keep their values and reward nothing.
+        Where a function of the user's own replaces the reward, they keep their values and reward
+        nothing.
 
         Raises:
             NotFiniteError: names the question, the turn and the term.
@@ -123,14 +141,18 @@ class Recorder:
         function = self.env.reward_function
         if function is None or not function.replaces:
             return terms
-        return RewardTerms(terms.values, tokens=tuple(replace(term, weight=0.0) for term in terms.tokens))
+        return RewardTerms(
+            terms.values, tokens=tuple(replace(term, weight=0.0) for term in terms.tokens)
+        )
 
     def _refuse_not_finite(self, numbers: Mapping[str, float], what: str) -> None:
         for name, value in numbers.items():
             if not is_finite(value):
                 raise NotFiniteError(
-                    f"question {self.trajectory.question_id!r}, {what} {name!r}: it is {value}, and has to "
-                    f"be a finite number of 32 bits: mend it in the system {self.trajectory.system!r}"
+                    f"question {self.trajectory.question_id!r}, {what} {name!r}: it is {value}, "
+                    "and has to "
+                    "be a finite number of 32 bits: mend it in the system "
+                    f"{self.trajectory.system!r}"
                 )
 
     def reward(self, terms: RewardTerms) -> None:
@@ -159,7 +181,10 @@ class Recorder:
         by_turn = dict(enumerate(self.searches, start=1))
         numbers, marks = self.env.metrics(), self.env.marks
         self._refuse_not_finite(numbers, "number")
-        trajectory.outcome, trajectory.well_formed = marks.outcome_of(numbers), marks.form_of(numbers)
+        trajectory.outcome, trajectory.well_formed = (
+            marks.outcome_of(numbers),
+            marks.form_of(numbers),
+        )
         judged = trajectory.outcome.metrics() if trajectory.outcome is not None else {}
         trajectory.metrics = {**numbers, **judged, **search_metrics(by_turn, gold)}
 
@@ -167,8 +192,8 @@ class Recorder:
         """Ask the user's reward function about a trajectory that is closed and has its reward.
 
         Returns:
-            Terms for the last turn, which are among the trajectory's numbers then; `None` without a function
-            or without a turn.
+            Terms for the last turn, which are among the trajectory's numbers then; `None` without a
+            function or without a turn.
 
         Raises:
             RewardFunctionError: it raised, or returned no finite reward.

@@ -1,4 +1,6 @@
-"""Resources that all trajectories of one process share: store, retriever, judge, image features, prompt."""
+"""Resources that all trajectories of one process share: store, retriever, judge, image features,
+prompt.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.envs.base import DocEnv, ImagePart, Message, Observation
 from docagent_rl.envs.images import render
@@ -30,8 +32,8 @@ logger = logging.getLogger(__name__)
 class TrajectoryResources(EnvResources):
     """Shared, expensive things, made once a process; a text-only model has no `processor`.
 
-    `template` are arguments of the chat template (`data.apply_chat_template_kwargs`). Without `images` they
-    are kept as the configuration says for a process on its own.
+    `template` are arguments of the chat template (`data.apply_chat_template_kwargs`). Without
+    `images` they are kept as the configuration says for a process on its own.
     """
 
     def __init__(
@@ -66,7 +68,8 @@ class TrajectoryResources(EnvResources):
     def open(self, *, validate: bool, ask: Ask | None = None, context: int | None = None) -> DocEnv:
         """Open a fresh environment for one trajectory.
 
-        `ask` is the rollout server for roles that the policy plays, `context` the tokens that it takes.
+        `ask` is the rollout server for roles that the policy plays, `context` the tokens that it
+        takes.
 
         Raises:
             UserError: the policy is to play a role, and there is no server.
@@ -78,7 +81,8 @@ class TrajectoryResources(EnvResources):
         return self.environment(validate=validate, roles=roles)
 
 
-# by identity: reading a composed configuration takes longer than a turn; kept, so that the id stays its own
+# by identity: reading a composed configuration takes longer than a turn; kept, so that the id stays
+# its own
 _of_runs: dict[int, tuple[DictConfig, TrajectoryResources]] = {}
 _lock = threading.Lock()
 
@@ -95,11 +99,19 @@ async def resources_of(
     return _of_runs[id(run)][1]
 
 
-def _open(run: DictConfig, tokenizer: Any, processor: Any | None, images: ImageSettings | None) -> None:
+def _open(
+    run: DictConfig, tokenizer: Any, processor: Any | None, images: ImageSettings | None
+) -> None:
     with _lock:
         if id(run) not in _of_runs:
-            config, template = DocAgentConfig.parse(plain(run.docagent)), template_kwargs(run)
-            _of_runs[id(run)] = run, TrajectoryResources(config, tokenizer, processor, template, images)
+            config, template = (
+                DocAgentConfig.parse(plain_section(run.docagent)),
+                template_kwargs(run),
+            )
+            _of_runs[id(run)] = (
+                run,
+                TrajectoryResources(config, tokenizer, processor, template, images),
+            )
 
 
 Ask = Callable[[list[int], dict[str, Any]], Awaitable[Sampled]]
@@ -110,10 +122,11 @@ _THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 
 @dataclass(frozen=True, slots=True)
 class PolicyRole:
-    """A `RoleModel` that asks the policy, with the weights of the moment. Its tokens are no training row.
+    """A `RoleModel` that asks the policy, with the weights of the moment. Its tokens are no
+    training row.
 
-    Of its section `temperature` and `max_tokens` hold, as for a model behind an endpoint. `context` are the
-    tokens that the server takes, prompt and reply together.
+    Of its section `temperature` and `max_tokens` hold, as for a model behind an endpoint. `context`
+    are the tokens that the server takes, prompt and reply together.
     """
 
     name: str
@@ -123,7 +136,8 @@ class PolicyRole:
     context: int | None = None
 
     async def complete(self, messages: Sequence[Message]) -> str:
-        """See `RoleModel`. A thought is left out; what is left may be empty, since a policy may say nothing.
+        """See `RoleModel`. A thought is left out; what is left may be empty, since a policy may say
+        nothing.
 
         Raises:
             UserError: the conversation does not fit the server, or shows images.
@@ -133,7 +147,8 @@ class PolicyRole:
         ids = self.codec.prompt_ids(Observation(tuple(messages)))
         if self.context is not None and len(ids) + self.config.max_tokens > self.context:
             raise UserError(
-                f"roles.{self.name}: {len(ids)} tokens and a reply of up to {self.config.max_tokens} do not "
+                f"roles.{self.name}: {len(ids)} tokens and a reply of up to "
+                f"{self.config.max_tokens} do not "
                 f"fit actor_rollout_ref.rollout.max_model_len={self.context}"
             )
         greedy = {"temperature": self.config.temperature, "top_p": 1.0, "top_k": -1}

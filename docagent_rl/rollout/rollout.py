@@ -13,7 +13,7 @@ from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.images import EncodedImage, ImageEncoder, sized
 from docagent_rl.rollout.ledger import TurnLedger
 from docagent_rl.rollout.recorder import Recorder
-from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, describe
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, describe_messages
 from docagent_rl.samples.sample import Sample
 
 
@@ -26,7 +26,9 @@ class Sampled:
 
 
 Generate = Callable[[list[int], list[EncodedImage], int], Awaitable[Sampled]]
-"""`(token ids so far, images, most tokens to sample) -> Sampled`; stops at end-of-turn and control ids"""
+"""`(token ids so far, images, most tokens to sample) -> Sampled`; stops at end-of-turn and control
+ids
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,8 @@ class Limits:
 class Rollout:
     """The play of one question to its end, within the limits of a row.
 
-    An observation that begins a new context (`Observation.fresh`) opens a new ledger: the trajectory then
-    yields several training rows.
+    An observation that begins a new context (`Observation.fresh`) opens a new ledger: the
+    trajectory then yields several training rows.
     """
 
     env: DocEnv
@@ -71,8 +73,8 @@ class Rollout:
         """Play until the environment is done or the context is full; the ledgers.
 
         Raises:
-            InfrastructureError: a service failed, or the user's reward function (`RewardFunctionError`); the
-                ledgers so far are worthless.
+            InfrastructureError: a service failed, or the user's reward function
+                (`RewardFunctionError`); the ledgers so far are worthless.
             UserError: the sample cannot be played, or its prompt exceeds the limit.
             NotFiniteError: a reward term of the system is NaN or infinite.
         """
@@ -87,7 +89,7 @@ class Rollout:
                 f"the prompt of {self.trajectory.sample.get('question_id')} has more than "
                 f"data.max_prompt_length={self.limits.prompt} tokens"
             )
-        self.trajectory.prompt = describe(prompt)
+        self.trajectory.prompt = describe_messages(prompt)
         self.trajectory.prompt_tokens = self._ledger.prompt_length
         while (end := await self._turn()) is None:
             pass
@@ -112,19 +114,25 @@ class Rollout:
         """Begin a context; False, and no trace, when the prompt is too long."""
         # counted before anything is drawn: the overview of a long document takes seconds
         places = sized(prompt.images, self.codec.processor)
-        # in a thread: many trajectories that begin together would hold the event loop for as long as all take
+        # in a thread: many trajectories that begin together would hold the event loop for as long
+        # as all take
         ids = await asyncio.to_thread(self.codec.prompt_ids, prompt, places)
         if len(ids) > self.limits.prompt:
             return False
         images = await self._encode(prompt)
         ledger = TurnLedger(
-            ids, max_response=self.limits.response, image_token_id=self.codec.image_token_id, images=images
+            ids,
+            max_response=self.limits.response,
+            image_token_id=self.codec.image_token_id,
+            images=images,
         )
         self.ledgers.append(ledger)
         return True
 
     async def _turn(self) -> EndReason | None:
-        """Sample a turn, execute it and show what follows; the reason when that ends the trajectory."""
+        """Sample a turn, execute it and show what follows; the reason when that ends the
+        trajectory.
+        """
         turn = await self._sample()
         result = await self.recorder.step(turn)
         self._add_reward(result.terms)
@@ -139,7 +147,9 @@ class Rollout:
         began, ledger = time.perf_counter(), self._ledger
         images = [image for image in ledger.images if isinstance(image, EncodedImage)]
         sampled = await self.generate(ledger.token_ids, images, min(self.limits.turn, ledger.room))
-        ids, log_probs, stop = split_stop(sampled, self.codec.end_of_turn_id, self.codec.control_ids)
+        ids, log_probs, stop = split_stop(
+            sampled, self.codec.end_of_turn_id, self.codec.control_ids
+        )
         ledger.add_turn(ids, log_probs)
         text = self.codec.decode(ids)
         played = TrajectoryTurn(text, stop.value, ids, log_probs, row=len(self.ledgers) - 1)
@@ -150,7 +160,7 @@ class Rollout:
     async def _show(self, observation: Observation, stop: StopCause) -> bool:
         played = self.trajectory.turns[-1]
         began = time.perf_counter()
-        played.observation = describe(observation)
+        played.observation = describe_messages(observation)
         if observation.fresh:
             fits = await self._open(observation)
             added = self._ledger.prompt_length
@@ -158,7 +168,11 @@ class Rollout:
             places = sized(observation.images, self.codec.processor)
             closed = stop is StopCause.END_OF_TURN
             ids = await asyncio.to_thread(
-                self.codec.observation_ids, observation, places, closed=closed, shown=len(self._ledger.images)
+                self.codec.observation_ids,
+                observation,
+                places,
+                closed=closed,
+                shown=len(self._ledger.images),
             )
             # asked before anything is drawn: an image of an observation that is dropped is not made
             fits = self._ledger.fits(len(ids), reserve=self.limits.min_turn)
@@ -182,7 +196,9 @@ class Rollout:
         return images
 
     def _add_reward(self, terms: RewardTerms) -> None:
-        """Note the terms of the last turn and place their reward, all of it once there is a sampled token."""
+        """Note the terms of the last turn and place their reward, all of it once there is a sampled
+        token.
+        """
         played, placed = self.trajectory.turns[-1], []
         self.pending_reward += terms.reward
         for term in terms.tokens:
@@ -205,8 +221,8 @@ def split_stop(
 ) -> tuple[list[int], list[float], StopCause]:
     """Sampled ids without a trailing control id, and why sampling ended.
 
-    An end-of-turn id is kept: the policy chose it. Everything from the first control id on is dropped, so
-    that placeholders and image features always match in number.
+    An end-of-turn id is kept: the policy chose it. Everything from the first control id on is
+    dropped, so that placeholders and image features always match in number.
     """
     ids, log_probs = list(sampled.token_ids), list(sampled.log_probs)
     cut = next((n for n, token_id in enumerate(ids) if token_id in control_ids), None)
@@ -221,11 +237,13 @@ Decode = Callable[[Sequence[int]], str]
 _REPLACEMENT = "\ufffd"
 
 
-def token_range(decode: Decode, token_ids: Sequence[int], span: tuple[int, int]) -> tuple[int, int] | None:
+def token_range(
+    decode: Decode, token_ids: Sequence[int], span: tuple[int, int]
+) -> tuple[int, int] | None:
     """Find the tokens that carry a character span of the decoded turn.
 
-    A token that straddles the border of the span belongs to it. The borders are found by bisection over
-    decoded prefixes: `O(log t)` decodings of at most `t` tokens.
+    A token that straddles the border of the span belongs to it. The borders are found by bisection
+    over decoded prefixes: `O(log t)` decodings of at most `t` tokens.
 
     Args:
         decode: ids to text, the decoding that the span refers to.

@@ -42,14 +42,20 @@ class MaskReason(Enum):
     """A reason why a trajectory is masked (`Trajectory.end`)."""
 
     SAMPLE = "sample"
-    """The question cannot be played: its prompt does not fit, it has no answer, its document is unknown."""
+    """The question cannot be played: its prompt does not fit, it has no answer, its document is
+    unknown.
+    """
     INFRASTRUCTURE = "infrastructure"
     """A service failed after its retries."""
     EMPTY = "empty"
-    """The policy began with a control token and so sampled none that could be trained. Such a token stands
-    for an image or a turn and must not enter a row, which leaves nothing to reward or punish."""
+    """The policy began with a control token and so sampled none that could be trained. Such a token
+    stands for an image or a turn and must not enter a row, which leaves nothing to reward or
+    punish.
+    """
     FAILED = "failed"
-    """An exception that nobody foresaw, in our code: `Trajectory.error` is its traceback. It ends the run."""
+    """An exception that nobody foresaw, in our code: `Trajectory.error` is its traceback. It ends
+    the run.
+    """
     MISSING = "missing"
     """An exception ended the trajectory, and verl left it out. Known in validation only."""
 
@@ -69,8 +75,8 @@ class TrajectoryTurn:
         seconds: wall time by phase (`generate`, `step`, `encode`).
         trainer_log_probs: of the sampled ids as the trainer computes them.
         row: the training row of the trajectory that the turn belongs to, from 0.
-        token_terms: `(name, first, end, value)` of terms on tokens inside the turn, before the system's
-            weights; a value is split evenly.
+        token_terms: `(name, first, end, value)` of terms on tokens inside the turn, before the
+            system's weights; a value is split evenly.
     """
 
     __pydantic_config__ = _READ
@@ -113,11 +119,12 @@ class Trajectory:
         split: `train` or `val`.
         sample: the sample, as `Sample.to_dict` gives it.
         end: what ended it (`answered`, `turn_limit`, `context_full`), or the reason of the mask.
-        error: message of the failure that masked the trajectory, or the traceback (`MaskReason.FAILED`).
+        error: message of the failure that masked the trajectory, or the traceback
+            (`MaskReason.FAILED`).
         attempts: trajectories that were started for it.
         metrics: the environment's numbers by name.
-        outcome: whether the environment found the answer right or wrong, or did not judge it; `None` where
-            its system has no number for that (`Marks`), and of a masked trajectory.
+        outcome: whether the environment found the answer right or wrong, or did not judge it;
+            `None` where its system has no number for that (`Marks`), and of a masked trajectory.
         well_formed: whether the trajectory's form got full marks; `None` where nothing scores it.
         image_preprocessings: images that this trajectory had to preprocess.
         image_loads: images that the rollout servers had to fetch for this trajectory.
@@ -170,7 +177,9 @@ class Trajectory:
 
     @property
     def evidence(self) -> Evidence:
-        """Return how far a trajectory that has just ended came with the evidence of its question."""
+        """Return how far a trajectory that has just ended came with the evidence of its
+        question.
+        """
         turns = [{name: getattr(turn, name) for name in _OF_TURN} for turn in self.turns]
         outcome = None if self.outcome is None else asdict(self.outcome)
         own = {name: getattr(self, name) for name in _OF_TRAJECTORY}
@@ -178,7 +187,7 @@ class Trajectory:
 
     def to_json(self) -> str:
         """Return one line of JSON that can be written: lone surrogates become question marks."""
-        return encodable(json.dumps(self, ensure_ascii=False, default=plain))
+        return encodable(json.dumps(self, ensure_ascii=False, default=jsonable))
 
     @classmethod
     def from_json(cls, line: str | bytes) -> Trajectory:
@@ -192,19 +201,25 @@ class Trajectory:
         except ValidationError as error:
             problem = error.errors()[0]
             field_name = ".".join(map(str, problem["loc"]))
-            raise UserError(f"not a trajectory: {field_name or 'its line'}: {problem['msg']}") from None
+            raise UserError(
+                f"not a trajectory: {field_name or 'its line'}: {problem['msg']}"
+            ) from None
 
 
 _READER = TypeAdapter(Trajectory)
 
 
-def describe(observation: Observation) -> list[dict[str, Any]]:
-    """Return the messages of an observation, ready for JSON; images by reference, never by content."""
+def describe_messages(observation: Observation) -> list[dict[str, Any]]:
+    """Return the messages of an observation, ready for JSON; images by reference, never by
+    content.
+    """
     return [
         {
             "role": message.role.value,
             "parts": [
-                {"image": part.image.to_dict()} if isinstance(part, ImagePart) else {"text": part.text}
+                {"image": part.image.to_dict()}
+                if isinstance(part, ImagePart)
+                else {"text": part.text}
                 for part in message.parts
             ],
         }
@@ -231,8 +246,9 @@ def read_trajectories(path: str | Path) -> Iterator[Trajectory]:
                 raise UserError(f"{file}, line {number}: {error}") from error
 
 
-def plain(value: Any) -> Any:
-    """Return what `json` writes for what it does not know: fields of a data class, a number, an enum's value.
+def jsonable(value: Any) -> Any:
+    """Return what `json` writes for what it does not know: fields of a data class, a number, an
+    enum's value.
 
     Raises:
         TypeError: none of these.
@@ -250,7 +266,8 @@ _HOLE = f'"{uuid4().hex}"'
 
 
 def line_of(trajectory: Trajectory) -> bytes:
-    """Return `Trajectory.to_json` in UTF-8, with a line break for what each turn has as `trainer_log_probs`.
+    """Return `Trajectory.to_json` in UTF-8, with a line break for what each turn has as
+    `trainer_log_probs`.
 
     These are known later than the rest, and JSON has no other line breaks.
     """
@@ -259,8 +276,12 @@ def line_of(trajectory: Trajectory) -> bytes:
 
 
 def _with_hole(value: Any) -> Any:
-    written = plain(value)
-    return {**written, "trainer_log_probs": _HOLE[1:-1]} if isinstance(value, TrajectoryTurn) else written
+    written = jsonable(value)
+    return (
+        {**written, "trainer_log_probs": _HOLE[1:-1]}
+        if isinstance(value, TrajectoryTurn)
+        else written
+    )
 
 
 def filled_line(line: bytes, log_probs: Iterable[NDArray[np.float64] | None]) -> Iterator[bytes]:

@@ -1,9 +1,13 @@
-"""The formats of answers: a closed vocabulary, since they decide how an answer is compared and rewarded."""
+"""The formats of answers: a closed vocabulary, since they decide how an answer is compared and
+rewarded.
+"""
 
 import difflib
 
 LISTS = frozenset({"list", "list/extractive", "list/abstractive"})
-"""All texts of `answers` together are the answer (MMLongBench-Doc and LongDocURL; the others are DUDE's)."""
+"""All texts of `answers` together are the answer (MMLongBench-Doc and LongDocURL; the others are
+DUDE's).
+"""
 SINGLE = frozenset(
     {
         # MMLongBench-Doc and LongDocURL
@@ -28,7 +32,9 @@ def folded_format(name: str) -> str:
 
 
 def format_problem(name: str) -> str | None:
-    """Return why a text is no format of answers, with the one that is probably meant; `None` for a format."""
+    """Return why a text is no format of answers, with the one that is probably meant; `None` for a
+    format.
+    """
     folded = folded_format(name)
     known = LISTS | SINGLE
     if folded in known:

@@ -1,4 +1,6 @@
-"""Overlap of two sets of questions: documents by id and content, and questions that say the same."""
+"""Overlap of two sets of questions: documents by id and content, and questions that say the
+same.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,7 +44,8 @@ class AlikeQuestions(NamedTuple):
     leaks: bool
     """One gives the other away: one document, or one answer to a question of some length.
 
-    Many documents are asked the same question ("What is the title?"): that alone gives nothing away.
+    Many documents are asked the same question ("What is the title?"): that alone gives nothing
+    away.
     """
 
 
@@ -53,8 +56,9 @@ def find_leaks(
 
     Documents are the same by id (windows of one document, too) and by the digest of their file
     (`extra.document_sha256`, or the store's). Questions are alike from a token-set similarity on
-    (`rapidfuzz.fuzz.token_set_ratio`, case and punctuation aside), unless one is much longer: the shorter
-    one's words may then all be in it by chance. 100 million pairs of questions take a minute and a half.
+    (`rapidfuzz.fuzz.token_set_ratio`, case and punctuation aside), unless one is much longer: the
+    shorter one's words may then all be in it by chance. 100 million pairs of questions take a
+    minute and a half.
     """
     shared: dict[tuple[str, str], SharedDocument] = {}
     for each in _shared_documents(first, second, store):
@@ -63,9 +67,16 @@ def find_leaks(
     for a, b, score in alike_pairs(first, second):
         long = len(question_words(a.question)) >= _LONG
         same_answer = answer_words(a) == answer_words(b) != frozenset()
-        pairs.append(AlikeQuestions(a, b, score, (a.doc_id, b.doc_id) in shared or (same_answer and long)))
+        pairs.append(
+            AlikeQuestions(a, b, score, (a.doc_id, b.doc_id) in shared or (same_answer and long))
+        )
     pairs.sort(
-        key=lambda pair: (not pair.leaks, -pair.score, pair.first.question_id, pair.second.question_id)
+        key=lambda pair: (
+            not pair.leaks,
+            -pair.score,
+            pair.first.question_id,
+            pair.second.question_id,
+        )
     )
     return [shared[names] for names in sorted(shared)], pairs
 
@@ -130,7 +141,9 @@ def _shared_documents(
 
 
 def _documents(samples: Iterable[Sample], store: DocumentStore | None) -> dict[str, str | None]:
-    """Return the documents that questions are about or cite, with the digest of their file where known."""
+    """Return the documents that questions are about or cite, with the digest of their file where
+    known.
+    """
     found: dict[str, str | None] = {}
     for sample in samples:
         digest = sample.extra.get("document_sha256")

@@ -1,8 +1,8 @@
 """Samples as the Parquet files that verl's `RLHFDataset` reads.
 
-The prompt holds the bare question: the environment writes the real prompt when the rollout starts, so that
-one file serves every system. The whole sample travels as JSON in the column `sample`, because maps with free
-keys (boxes by page, `extra`) do not survive Parquet structs.
+The prompt holds the bare question: the environment writes the real prompt when the rollout starts,
+so that one file serves every system. The whole sample travels as JSON in the column `sample`,
+because maps with free keys (boxes by page, `extra`) do not survive Parquet structs.
 """
 
 import io
@@ -46,7 +46,9 @@ def write_parquet(samples: Iterable[Sample], path: str | Path) -> Path:
     """
     listed = list(samples)
     if not listed:
-        raise UserError(f"{path}: no samples to write; a Parquet file for training needs at least one")
+        raise UserError(
+            f"{path}: no samples to write; a Parquet file for training needs at least one"
+        )
     return atomic_write(path, parquet_bytes(listed))
 
 
@@ -64,13 +66,16 @@ def write_table(table: pa.Table, where: Path | BinaryIO) -> None:
 
 
 def read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
-    """Read a table, verifying the checksums that it has: changed bytes may well be another valid sample.
+    """Read a table, verifying the checksums that it has: changed bytes may well be another valid
+    sample.
 
     Raises:
         One of `UNREADABLE`: it is damaged or no Parquet file.
     """
     table = pq.read_table(path, columns=columns, page_checksum_verification=True)
-    table.validate(full=True)  # texts that are not UTF-8 are noticed by nobody before they are decoded
+    table.validate(
+        full=True
+    )  # texts that are not UTF-8 are noticed by nobody before they are decoded
     for column in table.schema:
         str(column)  # names neither
     return table
@@ -80,8 +85,8 @@ def read_parquet(path: str | Path) -> list[Sample]:
     """Read the samples of a file written by `write_parquet`.
 
     Raises:
-        UserError: the file is missing or no Parquet, a column is missing or of the wrong type, or a row holds
-            no sample; the message names the file and the column or row.
+        UserError: the file is missing or no Parquet, a column is missing or of the wrong type, or a
+            row holds no sample; the message names the file and the column or row.
     """
     samples = []
     for row, text in enumerate(_load(Path(path)).column("sample").to_pylist()):
@@ -103,7 +108,11 @@ def _row(index: int, sample: Sample) -> dict[str, Any]:
         "data_source": sample.dataset,
         "agent_name": AGENT_NAME,
         "reward_model": {"style": "rule", "ground_truth": list(sample.answers)},
-        "extra_info": {"index": index, "split": sample.split.value, "question_id": sample.question_id},
+        "extra_info": {
+            "index": index,
+            "split": sample.split.value,
+            "question_id": sample.question_id,
+        },
         "sample": sample.to_json(),
     }
 
@@ -118,14 +127,17 @@ def _load(path: Path) -> pa.Table:
     for column in SCHEMA:
         if not _compatible(table.schema, column):
             raise UserError(
-                f"{path}: column {column.name!r} is missing or of another type than {column.type}; write the "
+                f"{path}: column {column.name!r} is missing or of another type than {column.type}; "
+                "write the "
                 "file with `docagent-rl data convert`"
             )
     return table
 
 
 def _compatible(schema: pa.Schema | pa.StructType, expected: pa.Field) -> bool:
-    """Return whether a field is there: large variants, other item names and more fields are fine."""
+    """Return whether a field is there: large variants, other item names and more fields are
+    fine.
+    """
     place = schema.get_field_index(expected.name)
     return place >= 0 and _holds(schema.field(place).type, expected.type)
 

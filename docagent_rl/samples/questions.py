@@ -1,7 +1,7 @@
 """Questions as people write them: one JSON object a line, four fields, everything else derived.
 
-`docs/own_data.md` has the fields. The question id is a hash of document and question, so it stays when lines
-move or an answer is mended.
+`docs/own_data.md` has the fields. The question id is a hash of document and question, so it stays
+when lines move or an answer is mended.
 """
 
 import hashlib
@@ -15,7 +15,14 @@ from pydantic import ValidationError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import composed
-from docagent_rl.samples.sample import FIELDS, Sample, as_whole, decode_object, read_fields, type_problems
+from docagent_rl.samples.sample import (
+    FIELDS,
+    Sample,
+    as_whole,
+    decode_object,
+    read_fields,
+    type_problems,
+)
 
 TEMPLATE = """\
 {"doc_id": "report.pdf", "question": "How many people work for the company?", "answers": "1,204", "evidence_pages": [3]}
@@ -23,7 +30,9 @@ TEMPLATE = """\
 {"doc_id": "manual.pdf", "question": "Which three colours does the status light show?", "answers": ["red", "yellow", "green"], "answer_format": "list", "evidence_pages": [7]}
 {"doc_id": "manual.pdf", "question": "What does the device cost?", "answerable": false}
 """  # noqa: E501 - lines of a file
-"""An example of a file: an answer, alternatives, a list, and a question that the document does not answer."""
+"""An example of a file: an answer, alternatives, a list, and a question that the document does not
+answer.
+"""
 
 DATASET = "questions"
 """The dataset of questions that name none."""
@@ -52,9 +61,11 @@ def scan_questions(path: str | Path) -> Questions:
         )
     if (end := source.suffix.lower()) in _TABLES:
         raise UserError(
-            f"{source}: {end} is not read, only JSON, one object a line, and Parquet: export it as CSV in "
+            f"{source}: {end} is not read, only JSON, one object a line, and Parquet: export it as "
+            "CSV in "
             "UTF-8 with the fields in its first line, then `python -c 'import csv, json, sys; "
-            "[print(json.dumps(row)) for row in csv.DictReader(sys.stdin)]' < FILE.csv > FILE.jsonl`"
+            "[print(json.dumps(row)) for row in csv.DictReader(sys.stdin)]' < FILE.csv > "
+            "FILE.jsonl`"
         )
     try:
         # some editors begin a file with a byte order mark
@@ -94,9 +105,12 @@ def parse_question(data: Mapping[str, Any], *, row: int = 0) -> tuple[Sample | N
     values = {name: value for name, value in data.items() if name in FIELDS}
     values |= {name: read(values[name]) for name, read in _READERS.items() if name in values}
     answers = values.setdefault("answers", [])
-    if values.get("answerable", True) is True and not any(str(each).strip() for each in _listed(answers)):
+    if values.get("answerable", True) is True and not any(
+        str(each).strip() for each in _listed(answers)
+    ):
         problems.append(
-            "field 'answers' is empty: give at least one, or \"answerable\": false where the document has "
+            "field 'answers' is empty: give at least one, or \"answerable\": false where the "
+            "document has "
             "no answer"
         )
     name = _question_id(values.get("doc_id"), values.get("question"))
@@ -136,7 +150,9 @@ def _doc_id(value: Any) -> Any:
         return value
     path = PurePosixPath(value.strip().replace("\\", "/"))
     # below the folder that was ingested; where else a file lies is no part of its id
-    elsewhere = path.is_absolute() or ".." in path.parts or path.parts[:1] == (PureWindowsPath(path).drive,)
+    elsewhere = (
+        path.is_absolute() or ".." in path.parts or path.parts[:1] == (PureWindowsPath(path).drive,)
+    )
     name = path.name if elsewhere or not path.parts else str(path)
     return composed(name[: -len(".pdf")] if name.lower().endswith(".pdf") else name)
 
@@ -152,7 +168,9 @@ def _answers(value: Any) -> list[Any]:
 
 
 def _pages(value: Any) -> list[Any]:
-    """Return pages in their order, each once; where one is no page number they stay, to be refused."""
+    """Return pages in their order, each once; where one is no page number they stay, to be
+    refused.
+    """
     found = [as_whole(item) for item in _listed(value)]
     return sorted(set(found)) if all(type(page) is int for page in found) else found
 

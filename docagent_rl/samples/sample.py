@@ -1,7 +1,8 @@
 """The canonical sample: one question about one document, whatever dataset it came from.
 
-`evidence_boxes` and `extra.crop_required` go by pages of the question's own document; those of further ones
-(`extra.page_ids`) are in `extra.other_boxes` and `extra.other_crop_required`, by `doc#page`.
+`evidence_boxes` and `extra.crop_required` go by pages of the question's own document; those of
+further ones (`extra.page_ids`) are in `extra.other_boxes` and `extra.other_crop_required`, by
+`doc#page`.
 """
 
 from __future__ import annotations
@@ -68,9 +69,13 @@ def is_digits(text: Any) -> TypeGuard[str]:
 
 
 def as_whole(value: Any) -> Any:
-    """Return a text of digits, or a float without a fraction, as an integer; anything else as it is."""
+    """Return a text of digits, or a float without a fraction, as an integer; anything else as it
+    is.
+    """
     text = value.strip() if isinstance(value, str) else value
-    return int(text) if is_digits(text) or (isinstance(text, float) and text.is_integer()) else value
+    return (
+        int(text) if is_digits(text) or (isinstance(text, float) and text.is_integer()) else value
+    )
 
 
 # JSON has keys of text alone
@@ -80,11 +85,17 @@ Boxes = tuple[tuple[_Edge, _Edge, _Edge, _Edge], ...]
 
 
 def type_problems(error: ValidationError, *field: str) -> list[str]:
-    """Return one sentence a problem, each naming its place (within `field`, if any) and the value."""
+    """Return one sentence a problem, each naming its place (within `field`, if any) and the
+    value.
+    """
     problems = []
     for each in error.errors(include_url=False):
         place, value = ".".join(str(part)[:80] for part in (*field, *each["loc"])), each["input"]
-        found = "" if each["type"] == "missing" else f", found {type(value).__name__} {repr(value)[:80]}"
+        found = (
+            ""
+            if each["type"] == "missing"
+            else f", found {type(value).__name__} {repr(value)[:80]}"
+        )
         where = f"field '{place}': " if place else ""
         problems.append(f"{where}{each['msg']}{found}")
     return problems
@@ -92,7 +103,9 @@ def type_problems(error: ValidationError, *field: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Sample:
-    """One question with its gold answer and evidence; `validation.validate_sample` checks the values."""
+    """One question with its gold answer and evidence; `validation.validate_sample` checks the
+    values.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -107,7 +120,9 @@ class Sample:
     answers: tuple[StrictStr, ...]
     """Alternatives, or the items of a list answer; empty when unanswerable or hidden."""
     answer_format: StrictStr = "string"
-    """One of `answer_format.LISTS` or `SINGLE`, spelled as the official scorer of the dataset needs it."""
+    """One of `answer_format.LISTS` or `SINGLE`, spelled as the official scorer of the dataset needs
+    it.
+    """
     evidence_pages: tuple[StrictInt, ...] = ()
     """1-based physical pages, sorted and distinct."""
     evidence_boxes: Mapping[PageKey, Boxes] = field(default_factory=dict)
@@ -130,15 +145,17 @@ class Sample:
 
     @property
     def lists_answers(self) -> bool:
-        """The answer is a list, of which `answers` are the items; otherwise each of them is an answer."""
+        """The answer is a list, of which `answers` are the items; otherwise each of them is an
+        answer.
+        """
         return folded_format(self.answer_format) in LISTS
 
     @property
     def gold_pages(self) -> frozenset[tuple[str, int]]:
         """The evidence as `(doc_id, page)` pairs.
 
-        `extra["page_ids"]` (strings `"doc#page"`) takes precedence, since a question may cite pages of
-        several documents; otherwise the sample's own document with each of `evidence_pages`.
+        `extra["page_ids"]` (strings `"doc#page"`) takes precedence, since a question may cite pages
+        of several documents; otherwise the sample's own document with each of `evidence_pages`.
         """
         page_ids = self.extra.get("page_ids")
         if page_ids is None:
@@ -151,8 +168,8 @@ class Sample:
     def document_key(self) -> str:
         """The key that questions about one document share.
 
-        MP-DocVQA asks about windows of longer documents: they are documents of their own here, and say in
-        `extra["native_doc_id"]` whose part they are.
+        MP-DocVQA asks about windows of longer documents: they are documents of their own here, and
+        say in `extra["native_doc_id"]` whose part they are.
         """
         native = self.extra.get("native_doc_id")
         return composed(native) if isinstance(native, str) and native else self.doc_id
@@ -165,7 +182,9 @@ class Sample:
 
     @classmethod
     def from_dict(cls, data: Any) -> Sample:
-        """Build a sample from a decoded JSON object of all fields; a `UserError` names the wrong ones."""
+        """Build a sample from a decoded JSON object of all fields; a `UserError` names the wrong
+        ones.
+        """
         try:
             sample = read_fields(data)
         except ValidationError as error:
@@ -175,9 +194,12 @@ class Sample:
         return sample
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready dictionary: fields in the order of the class, boxes by page as a string."""
+        """Return a JSON-ready dictionary: fields in the order of the class, boxes by page as a
+        string.
+        """
         boxes = {
-            str(page): [list(box) for box in found] for page, found in sorted(self.evidence_boxes.items())
+            str(page): [list(box) for box in found]
+            for page, found in sorted(self.evidence_boxes.items())
         }
         return {name: getattr(self, name) for name in FIELDS} | {
             "split": self.split.value,
@@ -200,17 +222,23 @@ class Sample:
             text.encode("utf-8")  # half a character, a lone surrogate, has no place in a file
             return text
         except (TypeError, ValueError) as error:
-            raise UserError(f"sample {self.question_id!r} cannot be written as JSON: {error}") from error
+            raise UserError(
+                f"sample {self.question_id!r} cannot be written as JSON: {error}"
+            ) from error
 
 
 FIELDS = tuple(Sample.__dataclass_fields__)
 """The names of a sample's fields, in their order."""
 read_fields = TypeAdapter(Sample).validate_python
-"""Reads a decoded JSON object, in which fields with a default may be missing; raises `ValidationError`."""
+"""Reads a decoded JSON object, in which fields with a default may be missing; raises
+`ValidationError`.
+"""
 
 
 def decode_object(line: str) -> Mapping[str, Any]:
-    """Decode a JSON object; a `UserError` refuses anything else, NaN, half a character and a key twice."""
+    """Decode a JSON object; a `UserError` refuses anything else, NaN, half a character and a key
+    twice.
+    """
     if len(line) > LONGEST_LINE:
         raise UserError(f"{len(line):,} characters; {LONGEST_LINE:,} are the most of one question")
     try:
@@ -223,7 +251,8 @@ def decode_object(line: str) -> Mapping[str, Any]:
         raise UserError(f"expected a JSON object, found {type(data).__name__}; {hint}")
     if half := lone_surrogate(json.dumps(data, ensure_ascii=False)):
         raise UserError(
-            f"a text holds half a character ({half}, a lone surrogate), which no file and no tokenizer "
+            f"a text holds half a character ({half}, a lone surrogate), which no file and no "
+            "tokenizer "
             "takes: mend the text"
         )
     return data
@@ -243,10 +272,17 @@ def parse_page_id(page_id: Any, field: str = "extra.page_ids") -> Page:
     return composed(doc_id), int(page)
 
 
-def gold_boxes(sample: Sample) -> dict[Page, tuple[Box, ...]]:
-    """Return the boxes of all pages by document and page; the question's own document comes first."""
-    own = {(sample.doc_id, page): tuple(boxes) for page, boxes in sorted(sample.evidence_boxes.items())}
-    return {**own, **dict(sorted(_of_others(sample, OTHER_BOXES, "evidence_boxes", _BOXES).items()))}
+def gold_boxes_of(sample: Sample) -> dict[Page, tuple[Box, ...]]:
+    """Return the boxes of all pages by document and page; the question's own document comes
+    first.
+    """
+    own = {
+        (sample.doc_id, page): tuple(boxes) for page, boxes in sorted(sample.evidence_boxes.items())
+    }
+    return {
+        **own,
+        **dict(sorted(_of_others(sample, OTHER_BOXES, "evidence_boxes", _BOXES).items())),
+    }
 
 
 def magnified_boxes(sample: Sample) -> dict[Page, tuple[Box, ...]]:
@@ -257,7 +293,11 @@ def magnified_boxes(sample: Sample) -> dict[Page, tuple[Box, ...]]:
     own = _read(sample, "crop_required", _FLAGS)
     flags = {(sample.doc_id, page): flag for page, flag in own.items()}
     flags |= _of_others(sample, OTHER_FLAGS, "extra.crop_required", _OTHER_FLAGS)
-    return {page: boxes for page, boxes in gold_boxes(sample).items() if boxes and flags.get(page, True)}
+    return {
+        page: boxes
+        for page, boxes in gold_boxes_of(sample).items()
+        if boxes and flags.get(page, True)
+    }
 
 
 _FLAGS = TypeAdapter(dict[PageKey, StrictBool])
@@ -266,13 +306,16 @@ _BOXES = TypeAdapter(dict[str, Boxes])
 
 
 def _of_others(sample: Sample, key: str, own: str, kind: TypeAdapter[Any]) -> dict[Page, Any]:
-    """Return what `extra` says of pages of further documents, by page; `own` has those of the first."""
+    """Return what `extra` says of pages of further documents, by page; `own` has those of the
+    first.
+    """
     found = {}
     for name, value in _read(sample, key, kind).items():
         page = parse_page_id(name, f"extra.{key}")
         if page[0] == sample.doc_id:
             raise UserError(
-                f"question {sample.question_id!r}, field 'extra.{key}': {name!r} is of the question's own "
+                f"question {sample.question_id!r}, field 'extra.{key}': {name!r} is of the "
+                "question's own "
                 f"document; put it into {own!r}"
             )
         found[page] = value

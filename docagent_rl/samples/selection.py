@@ -17,8 +17,8 @@ REST = -1
 
 
 class SplitUnit(StrEnum):
-    """The questions that stay together: one about a document, however often it is written down, or all
-    about a document.
+    """The questions that stay together: one about a document, however often it is written down, or
+    all about a document.
     """
 
     QUESTION = "question"
@@ -26,18 +26,24 @@ class SplitUnit(StrEnum):
 
 
 def split_samples(
-    samples: Sequence[Sample], fraction: float, *, seed: int = 0, unit: SplitUnit = SplitUnit.QUESTION
+    samples: Sequence[Sample],
+    fraction: float,
+    *,
+    seed: int = 0,
+    unit: SplitUnit = SplitUnit.QUESTION,
 ) -> tuple[list[Sample], list[Sample]]:
     """Set a fraction of the questions aside for validation, and return both parts in their order.
 
-    Questions (or documents) are ordered by a hash of seed and text, and the first ones set aside: the choice
-    does not depend on the order of lines, and mostly stays when questions are added. White space, case and a
-    final mark aside, no question about a document is in both parts. The samples are all of the split `train`;
-    of the questions, or documents, one at least is set aside, and not all.
+    Questions (or documents) are ordered by a hash of seed and text, and the first ones set aside:
+    the choice does not depend on the order of lines, and mostly stays when questions are added.
+    White space, case and a final mark aside, no question about a document is in both parts. The
+    samples are all of the split `train`; of the questions, or documents, one at least is set aside,
+    and not all.
     """
     if other := [sample for sample in samples if sample.split is not Split.TRAIN]:
         raise UserError(
-            f"question {other[0].question_id!r} says that it is in the split {other[0].split.value!r}: "
+            f"question {other[0].question_id!r} says that it is in the split "
+            f"{other[0].split.value!r}: "
             "convert each split by name (--split train, --split val), or take the field 'split' out"
         )
     keys = unit_keys(samples, unit)
@@ -51,17 +57,23 @@ def split_samples(
 def set_aside(
     keys: Iterable[UnitKey], fraction: float, seed: int, unit: SplitUnit, *, option: str
 ) -> frozenset[UnitKey]:
-    """Return a fraction in (0, 1) of the units, by a hash of seed and key; at least one, and not all.
+    """Return a fraction in (0, 1) of the units, by a hash of seed and key; at least one, and not
+    all.
 
     Raises:
-        UserError: the fraction is out of range, or there is but one unit; the message names the option.
+        UserError: the fraction is out of range, or there is but one unit; the message names the
+            option.
     """
     if not 0 < fraction < 1:
         raise UserError(f"{option} {fraction:g}: a fraction must lie between 0 and 1")
     units = set(keys)
     if len(units) < 2:
-        raise UserError(f"{option} {fraction:g}: there is {len(units)} {unit.value}, and each part needs one")
-    return frozenset(shuffled(units, seed)[: min(max(round(fraction * len(units)), 1), len(units) - 1)])
+        raise UserError(
+            f"{option} {fraction:g}: there is {len(units)} {unit.value}, and each part needs one"
+        )
+    return frozenset(
+        shuffled(units, seed)[: min(max(round(fraction * len(units)), 1), len(units) - 1)]
+    )
 
 
 def shuffled(units: Iterable[UnitKey], seed: int) -> list[UnitKey]:
@@ -70,10 +82,11 @@ def shuffled(units: Iterable[UnitKey], seed: int) -> list[UnitKey]:
 
 
 def unit_keys(samples: Sequence[Sample], unit: SplitUnit) -> list[UnitKey]:
-    """Return `unit_key` of each question; by document, those that cite pages of one document have one key.
+    """Return `unit_key` of each question; by document, those that cite pages of one document have
+    one key.
 
-    A question over two documents ties all questions about either: parts that kept them apart would share a
-    document.
+    A question over two documents ties all questions about either: parts that kept them apart would
+    share a document.
     """
     if unit is SplitUnit.QUESTION:
         return [unit_key(sample, unit) for sample in samples]
@@ -92,7 +105,8 @@ def _root(tied: dict[str, str], name: str) -> str:
 
 
 def unit_key(sample: Sample, unit: SplitUnit) -> UnitKey:
-    """Return the key that questions that stay together share: the document, and by question its text as well.
+    """Return the key that questions that stay together share: the document, and by question its
+    text as well.
 
     Windows of one document (`Sample.document_key`) stay together.
     """
@@ -139,7 +153,9 @@ class Selection:
         return None
 
     def exclude(self, samples: Sequence[Sample], others: Sequence[Sample]) -> list[bool]:
-        """Return which questions another set holds, or by document, which cite one that it asks about."""
+        """Return which questions another set holds, or by document, which cite one that it asks
+        about.
+        """
         if self.unit is SplitUnit.DOCUMENT:
             held = frozenset[str]().union(*(other.document_keys for other in others))
             return [not held.isdisjoint(sample.document_keys) for sample in samples]
@@ -149,9 +165,10 @@ class Selection:
     def part(self, samples: Sequence[Sample]) -> tuple[dict[str, list[Sample]], list[Sample]]:
         """Return questions by part, each in the order of the file, and those that no part took.
 
-        Units (questions about a document with one text, or documents and what is tied to them) are handed out
-        in the order of `shuffled`: the choice does not depend on the order of rows. A unit is never cut: a
-        part of whole documents may fall short of its size. A part named by a split is put into it.
+        Units (questions about a document with one text, or documents and what is tied to them) are
+        handed out in the order of `shuffled`: the choice does not depend on the order of rows. A
+        unit is never cut: a part of whole documents may fall short of its size. A part named by a
+        split is put into it.
 
         Raises:
             UserError: there are fewer questions than a part asks for.
@@ -164,18 +181,26 @@ class Selection:
         owner: dict[UnitKey, str] = {}
 
         def owned_by(name: str | None) -> list[Sample]:
-            return [sample for sample, key in zip(samples, keys, strict=True) if owner.get(key) == name]
+            return [
+                sample for sample, key in zip(samples, keys, strict=True) if owner.get(key) == name
+            ]
 
         parts: dict[str, list[Sample]] = {}
-        for name, size in sorted((self.parts or {"": REST}).items(), key=lambda part: part[1] == REST):
+        for name, size in sorted(
+            (self.parts or {"": REST}).items(), key=lambda part: part[1] == REST
+        ):
             free = [key for key in queue if key not in owner]
             chosen = free if size == REST else _fitting(free, sizes, size)
             owner.update(dict.fromkeys(chosen, name))
             parts[name] = owned_by(name)
             if name in set(Split):
-                parts[name] = [dataclasses.replace(sample, split=Split(name)) for sample in parts[name]]
+                parts[name] = [
+                    dataclasses.replace(sample, split=Split(name)) for sample in parts[name]
+                ]
             if len(parts[name]) < size and len(chosen) == len(free):
-                raise UserError(f"--part {name}={size}: only {len(parts[name])} questions are left for it")
+                raise UserError(
+                    f"--part {name}={size}: only {len(parts[name])} questions are left for it"
+                )
         return parts, owned_by(None)
 
 

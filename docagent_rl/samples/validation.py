@@ -20,7 +20,7 @@ from docagent_rl.samples.sample import (
     Box,
     Sample,
     Split,
-    gold_boxes,
+    gold_boxes_of,
     magnified_boxes,
 )
 
@@ -28,20 +28,31 @@ if TYPE_CHECKING:
     from docagent_rl.documents.store import DocumentStore
 
 
-KEYS_READ = ("page_ids", "window", "crop_required", OTHER_BOXES, OTHER_FLAGS, "num_pages", "gold", "variants")
+KEYS_READ = (
+    "page_ids",
+    "window",
+    "crop_required",
+    OTHER_BOXES,
+    OTHER_FLAGS,
+    "num_pages",
+    "gold",
+    "variants",
+)
 """Keys of `Sample.extra` that environments, rewards and official scorers read."""
 
 
 def validate_file(path: str | Path, *, store: DocumentStore | None = None) -> Questions:
     """Read a `.parquet` file, or the questions of another, with all problems of their values.
 
-    Columns and types; every sample by itself; unique question ids; and, with a `store`, that each cited
-    document exists and is long enough. Without problems it may be trained on.
+    Columns and types; every sample by itself; unique question ids; and, with a `store`, that each
+    cited document exists and is long enough. Without problems it may be trained on.
     """
     source = Path(path)
     try:
         if source.suffix == ".parquet":
-            rows = [(f"{source}: row {row}", sample) for row, sample in enumerate(read_parquet(source))]
+            rows = [
+                (f"{source}: row {row}", sample) for row, sample in enumerate(read_parquet(source))
+            ]
             found = Questions(source, len(rows), rows)
         else:
             found = scan_questions(source)
@@ -52,14 +63,17 @@ def validate_file(path: str | Path, *, store: DocumentStore | None = None) -> Qu
         found.problems.append(f"{source}: the file holds no samples")
     for place, sample in found.samples:
         problems = sample_problems(sample, store=store)
-        found.problems += [f"{place}: question {sample.question_id!r}: {problem}" for problem in problems]
+        found.problems += [
+            f"{place}: question {sample.question_id!r}: {problem}" for problem in problems
+        ]
     return found
 
 
 def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str]:
     """Return the problems of the values of `sample`, one sentence each.
 
-    `num_pages` is the length of the document; without it `extra["num_pages"]` is used when it is a number.
+    `num_pages` is the length of the document; without it `extra["num_pages"]` is used when it is a
+    number.
     """
     problems = [
         f"field '{name}' {problem}"
@@ -68,7 +82,8 @@ def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str
     ]
     if sample.doc_id.startswith("/") or sample.doc_id.lower().endswith(".pdf"):
         problems.append(
-            "field 'doc_id' must be a path below the folder that was ingested, without .pdf suffix, found "
+            "field 'doc_id' must be a path below the folder that was ingested, without .pdf "
+            "suffix, found "
             f"{sample.doc_id!r}"
         )
     if num_pages is None and isinstance(sample.extra.get("num_pages"), int):
@@ -82,7 +97,9 @@ def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str
 
 
 def check_sample(sample: Sample) -> Sample:
-    """Return `sample` if `validate_sample` finds nothing; else raise all problems in one `UserError`."""
+    """Return `sample` if `validate_sample` finds nothing; else raise all problems in one
+    `UserError`.
+    """
     if problems := validate_sample(sample):
         raise UserError(f"sample {sample.question_id!r}: {'; '.join(problems)}")
     return sample
@@ -92,7 +109,9 @@ def _evidence_problems(sample: Sample, num_pages: int | None) -> list[str]:
     pages, problems = sample.evidence_pages, []
     if list(pages) != sorted(set(pages)):
         problems.append(f"field 'evidence_pages' must be sorted and distinct, found {list(pages)}")
-    of, last = ("", math.inf) if num_pages is None else (f" of a document of {num_pages} pages", num_pages)
+    of, last = (
+        ("", math.inf) if num_pages is None else (f" of a document of {num_pages} pages", num_pages)
+    )
     problems += [
         f"field 'evidence_pages': there is no page {page}{of} (pages count from 1)"
         for page in pages
@@ -111,14 +130,18 @@ def _extra_problems(sample: Sample) -> list[str]:
         gold = sample.gold_pages
     except UserError as error:
         return [str(error)]
-    problems, own = _mistyped_keys(sample.extra), {page for doc_id, page in gold if doc_id == sample.doc_id}
+    problems, own = (
+        _mistyped_keys(sample.extra),
+        {page for doc_id, page in gold if doc_id == sample.doc_id},
+    )
     if sample.extra.get("page_ids") is not None and own != set(sample.evidence_pages):
         problems.append(
-            f"field 'extra.page_ids' cites pages {sorted(own)} of {sample.doc_id!r}, but 'evidence_pages' "
+            f"field 'extra.page_ids' cites pages {sorted(own)} of {sample.doc_id!r}, but "
+            "'evidence_pages' "
             f"holds {list(sample.evidence_pages)}"
         )
     try:
-        boxes = gold_boxes(sample)
+        boxes = gold_boxes_of(sample)
         magnified_boxes(sample)
     except UserError as error:
         return [*problems, str(error).removeprefix(f"question {sample.question_id!r}, ")]
@@ -126,13 +149,17 @@ def _extra_problems(sample: Sample) -> list[str]:
     for (doc_id, page), found in boxes.items():
         if doc_id != sample.doc_id:
             if (doc_id, page) not in gold:
-                problems.append(f"field '{field}': page '{doc_id}#{page}' is not among 'extra.page_ids'")
+                problems.append(
+                    f"field '{field}': page '{doc_id}#{page}' is not among 'extra.page_ids'"
+                )
             problems += _box_problems(field, f"'{doc_id}#{page}'", found)
     return problems
 
 
 def _mistyped_keys(extra: Mapping[str, Any]) -> list[str]:
-    """Return the keys that look like one that decides a reward, and are none: they would be passed over."""
+    """Return the keys that look like one that decides a reward, and are none: they would be passed
+    over.
+    """
     problems = []
     for key in sorted(set(extra) - set(KEYS_READ)):
         near = difflib.get_close_matches(key, KEYS_READ, n=1, cutoff=0.85)
@@ -144,21 +171,27 @@ def _mistyped_keys(extra: Mapping[str, Any]) -> list[str]:
 def sample_problems(sample: Sample, *, store: DocumentStore | None = None) -> list[str]:
     """Return everything that forbids training on `sample`.
 
-    These are the findings of `validate_sample`, a question that no answer can be held against, text that no
-    file can hold, and with a `store` documents that are absent or shorter than the sample believes.
+    These are the findings of `validate_sample`, a question that no answer can be held against, text
+    that no file can hold, and with a `store` documents that are absent or shorter than the sample
+    believes.
     """
     num_pages = (
-        store.document(sample.doc_id).num_pages if store is not None and sample.doc_id in store else None
+        store.document(sample.doc_id).num_pages
+        if store is not None and sample.doc_id in store
+        else None
     )
     problems = validate_sample(sample, num_pages=num_pages)
     if any("extra.page_ids" in problem for problem in problems):
         return problems
     stated = sample.extra.get("num_pages")
     if num_pages is not None and stated is not None and stated != num_pages:
-        problems.append(f"field 'extra.num_pages' is {stated}, but the document has {num_pages} pages")
+        problems.append(
+            f"field 'extra.num_pages' is {stated}, but the document has {num_pages} pages"
+        )
     if sample.answerable is None and not sample.answers:
         problems.append(
-            "there is no reference answer, so nothing can be scored: give 'answers', or 'answerable' false"
+            "there is no reference answer, so nothing can be scored: give 'answers', or "
+            "'answerable' false"
         )
     try:
         sample.to_json()
@@ -173,7 +206,8 @@ def sample_notes(sample: Sample) -> list[str]:
         return []
     return [
         "no evidence page to reward retrieval by: systems that do train on it only with "
-        "docagent.env.allow_empty_gold, or of doc_v_star allow_unknown_evidence (`--recipe` says which)"
+        "docagent.env.allow_empty_gold, or of doc_v_star allow_unknown_evidence (`--recipe` says "
+        "which)"
     ]
 
 

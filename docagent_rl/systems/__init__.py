@@ -7,7 +7,8 @@ from docagent_rl.base.user_code import load_attribute
 from docagent_rl.envs.system import System
 
 SYSTEMS: Mapping[str, str] = {
-    name: f"{__name__}.{name}:SYSTEM" for name in ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
+    name: f"{__name__}.{name}:SYSTEM"
+    for name in ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
 }
 """The published systems; each is imported when asked for."""
 
@@ -16,7 +17,9 @@ DEFAULT_SYSTEM = "vrag_rl"
 
 
 def get_system(name: str) -> System:
-    """Return a system by name, or by `package.module:ATTRIBUTE` for one of your own (a `System` instance)."""
+    """Return a system by name, or by `package.module:ATTRIBUTE` for one of your own (a `System`
+    instance).
+    """
     if ":" in name:
         return _imported(name)
     try:

@@ -1,9 +1,10 @@
-"""Functions of flash-attn 2, computed by torch: attention over packed rows, and log-probs of labels.
+"""Functions of flash-attn 2, computed by torch: attention over packed rows, and log-probs of
+labels.
 
-`torch.nn.attention.varlen` (torch 2.11) holds the same kernels: bf16 and fp16, heads of keys that divide the
-heads of queries, head sizes up to 256 in steps of 8, forward and backward, compute capability 8.0 or later.
-Dropout, soft capping, biases, sinks and paged keys it has not; they are refused here, never left out. On
-processors the rows of a pack are attended one by one.
+`torch.nn.attention.varlen` (torch 2.11) holds the same kernels: bf16 and fp16, heads of keys that
+divide the heads of queries, head sizes up to 256 in steps of 8, forward and backward, compute
+capability 8.0 or later. Dropout, soft capping, biases, sinks and paged keys it has not; they are
+refused here, never left out. On processors the rows of a pack are attended one by one.
 """
 
 from typing import Any
@@ -45,10 +46,10 @@ def flash_attn_varlen_func(
     """Attend within each row of a pack; the signature is flash-attn's.
 
     `q` is (total q, heads, d), `k` and `v` are (total k, heads of keys, d); `cu_seqlens_q` and
-    `cu_seqlens_k` (rows + 1,) say where each row begins, and the end. Scores are scaled by d ** -0.5 unless
-    `softmax_scale` is given. `window_size` are keys seen to the left and to the right, -1 for all; with
-    `causal` the last query is level with the last key. `deterministic` adds up the backward pass in a fixed
-    order. The other arguments have to be off.
+    `cu_seqlens_k` (rows + 1,) say where each row begins, and the end. Scores are scaled by d **
+    -0.5 unless `softmax_scale` is given. `window_size` are keys seen to the left and to the right,
+    -1 for all; with `causal` the last query is level with the last key. `deterministic` adds up the
+    backward pass in a fixed order. The other arguments have to be off.
 
     Returns:
         (total q, heads, d).
@@ -97,8 +98,8 @@ def flash_attn_func(
 ) -> Tensor:
     """Attend within rows of one length; other arguments as in `flash_attn_varlen_func`.
 
-    `q` is (rows, queries, heads, d), `k` and `v` are (rows, keys, heads of keys, d); returns the shape of
-    `q`.
+    `q` is (rows, queries, heads, d), `k` and `v` are (rows, keys, heads of keys, d); returns the
+    shape of `q`.
     """
     queries = q.shape[1]
     keys = k.shape[1]
@@ -120,10 +121,11 @@ def flash_attn_func(
 
 
 def make_backward_deterministic(out: Tensor) -> None:
-    """Have the node that made `out` run its backward pass under `torch.use_deterministic_algorithms`.
+    """Have the node that made `out` run its backward pass under
+    `torch.use_deterministic_algorithms`.
 
-    torch's kernels know no argument for it: they look at the global switch, and take `warn_only`, which verl
-    sets, for no. The switch is put back right after the node.
+    torch's kernels know no argument for it: they look at the global switch, and take `warn_only`,
+    which verl sets, for no. The switch is put back right after the node.
     """
     node = out.grad_fn
     if node is None:
@@ -146,7 +148,8 @@ def make_backward_deterministic(out: Tensor) -> None:
 def _validate(q: Tensor, size: int) -> None:
     if q.dtype not in KERNEL_DTYPES:
         raise UserError(
-            f"flash_attention_2 on {q.device.type} computes in bfloat16 or float16, not in {q.dtype}: set "
+            f"flash_attention_2 on {q.device.type} computes in bfloat16 or float16, not in "
+            f"{q.dtype}: set "
             "mixed_precision.param_dtype=bf16 of the engine, or attn_implementation=sdpa and "
             "use_remove_padding=False of the model"
         )
@@ -158,11 +161,16 @@ def _validate(q: Tensor, size: int) -> None:
 
 
 def _refuse(**options: object) -> None:
-    off = {name for name, value in options.items() if isinstance(value, bool | int | float) and not value}
+    off = {
+        name
+        for name, value in options.items()
+        if isinstance(value, bool | int | float) and not value
+    }
     asked = [name for name, value in options.items() if value is not None and name not in off]
     if asked:
         raise UserError(
-            f"torch.nn.attention.varlen has no {', '.join(asked)}: set it to 0 in the model's configuration "
+            f"torch.nn.attention.varlen has no {', '.join(asked)}: set it to 0 in the model's "
+            "configuration "
             "(override_config), or install flash-attn (docagent-rl doctor says which build)"
         )
 
@@ -178,9 +186,10 @@ def plain_varlen_attn(
 ) -> Tensor:
     """Attend within each row of a pack, as `torch.nn.attention.varlen.varlen_attn` does on a GPU.
 
-    Shapes are those of `flash_attn_varlen_func`; a head of keys serves `heads // heads of keys` neighbouring
-    query heads. Query i of a row with q queries and k keys sees the keys from i + k - q - left to i + k - q +
-    right, all of a side at -1: the window (-1, 0) is causal. A query that sees no key gets zeros.
+    Shapes are those of `flash_attn_varlen_func`; a head of keys serves `heads // heads of keys`
+    neighbouring query heads. Query i of a row with q queries and k keys sees the keys from i + k -
+    q - left to i + k - q + right, all of a side at -1: the window (-1, 0) is causal. A query that
+    sees no key gets zeros.
     """
     groups = query.shape[1] // key.shape[1]
     key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))
@@ -190,7 +199,9 @@ def plain_varlen_attn(
     return torch.cat([_row(q, k, v, scale, window) for q, k, v in rows])
 
 
-def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: tuple[int, int]) -> Tensor:
+def _row(
+    query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: tuple[int, int]
+) -> Tensor:
     if not query.shape[0] or not key.shape[0]:
         return torch.zeros_like(query)
     q, k, v = (tensor.transpose(0, 1).unsqueeze(0) for tensor in (query, key, value))
@@ -201,7 +212,9 @@ def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window:
     else:
         seen = _band(query.shape[0], key.shape[0], window, query.device)
         blind = ~seen.any(dim=1)
-        mask = seen | blind[:, None]  # softmax over nothing is not a number; these are zeroed afterwards
+        mask = (
+            seen | blind[:, None]
+        )  # softmax over nothing is not a number; these are zeroed afterwards
         out = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
         out = out.masked_fill(blind[:, None], 0.0)
     return out.squeeze(0).transpose(0, 1)
@@ -222,12 +235,13 @@ def _band(queries: int, keys: int, window: tuple[int, int], device: torch.device
 def log_probs_of_labels(logits: Tensor, labels: Tensor, inplace_backward: bool = True) -> Tensor:
     """Return log softmax(logits)[labels], (...) in float32 (float64 for float64).
 
-    Stands in for flash-attn's cross entropy, with its numbers and its memory: beside the logits, which are
-    kept for the backward pass, it holds a block and one number a position.
+    Stands in for flash-attn's cross entropy, with its numbers and its memory: beside the logits,
+    which are kept for the backward pass, it holds a block and one number a position.
 
-    `logits` are (..., v) of any floating type, `labels` (...) from 0 to v - 1. With `inplace_backward` the
-    backward pass writes the gradient into the logits, which are needed for nothing else then: another
-    function that kept them fails in its own backward pass. Leaves own their values and are left alone.
+    `logits` are (..., v) of any floating type, `labels` (...) from 0 to v - 1. With
+    `inplace_backward` the backward pass writes the gradient into the logits, which are needed for
+    nothing else then: another function that kept them fails in its own backward pass. Leaves own
+    their values and are left alone.
     """
     flat = logits.reshape(-1, logits.shape[-1])
     found = _LogProbs.apply(flat, labels.reshape(-1), inplace_backward and not logits.is_leaf)
@@ -254,7 +268,9 @@ class _LogProbs(torch.autograd.Function):
         result = logits.detach() if ctx.inplace_backward else torch.empty_like(logits)
         for block in _blocks(logits):
             # d log p(label) / d logits = one at the label - softmax
-            part = logits[block].to(normalisers.dtype, copy=True).sub_(normalisers[block, None]).exp_()
+            part = (
+                logits[block].to(normalisers.dtype, copy=True).sub_(normalisers[block, None]).exp_()
+            )
             part.mul_(-gradient[block, None])
             part.scatter_add_(1, labels[block, None], gradient[block, None].to(part.dtype))
             result[block] = part

@@ -1,4 +1,6 @@
-"""The platform `cpu`: verl's device interface on the processor, with gloo and without an accelerator."""
+"""The platform `cpu`: verl's device interface on the processor, with gloo and without an
+accelerator.
+"""
 
 import os
 import platform as host
@@ -20,7 +22,9 @@ ENGINE_MODULE = "verl.workers.engine.fsdp.transformer_impl"
 
 
 def _nothing(*_: Any, **__: Any) -> None:
-    """Do nothing: operations are synchronous, and there is no cache, partition, peak or profiler."""
+    """Do nothing: operations are synchronous, and there is no cache, partition, peak or
+    profiler.
+    """
 
 
 def _always(value: Any) -> Any:
@@ -31,8 +35,9 @@ def _always(value: Any) -> Any:
 class CpuDeviceModule(ModuleType):
     """A stand-in for `torch.cuda`: the functions that verl calls on `get_torch_device()`.
 
-    The processor is one device, however many cores it has. Memory is the process's resident set and the
-    host's physical memory, in bytes. Whatever is not defined here comes from `torch.cpu` (streams, events).
+    The processor is one device, however many cores it has. Memory is the process's resident set and
+    the host's physical memory, in bytes. Whatever is not defined here comes from `torch.cpu`
+    (streams, events).
     """
 
     set_device = synchronize = empty_cache = ipc_collect = staticmethod(_nothing)
@@ -45,7 +50,9 @@ class CpuDeviceModule(ModuleType):
     get_rng_state = staticmethod(lambda device=None: torch.get_rng_state())
 
     def __init__(self) -> None:
-        super().__init__("docagent_rl.training.cpu_device", "torch.cuda's functions for the processor")
+        super().__init__(
+            "docagent_rl.training.cpu_device", "torch.cuda's functions for the processor"
+        )
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
@@ -85,14 +92,16 @@ class CpuDeviceModule(ModuleType):
 class PlatformCPU(PlatformBase):
     """verl on the processor.
 
-    Engines are registered for the device `cpu`, not for a vendor. Ray's resource is called `GPU`, because
-    verl's resource pools count GPUs: a run declares as many as it wants workers with
+    Engines are registered for the device `cpu`, not for a vendor. Ray's resource is called `GPU`,
+    because verl's resource pools count GPUs: a run declares as many as it wants workers with
     `ray_kwargs.ray_init.num_gpus`.
     """
 
     device_name = vendor_name = CPU_PLATFORM
     device_module = CpuDeviceModule()
-    set_device = synchronize = set_allocator_settings = empty_cache = cudart = staticmethod(_nothing)
+    set_device = synchronize = set_allocator_settings = empty_cache = cudart = staticmethod(
+        _nothing
+    )
     profiler_start = profiler_stop = staticmethod(_nothing)
     is_available = _always(True)
     device_count = _always(1)
@@ -108,7 +117,9 @@ class PlatformCPU(PlatformBase):
     is_ipc_supported = _always(False)
 
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        """Return whether auto-detection may choose the processor, once all accelerators have said no."""
+        """Return whether auto-detection may choose the processor, once all accelerators have said
+        no.
+        """
         return not has_accelerator_vllm()
 
     def manual_seed(self, seed: int) -> None:
@@ -123,18 +134,20 @@ class PlatformCPU(PlatformBase):
         yield
 
     def rollout_env_vars(self) -> dict[str, str]:
-        """Return what a rollout server's process gets: no compilation, which costs half a minute a start.
+        """Return what a rollout server's process gets: no compilation, which costs half a minute a
+        start.
 
-        vLLM on CPU compiles some functions even with `enforce_eager`; `TORCHDYNAMO_DISABLE=0` lets it.
+        vLLM on CPU compiles some functions even with `enforce_eager`; `TORCHDYNAMO_DISABLE=0` lets
+        it.
         """
         return {"TORCHDYNAMO_DISABLE": os.environ.get("TORCHDYNAMO_DISABLE", "1")}
 
 
-def register() -> None:
+def register_cpu_platform() -> None:
     """Register the platform and, once verl imports them, the FSDP2 engines for device `cpu`.
 
-    Must run before the first `get_platform()`. Does nothing where verl will use an accelerator or where it
-    has already run.
+    Must run before the first `get_platform()`. Does nothing where verl will use an accelerator or
+    where it has already run.
     """
     if is_cpu_platform() and PlatformRegistry.get(CPU_PLATFORM) is not PlatformCPU:
         PlatformRegistry.register(platform=CPU_PLATFORM)(PlatformCPU)
@@ -144,10 +157,14 @@ def register() -> None:
 def _register_engines(module: ModuleType) -> None:
     from verl.workers.engine.base import EngineRegistry
 
-    engines = {"language_model": module.FSDPEngineWithLMHead, "value_model": module.FSDPEngineWithValueHead}
+    engines = {
+        "language_model": module.FSDPEngineWithLMHead,
+        "value_model": module.FSDPEngineWithValueHead,
+    }
     for model_type, engine in engines.items():
         EngineRegistry.register(model_type=model_type, backend="fsdp2", device="cpu")(engine)
 
 
-# by an import, so that it also happens when this module is what imports verl, and with it the plugin, first
-register()
+# by an import, so that it also happens when this module is what imports verl, and with it the
+# plugin, first
+register_cpu_platform()

@@ -1,4 +1,6 @@
-"""The platform of this process, and its way of attention over packed rows: flash-attn's or torch's."""
+"""The platform of this process, and its way of attention over packed rows: flash-attn's or
+torch's.
+"""
 
 import functools
 import importlib.metadata
@@ -16,10 +18,10 @@ OLDEST_FLASH_ATTN = "2.3.3"
 def is_cpu_platform() -> bool:
     """Return whether verl's platform in this process is, or will be, `cpu`.
 
-    True if `VERL_PLATFORM=cpu`; or if that variable is unset, no accelerator platform known to verl finds
-    its device on this host, and vLLM is not installed as a build for accelerators. The last condition
-    keeps verl's own choice on the head node of a GPU cluster, which may hold no GPU itself. The answer is
-    computed once per process, by verl's own probes in verl's own order.
+    True if `VERL_PLATFORM=cpu`; or if that variable is unset, no accelerator platform known to verl
+    finds its device on this host, and vLLM is not installed as a build for accelerators. The last
+    condition keeps verl's own choice on the head node of a GPU cluster, which may hold no GPU
+    itself. The answer is computed once per process, by verl's own probes in verl's own order.
     """
     override = os.environ.get("VERL_PLATFORM", "").strip().lower()
     if override:
@@ -30,7 +32,11 @@ def is_cpu_platform() -> bool:
 
     for name in PlatformRegistry.registered_names():
         platform = PlatformRegistry.get(name)
-        if name != CPU_PLATFORM and platform and platform().is_platform_available(use_smi_check=True):
+        if (
+            name != CPU_PLATFORM
+            and platform
+            and platform().is_platform_available(use_smi_check=True)
+        ):
             return False
     return True
 
@@ -50,20 +56,24 @@ TORCH_VARLEN = "torch.nn.attention.varlen"
 def without_flash_attn() -> bool:
     """Return whether this process needs what flash-attn would bring, and torch has.
 
-    flash-attn is taken where verl and transformers would use it. It knows no processor, so that the CPU
-    platform always goes the other way. Imports nothing of transformers and asks no accelerator: patches ask
-    at the start of every process.
+    flash-attn is taken where verl and transformers would use it. It knows no processor, so that the
+    CPU platform always goes the other way. Imports nothing of transformers and asks no accelerator:
+    patches ask at the start of every process.
     """
     return flash_attn_version() is None or is_cpu_platform()
 
 
 def flash_attn_version() -> str | None:
-    """Return the installed version of flash-attn, or None if there is none that transformers would take."""
+    """Return the installed version of flash-attn, or None if there is none that transformers would
+    take.
+    """
     if importlib.util.find_spec("flash_attn") is None:
         return None
     try:
         installed = importlib.metadata.version("flash-attn")
-    except importlib.metadata.PackageNotFoundError:  # flash-attn 4 has the same package under another name
+    except (
+        importlib.metadata.PackageNotFoundError
+    ):  # flash-attn 4 has the same package under another name
         return None
     return installed if Version(installed) >= Version(OLDEST_FLASH_ATTN) else None
 

@@ -28,10 +28,11 @@ VARIABLES = {
 def keep_to_loopback(config: DictConfig) -> bool:
     """Make the Ray that this run starts listen on 127.0.0.1 alone; return whether that was done.
 
-    With it goes what asks Ray for an address: verl's servers, its process groups, the transfer queue. Nothing
-    happens with `docagent.loopback=false`, on several nodes, in a Ray that runs already, or when
-    `ray_kwargs.ray_init._node_ip_address` is set. Sockets that stay open to the network are listed in
-    `docs/security.md`. `config` is changed, and the variable that the patch `ray_loopback` reads is set.
+    With it goes what asks Ray for an address: verl's servers, its process groups, the transfer
+    queue. Nothing happens with `docagent.loopback=false`, on several nodes, in a Ray that runs
+    already, or when `ray_kwargs.ray_init._node_ip_address` is set. Sockets that stay open to the
+    network are listed in `docs/security.md`. `config` is changed, and the variable that the patch
+    `ray_loopback` reads is set.
     """
     settings = OmegaConf.select(config, RAY) or {}
     several = any(int(OmegaConf.select(config, key) or 0) > 1 for key in NODES)
@@ -45,17 +46,22 @@ def keep_to_loopback(config: DictConfig) -> bool:
         given = OmegaConf.select(config, f"{RAY}.runtime_env.env_vars") or {}
         for name, value in VARIABLES.items():
             if name not in given:
-                OmegaConf.update(config, f"{RAY}.runtime_env.env_vars.{name}", os.environ.get(name, value))
+                OmegaConf.update(
+                    config, f"{RAY}.runtime_env.env_vars.{name}", os.environ.get(name, value)
+                )
     return True
 
 
 def starts_ray(config: DictConfig) -> bool:
-    """Return whether the run starts its own Ray: it is given none, and none runs on this machine."""
+    """Return whether the run starts its own Ray: it is given none, and none runs on this
+    machine.
+    """
     from ray._private.services import canonicalize_bootstrap_address
 
     settings = OmegaConf.select(config, RAY) or {}
     try:
-        # the address, RAY_ADDRESS or a Ray that `ray start` left on this machine, in Ray's own order
+        # the address, RAY_ADDRESS or a Ray that `ray start` left on this machine, in Ray's own
+        # order
         address = settings.get("address")
         folder = settings.get("_temp_dir")
         # Ray's own callers give it no address either

@@ -19,9 +19,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.text import clean
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.objects import Kind
+from docagent_rl.documents.objects import ObjectKind
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.role_models import make_roles
 from docagent_rl.retrieval.config import Backend
@@ -42,7 +42,9 @@ FOLDERS = ("docagent.run_dir", "trainer.default_local_dir")
 ATTACHED_VARIABLE = "DOCAGENT_ATTACHED"
 """Set where the run did not start its Ray: then a node's environment is not that of the driver."""
 LIMIT_S = 300.0
-"""For the answers of all nodes: the first task on a node starts a process, which imports the package."""
+"""For the answers of all nodes: the first task on a node starts a process, which imports the
+package.
+"""
 _LONGEST = 600
 _DIGITS = 8
 """Digits of a SHA-256, in messages."""
@@ -62,29 +64,38 @@ def of_store(path: Path) -> str:
     files = sorted(layout.manifests())
     for file in files[:: max(1, len(files) // SAMPLES)]:
         manifest = layout.read_manifest(file)
-        if not layout.objects.has(manifest.pages[0].image, Kind.IMAGE):
+        if not layout.objects.has(manifest.pages[0].image, ObjectKind.IMAGE):
             raise UserError(f"{path}: the image of page 1 of {manifest.doc_id!r} is not there")
     return of_files(files)
 
 
 def of_folder(path: Path, first: str) -> str:
-    """Return a fingerprint of a folder: its file `first`, and the names and sizes of all that are not hidden.
+    """Return a fingerprint of a folder: its file `first`, and the names and sizes of all that are
+    not hidden.
 
     The header of an index holds the checksums of its other files.
     """
-    shown = (file for file in sorted(path.rglob("*")) if "/." not in file.as_posix().removeprefix(str(path)))
+    shown = (
+        file
+        for file in sorted(path.rglob("*"))
+        if "/." not in file.as_posix().removeprefix(str(path))
+    )
     return of_files((file for file in shown if file.is_file()), (path / first).read_bytes())
 
 
 def of_files(files: Iterable[Path], content: bytes = b"") -> str:
     """Return the number of files, with a digest of their names and sizes, and of a content."""
     lines = [f"{file.name} {file.stat().st_size}".encode() for file in files]
-    return f"{len(lines)} files, {hashlib.sha256(b'/'.join([content, *lines])).hexdigest()[:_DIGITS]}"
+    return (
+        f"{len(lines)} files, {hashlib.sha256(b'/'.join([content, *lines])).hexdigest()[:_DIGITS]}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """The problems of one node, and by key and path what has to be the same on all nodes, described."""
+    """The problems of one node, and by key and path what has to be the same on all nodes,
+    described.
+    """
 
     problems: tuple[str, ...] = ()
     seen: dict[str, str] = field(default_factory=dict)
@@ -96,7 +107,7 @@ def inspect_node(config: DictConfig, embeds: bool) -> NodeReport:
     It takes seconds. `config` has the values that the
     driver gave it; `embeds`: the estimator reads `docagent.advantage.embedder`.
     """
-    parsed = DocAgentConfig.parse(plain(config.docagent))
+    parsed = DocAgentConfig.parse(plain_section(config.docagent))
     if start := read_start(parsed.run_dir):
         end_leftovers(start.earlier)
     problems = []
@@ -150,9 +161,13 @@ def _files(
 
 
 async def _silent(parsed: DocAgentConfig) -> list[str]:
-    """Return what the judge, the roles and search servers do not answer from here, or for want of a key."""
+    """Return what the judge, the roles and search servers do not answer from here, or for want of a
+    key.
+    """
     sections = parsed.retrievers()
-    http = any(each.backend is Backend.HTTP for whole in sections.values() for _, each in whole.flat(""))
+    http = any(
+        each.backend is Backend.HTTP for whole in sections.values() for _, each in whole.flat("")
+    )
     kinds: list[Callable[[], Iterable[Any]]] = [lambda: [make_judge(parsed.judge)]]
     if parsed.roles or http:
         with suppress(UserError):  # of the store: reported already
@@ -182,12 +197,12 @@ async def _failure(check: Awaitable[None]) -> str | None:
 def check_nodes(config: DictConfig, *, embeds: bool) -> None:
     """Let every node look at the run's files and services, at the same time.
 
-    Nothing is asked where the run started its Ray and has one node: the driver has looked. `config` is
-    without interpolations; `embeds`: the estimator reads `docagent.advantage.embedder`.
+    Nothing is asked where the run started its Ray and has one node: the driver has looked. `config`
+    is without interpolations; `embeds`: the estimator reads `docagent.advantage.embedder`.
 
     Raises:
-        UserError: a node lacks something, does not answer, or sees something else than the others; every
-            problem of every node is in the one message.
+        UserError: a node lacks something, does not answer, or sees something else than the others;
+            every problem of every node is in the one message.
     """
     nodes = usable_nodes(ray.nodes())
     if len(nodes) < 2 and not os.environ.get(ATTACHED_VARIABLE):
@@ -205,7 +220,9 @@ def check_nodes(config: DictConfig, *, embeds: bool) -> None:
 
 
 def usable_nodes(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return ids of nodes of `ray.nodes()` that verl may use, by name; agent loops go to all with a CPU."""
+    """Return ids of nodes of `ray.nodes()` that verl may use, by name; agent loops go to all with a
+    CPU.
+    """
     found = sorted(
         (row["NodeManagerAddress"], row["NodeID"])
         for row in rows
@@ -216,7 +233,11 @@ def usable_nodes(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def problem_message(reports: Mapping[str, NodeReport]) -> str | None:
     """Return one message about everything that is wrong on any node, or None."""
-    lines = [f"{node}: {clean(problem)}" for node, report in reports.items() for problem in report.problems]
+    lines = [
+        f"{node}: {clean(problem)}"
+        for node, report in reports.items()
+        for problem in report.problems
+    ]
     for name in dict.fromkeys(name for report in reports.values() for name in report.seen):
         groups: dict[str, list[str]] = {}
         for node, report in reports.items():
@@ -227,17 +248,27 @@ def problem_message(reports: Mapping[str, NodeReport]) -> str | None:
             lines.append(f"{name} is not the same everywhere: {'; '.join(parts)}")
     if not lines:
         return None
-    advice = "Every node has to see the same files under the same paths, and to reach the same services"
+    advice = (
+        "Every node has to see the same files under the same paths, and to reach the same services"
+    )
     if any("environment variable" in line for line in lines):
         advice += "; a node's environment is that of its `ray start`, or of its container"
-    return f"{len(reports)} nodes were asked what they see:\n  " + "\n  ".join(lines) + f"\n  {advice}."
+    return (
+        f"{len(reports)} nodes were asked what they see:\n  "
+        + "\n  ".join(lines)
+        + f"\n  {advice}."
+    )
 
 
 def _answer(reference: Any) -> NodeReport:
     try:
         return ray.get(reference, timeout=0.1)
     except GetTimeoutError:
-        return NodeReport((f"it has not answered in {LIMIT_S:g} s: its disks or its network may hang",))
+        return NodeReport(
+            (f"it has not answered in {LIMIT_S:g} s: its disks or its network may hang",)
+        )
     except RayError as error:  # a package that is not installed there, a node that died
-        lines = str(getattr(error, "cause", None) or error).strip().splitlines() or [type(error).__name__]
+        lines = str(getattr(error, "cause", None) or error).strip().splitlines() or [
+            type(error).__name__
+        ]
         return NodeReport((f"it cannot look: {type(error).__name__}: {lines[-1][:_LONGEST]}",))

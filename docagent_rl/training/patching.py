@@ -1,4 +1,6 @@
-"""Post-import hooks, and patches of upstream code that apply only to the versions they were written for."""
+"""Post-import hooks, and patches of upstream code that apply only to the versions they were written
+for.
+"""
 
 import enum
 import importlib.metadata
@@ -22,10 +24,11 @@ ModuleCallback = Callable[[ModuleType], object]
 class ProcessKind(enum.StrEnum):
     """The kinds of process in which patches hold, by the way that they come there.
 
-    `DRIVER` is what a command starts: the first process of a run, and each of supervised training. `RAY` are
-    Ray's workers that import verl: trainer, agent workers, rollout servers. Both have the plugin by
-    `import verl`. `ENGINE` is the core of a vLLM engine, which imports no verl and has what
-    `vllm_plugin.register` installs. `VLLM` are vLLM's workers, whose extension imports verl.
+    `DRIVER` is what a command starts: the first process of a run, and each of supervised training.
+    `RAY` are Ray's workers that import verl: trainer, agent workers, rollout servers. Both have the
+    plugin by `import verl`. `ENGINE` is the core of a vLLM engine, which imports no verl and has
+    what `vllm_plugin.register_vllm_plugin` installs. `VLLM` are vLLM's workers, whose extension
+    imports verl.
     """
 
     DRIVER = "driver"
@@ -53,9 +56,10 @@ class PatchState(enum.Enum):
 class Patch:
     """One change of upstream code.
 
-    `apply` receives `target_module`, and each of `more_modules`, right after the import of that module, and
-    changes it in place, with `replace`, so that tests can still reach the original. A process imports any of
-    them without the others: what `apply` changes has to be in the module that it receives.
+    `apply` receives `target_module`, and each of `more_modules`, right after the import of that
+    module, and changes it in place, with `replace`, so that tests can still reach the original. A
+    process imports any of them without the others: what `apply` changes has to be in the module
+    that it receives.
     """
 
     name: str
@@ -74,7 +78,9 @@ class Patch:
     more_modules: tuple[str, ...] = ()
     """Further modules that need the same change, such as copies of the target."""
     needed: Callable[[], bool] | None = None
-    """Tells whether this platform and environment have the defect at all; asked once, at installation."""
+    """Tells whether this platform and environment have the defect at all; asked once, at
+    installation.
+    """
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -101,16 +107,19 @@ class _Wrapper(Protocol):
 
 
 def replace(owner: object, name: str, replacement: Callable) -> None:
-    """Put `replacement` in the place of `owner.name`, with the original as `replacement.__wrapped__`."""
+    """Put `replacement` in the place of `owner.name`, with the original as
+    `replacement.__wrapped__`.
+    """
     cast("_Wrapper", replacement).__wrapped__ = getattr(owner, name)
     setattr(owner, name, replacement)
 
 
 def install(patches: Iterable[Patch]) -> None:
-    """Apply each patch now, or right after the import of its module; skip and record those that do not fit.
+    """Apply each patch now, or right after the import of its module; skip and record those that do
+    not fit.
 
-    Installing a patch twice does nothing. An exception inside `Patch.apply` is not caught: a run on code
-    that is patched by halves must stop.
+    Installing a patch twice does nothing. An exception inside `Patch.apply` is not caught: a run on
+    code that is patched by halves must stop.
     """
     for patch in patches:
         if patch.name in _statuses:
@@ -134,7 +143,9 @@ def patch_status() -> list[PatchStatus]:
 def _apply(patch: Patch, module: ModuleType) -> None:
     patch.apply(module)
     waiting = _statuses[patch.name].waiting
-    _statuses[patch.name] = _status_of(patch, tuple(name for name in waiting if name != module.__name__))
+    _statuses[patch.name] = _status_of(
+        patch, tuple(name for name in waiting if name != module.__name__)
+    )
 
 
 def _status_of(patch: Patch, waiting: tuple[str, ...]) -> PatchStatus:
@@ -144,7 +155,9 @@ def _status_of(patch: Patch, waiting: tuple[str, ...]) -> PatchStatus:
 
 def _obstacle(patch: Patch) -> PatchStatus | None:
     if patch.needed is not None and not patch.needed():
-        return PatchStatus(patch.name, PatchState.NOT_NEEDED, "this environment does not have the defect")
+        return PatchStatus(
+            patch.name, PatchState.NOT_NEEDED, "this environment does not have the defect"
+        )
     try:
         installed = importlib.metadata.version(patch.package)
     except importlib.metadata.PackageNotFoundError:
@@ -158,8 +171,8 @@ def _obstacle(patch: Patch) -> PatchStatus | None:
 def on_import(module_name: str, callback: ModuleCallback) -> None:
     """Call `callback(module)` once `module_name` has been imported: now, if it already has been.
 
-    Several callbacks for a module run in the order of their registration. An exception of a callback
-    propagates out of the import statement, which then fails.
+    Several callbacks for a module run in the order of their registration. An exception of a
+    callback propagates out of the import statement, which then fails.
 
     Raises:
         RuntimeError: an import of the module has begun and not ended.
@@ -167,7 +180,8 @@ def on_import(module_name: str, callback: ModuleCallback) -> None:
     module = sys.modules.get(module_name)
     if module is not None and is_being_executed(module):
         raise RuntimeError(
-            f"cannot hook {module_name}: its import has begun without a hook and has not ended; register the "
+            f"cannot hook {module_name}: its import has begun without a hook and has not ended; "
+            "register the "
             "callback before that import or after it"
         )
     register_post_import_hook(callback, module_name)

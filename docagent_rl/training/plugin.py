@@ -1,8 +1,8 @@
 """Entry point of the group `verl.plugins`: `import verl` loads this module in every process.
 
-Everything is registered when the module of verl that looks it up has been imported, so that a process pays
-for what it uses only. verl logs a failing plugin at DEBUG and goes on without it; here a failure ends the
-process instead, whether it happens now or in a later registration.
+Everything is registered when the module of verl that looks it up has been imported, so that a
+process pays for what it uses only. verl logs a failing plugin at DEBUG and goes on without it; here
+a failure ends the process instead, whether it happens now or in a later registration.
 """
 
 import logging
@@ -19,7 +19,7 @@ AGENT_LOOP_CLASS = "docagent_rl.training.agent_loop.loop.DocAgentLoop"
 TRAINER_MODES = ("docagent_sync", "docagent_colocate_async", "docagent_separate_async")
 
 
-def register() -> None:
+def register_plugin() -> None:
     """Register platform, patches, agent loop, checkpoint engine, estimators and trainer modes."""
     # in here, so that a module of ours that cannot be imported ends the process as well
     from docagent_rl.patches import ALL_PATCHES
@@ -35,7 +35,8 @@ def register() -> None:
 
 
 def _register_agent_loop(module: ModuleType) -> None:
-    # by name, which is all that verl's decorator keeps: the loop's own module may be what imports verl now
+    # by name, which is all that verl's decorator keeps: the loop's own module may be what imports
+    # verl now
     module._agent_loop_registry[AGENT_LOOP] = {"_target_": AGENT_LOOP_CLASS}
 
 
@@ -103,7 +104,7 @@ def _register_trainer_modes(module: ModuleType) -> None:
 
 
 try:
-    register()
+    register_plugin()
 except Exception as error:  # verl swallows every Exception of a plugin; SystemExit it lets through
     logger.exception("docagent-rl could not be registered with verl")
     raise SystemExit(

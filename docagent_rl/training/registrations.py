@@ -1,4 +1,6 @@
-"""Lists what verl's registries and the patches hold in a process: here, in a Ray worker, in a vLLM worker."""
+"""Lists what verl's registries and the patches hold in a process: here, in a Ray worker, in a vLLM
+worker.
+"""
 
 import importlib
 import logging
@@ -74,7 +76,8 @@ def registered() -> Registered:
 
 
 def prepare_environment() -> None:
-    """Keep libraries quiet and vLLM's cache small, in this process and its children; before any import.
+    """Keep libraries quiet and vLLM's cache small, in this process and its children; before any
+    import.
 
     Standard output belongs to the report. What the user has set stays as it is.
     """
@@ -102,7 +105,9 @@ def registered_in_ray_worker() -> Registered:
         raise RuntimeError("Ray runs in this process already")
     try:
         # no GPUs: a worker then starts on the same footing with and without an accelerator
-        ray.init(address="local", num_cpus=1, num_gpus=0, include_dashboard=False, log_to_driver=False)
+        ray.init(
+            address="local", num_cpus=1, num_gpus=0, include_dashboard=False, log_to_driver=False
+        )
     except Exception as error:  # of a Ray that does not come up in time it is no type of its own
         raise RuntimeError(f"Ray did not start: {error}") from error
     try:
@@ -112,7 +117,8 @@ def registered_in_ray_worker() -> Registered:
 
 
 def registered_in_vllm_worker(model: Path) -> Registered:
-    """Start a vLLM engine on `model` as verl does, with random weights; ask its worker and its core.
+    """Start a vLLM engine on `model` as verl does, with random weights; ask its worker and its
+    core.
 
     Raises:
         RuntimeError: if the engine does not start.

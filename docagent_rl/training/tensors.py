@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
-from docagent_rl.losses.positions import Rows
+from docagent_rl.losses.positions import TokenRows
 
 if TYPE_CHECKING:
     from torch.nested._internal.nested_tensor import NestedTensor
@@ -47,15 +47,17 @@ It is there where tokens may be rejected; `response_mask` then holds what is tra
 """
 
 
-def read_rows(data: TensorDict, device: torch.device | None = None) -> Rows:
-    """Return the b rows of a (micro-, mini-) batch with nested `prompts`, `responses` and `response_mask`.
+def read_rows(data: TensorDict, device: torch.device | None = None) -> TokenRows:
+    """Return the b rows of a (micro-, mini-) batch with nested `prompts`, `responses` and
+    `response_mask`.
 
-    Tokens that verl rejected were sampled all the same: `ROLLOUT_MASK`, where it is given, has them. The
-    response region is as wide as the longest response, as `no_padding_2_padding` makes it for log-probs.
+    Tokens that verl rejected were sampled all the same: `ROLLOUT_MASK`, where it is given, has
+    them. The response region is as wide as the longest response, as `no_padding_2_padding` makes it
+    for log-probs.
     """
     responses = tensor(data, "responses")
     sampled = tensor(data, ROLLOUT_MASK if ROLLOUT_MASK in data.keys() else "response_mask")  # noqa: SIM118
-    rows = Rows(
+    rows = TokenRows(
         responses=pad(responses),
         sampled=pad(sampled).bool(),
         trained=pad(tensor(data, "response_mask")).bool(),
@@ -71,6 +73,8 @@ def pad(nested: Tensor) -> Tensor:
 
 
 def response_part(log_probs: Tensor, data: TensorDict) -> list[Tensor]:
-    """Cut nested log-probs of whole rows, which stand one position early, to those of each row's response."""
+    """Cut nested log-probs of whole rows, which stand one position early, to those of each row's
+    response.
+    """
     lengths = row_lengths(data, "responses").tolist()
     return [row[-length - 1 : -1] for row, length in zip(log_probs.unbind(), lengths, strict=True)]

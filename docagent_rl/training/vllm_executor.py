@@ -1,7 +1,8 @@
-"""vLLM's executor of worker processes, in the core of an engine, with a method for `docagent-rl doctor`.
+"""vLLM's executor of worker processes, in the core of an engine, with a method for
+`docagent-rl doctor`.
 
-The core imports no verl, and neither does this module: what the doctor finds is what vLLM's own plugins do.
-Import it in a process that runs vLLM only.
+The core imports no verl, and neither does this module: what the doctor finds is what vLLM's own
+plugins do. Import it in a process that runs vLLM only.
 """
 
 import importlib
@@ -19,7 +20,9 @@ class ProbeExecutor(MultiprocExecutor):
     """An executor that says which patches its process has."""
 
     def collective_rpc(self, method: Any, *args: Any, **options: Any) -> Any:
-        """Call a method of all workers, as upstream; `PATCHES` returns the states of patches by name."""
+        """Call a method of all workers, as upstream; `PATCHES` returns the states of patches by
+        name.
+        """
         if method == PATCHES:
             return [patches_here()]
         return super().collective_rpc(method, *args, **options)

@@ -1,4 +1,6 @@
-"""The actors and placement groups of a run in Ray's tables: those that died, those that wait for a place."""
+"""The actors and placement groups of a run in Ray's tables: those that died, those that wait for a
+place.
+"""
 
 import enum
 import time
@@ -21,14 +23,15 @@ _GUESSES = "Some common causes"
 _LONGEST = 300
 AGAIN = "Start again: the run goes on from its last checkpoint."
 REMEDY = (
-    "If it was out of memory, lower what it holds: data.train_batch_size, the micro-batches (for example "
+    "If it was out of memory, lower what it holds: data.train_batch_size, the micro-batches (for "
+    "example "
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu), "
     "actor_rollout_ref.rollout.gpu_memory_utilization, or what docagent.retriever and "
     f"docagent.advantage.embedder load. {AGAIN}"
 )
 
 
-class State(enum.Enum):
+class ActorState(enum.Enum):
     """Stages in the life of an actor."""
 
     WAITING = enum.auto()
@@ -42,9 +45,9 @@ class State(enum.Enum):
 class Actor:
     """A row of Ray's table of actors.
 
-    Ids are hexadecimal. `owner` is the process that made the actor, `pid` 0 before it has a process,
-    `needs` the resources that it waits for, `death` the cause of an end that nobody asked for, `ended_at`
-    in milliseconds, 0 while it lives.
+    Ids are hexadecimal. `owner` is the process that made the actor, `pid` 0 before it has a
+    process, `needs` the resources that it waits for, `death` the cause of an end that nobody asked
+    for, `ended_at` in milliseconds, 0 while it lives.
     """
 
     id: str
@@ -54,7 +57,7 @@ class Actor:
     pid: int
     address: str
     owner: str
-    state: State
+    state: ActorState
     needs: Mapping[str, float]
     death: str | None
     ended_at: int
@@ -83,7 +86,9 @@ def waiting_groups() -> dict[str, str]:
     found = {}
     for row in rows:
         if row.creator_job_id == job and row.state == gcs_pb2.PlacementGroupTableData.PENDING:
-            parts = " or ".join(sorted({_listed(dict(part.unit_resources)) for part in row.bundles}))
+            parts = " or ".join(
+                sorted({_listed(dict(part.unit_resources)) for part in row.bundles})
+            )
             words = f"the placement group {row.name} with {len(row.bundles)} times {parts}"
             found[row.placement_group_id.hex()] = words
     return found
@@ -98,7 +103,7 @@ def kill_own_actors() -> None:
     """End the actors that this driver made; what they made ends with them."""
     me = ray.get_runtime_context().get_worker_id()
     for actor in read_actors():
-        if actor.owner == me and actor.state is not State.ENDED:
+        if actor.owner == me and actor.state is not ActorState.ENDED:
             # what ray.kill does; the handle is a local variable of verl
             # Ray sets the attribute when it connects
             core = global_worker.core_worker  # ty: ignore[missing-attribute]
@@ -111,11 +116,11 @@ def _accessor():
 
 def _actor(row: gcs_pb2.ActorTableData) -> Actor:
     if row.state == gcs_pb2.ActorTableData.DEAD:
-        state = State.ENDED
+        state = ActorState.ENDED
     elif row.state == gcs_pb2.ActorTableData.ALIVE:
-        state = State.ALIVE
+        state = ActorState.ALIVE
     else:
-        state = State.STARTING if row.address.worker_id else State.WAITING
+        state = ActorState.STARTING if row.address.worker_id else ActorState.WAITING
     return Actor(
         id=row.actor_id.hex(),
         class_name=row.class_name,
@@ -126,7 +131,7 @@ def _actor(row: gcs_pb2.ActorTableData) -> Actor:
         owner=row.owner_address.worker_id.hex(),
         state=state,
         needs=dict(row.required_resources) or dict(_PLACE),
-        death=_death(row) if state is State.ENDED else None,
+        death=_death(row) if state is ActorState.ENDED else None,
         ended_at=row.end_time,
     )
 
@@ -164,8 +169,8 @@ def death_messages(actors: Sequence[Actor]) -> str | None:
 class Queue:
     """Actors and placement groups that wait for resources which are not free.
 
-    An actor whose process is only slow to start waits for nothing. `patience_s=None` waits for ever, for
-    example for nodes that are still to come.
+    An actor whose process is only slow to start waits for nothing. `patience_s=None` waits for
+    ever, for example for nodes that are still to come.
     """
 
     def __init__(self, patience_s: float | None) -> None:
@@ -173,13 +178,16 @@ class Queue:
         self._since: dict[str, float] = {}
 
     def overdue(
-        self, actors: Sequence[Actor], groups: Mapping[str, str], free: Sequence[Mapping[str, float]]
+        self,
+        actors: Sequence[Actor],
+        groups: Mapping[str, str],
+        free: Sequence[Mapping[str, float]],
     ) -> str | None:
         """Return a message about what has waited too long; `free` is what each node has."""
         if self._patience is None:
             return None
         stuck = dict(groups)
-        for actor in (actor for actor in actors if actor.state is State.WAITING):
+        for actor in (actor for actor in actors if actor.state is ActorState.WAITING):
             needs = actor.needs.items()
             if not any(all(node.get(name, 0) >= number for name, number in needs) for node in free):
                 name = f" {actor.name}" if actor.name else ""
@@ -191,8 +199,10 @@ class Queue:
             return None
         has = _listed(ray.cluster_resources())
         return (
-            f"Ray has no place for {'; '.join(late[:4])}, which waited for {self._patience:g} s. It has "
-            f"{has} in all.\n  Raise ray_kwargs.ray_init.num_cpus (places for actors, not cores; one CPU "
+            f"Ray has no place for {'; '.join(late[:4])}, which waited for {self._patience:g} s. "
+            "It has "
+            f"{has} in all.\n  Raise ray_kwargs.ray_init.num_cpus (places for actors, not cores; "
+            "one CPU "
             "has to stay free) or num_gpus where this run starts Ray, add nodes, or ask for fewer: "
             "trainer.n_gpus_per_node, trainer.nnodes, "
             "transfer_queue.backend.SimpleStorage.num_data_storage_units"
@@ -200,6 +210,8 @@ class Queue:
 
 
 def _listed(resources: Mapping[str, float]) -> str:
-    shown = {name: n for name, n in resources.items() if name in ("CPU", "GPU", "NPU") or n != int(n)}
+    shown = {
+        name: n for name, n in resources.items() if name in ("CPU", "GPU", "NPU") or n != int(n)
+    }
     shown = shown or {name: n for name, n in resources.items() if not name.startswith("node:")}
     return ", ".join(f"{number:g} {name}" for name, number in sorted(shown.items())) or "nothing"

@@ -1,4 +1,6 @@
-"""Asks vLLM's engines for a sign of life: their processes can die or hang while their servers live on."""
+"""Asks vLLM's engines for a sign of life: their processes can die or hang while their servers live
+on.
+"""
 
 import logging
 import time
@@ -10,7 +12,7 @@ import ray
 from ray.actor import ActorHandle
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
 
-from docagent_rl.watch.actors import AGAIN, REMEDY, Actor, State
+from docagent_rl.watch.actors import AGAIN, REMEDY, Actor, ActorState
 
 logger = logging.getLogger(__name__)
 
@@ -19,9 +21,11 @@ SERVER = "vLLMHttpServer"
 
 
 def engine_is_well(server: Any) -> bool | None:
-    """Return what vLLM knows of its engine's process; runs in a rollout server, in a thread of its own.
+    """Return what vLLM knows of its engine's process; runs in a rollout server, in a thread of its
+    own.
 
-    `None`: it is not there yet, or elsewhere: verl's servers of further nodes have none of their own.
+    `None`: it is not there yet, or elsewhere: verl's servers of further nodes have none of their
+    own.
     """
     engine = getattr(server, "engine", None)
     return None if engine is None else not engine.errored
@@ -47,14 +51,19 @@ class Engines:
     _failed: bool = False
 
     def look(self, actors: Sequence[Actor], wait_s: float = 0.0) -> str | None:
-        """Ask every server, without waiting for one that is busy; return a message if one died or hangs.
+        """Ask every server, without waiting for one that is busy; return a message if one died or
+        hangs.
 
-        A question goes to every worker of the engine, and waits its turn behind what the engine is doing,
-        such as a weight update. With `wait_s` the servers are asked anew and given that many seconds; 0 takes
-        what they have answered so far.
+        A question goes to every worker of the engine, and waits its turn behind what the engine is
+        doing, such as a weight update. With `wait_s` the servers are asked anew and given that many
+        seconds; 0 takes what they have answered so far.
         """
-        servers = [a for a in actors if a.class_name == SERVER and a.name and a.state is State.ALIVE]
-        handles = {server.id: ray.get_actor(server.name, namespace=server.namespace) for server in servers}
+        servers = [
+            a for a in actors if a.class_name == SERVER and a.name and a.state is ActorState.ALIVE
+        ]
+        handles = {
+            server.id: ray.get_actor(server.name, namespace=server.namespace) for server in servers
+        }
         for key, handle in handles.items():
             # an answer from before the wait may be older than a death
             if wait_s or key not in self._states:
@@ -62,13 +71,16 @@ class Engines:
         if handles and wait_s:
             answers = [self._states[key].answer for key in handles]
             ray.wait(answers, num_returns=len(answers), timeout=wait_s)
-        return next(filter(None, (self._one(server, handles[server.id]) for server in servers)), None)
+        return next(
+            filter(None, (self._one(server, handles[server.id]) for server in servers)), None
+        )
 
     def _one(self, server: Actor, handle: ActorHandle) -> str | None:
         well = self._state(server)
         if well is False:
             return (
-                f"the vLLM engine of {server.label} died (EngineDeadError).\n  The lines before, marked "
+                f"the vLLM engine of {server.label} died (EngineDeadError).\n  The lines before, "
+                "marked "
                 f"EngineCore, may say why. {REMEDY}"
             )
         asked = self._questions.get(server.id)
@@ -101,7 +113,9 @@ class Engines:
         except RayError as error:
             if not self._failed:
                 logger.warning(
-                    "%s cannot tell how its engine is, which goes unwatched: %s", server.label, error
+                    "%s cannot tell how its engine is, which goes unwatched: %s",
+                    server.label,
+                    error,
                 )
             self._failed = True
             return None

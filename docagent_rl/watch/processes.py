@@ -1,8 +1,9 @@
 """The processes that a driver has started, and those that an earlier start of its run has left.
 
-Ray's processes end with their driver, within a minute. A vLLM engine is the child of an actor and can
-outlive it, asleep, with the memory of its accelerator. The processes of a run have the run's id in their
-environment, but for Ray's own, which write their title over it; the run's folder keeps the ids of its starts.
+Ray's processes end with their driver, within a minute. A vLLM engine is the child of an actor and
+can outlive it, asleep, with the memory of its accelerator. The processes of a run have the run's id
+in their environment, but for Ray's own, which write their title over it; the run's folder keeps the
+ids of its starts.
 """
 
 import json
@@ -19,11 +20,14 @@ from docagent_rl.base.io import atomic_write
 
 _GENTLE_S = 3.0
 _TRACKER = "multiprocessing.resource_tracker"
-"""Removes the shared memory of processes that are gone, hundreds of megabytes of a vLLM engine, and ends."""
+"""Removes the shared memory of processes that are gone, hundreds of megabytes of a vLLM engine, and
+ends.
+"""
 
 
-class Family:
-    """The descendants of this process that start after this object, remembered when their parents die.
+class Descendants:
+    """The descendants of this process that start after this object, remembered when their parents
+    die.
 
     vLLM's engine survives a server that is killed, and then belongs to process 1.
     """
@@ -86,8 +90,8 @@ _KEPT = 32
 class Start:
     """The newest start of a run, with the ids of those before it, the newest first.
 
-    `boot` is the id of the driver's machine since it was last booted, `driver` its process id, and `began`
-    its beginning in clock ticks since the boot; a clock that is set changes nothing.
+    `boot` is the id of the driver's machine since it was last booted, `driver` its process id, and
+    `began` its beginning in clock ticks since the boot; a clock that is set changes nothing.
     """
 
     run: str
@@ -137,8 +141,8 @@ def note_start(run_dir: Path, run: str) -> None:
 
 
 def end_leftovers(runs: Collection[str]) -> list[str]:
-    """End the processes of starts whose drivers are gone, remove their sockets and the memory of weights on
-    their way, and return the processes' names.
+    """End the processes of starts whose drivers are gone, remove their sockets and the memory of
+    weights on their way, and return the processes' names.
     """
     left = []
     names = []

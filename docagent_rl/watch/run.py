@@ -19,7 +19,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, NodeDiedError,
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import clean, tell, traceback_text
-from docagent_rl.config import DocAgentConfig, WatchConfig, plain
+from docagent_rl.config import DocAgentConfig, WatchConfig, plain_section
 from docagent_rl.watch.actors import (
     AGAIN,
     Queue,
@@ -30,7 +30,7 @@ from docagent_rl.watch.actors import (
     waiting_groups,
 )
 from docagent_rl.watch.engines import Engines
-from docagent_rl.watch.processes import Family
+from docagent_rl.watch.processes import Descendants
 from docagent_rl.watch.stopping import REQUEUE, StopSignal
 
 logger = logging.getLogger(__name__)
@@ -44,13 +44,17 @@ _TICK_S = 0.5
 """Between two looks for a signal."""
 _LONGEST = 300
 NODE_S = 40.0
-"""Ray calls a node dead some 15 s after its last sign of life; before, its actors are unavailable."""
+"""Ray calls a node dead some 15 s after its last sign of life; before, its actors are
+unavailable.
+"""
 SILENT_S = 30.0
 """Ray itself ends a driver about a minute after its control service (GCS) has died."""
 TRACEBACK_FILE = "failure_traceback.txt"
 _BUSY = (
-    "the machine may be too busy, or short of memory, of processes or of room in /tmp (Ray's logs are in "
-    "/tmp/ray/session_latest/logs); `ray stop` ends what an earlier start left; then give the same command "
+    "the machine may be too busy, or short of memory, of processes or of room in /tmp (Ray's logs "
+    "are in "
+    "/tmp/ray/session_latest/logs); `ray stop` ends what an earlier start left; then give the same "
+    "command "
     "again"
 )
 _RAY_INIT = inspect.unwrap(ray.init).__code__
@@ -64,7 +68,7 @@ class Watch:
         self.stop_signal = StopSignal(config.stop_s, checkpoints)
         self._engines = Engines(config.engine_timeout_s)
         self._queue = Queue(config.pending_s)
-        self._family = Family()
+        self._family = Descendants()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="docagent-watch", daemon=True)
         self._asking_since: float | None = None
@@ -75,7 +79,9 @@ class Watch:
         """Begin, in the main thread; Ray may start later."""
         self.stop_signal.listen()
         self._thread.start()
-        threading.Thread(target=self._listen_for_silence, name="docagent-silence", daemon=True).start()
+        threading.Thread(
+            target=self._listen_for_silence, name="docagent-silence", daemon=True
+        ).start()
 
     def stop(self) -> None:
         """End the watch: the run has ended."""
@@ -83,7 +89,8 @@ class Watch:
         self._thread.join(timeout=_LAST_S)
 
     def look_once_more(self, patience_s: float = 0.0) -> str | None:
-        """Return what a failed run died of, if something died: verl's error may come before the next look.
+        """Return what a failed run died of, if something died: verl's error may come before the
+        next look.
 
         It looks again every second for `patience_s` seconds.
         """
@@ -121,7 +128,8 @@ class Watch:
             since = self._asking_since
             if since is not None and time.monotonic() - since >= SILENT_S:
                 tell(
-                    f"Ray's control service (GCS) has not answered for {SILENT_S:.0f} s. If it is gone, Ray "
+                    f"Ray's control service (GCS) has not answered for {SILENT_S:.0f} s. If it is "
+                    "gone, Ray "
                     f"ends this process in about a minute, with a line of its own. {AGAIN}"
                 )
                 return
@@ -157,7 +165,9 @@ class Watch:
             return None
 
     def _end_run(self, trouble: str) -> None:
-        """Let the run end by itself, or make what the main thread waits for end, or end this process."""
+        """Let the run end by itself, or make what the main thread waits for end, or end this
+        process.
+        """
         if self._ended.wait(GRACE_S):
             return
         kill_own_actors()
@@ -173,14 +183,16 @@ class Watch:
 
 
 class RunWatch(Callback):
-    """Hydra callback of every recipe: a run in which something died ends with one message, status 1."""
+    """Hydra callback of every recipe: a run in which something died ends with one message, status
+    1.
+    """
 
     def __init__(self) -> None:
         self._watch: Watch | None = None
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
         """Begin to watch, after the checks."""
-        section = DocAgentConfig.parse(plain(config.docagent))
+        section = DocAgentConfig.parse(plain_section(config.docagent))
         self._watch = Watch(section.watch, Path(str(config.trainer.default_local_dir)).absolute())
         self._watch.start()
 
@@ -188,8 +200,8 @@ class RunWatch(Callback):
         """Replace an error by the death that caused it.
 
         Raises:
-            SystemExit: something had died, the trainer found that it cannot work as it is set up, or it was
-                asked to end (status 75).
+            SystemExit: something had died, the trainer found that it cannot work as it is set up,
+                or it was asked to end (status 75).
         """
         if self._watch is None:
             return
@@ -198,7 +210,8 @@ class RunWatch(Callback):
             # of an earlier start, which this one went on from
             (Path(config.docagent.run_dir) / TRACEBACK_FILE).unlink(missing_ok=True)
             obeyed = self._watch.stop_signal.obeyed()
-            self._watch.end_processes()  # a worker of vLLM can hang in its shutdown, with all its memory
+            # a worker of vLLM can hang in its shutdown, with all its memory
+            self._watch.end_processes()
             if obeyed:
                 tell(f"ended as SIGTERM asked: {self._watch.stop_signal.prospect()}")
                 raise SystemExit(REQUEUE)
@@ -224,7 +237,9 @@ class RunWatch(Callback):
 
 
 def _is_of_rays_start(error: Exception) -> bool:
-    """Return whether `ray.init` raised it: the error of a Ray that does not come up in time has no type."""
+    """Return whether `ray.init` raised it: the error of a Ray that does not come up in time has no
+    type.
+    """
     return any(frame.f_code is _RAY_INIT for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
@@ -235,7 +250,9 @@ def _no_ray(error: Exception) -> str:
     return f"Ray did not start ({type(error).__name__}: {lines[0][:_LONGEST]}): {remedy}"
 
 
-def _end(watch: Watch, trouble: str, job_return: JobReturn, config: DictConfig, status: int) -> NoReturn:
+def _end(
+    watch: Watch, trouble: str, job_return: JobReturn, config: DictConfig, status: int
+) -> NoReturn:
     error = job_return._return_value
     if isinstance(error, BaseException):
         with suppress(OSError):

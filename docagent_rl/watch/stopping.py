@@ -1,7 +1,7 @@
 """The wish that a run end, which a scheduler sends as SIGTERM before it takes the machine away.
 
-The driver hands it on in Ray's key-value store, which the trainer reads on whatever node it is, and the
-trainer leaves its answer there: a folder that nodes share can show a new file a minute late.
+The driver hands it on in Ray's key-value store, which the trainer reads on whatever node it is, and
+the trainer leaves its answer there: a folder that nodes share can show a new file a minute late.
 """
 
 import os
@@ -27,7 +27,9 @@ _ASK_AGAIN_S = 1.0
 
 
 def _key(name: str) -> str:
-    """Return the name of a value of this start; a cluster that goes on keeps those of earlier ones."""
+    """Return the name of a value of this start; a cluster that goes on keeps those of earlier
+    ones.
+    """
     return f"{name}/{os.environ.get(RUN_VARIABLE, '')}"
 
 
@@ -78,7 +80,8 @@ class StopSignal:
         if self._since is None:
             self._since = now
             tell(
-                f"SIGTERM: the run ends with this step, whose rollout is given up in {self._stop_s:g} s "
+                "SIGTERM: the run ends with this step, whose rollout is given up in "
+                f"{self._stop_s:g} s "
                 "(docagent.watch.stop_s), saves a checkpoint and exits with status "
                 f"{REQUEUE}; another SIGTERM ends it at once"
             )
@@ -88,7 +91,8 @@ class StopSignal:
             return f"ended by SIGTERM before Ray has started: {self.prospect()}"
         if now - self._since >= 2 * self._stop_s:
             return (
-                f"SIGTERM came {now - self._since:.0f} s ago, and the run has not come to an end (twice "
+                f"SIGTERM came {now - self._since:.0f} s ago, and the run has not come to an end "
+                "(twice "
                 f"docagent.watch.stop_s={self._stop_s:g}): it is ended, and {self.prospect()}"
             )
         if not self._handed_on:
@@ -135,7 +139,11 @@ class StopWish:
     @property
     def overdue(self) -> bool:
         """True once the time for the step is over."""
-        return self.asked and self._since is not None and time.monotonic() - self._since >= self._stop_s
+        return (
+            self.asked
+            and self._since is not None
+            and time.monotonic() - self._since >= self._stop_s
+        )
 
     def obey(self) -> None:
         """Tell the driver that the run ends for the wish."""

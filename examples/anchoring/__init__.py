@@ -1,4 +1,5 @@
-"""The hold of the observation KL: visual states of a tiny agent under a reward that ignores the pages.
+"""The hold of the observation KL: visual states of a tiny agent under a reward that ignores the
+pages.
 
 PYTHONPATH=examples python -m anchoring --out docs
 

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 
 from docagent_rl.base.outputs import Force, write_outputs
@@ -30,11 +37,15 @@ app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
 
 @app.command()
 def anchoring_command(
-    out: Annotated[Path, typer.Option(help="Folder of anchoring.md and anchoring.svg.")] = Path("docs"),
+    out: Annotated[Path, typer.Option(help="Folder of anchoring.md and anchoring.svg.")] = Path(
+        "docs"
+    ),
     seeds: Annotated[
         list[int] | None, typer.Option(help="Seed; may be repeated. Default: 0, 1 and 2.")
     ] = None,
-    coef: Annotated[float, typer.Option(min=1e-6, help="Coefficient of the observation KL.")] = COEF,
+    coef: Annotated[
+        float, typer.Option(min=1e-6, help="Coefficient of the observation KL.")
+    ] = COEF,
     updates: Annotated[int, typer.Option(min=1, help="Updates of a run.")] = UPDATES,
     work: Annotated[
         Path, typer.Option(help="Folder of the reader and the runs; done ones in it are kept.")
@@ -43,9 +54,9 @@ def anchoring_command(
 ) -> None:
     """Train a tiny agent under an aggressive reward, with the observation KL and without it.
 
-    A model that reads page images is paid for something that has nothing to do with them. Measured is how far
-    its visual hidden states drift where its responses have moved equally far from the reference. No GPU is
-    needed.
+    A model that reads page images is paid for something that has nothing to do with them. Measured
+    is how far its visual hidden states drift where its responses have moved equally far from the
+    reference. No GPU is needed.
 
     Example: PYTHONPATH=examples python -m anchoring --seeds 0 --coef 0.1 --out anchoring
     """
@@ -59,7 +70,12 @@ def anchoring_command(
 
     transformers_logging.disable_progress_bar()
     settings = AnchoringSettings(updates=updates, coef=coef)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True)) as bars:
         tasks: dict[str, TaskID] = {}
 

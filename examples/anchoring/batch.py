@@ -1,4 +1,6 @@
-"""Rows of real trajectories in the layout of verl's trainer, and passes over them in this process."""
+"""Rows of real trajectories in the layout of verl's trainer, and passes over them in this
+process.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +44,13 @@ def to_batch(rows: Sequence[LedgerRow], advantages: Sequence[float]) -> TensorDi
         "input_ids": [torch.cat(pair) for pair in zip(prompts, responses, strict=True)],
         "advantages": [value * mask.float() for value, mask in zip(advantages, masks, strict=True)],
     }
-    data = TensorDict({name: nested(column) for name, column in columns.items()}, batch_size=len(rows))
+    data = TensorDict(
+        {name: nested(column) for name, column in columns.items()}, batch_size=len(rows)
+    )
     images = [found for row in rows if (found := features(row))]
-    joined = {name: torch.cat([each[name] for each in images]) for name in (images[0] if images else ())}
+    joined = {
+        name: torch.cat([each[name] for each in images]) for name in (images[0] if images else ())
+    }
     tu.assign_non_tensor(
         data,
         dp_size=1,
@@ -72,14 +78,16 @@ class LocalEngine:
         ids = pad_sequence(list(tensor(data, "input_ids").unbind()), batch_first=True)
         vision = tu.get_non_tensor_data(data, FEATURES, {})
         is_image = (ids == self.module.config.image_token_id).long()
-        # (3, b, l): time, height and width; causal attention needs no mask for what is padded on the right
-        # transformers declares tensors by their kind of number
+        # (3, b, l): time, height and width; causal attention needs no mask for what is padded on
+        # the right transformers declares tensors by their kind of number
         positions, _ = model.get_rope_index(ids, is_image, vision.get("image_grid_thw"))  # ty: ignore[invalid-argument-type]
         output = model(input_ids=ids, position_ids=positions, use_cache=False, **vision)
         return output.last_hidden_state
 
     def log_probs(self, data: TensorDict) -> Tensor:
-        """Return the log-prob of the next token at each position, nested; the last one means nothing."""
+        """Return the log-prob of the next token at each position, nested; the last one means
+        nothing.
+        """
         hidden = self.hidden(data)
         ids = jagged(data, "input_ids")
         lengths = ids.offsets().diff().tolist()

@@ -29,11 +29,14 @@ class Spread:
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
         """Make it of at least one value."""
-        return cls(fmean(values), stdev(values) if len(values) > 1 else 0.0, min(values), max(values))
+        return cls(
+            fmean(values), stdev(values) if len(values) > 1 else 0.0, min(values), max(values)
+        )
 
 
 def at_response_kl(run: Run, target: float) -> Point | None:
-    """The run where its response KL first reaches a value, linear between two updates; None if it never does.
+    """The run where its response KL first reaches a value, linear between two updates; None if it
+    never does.
 
     Numbers of updates come out as fractions.
     """
@@ -44,7 +47,8 @@ def at_response_kl(run: Run, target: float) -> Point | None:
             share = (target - before.response_kl) / (after.response_kl - before.response_kl)
             return Point(
                 **{
-                    each.name: (1 - share) * getattr(before, each.name) + share * getattr(after, each.name)
+                    each.name: (1 - share) * getattr(before, each.name)
+                    + share * getattr(after, each.name)
                     for each in fields(Point)
                 }
             )

@@ -28,7 +28,8 @@ WIDTH = 110
 
 
 def stops(found: Anchoring) -> list[float]:
-    """The values of `STOPS` that every run reaches, and the furthest that all do, cut to two digits.
+    """The values of `STOPS` that every run reaches, and the furthest that all do, cut to two
+    digits.
 
     Raises:
         UserError: there is none.
@@ -36,7 +37,8 @@ def stops(found: Anchoring) -> list[float]:
     furthest = math.floor(100 * reach(found.runs)) / 100
     if furthest < STOPS[0]:
         raise UserError(
-            f"a run's responses have moved by {reach(found.runs):.4f} nats only, too little to compare: "
+            f"a run's responses have moved by {reach(found.runs):.4f} nats only, too little to "
+            "compare: "
             "take more updates or a smaller coefficient"
         )
     return sorted({furthest, *(kl for kl in STOPS if kl <= furthest)})
@@ -95,7 +97,10 @@ def _finding(found: Anchoring) -> str:
     def mean(arm: Arm, name: str) -> float:
         return spread_at(found.runs, arm, at, name).mean
 
-    early = [f"{spread_at(found.runs, arm, first, 'distance').mean:.2f} ({arm.value})" for arm in arms(found)]
+    early = [
+        f"{spread_at(found.runs, arm, first, 'distance').mean:.2f} ({arm.value})"
+        for arm in arms(found)
+    ]
 
     base = mean(Arm.NONE, "distance")
     base_kl = mean(Arm.NONE, "visual_kl")
@@ -121,7 +126,9 @@ def _equal(found: Anchoring) -> str:
         for arm in arms(found):
             spreads = {name: spread_at(found.runs, arm, kl, name) for name in COLUMNS}
             rows.append([f"{kl:g}", NAMES[arm], *_cells(spreads)])
-    return _table(["response KL", "observation KL", *(title for title, _ in COLUMNS.values())], rows)
+    return _table(
+        ["response KL", "observation KL", *(title for title, _ in COLUMNS.values())], rows
+    )
 
 
 def _final(found: Anchoring) -> str:
@@ -138,7 +145,9 @@ def _cells(spreads: Mapping[str, Spread]) -> list[str]:
     cells = []
     for name, spread in spreads.items():
         form = COLUMNS[name][1]
-        deviation = f" ± {spread.deviation:{form}}" if name == "distance" and spread.deviation else ""
+        deviation = (
+            f" ± {spread.deviation:{form}}" if name == "distance" and spread.deviation else ""
+        )
         cells.append(f"{spread.mean:{form}}{deviation}")
     return cells
 
@@ -179,11 +188,15 @@ def _method(found: Anchoring) -> str:
 
 
 def _text(text: str, width: int = WIDTH) -> str:
-    return textwrap.fill(" ".join(text.split()), width, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(
+        " ".join(text.split()), width, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _list(*items: str) -> str:
-    return "\n".join(textwrap.indent(_text(item, WIDTH - 2), "  ").replace("  ", "- ", 1) for item in items)
+    return "\n".join(
+        textwrap.indent(_text(item, WIDTH - 2), "  ").replace("  ", "- ", 1) for item in items
+    )
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,4 +1,6 @@
-"""The picture of the anchoring demonstration: drift of the images against drift of the responses."""
+"""The picture of the anchoring demonstration: drift of the images against drift of the
+responses.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from anchoring.results import Arm, Run
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
 
-LABELS = {Arm.NONE: "without observation KL", Arm.K3: "with it, sampled (k3)", Arm.EXACT: "with it, exact"}
+LABELS = {
+    Arm.NONE: "without observation KL",
+    Arm.K3: "with it, sampled (k3)",
+    Arm.EXACT: "with it, exact",
+}
 COLOURS = {Arm.NONE: "#d55e00", Arm.K3: "#009e73", Arm.EXACT: "#0072b2"}
 PANELS = {
     "distance": "relative L2 drift of visual states",
@@ -33,7 +39,8 @@ POINTS = 60
 
 
 def anchoring_plot(runs: Sequence[Run]) -> str:
-    """Curves of all arms over the response KL that all runs reach, as SVG; bands are the range of the seeds.
+    """Curves of all arms over the response KL that all runs reach, as SVG; bands are the range of
+    the seeds.
 
     The same runs give the same bytes.
     """
@@ -44,7 +51,9 @@ def anchoring_plot(runs: Sequence[Run]) -> str:
     grid = np.linspace(0.0, reach(runs), POINTS).tolist()
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9, 3.5), layout="constrained")
-        for panel, (name, title) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
+        for panel, (name, title) in zip(
+            figure.subplots(1, len(PANELS)), PANELS.items(), strict=True
+        ):
             for arm in [arm for arm in Arm if any(run.arm is arm for run in runs)]:
                 spreads = [spread_at(runs, arm, kl, name) for kl in grid]
                 panel.plot(grid, [s.mean for s in spreads], color=COLOURS[arm], label=LABELS[arm])
@@ -62,5 +71,7 @@ def anchoring_plot(runs: Sequence[Run]) -> str:
             panel.set_xlim(0, grid[-1])
         figure.axes[0].legend(frameon=False)
         file = io.StringIO()
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
+        figure.savefig(
+            file, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white"
+        )
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"

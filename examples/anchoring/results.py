@@ -1,9 +1,10 @@
 """The hold of the observation KL: the choices and results of a demonstration.
 
-A model that reads the number on a page is paid for large numbers, whatever the page shows. Every arm starts
-from the same weights and is asked the same questions in the same order, in real trajectories. After every
-update it is measured on fixed rows how far the policy's responses have moved from the reference (the exact KL
-over sampled tokens), and how far the hidden states of the images have.
+A model that reads the number on a page is paid for large numbers, whatever the page shows. Every
+arm starts from the same weights and is asked the same questions in the same order, in real
+trajectories. After every update it is measured on fixed rows how far the policy's responses have
+moved from the reference (the exact KL over sampled tokens), and how far the hidden states of the
+images have.
 """
 
 from __future__ import annotations
@@ -133,8 +134,8 @@ class Anchoring:
 
     Args:
         settings: its sizes.
-        right: share of its own trajectories in which the model that all runs start from reads the number
-            right.
+        right: share of its own trajectories in which the model that all runs start from reads the
+            number right.
         runs: all runs.
     """
 
@@ -162,4 +163,6 @@ def read_run(path: Path) -> Run:
 
 
 def _points(entries: Sequence[Mapping[str, Any]]) -> tuple[Point, ...]:
-    return tuple(Point(**{name: float(value) for name, value in entry.items()}) for entry in entries)
+    return tuple(
+        Point(**{name: float(value) for name, value in entry.items()}) for entry in entries
+    )

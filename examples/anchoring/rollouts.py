@@ -45,7 +45,9 @@ class _OrderedSampler(BatchSampler):
 
     def _sample(self, batch: list[Any]) -> list[Sampled]:
         order = sorted(range(len(batch)), key=lambda number: batch[number].ids)
-        replies = dict(zip(order, super()._sample([batch[number] for number in order]), strict=True))
+        replies = dict(
+            zip(order, super()._sample([batch[number] for number in order]), strict=True)
+        )
         return [replies[number] for number in range(len(batch))]
 
 
@@ -66,13 +68,20 @@ def play(
     resources = world.resources
     stops = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
     sampler = _OrderedSampler(
-        model, world.processor, stop_ids=stops, sampling=Sampling(), batch_size=len(samples), seed=seed
+        model,
+        world.processor,
+        stop_ids=stops,
+        sampling=Sampling(),
+        batch_size=len(samples),
+        seed=seed,
     )
 
     async def trajectory(sample: Sample) -> Played:
         trajectory = Trajectory(sample.question_id, 0, 0, "train", sample.to_dict(), SYSTEM)
         env = resources.environment(validate=False)
-        played = Rollout(env, resources.codec, resources.encoder, sampler.generate, LIMITS, trajectory)
+        played = Rollout(
+            env, resources.codec, resources.encoder, sampler.generate, LIMITS, trajectory
+        )
         (ledger,) = await played.play(sample)
         text = trajectory.turns[-1].text
         return Played(ledger.row(), reward(text), f"<answer>{sample.answers[0]}</answer>" in text)
@@ -98,8 +107,8 @@ def advantages(played: Sequence[Played]) -> list[float]:
 
 
 def draw(samples: Sequence[Sample], count: int, rng: random.Random) -> list[Sample]:
-    """Questions, no two of the same words: the policy tells their trajectories apart before it sees a
-    page.
+    """Questions, no two of the same words: the policy tells their trajectories apart before it sees
+    a page.
     """
     by_text = defaultdict(list)
     for sample in samples:

@@ -57,8 +57,8 @@ def demonstrate(
     """Train the reader, then a run for each arm and seed.
 
     Args:
-        root: folder of the task, the reader and the runs. They are known by the settings and by the code that
-            they come from, so that what is found there is what would come out again.
+        root: folder of the task, the reader and the runs. They are known by the settings and by the
+            code that they come from, so that what is found there is what would come out again.
         seeds: of questions and sampling.
         arms: losses.
         settings: sizes.
@@ -144,7 +144,9 @@ def run(
 
 
 def _digest(*choices: object) -> str:
-    """Return the digest of settings, of the code that results come from, and of the libraries under it."""
+    """Return the digest of settings, of the code that results come from, and of the libraries under
+    it.
+    """
     examples = Path(__file__).parents[1]
     package = Path(docagent_rl.__file__).parent
     files = [examples / name for name in SOURCES]

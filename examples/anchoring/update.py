@@ -110,7 +110,9 @@ class Probe:
         rows: its trajectories.
     """
 
-    def __init__(self, reference: Qwen2_5_VLForConditionalGeneration, rows: Sequence[LedgerRow]) -> None:
+    def __init__(
+        self, reference: Qwen2_5_VLForConditionalGeneration, rows: Sequence[LedgerRow]
+    ) -> None:
         self._data = to_batch(rows, [0.0] * len(rows))
         self._rows = read_rows(self._data)
         image = reference.config.image_token_id
@@ -148,7 +150,9 @@ class Probe:
 
     @torch.no_grad()
     def _read(self, model: Qwen2_5_VLForConditionalGeneration) -> list[Tensor]:
-        """(n, d) states that predict sampled tokens, those at images, those that predict placeholders."""
+        """(n, d) states that predict sampled tokens, those at images, those that predict
+        placeholders.
+        """
         hidden = LocalEngine(model).hidden(self._data)
         rows = self._rows
         masks: list[Tensor] = [rows.sampled, self._images, self._labels]

@@ -1,4 +1,6 @@
-"""A small model that reads pages, and the world in which it does: the task of `learning.task`, cut down."""
+"""A small model that reads pages, and the world in which it does: the task of `learning.task`, cut
+down.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,9 @@ def train_reader(
         on_step: called with the loss of every step, in nats a token.
     """
     image = world.processor.image_token_id
-    examples = [_example(ledger.row(), image) for ledger in oracle_ledgers(world, world.samples(Part.SFT))]
+    examples = [
+        _example(ledger.row(), image) for ledger in oracle_ledgers(world, world.samples(Part.SFT))
+    ]
     model = build_model(tiny_config(world.processor.tokenizer), settings.seed)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.01)
     rng = random.Random(f"anchoring/{settings.seed}")

@@ -27,22 +27,27 @@ def bias_card_command(
     ),
     group_size: Annotated[int, typer.Option(help="Trajectories a group, 2 to 64.")] = 4,
     go_on: Annotated[float, typer.Option(help="p, the probability of going on.")] = 0.3,
-    good: Annotated[float, typer.Option(help="q, the probability of picking well after that.")] = 0.6,
+    good: Annotated[
+        float, typer.Option(help="q, the probability of picking well after that.")
+    ] = 0.6,
     stop_reward: Annotated[float, typer.Option(help="a, the reward for stopping.")] = 1.0,
     go_on_reward: Annotated[float, typer.Option(help="c, the reward for going on.")] = 0.4,
     good_reward: Annotated[float, typer.Option(help="b1, the reward for picking well.")] = 2.0,
     bad_reward: Annotated[float, typer.Option(help="b0, the reward for picking badly.")] = 0.5,
-    similarity: Annotated[float, typer.Option(help="Cosine between stopping and going on (SPO).")] = 0.6,
+    similarity: Annotated[
+        float, typer.Option(help="Cosine between stopping and going on (SPO).")
+    ] = 0.6,
     module: Annotated[
         list[str] | None,
         typer.Option(help="Module that registers estimators of your own; may be repeated."),
     ] = None,
     force: Force = False,
 ) -> None:
-    """Compare the expected gradient of each advantage estimator with the true one, in a problem of two turns.
+    """Compare the expected gradient of each advantage estimator with the true one, in a problem of
+    two turns.
 
-    All groups of trajectories are enumerated and given to the estimators that train, and to your own. The
-    same options give the same bytes.
+    All groups of trajectories are enumerated and given to the estimators that train, and to your
+    own. The same options give the same bytes.
 
     Example: PYTHONPATH=examples python -m bias_card --group-size 8 --out card
     """
@@ -62,7 +67,9 @@ def bias_card_command(
         measured = bias_card(toy, group_size, similarity, modules)
         card = list(
             progress.track(
-                measured, total=len(bias_rows(similarity, modules)), description="enumerating groups"
+                measured,
+                total=len(bias_rows(similarity, modules)),
+                description="enumerating groups",
             )
         )
     page = bias_page(card, toy, group_size, similarity)

@@ -40,7 +40,8 @@ class Measured:
         expected: gradient on average over groups.
         true: gradient of the expected total reward.
         variance: of the gradient estimate of one group.
-        push: expected gradient where the decision makes no difference to the reward, 0 for a baseline.
+        push: expected gradient where the decision makes no difference to the reward, 0 for a
+            baseline.
         toll: what a decision is charged in units of reward, None where the bias is no fixed charge.
         u: `1 - 1/G`.
     """
@@ -81,8 +82,12 @@ class Measured:
         if self.verdict != Verdict.BIASED:
             return str(self.verdict)
         parts = [
-            f"pushes {name} without reason ({push:+.4f})" if toll is None else f"toll {toll:.2f} on {name}"
-            for name, push, toll in zip(("going on", "picking well"), self.push, self.toll, strict=True)
+            f"pushes {name} without reason ({push:+.4f})"
+            if toll is None
+            else f"toll {toll:.2f} on {name}"
+            for name, push, toll in zip(
+                ("going on", "picking well"), self.push, self.toll, strict=True
+            )
             if abs(push) > _TOL
         ]
         wrong = "; here the wrong way" if min(first, second) < -_TOL else ""
@@ -92,9 +97,10 @@ class Measured:
 def measure(row: BiasRow, groups: ToyGroups) -> Measured:
     """Give all groups to an estimator.
 
-    Whether it is biased is read at two neighbours of the toy: one in which stopping pays as much as going
-    on, one in which picking well pays as much as picking badly. A gradient of a decision that makes no
-    difference is bias; the toll is by how much that payment has to change for the gradient to vanish.
+    Whether it is biased is read at two neighbours of the toy: one in which stopping pays as much as
+    going on, one in which picking well pays as much as picking badly. A gradient of a decision that
+    makes no difference is bias; the toll is by how much that payment has to change for the gradient
+    to vanish.
 
     Args:
         row: the estimator.
@@ -104,13 +110,15 @@ def measure(row: BiasRow, groups: ToyGroups) -> Measured:
         UserError: a true gradient is 0.
 
     Source:
-        Williams (1992), REINFORCE: a baseline adds nothing on average if it does not depend on the action.
+        Williams (1992), REINFORCE: a baseline adds nothing on average if it does not depend on the
+        action.
     """
     toy = groups.toy
     size = groups.endings.shape[1]
     if toy.gradient.abs().min() < _TOL:
         raise UserError(
-            f"toy: the true gradient is {toy.gradient.tolist()}, and the card compares with it. Choose "
+            f"toy: the true gradient is {toy.gradient.tolist()}, and the card compares with it. "
+            "Choose "
             "payments so that going on and stopping, and picking well and badly, differ."
         )
     expected, variance = groups.moments(row.estimator(groups))
@@ -130,14 +138,18 @@ def measure(row: BiasRow, groups: ToyGroups) -> Measured:
 
 
 def bias_card(
-    toy: Toy | None = None, group_size: int = 4, similarity: float = 0.6, modules: Collection[str] = ()
+    toy: Toy | None = None,
+    group_size: int = 4,
+    similarity: float = 0.6,
+    modules: Collection[str] = (),
 ) -> Iterator[Measured]:
     """Measure all estimators of the card, one after the other.
 
     Args:
         toy: the problem; by default p = 0.3, q = 0.6, and so on.
         group_size: trajectories a group, 2 to 64.
-        similarity: SPO's cosine between trajectories that stop and trajectories that go on, in [0, 1].
+        similarity: SPO's cosine between trajectories that stop and trajectories that go on, in [0,
+            1].
         modules: see `bias_rows`.
 
     Raises:
@@ -152,7 +164,9 @@ def bias_card(
 def _push_and_toll(
     estimator: Decisions, even: Toy, name: str, decision: int, group_size: int
 ) -> tuple[float, float | None]:
-    """The gradient where a decision is indifferent, and the shift of the payment that makes it vanish."""
+    """The gradient where a decision is indifferent, and the shift of the payment that makes it
+    vanish.
+    """
 
     def gradient(shift: float) -> float:
         groups = ToyGroups.counted(replace(even, **{name: getattr(even, name) + shift}), group_size)
@@ -161,7 +175,8 @@ def _push_and_toll(
     push = gradient(0.0)
     if abs(push) < _TOL:
         return push, 0.0
-    # one secant step is exact where the gradient is linear in payments: all but the division by a std
+    # one secant step is exact where the gradient is linear in payments: all but the division by a
+    # std
     slope = gradient(1.0) - push
     if abs(slope) < _TOL:
         return push, None

@@ -1,4 +1,6 @@
-"""The lines of the bias card: estimators with their options, and what is known of them in closed form."""
+"""The lines of the bias card: estimators with their options, and what is known of them in closed
+form.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,13 @@ def _critic(
 ) -> Case:
     given = {"whiten": False, **options}
     return Case(
-        estimator, f"`{estimator}`, {name}", given, first, second, critic, Discounts(**(discounts or {}))
+        estimator,
+        f"`{estimator}`, {name}",
+        given,
+        first,
+        second,
+        critic,
+        Discounts(**(discounts or {})),
     )
 
 
@@ -96,19 +104,41 @@ CASES: Mapping[Family, tuple[Case, ...]] = {
     ),
     Family.TURN: (
         _turn("turn_grpo", "u g1", _REACHED, baseline=TurnBaseline.RTG_CENTERED),
-        _turn("turn_grpo", "g1", "g2 (1 - (1-p)^(G-1))", baseline=TurnBaseline.RTG_CENTERED, loo=True),
+        _turn(
+            "turn_grpo", "g1", "g2 (1 - (1-p)^(G-1))", baseline=TurnBaseline.RTG_CENTERED, loo=True
+        ),
         _turn("turn_grpo", "u g1", "u g2", baseline=TurnBaseline.FIXED_HORIZON),
         _turn("turn_grpo", "g1", "g2", baseline=TurnBaseline.FIXED_HORIZON, loo=True),
-        _turn("turn_index", "u D (c - a)", _REACHED, form=TurnForm.SUFFIX, mean=IndexMean.SURVIVORS),
+        _turn(
+            "turn_index", "u D (c - a)", _REACHED, form=TurnForm.SUFFIX, mean=IndexMean.SURVIVORS
+        ),
         _turn("turn_index", _LIVING, "u g2", form=TurnForm.SUFFIX, mean=IndexMean.PADDED),
-        _turn("turn_index", "u D (c - a)", _REACHED, form=TurnForm.BROADCAST, mean=IndexMean.SURVIVORS),
+        _turn(
+            "turn_index", "u D (c - a)", _REACHED, form=TurnForm.BROADCAST, mean=IndexMean.SURVIVORS
+        ),
         _turn("turn_index", _LIVING, "u g2", form=TurnForm.BROADCAST, mean=IndexMean.PADDED),
-        _turn("turn_index", "u D (c - a)", _REACHED, form=TurnForm.MYOPIC, mean=IndexMean.SURVIVORS),
-        Case("turn_split", "split, `survivors`", {"mean": IndexMean.SURVIVORS}, "u D (b - a)", "u g2"),
-        Case("turn_split", "split, `padded`", {"mean": IndexMean.PADDED}, "u D ((1-p) c + b - a)", "u g2"),
+        _turn(
+            "turn_index", "u D (c - a)", _REACHED, form=TurnForm.MYOPIC, mean=IndexMean.SURVIVORS
+        ),
+        Case(
+            "turn_split", "split, `survivors`", {"mean": IndexMean.SURVIVORS}, "u D (b - a)", "u g2"
+        ),
+        Case(
+            "turn_split",
+            "split, `padded`",
+            {"mean": IndexMean.PADDED},
+            "u D ((1-p) c + b - a)",
+            "u g2",
+        ),
     ),
     Family.SIMILARITY: (
-        Case("spo", "`spo`, `self_weight=include`", {"self_weight": SelfWeight.INCLUDE}, "-> h g1", "-> g2"),
+        Case(
+            "spo",
+            "`spo`, `self_weight=include`",
+            {"self_weight": SelfWeight.INCLUDE},
+            "-> h g1",
+            "-> g2",
+        ),
         Case("spo", "`spo`, `self_weight=loo`", {"self_weight": SelfWeight.LOO}, "-> h g1", "g2"),
     ),
     Family.CRITIC: (
@@ -118,7 +148,12 @@ CASES: Mapping[Family, tuple[Case, ...]] = {
         _critic("turn_gae", "lam_turn = 1", "g1", "g2"),
         _critic("turn_gae", "lam_turn = 0.5, `anchor=end`", _TOLL, "g2", discounts=_HALF),
         _critic(
-            "turn_gae", "lam_turn = 0.5, `anchor=start`", _TOLL, "g2", discounts=_HALF, anchor=Anchor.START
+            "turn_gae",
+            "lam_turn = 0.5, `anchor=start`",
+            _TOLL,
+            "g2",
+            discounts=_HALF,
+            anchor=Anchor.START,
         ),
         _critic("turn_gae", "lam_turn = 0.5, exact critic", "g1", "g2", Critic.EXACT, _HALF),
         _critic(
@@ -128,8 +163,17 @@ CASES: Mapping[Family, tuple[Case, ...]] = {
             "g2",
             discounts={"gamma_turn": 0.9},
         ),
-        _critic("turn_gae", "`broadcast`, `anchor=start`", "g1", "g2", anchor=Anchor.START, **_BROADCAST),
+        _critic(
+            "turn_gae", "`broadcast`, `anchor=start`", "g1", "g2", anchor=Anchor.START, **_BROADCAST
+        ),
         _critic("turn_gae", "`broadcast`, `anchor=end`", *_SEEN, **_BROADCAST),
-        _critic("turn_gae", "`broadcast`, `anchor=end`, exact critic", "0", "0", Critic.EXACT, **_BROADCAST),
+        _critic(
+            "turn_gae",
+            "`broadcast`, `anchor=end`, exact critic",
+            "0",
+            "0",
+            Critic.EXACT,
+            **_BROADCAST,
+        ),
     ),
 }

@@ -59,12 +59,16 @@ def index_advantages(turns: TurnTable, table: TrajectoryTable, mean: IndexMean) 
 
 @register("turn_index")
 def turn_index(
-    inputs: AdvantageInputs, *, form: TurnForm = TurnForm.SUFFIX, mean: IndexMean = IndexMean.SURVIVORS
+    inputs: AdvantageInputs,
+    *,
+    form: TurnForm = TurnForm.SUFFIX,
+    mean: IndexMean = IndexMean.SURVIVORS,
 ) -> Advantages:
-    """Every token of a turn gets the turn's reward less the mean of its index, as `form` sums them up.
+    """Every token of a turn gets the turn's reward less the mean of its index, as `form` sums them
+    up.
 
-    What is subtracted depends on how long the trajectory goes on, which the policy chooses: this optimises
-    `J - sum_l mean[l] P(T >= l)`.
+    What is subtracted depends on how long the trajectory goes on, which the policy chooses: this
+    optimises `J - sum_l mean[l] P(T >= l)`.
     """
     tokens = compress(inputs)
     table = trajectory_table(inputs, tokens)
@@ -73,15 +77,17 @@ def turn_index(
     if form == TurnForm.SUFFIX:
         scores = turns.sum_onwards(scores)
     elif form == TurnForm.BROADCAST:
-        scores = torch.zeros_like(table.totals).index_add(0, turns.trajectory, scores)[turns.trajectory]
+        scores = torch.zeros_like(table.totals).index_add(0, turns.trajectory, scores)[
+            turns.trajectory
+        ]
     to_go = turns.sum_onwards(turns.rewards)
     return Advantages(tokens.scatter(scores[tokens.turn]), tokens.scatter(to_go[tokens.turn]))
 
 
 @register("turn_split")
 def turn_split(inputs: AdvantageInputs, *, mean: IndexMean = IndexMean.SURVIVORS) -> Advantages:
-    """The last reward of a trajectory compared over all trajectories, for all of its tokens; for a turn
-    before the last also its own, compared by turn index.
+    """The last reward of a trajectory compared over all trajectories, for all of its tokens; for a
+    turn before the last also its own, compared by turn index.
 
     Args:
         inputs: batch of (b, t) of trajectories that all have sampled tokens.
@@ -93,7 +99,9 @@ def turn_split(inputs: AdvantageInputs, *, mean: IndexMean = IndexMean.SURVIVORS
     goes_on = linked(turns.trajectory)
     ends = (~goes_on).nonzero().squeeze(1)
     earlier = goes_on.nonzero().squeeze(1)
-    outcome = torch.zeros_like(table.totals).index_copy(0, turns.trajectory[ends], turns.rewards[ends])
+    outcome = torch.zeros_like(table.totals).index_copy(
+        0, turns.trajectory[ends], turns.rewards[ends]
+    )
     scores = outcome_advantages(outcome, table.group, std=Std.NONE)[turns.trajectory]
     steps = TurnTable(
         first=turns.first[earlier],
@@ -103,4 +111,6 @@ def turn_split(inputs: AdvantageInputs, *, mean: IndexMean = IndexMean.SURVIVORS
         rewards=turns.rewards[earlier],
     )
     scores = scores.index_add(0, earlier, index_advantages(steps, table, mean))
-    return Advantages(tokens.scatter(scores[tokens.turn]), tokens.scatter(outcome[tokens.trajectory]))
+    return Advantages(
+        tokens.scatter(scores[tokens.turn]), tokens.scatter(outcome[tokens.trajectory])
+    )

@@ -125,7 +125,8 @@ def bias_page(card: Sequence[Measured], toy: Toy, group_size: int, similarity: f
         parts.append(_table(list(members)))
     critic = ToyCritic()
     values = (
-        f"{critic.start:g} at the start, {critic.went_on:g} and {critic.stopped:g} once it went on or "
+        f"{critic.start:g} at the start, {critic.went_on:g} and {critic.stopped:g} once it went on "
+        "or "
         f"stopped, {critic.second:g} before the\nsecond turn, {critic.picked_good:g} and "
         f"{critic.picked_bad:g} once it picked well or badly"
     )

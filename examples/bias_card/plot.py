@@ -37,7 +37,9 @@ _STYLE: dict[RcKeyType, Any] = {
 
 
 def bias_plot(card: Sequence[Measured], group_size: int) -> str:
-    """Expected over true gradient of the two decisions, as SVG; the same bytes for the same card."""
+    """Expected over true gradient of the two decisions, as SVG; the same bytes for the same
+    card.
+    """
     # drawing is all it is needed for
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -52,26 +54,37 @@ def bias_plot(card: Sequence[Measured], group_size: int) -> str:
             panel.set_title(title, fontsize=10, pad=14)
             for at, label in ((0.0, ""), (card[0].u, "u"), (1.0, "1")):
                 panel.axvline(at, color="#8c959f", linewidth=0.8, linestyle="-" if at == 0 else ":")
-                panel.annotate(label, (at, -1.1), ha="center", va="bottom", color="#57606a", fontsize=8)
+                panel.annotate(
+                    label, (at, -1.1), ha="center", va="bottom", color="#57606a", fontsize=8
+                )
             for each, height in zip(card, heights, strict=True):
                 ratio = round(each.ratio[decision], 6)
                 colour = _COLOURS[each.verdict]
                 marker = _MARKERS[each.verdict]
                 panel.plot([0, ratio], [height, height], color=colour, linewidth=1.4, alpha=0.45)
-                panel.plot([ratio], [height], color=colour, marker=marker, markersize=5.5, linestyle="")
+                panel.plot(
+                    [ratio], [height], color=colour, marker=marker, markersize=5.5, linestyle=""
+                )
             panel.tick_params(axis="y", length=0)
             panel.margins(x=0.06)
         axes[0].set_yticks(heights, [each.row.name.replace("`", "") for each in card])
         axes[0].set_ylim(heights[-1] + 0.8, -1.2)
         legend = [
-            Line2D([], [], color=_COLOURS[v], marker=_MARKERS[v], linestyle="", label=str(v)) for v in Verdict
+            Line2D([], [], color=_COLOURS[v], marker=_MARKERS[v], linestyle="", label=str(v))
+            for v in Verdict
         ]
         figure.legend(handles=legend, loc="lower center", ncols=len(legend), frameon=False)
-        figure.suptitle(f"Gradient on average / true gradient, groups of {group_size}", fontsize=11, y=0.99)
+        figure.suptitle(
+            f"Gradient on average / true gradient, groups of {group_size}", fontsize=11, y=0.99
+        )
         inch = 1 / figure.get_figheight()
-        figure.subplots_adjust(left=0.335, right=0.985, top=1 - 0.72 * inch, bottom=0.68 * inch, wspace=0.06)
+        figure.subplots_adjust(
+            left=0.335, right=0.985, top=1 - 0.72 * inch, bottom=0.68 * inch, wspace=0.06
+        )
         file = io.StringIO()
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
+        figure.savefig(
+            file, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white"
+        )
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
 

@@ -32,15 +32,20 @@ class BiasRow:
 
 
 def bias_rows(similarity: float = 0.6, modules: Collection[str] = ()) -> list[BiasRow]:
-    """All lines, family by family; the estimators that `modules` register come last, with their defaults.
+    """All lines, family by family; the estimators that `modules` register come last, with their
+    defaults.
 
     Args:
         similarity: cosine between stopping and going on, for estimators that read embeddings.
         modules: names of modules that have been imported.
     """
     estimators = registered_estimators().values()
-    own = tuple(Case(e.name, f"`{e.name}`", {}) for e in estimators if e.function.__module__ in modules)
-    cases = [(family, case) for family, listed in {**CASES, Family.OTHER: own}.items() for case in listed]
+    own = tuple(
+        Case(e.name, f"`{e.name}`", {}) for e in estimators if e.function.__module__ in modules
+    )
+    cases = [
+        (family, case) for family, listed in {**CASES, Family.OTHER: own}.items() for case in listed
+    ]
     return [BiasRow(family, case, partial(_decide, case, similarity)) for family, case in cases]
 
 

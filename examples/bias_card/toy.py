@@ -1,4 +1,6 @@
-"""A two-turn problem small enough to enumerate, in which every estimator has a known expectation."""
+"""A two-turn problem small enough to enumerate, in which every estimator has a known
+expectation.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,9 @@ class Ending(IntEnum):
 class Toy:
     """Stop at once, or go on and then pick well or badly.
 
-    Two decisions, each of its own logit: going on, with probability `p = sigmoid(theta)`, and, having gone
-    on, picking well, with `q = sigmoid(phi)`. Gradients are pairs: with respect to theta, then phi.
+    Two decisions, each of its own logit: going on, with probability `p = sigmoid(theta)`, and,
+    having gone on, picking well, with `q = sigmoid(phi)`. Gradients are pairs: with respect to
+    theta, then phi.
 
     Attributes:
         go_on: p, the probability of going on, within (0, 1).
@@ -77,7 +80,8 @@ class Toy:
         """(3, 2) reward of each turn by ending; 0 for the turn that stopping leaves out."""
         c = self.go_on_reward
         return torch.tensor(
-            [[self.stop_reward, 0], [c, self.good_reward], [c, self.bad_reward]], dtype=torch.float64
+            [[self.stop_reward, 0], [c, self.good_reward], [c, self.bad_reward]],
+            dtype=torch.float64,
         )
 
     @property
@@ -98,7 +102,8 @@ class Toy:
 
 @dataclass(frozen=True)
 class ToyCritic:
-    """Values before the two tokens of each turn: the one that decides and the one that ends the turn.
+    """Values before the two tokens of each turn: the one that decides and the one that ends the
+    turn.
 
     The defaults are wrong on purpose.
     """

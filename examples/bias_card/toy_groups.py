@@ -38,8 +38,8 @@ class ToyGroups:
 
     @classmethod
     def enumerate(cls, toy: Toy, size: int) -> ToyGroups:
-        """All groups of `size` trajectories: in every order up to 8, in one order with its multiplicity
-        above.
+        """All groups of `size` trajectories: in every order up to 8, in one order with its
+        multiplicity above.
 
         Raises:
             UserError: `size` is not from 2 to 64.
@@ -76,8 +76,8 @@ class ToyGroups:
 
         Args:
             critic: gives the values.
-            similarity: gives embeddings: its cosine between trajectories that stop and trajectories that go
-                on, 1 among either, in [-1, 1].
+            similarity: gives embeddings: its cosine between trajectories that stop and trajectories
+                that go on, 1 among either, in [-1, 1].
             discounts: see `Discounts`; by default none.
         """
         key = (critic, similarity, discounts)
@@ -118,7 +118,8 @@ class ToyGroups:
         return advantages[:, _DECISIONS].double().unflatten(0, self.endings.shape)
 
     def moments(self, decisions: Tensor) -> tuple[Tensor, Tensor]:
-        """Expectation and variance of a group's gradient estimate, the mean of score times advantage.
+        """Expectation and variance of a group's gradient estimate, the mean of score times
+        advantage.
 
         Args:
             decisions: (n, g, 2) advantages of the decisions.

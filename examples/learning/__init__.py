@@ -2,6 +2,6 @@
 
 PYTHONPATH=examples python -m learning --estimator grpo --seeds 0 --out workspace/learning
 
-makes everything it needs and takes 11 minutes on 2 cores; `--help` has the options, docs/learning.md what
-was found.
+makes everything it needs and takes 11 minutes on 2 cores; `--help` has the options,
+docs/learning.md what was found.
 """

@@ -27,33 +27,46 @@ app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
 @app.command()
 def learn_command(
     estimator: Annotated[
-        list[Estimator] | None, typer.Option(help="Advantage estimator; may be repeated. Default: grpo.")
+        list[Estimator] | None,
+        typer.Option(help="Advantage estimator; may be repeated. Default: grpo."),
     ] = None,
-    seeds: Annotated[list[int] | None, typer.Option(help="Seed; may be repeated. Default: 0.")] = None,
+    seeds: Annotated[
+        list[int] | None, typer.Option(help="Seed; may be repeated. Default: 0.")
+    ] = None,
     arm: Annotated[
         list[Arm] | None,
-        typer.Option(help="Train on the rewards, or on shuffled ones as a control. Default: reward."),
+        typer.Option(
+            help="Train on the rewards, or on shuffled ones as a control. Default: reward."
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for everything; done runs in it are kept.")] = Path(
-        "workspace/learning"
-    ),
-    steps: Annotated[int, typer.Option(min=1, help="Steps of reinforcement learning.")] = DEFAULT_STEPS,
+    out: Annotated[
+        Path, typer.Option(help="Folder for everything; done runs in it are kept.")
+    ] = Path("workspace/learning"),
+    steps: Annotated[
+        int, typer.Option(min=1, help="Steps of reinforcement learning.")
+    ] = DEFAULT_STEPS,
 ) -> None:
-    """Train a tiny agent that must look at pages, and compare it with its warm start on held-out documents.
+    """Train a tiny agent that must look at pages, and compare it with its warm start on held-out
+    documents.
 
-    Makes documents, fine-tunes a tiny Qwen2.5-VL on an oracle's trajectories until it is right now and then,
-    and trains it further with verl. The control trains on rewards shuffled between trajectories. Both are
-    also asked about the same pages left white. Results go to results.json and learning.svg; runs that are
-    done are not repeated.
+    Makes documents, fine-tunes a tiny Qwen2.5-VL on an oracle's trajectories until it is right now
+    and then, and trains it further with verl. The control trains on rewards shuffled between
+    trajectories. Both are also asked about the same pages left white. Results go to results.json
+    and learning.svg; runs that are done are not repeated.
 
-    Example: PYTHONPATH=examples python -m learning --estimator grpo --seeds 0 --seeds 1 --out learning
+    Example: PYTHONPATH=examples python -m learning --estimator grpo --seeds 0 --seeds 1 --out
+    learning
     """
     from learning.demonstration import all_done, demonstrate
     from learning.plan import LearnSettings
     from learning.summary import summarise
     from tools.warm import WarmPython
 
-    chosen = {"estimators": estimator or [Estimator.GRPO], "seeds": seeds or [0], "arms": arm or [Arm.REWARD]}
+    chosen = {
+        "estimators": estimator or [Estimator.GRPO],
+        "seeds": seeds or [0],
+        "arms": arm or [Arm.REWARD],
+    }
     # every run starts a dozen processes with the same imports
     with nullcontext() if all_done(out, **chosen) else WarmPython() as warm:
         results = demonstrate(
@@ -84,7 +97,9 @@ def _table(summaries: list[Summary]) -> Table:
         # a single seed has an interval over its questions
         gain = s.gain if len(s.seeds) > 1 else s.gains[0]
         numbers = (s.before, s.after, gain, s.accuracy, s.blank)
-        table.add_row(s.estimator.value, s.arm.value, " ".join(map(str, s.seeds)), *map(str, numbers))
+        table.add_row(
+            s.estimator.value, s.arm.value, " ".join(map(str, s.seeds)), *map(str, numbers)
+        )
     return table
 
 

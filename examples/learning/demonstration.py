@@ -1,4 +1,6 @@
-"""The whole demonstration: task, warm starts, runs and controls; what is done already is not done again."""
+"""The whole demonstration: task, warm starts, runs and controls; what is done already is not done
+again.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def demonstrate(
                     paths,
                     settings,
                     seed,
-                    on_wait=lambda at=checkpoints, to=reached: to(max(checkpoint_steps(at), default=0)),
+                    on_wait=lambda at=checkpoints, to=reached: to(
+                        max(checkpoint_steps(at), default=0)
+                    ),
                     python=python,
                 )
             for estimator in estimators:
@@ -91,7 +95,8 @@ def run(
     bars: Progress | None = None,
     python: Path | None = None,
 ) -> RunResult:
-    """One run of reinforcement learning; a run that was interrupted goes on from its last checkpoint.
+    """One run of reinforcement learning; a run that was interrupted goes on from its last
+    checkpoint.
 
     Raises:
         InfrastructureError: the trainer failed.
@@ -104,7 +109,9 @@ def run(
     run_dir = folder / "run"
     with _bar(bars, f"{key.name}, seed {key.seed}", settings.steps) as reached:
         if not is_complete(run_dir, settings.steps):
-            Trainer(PPO_MODULE, arguments, folder, python).run(lambda: reached(_steps_done(run_dir)))
+            Trainer(PPO_MODULE, arguments, folder, python).run(
+                lambda: reached(_steps_done(run_dir))
+            )
     result = read_run(run_dir, key, steps=settings.steps)
     atomic_write(file, result.to_json())
     return result
@@ -132,12 +139,15 @@ def _check_settings(paths: LearnPaths, settings: LearnSettings) -> None:
         for output in (paths.results, paths.plot):
             if output.exists():
                 raise UserError(
-                    f"{output} is not of a demonstration (no {file.name} beside it) and would be replaced; "
+                    f"{output} is not of a demonstration (no {file.name} beside it) and would be "
+                    "replaced; "
                     "choose another --out"
                 )
         atomic_write(file, text)
     elif file.read_text(encoding="utf-8") != text:
-        raise UserError(f"{file}: this folder holds a demonstration of other sizes; choose another --out")
+        raise UserError(
+            f"{file}: this folder holds a demonstration of other sizes; choose another --out"
+        )
 
 
 @contextmanager
@@ -145,7 +155,12 @@ def _bars(visible: bool) -> Generator[Progress | None]:
     if not visible:
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns) as bars:
         yield bars
 

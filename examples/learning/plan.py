@@ -90,7 +90,11 @@ def _path(key: str, path: Path) -> str:
 
 def base_overrides(paths: LearnPaths, run_dir: Path) -> list[str]:
     """Return what every composition of the recipe needs."""
-    return [*PROFILES, _path("docagent.workspace", paths.task.workspace), _path("docagent.run_dir", run_dir)]
+    return [
+        *PROFILES,
+        _path("docagent.workspace", paths.task.workspace),
+        _path("docagent.run_dir", run_dir),
+    ]
 
 
 def rl_overrides(key: RunKey, paths: LearnPaths, settings: LearnSettings) -> list[str]:
@@ -115,7 +119,9 @@ def rl_overrides(key: RunKey, paths: LearnPaths, settings: LearnSettings) -> lis
     return overrides
 
 
-def sft_overrides(rows: Path, model: Path, out: Path, store: Path, settings: LearnSettings) -> list[str]:
+def sft_overrides(
+    rows: Path, model: Path, out: Path, store: Path, settings: LearnSettings
+) -> list[str]:
     """Overrides of `python -m verl.trainer.sft_trainer`.
 
     Args:

@@ -40,7 +40,9 @@ def draw(results: Sequence[RunResult], path: Path) -> Path:
 
 
 def smoothed(curve: Sequence[float], window: int = WINDOW) -> np.ndarray:
-    """Trailing means: point `i` averages the last `window` values up to `i`, fewer at the beginning."""
+    """Trailing means: point `i` averages the last `window` values up to `i`, fewer at the
+    beginning.
+    """
     sums = np.concatenate([[0.0], np.cumsum(np.asarray(curve, dtype=float))])
     ends = np.arange(1, len(curve) + 1)
     starts = np.maximum(ends - window, 0)
@@ -65,7 +67,9 @@ def _curves(axes: Axes, results: Sequence[RunResult]) -> None:
         points = [over_seeds([float(curve[step]) for curve in curves]) for step in range(length)]
         steps = np.arange(1, length + 1)
         colour = COLOURS[estimator]
-        axes.plot(steps, [p.mean for p in points], style, color=colour, label=_label(estimator, arm))
+        axes.plot(
+            steps, [p.mean for p in points], style, color=colour, label=_label(estimator, arm)
+        )
         if len(runs) > 1:
             low = [p.low for p in points]
             high = [p.high for p in points]

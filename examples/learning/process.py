@@ -56,12 +56,15 @@ class Trainer:
         return self.folder / "log.txt"
 
     def run(
-        self, on_wait: Callable[[], None] = lambda: None, environment: Mapping[str, str] | None = None
+        self,
+        on_wait: Callable[[], None] = lambda: None,
+        environment: Mapping[str, str] | None = None,
     ) -> float:
         """Run to the end.
 
         Args:
-            on_wait: called twice a second, e.g. to move a progress bar; an exception ends the trainer.
+            on_wait: called twice a second, e.g. to move a progress bar; an exception ends the
+                trainer.
             environment: variables beside the present ones.
 
         Returns:
@@ -87,7 +90,9 @@ class Trainer:
             finally:
                 _end(process)
         if status:
-            raise InfrastructureError(f"{self.module[-1]} ended with status {status}: see {self.log}")
+            raise InfrastructureError(
+                f"{self.module[-1]} ended with status {status}: see {self.log}"
+            )
         return time.monotonic() - began
 
 
@@ -97,7 +102,11 @@ _THREADS = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 def _python_path() -> dict[str, str]:
     """Finds this package from every folder: the trainer's processes import its estimators."""
     before = os.environ.get("PYTHONPATH")
-    return {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *([before] if before else [])])}
+    return {
+        "PYTHONPATH": os.pathsep.join(
+            [str(Path(__file__).parents[1]), *([before] if before else [])]
+        )
+    }
 
 
 def _poll(process: subprocess.Popen) -> int | None:

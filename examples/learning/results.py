@@ -150,7 +150,9 @@ def read_results(path: Path) -> list[RunResult]:
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read as results: {error}") from error
     try:
-        return [RunResult.from_dict(entry) for entry in (data if isinstance(data, list) else [data])]
+        return [
+            RunResult.from_dict(entry) for entry in (data if isinstance(data, list) else [data])
+        ]
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
 
@@ -169,7 +171,9 @@ def _measure(trajectories: Sequence[Trajectory]) -> Scores:
     ordered = sorted(trajectories, key=lambda t: t.sample["question_id"])
     if masked := [t.sample["question_id"] for t in ordered if t.masked]:
         raise UserError(f"{len(masked)} held-out trajectories were masked, {masked[0]} among them")
-    return Scores(tuple(round(t.reward, 6) for t in ordered), tuple(float(is_right(t)) for t in ordered))
+    return Scores(
+        tuple(round(t.reward, 6) for t in ordered), tuple(float(is_right(t)) for t in ordered)
+    )
 
 
 def is_right(trajectory: Trajectory) -> bool:

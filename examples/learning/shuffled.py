@@ -25,7 +25,8 @@ PREFIX = "shuffled_"
 
 
 def shuffled(inputs: AdvantageInputs, seed: int = 0) -> AdvantageInputs:
-    """The batch with the totals of its trajectories permuted, each on its trajectory's last sampled token.
+    """The batch with the totals of its trajectories permuted, each on its trajectory's last sampled
+    token.
 
     The permutation is a function of `seed` and of the batch, so that every step has another one.
 
@@ -34,7 +35,9 @@ def shuffled(inputs: AdvantageInputs, seed: int = 0) -> AdvantageInputs:
         seed: of the permutation.
     """
     totals, trajectory = trajectory_totals(inputs)
-    stamp = zlib.crc32(inputs.token_rewards.numpy().tobytes(), zlib.crc32(inputs.mask.numpy().tobytes()))
+    stamp = zlib.crc32(
+        inputs.token_rewards.numpy().tobytes(), zlib.crc32(inputs.mask.numpy().tobytes())
+    )
     generator = torch.Generator().manual_seed(stamp + seed)
     totals = totals[torch.randperm(len(totals), generator=generator)]
     rewards = torch.zeros_like(inputs.token_rewards)
@@ -44,7 +47,8 @@ def shuffled(inputs: AdvantageInputs, seed: int = 0) -> AdvantageInputs:
 
 
 def trajectory_totals(inputs: AdvantageInputs) -> tuple[Tensor, Tensor]:
-    """Total reward of each trajectory over the rows that count, and the number of each row's trajectory.
+    """Total reward of each trajectory over the rows that count, and the number of each row's
+    trajectory.
 
     Returns:
         (s,) totals in ascending order of the trajectory ids, and (b,) numbers from 0.
@@ -57,7 +61,8 @@ def trajectory_totals(inputs: AdvantageInputs) -> tuple[Tensor, Tensor]:
 def last_tokens(inputs: AdvantageInputs, trajectory: Tensor) -> tuple[Tensor, Tensor]:
     """Row and column of the last sampled token of each trajectory that sampled any.
 
-    A trajectory's rows follow each other in the order of `inputs.row`; copies of a row are passed over.
+    A trajectory's rows follow each other in the order of `inputs.row`; copies of a row are passed
+    over.
 
     Returns:
         two (s',) tensors.

@@ -62,7 +62,9 @@ def paired_gain(
         UserError: the two differ in length, or are empty.
     """
     if len(before) != len(after) or not len(before):
-        raise UserError(f"{len(before)} rewards before and {len(after)} after: give one pair a question")
+        raise UserError(
+            f"{len(before)} rewards before and {len(after)} after: give one pair a question"
+        )
     gains = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
     rng = np.random.default_rng(seed)
     means = gains[rng.integers(len(gains), size=(draws, len(gains)))].mean(axis=1)

@@ -38,7 +38,9 @@ class Summary:
 
     @property
     def learns(self) -> bool:
-        """The gain is above 0 for every seed over its questions, and over the seeds if there are several."""
+        """The gain is above 0 for every seed over its questions, and over the seeds if there are
+        several.
+        """
         several = len(self.seeds) > 1
         return all(gain.above_zero for gain in self.gains) and (self.gain.above_zero or not several)
 

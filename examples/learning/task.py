@@ -17,7 +17,7 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.lab.tiny.demo import build_index, shuffled
+from docagent_rl.lab.tiny.demo import build_demo_index, shuffled_samples
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.samples.parquet import write_parquet
 from docagent_rl.samples.sample import Sample, Split
@@ -25,7 +25,8 @@ from learning.oracle import EXTRA_WORD
 from learning.pages import NumberPage, number_pages_pdf
 
 WORDS = ("revenue", "income", "profit", "cost", "energy", "water", "traffic", "market",
-         "school", "hospital", "network", "survey", "model", "region", "student", "team")  # fmt: skip
+         "school", "hospital", "network", "survey", "model", "region", "student",
+         "team")  # fmt: skip
 """Words of pages."""
 
 SYSTEM = "vrag_rl"
@@ -33,7 +34,9 @@ NUMBER_PAGES = Path(__file__).parent / "recipe" / "number_pages.yaml"
 """File of what `+recipe=number_pages` adds to a recipe of the system."""
 
 _DRAWS = "plates"
-"""Begins every seed; with another word the pages behind docs/learning.md and docs/anchoring.md are others."""
+"""Begins every seed; with another word the pages behind docs/learning.md and docs/anchoring.md are
+others.
+"""
 
 
 class Part(StrEnum):
@@ -83,7 +86,9 @@ class TaskSettings:
         if not 1 <= self.digits <= 3:
             raise UserError(f"digits={self.digits}: expected 1 to 3, which fit a page")
         if not 1 <= self.pages <= len(WORDS):
-            raise UserError(f"pages={self.pages}: expected 1 to {len(WORDS)}, one for each known word")
+            raise UserError(
+                f"pages={self.pages}: expected 1 to {len(WORDS)}, one for each known word"
+            )
 
     def documents(self, part: Part) -> int:
         """Documents of a part."""
@@ -145,7 +150,9 @@ def sheets(settings: TaskSettings) -> list[Sheet]:
             )
             made.append(Sheet(f"{part.value}-{index:04d}", part, pages))
     blank = [
-        dataclasses.replace(sheet, doc_id=sheet.doc_id.replace(Part.HELD_OUT, Part.BLANK), part=Part.BLANK)
+        dataclasses.replace(
+            sheet, doc_id=sheet.doc_id.replace(Part.HELD_OUT, Part.BLANK), part=Part.BLANK
+        )
         for sheet in made
         if sheet.part is Part.HELD_OUT
     ]
@@ -153,7 +160,8 @@ def sheets(settings: TaskSettings) -> list[Sheet]:
 
 
 def make_task(workspace: Path, settings: TaskSettings, *, progress: bool = False) -> TaskPaths:
-    """Draw, ingest and index all documents, and write the questions; what is there already is left alone.
+    """Draw, ingest and index all documents, and write the questions; what is there already is left
+    alone.
 
     Raises:
         UserError: the workspace holds the task of other settings.
@@ -163,16 +171,24 @@ def make_task(workspace: Path, settings: TaskSettings, *, progress: bool = False
     stamp = workspace / "task.txt"
     if stamp.is_file():
         if stamp.read_text(encoding="utf-8") != f"{settings}\n":
-            raise UserError(f"{workspace} holds another task; choose another folder or remove this one")
+            raise UserError(
+                f"{workspace} holds another task; choose another folder or remove this one"
+            )
         return paths
     for sheet in drawn:
         atomic_write(
-            paths.pdfs / f"{sheet.doc_id}.pdf", number_pages_pdf(sheet.pages, blank=sheet.part is Part.BLANK)
+            paths.pdfs / f"{sheet.doc_id}.pdf",
+            number_pages_pdf(sheet.pages, blank=sheet.part is Part.BLANK),
         )
     ingest(
-        paths.pdfs, paths.store, settings=RenderSettings(dpi=144), workers=1, progress=progress, strict=True
+        paths.pdfs,
+        paths.store,
+        settings=RenderSettings(dpi=144),
+        workers=1,
+        progress=progress,
+        strict=True,
     )
-    build_index(DocumentStore(paths.store), paths.index)
+    build_demo_index(DocumentStore(paths.store), paths.index)
     for part in Part:
         write_parquet(_shuffled(drawn, part, settings.seed), paths.data(part))
     write_prompt(paths)
@@ -181,7 +197,9 @@ def make_task(workspace: Path, settings: TaskSettings, *, progress: bool = False
 
 
 def task_section(paths: TaskPaths) -> dict[str, Any]:
-    """The section `docagent` of trajectories outside of a trainer: what the recipe sets, over a workspace."""
+    """The section `docagent` of trajectories outside of a trainer: what the recipe sets, over a
+    workspace.
+    """
     recipe = OmegaConf.load(NUMBER_PAGES).docagent
     return {
         "system": SYSTEM,
@@ -202,7 +220,7 @@ def write_prompt(paths: TaskPaths) -> Path:
 
 def _shuffled(drawn: Sequence[Sheet], part: Part, seed: int) -> list[Sample]:
     samples = [sample for sheet in drawn if sheet.part is part for sample in sheet.samples()]
-    return shuffled(samples, f"{_DRAWS}/{seed}/{part.value}")
+    return shuffled_samples(samples, f"{_DRAWS}/{seed}/{part.value}")
 
 
 def _numbers(settings: TaskSettings, rng: random.Random) -> tuple[list[str], list[str]]:

@@ -1,4 +1,6 @@
-"""The warm start: the oracle's trajectories, verl's supervised trainer, and the checkpoint to begin with."""
+"""The warm start: the oracle's trajectories, verl's supervised trainer, and the checkpoint to begin
+with.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.io import atomic_dir, remove_leftovers
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.lab.sft.rows import SftRow, sft_rows, write_sft
 from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.rollout.resources import TrajectoryResources
@@ -80,7 +82,9 @@ def make_warm_start(
     rows = folder / "rows.parquet"
     processor = _processor(model)
     write_sft(
-        oracle_rows(setting, processor, read_parquet(paths.task.data(Part.SFT))), rows, processor.tokenizer
+        oracle_rows(setting, processor, read_parquet(paths.task.data(Part.SFT))),
+        rows,
+        processor.tokenizer,
     )
     checkpoints = folder / "checkpoints"
     shutil.rmtree(checkpoints, ignore_errors=True)
@@ -102,16 +106,19 @@ def make_warm_start(
 
 def play_setting(paths: LearnPaths) -> Setting:
     """Return the recipe's way to play: oracle and trainer differ in nothing but the policy."""
-    return Setting.of(composed(RECIPE, base_overrides(paths, paths.root / "unused")))
+    return Setting.of(composed_recipe(RECIPE, base_overrides(paths, paths.root / "unused")))
 
 
 def oracle_rows(setting: Setting, processor: Any, samples: Sequence[Sample]) -> list[SftRow]:
     """The oracle's trajectories as training rows, in the order of the questions.
 
     Raises:
-        InfrastructureError: the oracle's answer is not right, so task and environment do not fit each other.
+        InfrastructureError: the oracle's answer is not right, so task and environment do not fit
+            each other.
     """
-    resources = TrajectoryResources(setting.config, processor.tokenizer, processor, setting.template)
+    resources = TrajectoryResources(
+        setting.config, processor.tokenizer, processor, setting.template
+    )
 
     async def play() -> list[SftRow]:
         rows: list[SftRow] = []
@@ -183,7 +190,13 @@ def accuracy(setting: Setting, model: Path, samples: Sequence[Sample], seed: int
 
     weights = Qwen2_5_VLForConditionalGeneration.from_pretrained(model, dtype=torch.float32)
     played = play_trial(
-        setting, weights, _processor(model), samples, trajectories=DEV_TRAJECTORIES, together=64, seed=seed
+        setting,
+        weights,
+        _processor(model),
+        samples,
+        trajectories=DEV_TRAJECTORIES,
+        together=64,
+        seed=seed,
     )
     return sum(map(is_right, played)) / len(played)
 

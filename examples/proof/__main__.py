@@ -34,24 +34,33 @@ def proof_command() -> None:
 @app.command("run")
 def run_command(
     system: Annotated[list[str], typer.Option(help="Whose proof; may be repeated.")],
-    out: Annotated[Path, typer.Option(help="Folder of everything; stages that are done in it are kept.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder of everything; stages that are done in it are kept.")
+    ],
     arm: Annotated[
-        list[str] | None, typer.Option(help="reward, shuffled or an ablation; may be repeated. Default: all.")
+        list[str] | None,
+        typer.Option(help="reward, shuffled or an ablation; may be repeated. Default: all."),
     ] = None,
-    seeds: Annotated[list[int] | None, typer.Option(help="May be repeated. Default: 0, 1 and 2.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Units at most, the most telling first.")] = None,
+    seeds: Annotated[
+        list[int] | None, typer.Option(help="May be repeated. Default: 0, 1 and 2.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Units at most, the most telling first.")
+    ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Measure units that have a result once more, beside it.")
     ] = False,
     results: Results = RESULTS,
 ) -> None:
-    """Measure units without a result of the present settings, one after the other, the most telling first.
+    """Measure units without a result of the present settings, one after the other, the most telling
+    first.
 
-    Makes documents, fine-tunes a tiny model on a script's trajectories until it is right now and then, trains
-    it further with verl by the system's recipe, and writes one JSON file a unit. A unit that was interrupted
-    goes on with the same command.
+    Makes documents, fine-tunes a tiny model on a script's trajectories until it is right now and
+    then, trains it further with verl by the system's recipe, and writes one JSON file a unit. A
+    unit that was interrupted goes on with the same command.
 
-    Example: PYTHONPATH=examples python -m proof run --system alden --arm reward --seeds 0 --out /data/proof
+    Example: PYTHONPATH=examples python -m proof run --system alden --arm reward --seeds 0 --out
+    /data/proof
     """
     from proof.study import run_unit
     from proof.table import gain_of
@@ -80,7 +89,8 @@ def table_command(
     page: Annotated[Path, typer.Option(help="Where the table stands between its marks.")] = _PAGE,
     picture: Annotated[Path | None, typer.Option(help="SVG; default: beside the page.")] = None,
 ) -> None:
-    """Write the table and the picture of the results that are there, and name the units that are missing.
+    """Write the table and the picture of the results that are there, and name the units that are
+    missing.
 
     Example: PYTHONPATH=examples python -m proof table
     """
@@ -93,7 +103,9 @@ def table_command(
 
 @app.command("list")
 def list_command(
-    system: Annotated[list[str] | None, typer.Option(help="May be repeated. Default: all written.")] = None,
+    system: Annotated[
+        list[str] | None, typer.Option(help="May be repeated. Default: all written.")
+    ] = None,
     results: Results = RESULTS,
 ) -> None:
     """Say which units have no result, the most telling first.

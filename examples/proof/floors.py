@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.lab.agents.scripted import ChancePlayer
 from docagent_rl.lab.eval.choices import Agent
@@ -38,8 +38,8 @@ def measure_floors(unit: Unit, paths: ProofPaths) -> dict[str, Any]:
 
     Returns:
         `question_only`: the warm start is shown no page, by the baseline of the evaluation harness;
-        `commonest`: the most frequent answer of the training documents; `random`: legal actions by chance;
-        `oracle`: the script of the task, in the real environment.
+        `commonest`: the most frequent answer of the training documents; `random`: legal actions by
+        chance; `oracle`: the script of the task, in the real environment.
     """
     task = unit.task
     samples = read_parquet(paths.task.data(Part.HELD_OUT))
@@ -60,7 +60,7 @@ def measure_floors(unit: Unit, paths: ProofPaths) -> dict[str, Any]:
 
 def _alone(unit: Unit, paths: ProofPaths) -> Setting:
     task = unit.task
-    run = composed(task.recipe, base_overrides(task, paths, Path(paths.folder / "unused")))
+    run = composed_recipe(task.recipe, base_overrides(task, paths, Path(paths.folder / "unused")))
     appoint(run, Agent.QUESTION_ONLY)
     return Setting.of(run)
 

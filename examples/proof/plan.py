@@ -25,7 +25,9 @@ def quoted(key: str, path: Path) -> str:
 def base_overrides(
     task: ProofTask, paths: ProofPaths, run_dir: Path, ablation: str | None = None
 ) -> list[str]:
-    """Return what every composition needs; an ablation that is a group stands before the profile."""
+    """Return what every composition needs; an ablation that is a group stands before the
+    profile.
+    """
     own = list(task.ablations[ablation].overrides) if ablation else []
     return [
         "hydra.searchpath=[pkg://proof]",

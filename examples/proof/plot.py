@@ -1,4 +1,6 @@
-"""The picture of the results, a row a system: reward while training, held-out answers before and after."""
+"""The picture of the results, a row a system: reward while training, held-out answers before and
+after.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def draw_results(results: Sequence[UnitResult], path: Path) -> Path:
         raise UserError("there is no result to draw")
     with pyplot.rc_context({"svg.hashsalt": "docagent-rl", "svg.fonttype": "none", "font.size": 9}):
         size = (9, 2.6 * len(systems))
-        figure, axes = pyplot.subplots(len(systems), 2, figsize=size, layout="constrained", squeeze=False)
+        figure, axes = pyplot.subplots(
+            len(systems), 2, figsize=size, layout="constrained", squeeze=False
+        )
         for system, (left, right) in zip(systems, axes, strict=True):
             runs = groups(result for result in results if result.system == system)
             colours = _colours([group[0].arm for group in runs])
@@ -55,7 +59,10 @@ def draw_results(results: Sequence[UnitResult], path: Path) -> Path:
 
 def _colours(arms: Sequence[str]) -> dict[str, str]:
     others = [arm for arm in arms if arm not in _OWN]
-    return {**_OWN, **{arm: _ABLATIONS[place % len(_ABLATIONS)] for place, arm in enumerate(others)}}
+    return {
+        **_OWN,
+        **{arm: _ABLATIONS[place % len(_ABLATIONS)] for place, arm in enumerate(others)},
+    }
 
 
 def _curves(axes: Axes, runs: Sequence[Sequence[UnitResult]], colours: dict[str, str]) -> None:
@@ -63,7 +70,13 @@ def _curves(axes: Axes, runs: Sequence[Sequence[UnitResult]], colours: dict[str,
         for number, run in enumerate(group):
             curve = smoothed(run.curve)
             label = run.arm if number == 0 else None
-            axes.plot(np.arange(1, len(curve) + 1), curve, color=colours[run.arm], label=label, linewidth=1)
+            axes.plot(
+                np.arange(1, len(curve) + 1),
+                curve,
+                color=colours[run.arm],
+                label=label,
+                linewidth=1,
+            )
     axes.set(xlabel="step", ylabel="reward, sampled")
     axes.legend(frameon=False, fontsize=7)
 
@@ -79,8 +92,12 @@ def _bars(axes: Axes, runs: Sequence[Sequence[UnitResult]], colours: dict[str, s
             at = place + 0.27 * (number - 1)
             label = name if place == 0 else None
             mean = over_seeds(found).mean
-            axes.bar(at, mean, width=0.25, color=colour, edgecolor="#555555", linewidth=0.5, label=label)
+            axes.bar(
+                at, mean, width=0.25, color=colour, edgecolor="#555555", linewidth=0.5, label=label
+            )
             axes.plot([at] * len(found), found, ".", color="#333333", markersize=3)
-    axes.set_xticks(range(len(runs)), [group[0].arm.replace("_", "\n") for group in runs], fontsize=7)
+    axes.set_xticks(
+        range(len(runs)), [group[0].arm.replace("_", "\n") for group in runs], fontsize=7
+    )
     axes.set(ylabel="held-out, right", ylim=(0, 1.15))
     axes.legend(frameon=False, fontsize=7, ncols=3, loc="upper center")

@@ -20,7 +20,9 @@ from proof.workspace import settings_digest
 RESULTS = Path(__file__).parent / "results"
 """Results that are committed, a folder a system."""
 AGAIN = "again"
-"""Folder within that of a system: its units as a later commit measured them, beside the first results."""
+"""Folder within that of a system: its units as a later commit measured them, beside the first
+results.
+"""
 FLOORS = "floors.json"
 """Beside the units of a system: floors and ceiling of its task."""
 
@@ -78,7 +80,9 @@ class UnitResult:
 
     def to_json(self) -> str:
         """JSON for `read_result`: a field a line."""
-        lines = (f" {json.dumps(name)}: {json.dumps(value)}" for name, value in asdict(self).items())
+        lines = (
+            f" {json.dumps(name)}: {json.dumps(value)}" for name, value in asdict(self).items()
+        )
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -100,7 +104,8 @@ def read_result(path: Path) -> UnitResult:
         return UnitResult(**data)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"{path}: not the result of a unit: {type(error).__name__}: {error}; measure the unit again"
+            f"{path}: not the result of a unit: {type(error).__name__}: {error}; measure the unit "
+            "again"
         ) from error
 
 
@@ -138,12 +143,18 @@ def is_complete(run_dir: Path, steps: int) -> bool:
 
 
 def read_run(
-    run_dir: Path, unit: Unit, *, task: str, settings: str, commit: str, warm_start: Mapping[str, Any]
+    run_dir: Path,
+    unit: Unit,
+    *,
+    task: str,
+    settings: str,
+    commit: str,
+    warm_start: Mapping[str, Any],
 ) -> UnitResult:
     """The result of a unit off the files of its run.
 
-    The trajectories of the trainer's own validations are scored: they are those of `docagent-rl eval`, token
-    by token, and cost no further start of vLLM.
+    The trajectories of the trainer's own validations are scored: they are those of
+    `docagent-rl eval`, token by token, and cost no further start of vLLM.
 
     Raises:
         UserError: trajectories or metrics of a step are missing.

@@ -45,7 +45,9 @@ class Scores:
     def __post_init__(self) -> None:
         lengths = {len(self.documents), len(self.kinds), len(self.right), len(self.reward)}
         if len(lengths) != 1 or not self.documents:
-            raise UserError(f"scores need as many documents, kinds and numbers as questions, found {lengths}")
+            raise UserError(
+                f"scores need as many documents, kinds and numbers as questions, found {lengths}"
+            )
 
     @property
     def accuracy(self) -> float:
@@ -54,7 +56,9 @@ class Scores:
 
     def of_kind(self, kind: str) -> float:
         """Share of right answers to questions of a kind."""
-        return fmean(value for value, each in zip(self.right, self.kinds, strict=True) if each == kind)
+        return fmean(
+            value for value, each in zip(self.right, self.kinds, strict=True) if each == kind
+        )
 
     @classmethod
     def of(cls, trajectories: Iterable[Trajectory]) -> Scores:

@@ -16,7 +16,8 @@ __all__ = ["Interval", "clustered_gain", "over_seeds"]
 def clustered_gain(
     before: Sequence[float], after: Sequence[float], documents: Sequence[str], *, seed: int = 0
 ) -> Interval:
-    """Bootstrap interval for the mean gain, resampling documents: questions about one are not independent.
+    """Bootstrap interval for the mean gain, resampling documents: questions about one are not
+    independent.
 
     Args:
         before: of each question.
@@ -29,12 +30,15 @@ def clustered_gain(
     """
     if not len(before) == len(after) == len(documents) or not len(before):
         raise UserError(
-            f"{len(before)} numbers before, {len(after)} after and {len(documents)} documents: give one of "
+            f"{len(before)} numbers before, {len(after)} after and {len(documents)} documents: "
+            "give one of "
             "each a question"
         )
     gains = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
     names, place = np.unique(np.asarray(documents), return_inverse=True)
-    table = np.stack([np.bincount(place, gains, len(names)), np.bincount(place, minlength=len(names))], 1)
+    table = np.stack(
+        [np.bincount(place, gains, len(names)), np.bincount(place, minlength=len(names))], 1
+    )
     draws = np.concatenate(list(resampled(table, DRAWS, seed)))
     low, high = ends(draws[:, 0] / draws[:, 1])
     return Interval(float(gains.mean()), float(low), float(high))

@@ -8,18 +8,31 @@ from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from learning.process import PPO_MODULE, Trainer
 from proof.floors import measure_floors
 from proof.plan import base_overrides, rl_overrides
-from proof.results import FLOORS, RESULTS, UnitResult, is_complete, read_run, write_again, write_result
+from proof.results import (
+    FLOORS,
+    RESULTS,
+    UnitResult,
+    is_complete,
+    read_run,
+    write_again,
+    write_result,
+)
 from proof.unit import REWARD, ProofPaths, Unit
 from proof.warm_start import make_warm_start
 from proof.workspace import DOCUMENT_SEED, digest_of, make_workspace, settings_digest
 
 
 def run_unit(
-    unit: Unit, root: Path, results: Path = RESULTS, python: Path | None = None, *, again: bool = False
+    unit: Unit,
+    root: Path,
+    results: Path = RESULTS,
+    python: Path | None = None,
+    *,
+    again: bool = False,
 ) -> UnitResult:
     """Do what is left of a unit, and write its result.
 
@@ -29,7 +42,8 @@ def run_unit(
         unit: of the study.
         root: folder of all systems.
         results: folder of the results.
-        python: interpreter of the trainers, e.g. one that has its imports done; by default this one.
+        python: interpreter of the trainers, e.g. one that has its imports done; by default this
+            one.
         again: write it beside the result that there is.
 
     Raises:
@@ -43,7 +57,11 @@ def run_unit(
     warm_start = make_warm_start(unit, paths, python)
     folder = paths.run(unit)
     if not is_complete(folder / "run", unit.steps):
-        arguments = ["--config-name", task.recipe, *rl_overrides(unit, paths, estimator_of(unit, paths))]
+        arguments = [
+            "--config-name",
+            task.recipe,
+            *rl_overrides(unit, paths, estimator_of(unit, paths)),
+        ]
         Trainer(PPO_MODULE, arguments, folder, python).run()
     result = read_run(
         folder / "run",
@@ -74,9 +92,13 @@ def commit_of_code() -> str:
             capture_output=True,
             text=True,
         )
-        head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+        head = subprocess.run(
+            [*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True
+        )
     except (OSError, subprocess.CalledProcessError) as error:
-        raise UserError(f"a result names the commit of its code, and git knows none here: {error}") from error
+        raise UserError(
+            f"a result names the commit of its code, and git knows none here: {error}"
+        ) from error
     if changed.stdout.strip():
         raise UserError("a result names the commit of its code: commit the changes first")
     return head.stdout[:10]
@@ -94,4 +116,4 @@ def _stamp(file: Path, settings: str) -> None:
 def estimator_of(unit: Unit, paths: ProofPaths) -> str:
     """The estimator of the recipe behind its overlay."""
     overrides = base_overrides(unit.task, paths, paths.folder / "unused", unit.ablation)
-    return str(composed(unit.task.recipe, overrides).algorithm.adv_estimator)
+    return str(composed_recipe(unit.task.recipe, overrides).algorithm.adv_estimator)

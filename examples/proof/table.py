@@ -1,4 +1,6 @@
-"""The tables of the committed results: what each arm gained, arms side by side, floors, what is missing."""
+"""The tables of the committed results: what each arm gained, arms side by side, floors, what is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -55,9 +57,13 @@ def groups(results: Iterable[UnitResult]) -> list[list[UnitResult]]:
     for result in sorted(results, key=lambda r: r.seed):
         key = (result.system, result.arm, result.settings, not result.current)
         found.setdefault(key, []).append(result)
-    order = {(unit.system, unit.arm): place for place, unit in enumerate(in_order(_written(), seeds=(0,)))}
+    order = {
+        (unit.system, unit.arm): place
+        for place, unit in enumerate(in_order(_written(), seeds=(0,)))
+    }
     return [
-        found[key] for key in sorted(found, key=lambda key: (key[0], order.get(key[:2], len(order)), key))
+        found[key]
+        for key in sorted(found, key=lambda key: (key[0], order.get(key[:2], len(order)), key))
     ]
 
 
@@ -67,7 +73,9 @@ def gain_of(result: UnitResult) -> Interval:
 
 
 def missing(results: Iterable[UnitResult], seeds: Sequence[int] = SEEDS) -> list[Unit]:
-    """Units of the written tasks without a result of the present settings, the most telling first."""
+    """Units of the written tasks without a result of the present settings, the most telling
+    first.
+    """
     done = {(result.system, result.arm, result.seed) for result in results if result.current}
     units = in_order(_written(), seeds=seeds)
     return [unit for unit in units if (unit.system, unit.arm, unit.seed) not in done]
@@ -80,7 +88,9 @@ def _units(results: Sequence[UnitResult]) -> str:
 def _row(runs: Sequence[UnitResult]) -> list[str]:
     gains = [gain_of(run) for run in runs]
     kinds = sorted(set(runs[0].after.kinds))
-    by_kind = (f"{kind} {over_seeds([run.after.of_kind(kind) for run in runs]).mean:.3f}" for kind in kinds)
+    by_kind = (
+        f"{kind} {over_seeds([run.after.of_kind(kind) for run in runs]).mean:.3f}" for kind in kinds
+    )
     # such a result says what it says, and is measured again
     mark = "" if runs[0].current else " (other settings)"
     return [
@@ -113,20 +123,29 @@ def _again(results: Sequence[UnitResult], later: Sequence[UnitResult]) -> str:
 
 
 def _beside(results: Sequence[UnitResult]) -> str:
-    """Trained, the recipe less another arm, seed by seed: both have been asked the same questions."""
+    """Trained, the recipe less another arm, seed by seed: both have been asked the same
+    questions.
+    """
     recipe = {(run.system, run.seed): run for run in results if run.arm == REWARD and run.current}
     rows = []
     for group in groups(results):
         pairs = [(recipe[key], run) for run in group if (key := (run.system, run.seed)) in recipe]
         if group[0].arm == REWARD or not group[0].current or not pairs:
             continue
-        each = [clustered_gain(run.after.right, own.after.right, own.after.documents) for own, run in pairs]
+        each = [
+            clustered_gain(run.after.right, own.after.right, own.after.documents)
+            for own, run in pairs
+        ]
         mean = over_seeds([interval.mean for interval in each]) if len(each) > 1 else each[0]
         begun = ["yes" if own.before.right == run.before.right else "no" for own, run in pairs]
         seeds = ", ".join(str(run.seed) for _, run in pairs)
         told = ", ".join(map(str, each))
-        rows.append([f"`{group[0].system}`", group[0].arm, seeds, str(mean), told, ", ".join(begun)])
-    return _grid(("system", "arm", "seeds", "recipe less arm", "of each seed", "same answers before"), rows)
+        rows.append(
+            [f"`{group[0].system}`", group[0].arm, seeds, str(mean), told, ", ".join(begun)]
+        )
+    return _grid(
+        ("system", "arm", "seeds", "recipe less arm", "of each seed", "same answers before"), rows
+    )
 
 
 def _floors(results: Sequence[UnitResult], folder: Path) -> str:

@@ -1,5 +1,5 @@
-"""The warm start of a unit: the script's trajectories, supervised training, and the checkpoint to begin
-with.
+"""The warm start of a unit: the script's trajectories, supervised training, and the checkpoint to
+begin with.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import atomic_dir
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.lab.sft.rows import sft_rows, write_sft
 from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.rollout.resources import TrajectoryResources
@@ -43,11 +43,12 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
         python: interpreter of the trainer; by default this one.
 
     Returns:
-        How it was chosen: `step`, `ceiling`, `dev_accuracy` by step, `sft_steps` and `sft_every` of the
-        task, `rows`, `seconds`.
+        How it was chosen: `step`, `ceiling`, `dev_accuracy` by step, `sft_steps` and `sft_every` of
+        the task, `rows`, `seconds`.
 
     Raises:
-        InfrastructureError: the script is not right, the trainer failed, or no checkpoint is weak enough.
+        InfrastructureError: the script is not right, the trainer failed, or no checkpoint is weak
+            enough.
         UserError: one is there that was chosen among other checkpoints.
     """
     target = paths.warm_start(unit)
@@ -63,7 +64,9 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
     setting = setting_of(task, paths, ablation)
     samples = read_parquet(paths.task.data(Part.SFT))
     played = script_trajectories(task, setting, processor, samples, ablation)
-    rows = [row for trajectory in played for row in sft_rows(trajectory.trajectory, trajectory.ledgers)]
+    rows = [
+        row for trajectory in played for row in sft_rows(trajectory.trajectory, trajectory.ledgers)
+    ]
     file = write_sft(rows, folder / "rows.parquet", processor.tokenizer)
     checkpoints = folder / "run" / "checkpoints"
     dev = read_parquet(paths.task.data(Part.DEV))
@@ -109,14 +112,16 @@ def _asked(sizes: Sizes) -> dict[str, Any]:
 def _made(file: Path, sizes: Sizes) -> dict[str, Any]:
     sample = json.loads(file.read_text(encoding="utf-8"))
     if not sizes.chose(sample):
-        raise UserError(f"{file.parent} was chosen with other sizes; move it away, or choose another --out")
+        raise UserError(
+            f"{file.parent} was chosen with other sizes; move it away, or choose another --out"
+        )
     return sample
 
 
 def setting_of(task: ProofTask, paths: ProofPaths, ablation: str | None = None) -> Setting:
     """Return the recipe's way to play: script and trainer differ in nothing but the policy."""
     unused = paths.folder / "unused"
-    return Setting.of(composed(task.recipe, base_overrides(task, paths, unused, ablation)))
+    return Setting.of(composed_recipe(task.recipe, base_overrides(task, paths, unused, ablation)))
 
 
 def script_trajectories(
@@ -131,7 +136,9 @@ def script_trajectories(
     Raises:
         InfrastructureError: an answer is not right, so task and environment do not fit each other.
     """
-    resources = TrajectoryResources(setting.config, processor.tokenizer, processor, setting.template)
+    resources = TrajectoryResources(
+        setting.config, processor.tokenizer, processor, setting.template
+    )
 
     async def play() -> list[ScriptedTrajectory]:
         played = []
@@ -148,14 +155,18 @@ def script_trajectories(
             # an ablation may lack what it takes
             if ablation is None and not right(trajectory.trajectory):
                 said = [turn.text for turn in trajectory.trajectory.turns]
-                raise InfrastructureError(f"the script is not right about {sample.question_id}: {said}")
+                raise InfrastructureError(
+                    f"the script is not right about {sample.question_id}: {said}"
+                )
             played.append(trajectory)
         return played
 
     return asyncio.run(play())
 
 
-def accuracy(task: ProofTask, setting: Setting, model: Path, samples: Sequence[Sample], seed: int) -> float:
+def accuracy(
+    task: ProofTask, setting: Setting, model: Path, samples: Sequence[Sample], seed: int
+) -> float:
     """Share of sampled trajectories with the right answer."""
     played = sampled(setting, model, samples, trajectories=task.sizes.dev_trajectories, seed=seed)
     return sum(map(right, played)) / len(played)
@@ -170,7 +181,13 @@ def sampled(
 
     weights = Qwen2_5_VLForConditionalGeneration.from_pretrained(model, dtype=torch.float32)
     return play_trial(
-        setting, weights, processor_of(model), samples, trajectories=trajectories, together=64, seed=seed
+        setting,
+        weights,
+        processor_of(model),
+        samples,
+        trajectories=trajectories,
+        together=64,
+        seed=seed,
     )
 
 

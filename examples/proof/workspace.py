@@ -14,7 +14,7 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.lab.tiny.demo import build_index, shuffled
+from docagent_rl.lab.tiny.demo import build_demo_index, shuffled_samples
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.samples.parquet import write_parquet
 from docagent_rl.samples.sample import Sample
@@ -40,12 +40,14 @@ def make_workspace(task: ProofTask, paths: DemoPaths) -> DemoPaths:
     found = digest_of(drawn)
     if stamp.is_file():
         if stamp.read_text(encoding="utf-8").strip() != found:
-            raise UserError(f"{paths.workspace} holds another task; choose another folder or remove this one")
+            raise UserError(
+                f"{paths.workspace} holds another task; choose another folder or remove this one"
+            )
         return paths
     for sheet in drawn:
         atomic_write(paths.pdfs / f"{sheet.doc_id}.pdf", task.pdf(sheet))
     ingest(paths.pdfs, paths.store, settings=RenderSettings(dpi=144), workers=2, strict=True)
-    build_index(DocumentStore(paths.store), paths.index)
+    build_demo_index(DocumentStore(paths.store), paths.index)
     for part in Part:
         write_parquet(questions(drawn, part), paths.data(part))
     atomic_write(stamp, f"{found}\n")
@@ -55,7 +57,7 @@ def make_workspace(task: ProofTask, paths: DemoPaths) -> DemoPaths:
 def questions(drawn: Sequence[Sheet], part: Part) -> list[Sample]:
     """All questions of a part, shuffled."""
     samples = [sample for sheet in drawn if sheet.part is part for sample in sheet.samples()]
-    return shuffled(samples, f"proof/{DOCUMENT_SEED}/{part.value}")
+    return shuffled_samples(samples, f"proof/{DOCUMENT_SEED}/{part.value}")
 
 
 def digest_of(drawn: Sequence[Sheet]) -> str:

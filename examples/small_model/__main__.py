@@ -37,17 +37,22 @@ def study_command(
     collected: Annotated[
         int, typer.Option(min=1, help="Questions that the oracle plays.")
     ] = DEFAULTS.collected,
-    sft_steps: Annotated[int, typer.Option(min=1, help="Batches of fine-tuning.")] = DEFAULTS.sft_steps,
+    sft_steps: Annotated[
+        int, typer.Option(min=1, help="Batches of fine-tuning.")
+    ] = DEFAULTS.sft_steps,
     rl_minutes: Annotated[
         float, typer.Option(min=0.1, help="Wall clock of RL, which goes on when called again.")
     ] = DEFAULTS.rl_minutes,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the commands and run none.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the commands and run none.")
+    ] = False,
 ) -> None:
     """Take a real pretrained model of 135 million parameters from the wheel to RL, over real PDFs.
 
-    Every stage is one or more of the project's own commands; each is printed before it runs. Commands that
-    ended well are not repeated; delete their lines in done.json, and what they wrote, to have them again.
-    Reinforcement learning is: it goes on from its last checkpoint for as long again.
+    Every stage is one or more of the project's own commands; each is printed before it runs.
+    Commands that ended well are not repeated; delete their lines in done.json, and what they wrote,
+    to have them again. Reinforcement learning is: it goes on from its last checkpoint for as long
+    again.
 
     Example: PYTHONPATH=examples python -m small_model all --system mm_doc_r1 --rl-minutes 30
     """
@@ -70,7 +75,11 @@ def _do(step: Step, paths: StudyPaths, *, dry_run: bool) -> None:
     variables = environment(paths.root)
     line = shown(step, variables)
     done = json.loads(paths.done.read_text(encoding="utf-8")) if paths.done.is_file() else []
-    again = step.minutes is not None or step.words[1:2] == ("report",) or "small_model.figure" in step.words
+    again = (
+        step.minutes is not None
+        or step.words[1:2] == ("report",)
+        or "small_model.figure" in step.words
+    )
     if line in done and not again:
         console.print(f"done: {line}", markup=False, style="dim")
         return
@@ -78,7 +87,8 @@ def _do(step: Step, paths: StudyPaths, *, dry_run: bool) -> None:
     if not dry_run:
         run(step, variables)
         atomic_write(
-            paths.done, json.dumps([*(each for each in done if each != line), line], indent=1) + "\n"
+            paths.done,
+            json.dumps([*(each for each in done if each != line), line], indent=1) + "\n",
         )
 
 

@@ -1,4 +1,6 @@
-"""The picture of a system's runs: `python -m small_model.figure RUNS`; RUNS holds `report/report.json`."""
+"""The picture of a system's runs: `python -m small_model.figure RUNS`; RUNS holds
+`report/report.json`.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ def bars(report: Mapping[str, Any], measure: str) -> tuple[str, list[Bar]]:
                 if number["measure"] == measure and number["value"] is not None:
                     title = number["title"] + (" †" if number["rule_judge"] else "")
                     low, high = (
-                        None if number[end] is None else 100 * number[end] for end in ("low", "high")
+                        None if number[end] is None else 100 * number[end]
+                        for end in ("low", "high")
                     )
                     value = 100 * number["value"]
                     found.append(Bar(run["name"], name, value, low, high))
@@ -65,9 +68,12 @@ def bars(report: Mapping[str, Any], measure: str) -> tuple[str, list[Bar]]:
 
 
 def rewards(metrics: Path) -> list[float]:
-    """The mean reward of every step of reinforcement learning, in order; empty before there is any."""
+    """The mean reward of every step of reinforcement learning, in order; empty before there is
+    any.
+    """
     files = sorted(
-        (file for file in metrics.glob("*.json") if file.stem.isdecimal()), key=lambda f: int(f.stem)
+        (file for file in metrics.glob("*.json") if file.stem.isdecimal()),
+        key=lambda f: int(f.stem),
     )
     read = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     return [step["critic/score/mean"] for step in read if "critic/score/mean" in step]
@@ -80,7 +86,9 @@ def draw(report: Mapping[str, Any], curve: Sequence[float]) -> str:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    panels = [(title, found) for title, found in (bars(report, measure) for measure in MEASURES) if found]
+    panels = [
+        (title, found) for title, found in (bars(report, measure) for measure in MEASURES) if found
+    ]
     with pyplot.rc_context({"svg.hashsalt": "docagent-rl", "svg.fonttype": "none", "font.size": 8}):
         count = len(panels) + bool(curve)
         figure, axes = pyplot.subplots(
@@ -112,9 +120,17 @@ def _bars(axes: Axes, title: str, found: Sequence[Bar], runs: Sequence[str]) -> 
         ]
         values = [bar.value for bar in own]
         axes.barh(
-            places, values, height, xerr=ends, color=COLOURS[row % len(COLOURS)], label=name, ecolor="#555"
+            places,
+            values,
+            height,
+            xerr=ends,
+            color=COLOURS[row % len(COLOURS)],
+            label=name,
+            ecolor="#555",
         )
-    axes.set(title=title, xlabel="per cent", yticks=range(len(runs)), yticklabels=runs, xlim=(0, 105))
+    axes.set(
+        title=title, xlabel="per cent", yticks=range(len(runs)), yticklabels=runs, xlim=(0, 105)
+    )
     axes.invert_yaxis()
 
 

@@ -115,7 +115,15 @@ def _documents(paths: StudyPaths, settings: Settings) -> list[tuple[str, ...]]:
 
 def _questions(paths: StudyPaths, settings: Settings) -> list[tuple[str, ...]]:
     found = []
-    generate = ("docagent-rl", "data", "generate", "--store", str(paths.store), "--seed", str(settings.seed))
+    generate = (
+        "docagent-rl",
+        "data",
+        "generate",
+        "--store",
+        str(paths.store),
+        "--seed",
+        str(settings.seed),
+    )
     generate += ("--config", str(HERE / "questions.yaml"))
     for target, documents, split, limit in (
         (paths.train, LEARNT, "train", settings.learnt_questions),
@@ -126,13 +134,27 @@ def _questions(paths: StudyPaths, settings: Settings) -> list[tuple[str, ...]]:
         found += [
             (*generate, "--out", str(filled), *named, "--limit", str(limit), "--split", split),
             ("python", "-m", "small_model.hand_checked", str(filled), str(whole), *documents),
-            ("docagent-rl", "data", "convert", str(whole), "--store", str(paths.store), "--out", str(target)),
+            (
+                "docagent-rl",
+                "data",
+                "convert",
+                str(whole),
+                "--store",
+                str(paths.store),
+                "--out",
+                str(target),
+            ),
         ]
     return found
 
 
 def _played(
-    system: StudySystem, paths: StudyPaths, agent: str, name: str, settings: Settings, model: Path | None
+    system: StudySystem,
+    paths: StudyPaths,
+    agent: str,
+    name: str,
+    settings: Settings,
+    model: Path | None,
 ) -> Step:
     words = ("docagent-rl", "eval", system.recipe, "--data", str(paths.held_out))
     words += ("--out", str(paths.run(system, name)), "--agent", agent, "--seed", str(settings.seed))
@@ -177,7 +199,14 @@ def _after_sft(system: StudySystem, paths: StudyPaths, settings: Settings) -> li
 
 
 def _rl(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
-    train = ("python", "-m", "verl.trainer.main_ppo", "--config-name", system.recipe, *overlay(system))
+    train = (
+        "python",
+        "-m",
+        "verl.trainer.main_ppo",
+        "--config-name",
+        system.recipe,
+        *overlay(system),
+    )
     train += (_set("actor_rollout_ref.model.path", paths.tuned(system)),)
     train += (_set("docagent.run_dir", paths.run(system, "rl")),)
     return [Step(train, minutes=settings.rl_minutes)]
@@ -194,7 +223,9 @@ def _report(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[
         return Step(("docagent-rl", "report", *folders, "--out", out, "--force", *more))
 
     everyone = (*WITHOUT_MODEL, *BASELINES, *TUNED)
-    there = [name for name in everyone if (paths.run(system, name) / "report.json").is_file()] or everyone
+    there = [
+        name for name in everyone if (paths.run(system, name) / "report.json").is_file()
+    ] or everyone
     pairs = [pair for pair in itertools.pairwise(TUNED) if set(pair) <= set(there)]
     return [
         report("report", there),

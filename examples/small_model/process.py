@@ -27,13 +27,19 @@ def environment(root: Path) -> dict[str, str]:
     """The variables that every command gets beside the present ones."""
     inherited = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     others = [entry for entry in inherited if Path(entry).absolute() != HERE.parent]
-    return {"DOCAGENT_WORKSPACE": str(root), "PYTHONPATH": os.pathsep.join([str(HERE.parent), *others])}
+    return {
+        "DOCAGENT_WORKSPACE": str(root),
+        "PYTHONPATH": os.pathsep.join([str(HERE.parent), *others]),
+    }
 
 
 def shown(step: Step, variables: Mapping[str, str]) -> str:
     """The command as it would be typed in the repository's folder."""
     line = " ".join(
-        [*(f"{key}={shlex.quote(value)}" for key, value in variables.items()), shlex.join(step.words)]
+        [
+            *(f"{key}={shlex.quote(value)}" for key, value in variables.items()),
+            shlex.join(step.words),
+        ]
     )
     return line if step.minutes is None else f"timeout --signal INT {step.minutes:g}m env {line}"
 
@@ -81,7 +87,8 @@ def _end(process: subprocess.Popen) -> None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(GRACE_S)
     with suppress(ProcessLookupError):
-        # Python's resource trackers outlive their process for a moment, and give back its shared memory
+        # Python's resource trackers outlive their process for a moment, and give back its shared
+        # memory
         for _ in range(round(TIDY_S / POLL_S)):
             os.killpg(process.pid, 0)
             time.sleep(POLL_S)

@@ -49,7 +49,10 @@ class StudySystem(StrEnum):
         return _RECIPES[self]
 
 
-_RECIPES = {StudySystem.MM_DOC_R1: "mm_doc_r1_qwen3_8b", StudySystem.ALDEN: "alden_hybrid_qwen2_5_vl_7b"}
+_RECIPES = {
+    StudySystem.MM_DOC_R1: "mm_doc_r1_qwen3_8b",
+    StudySystem.ALDEN: "alden_hybrid_qwen2_5_vl_7b",
+}
 
 
 @dataclass(frozen=True, slots=True)

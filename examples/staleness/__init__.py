@@ -1,1 +1,3 @@
-"""Asynchronous training with trajectories of very different lengths: how old what is trained on is."""
+"""Asynchronous training with trajectories of very different lengths: how old what is trained on
+is.
+"""

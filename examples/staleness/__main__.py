@@ -43,7 +43,9 @@ def staleness_command(
     workspace: Annotated[Path, typer.Option(help="Workspace of a demo (docagent-rl demo).")],
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("staleness"),
     steps: Annotated[int, typer.Option(help="Steps of each run.")] = 8,
-    pause_s: Annotated[float, typer.Option(help="Seconds that a third of the searches take longer.")] = 15.0,
+    pause_s: Annotated[
+        float, typer.Option(help="Seconds that a third of the searches take longer.")
+    ] = 15.0,
 ) -> None:
     """Train with each setting, one after the other, and print a table of Markdown."""
     for number, (name, overrides) in enumerate(SETTINGS.items()):
@@ -55,7 +57,9 @@ def staleness_command(
     typer.echo(table(rows))
 
 
-def train(folder: Path, workspace: Path, steps: int, pause_s: float, overrides: tuple[str, ...]) -> None:
+def train(
+    folder: Path, workspace: Path, steps: int, pause_s: float, overrides: tuple[str, ...]
+) -> None:
     """Run the trainer on the demo, without checkpoints and with a validation at the end."""
     command = [
         *(

@@ -1,4 +1,6 @@
-"""A retriever some of whose searches take long: a trajectory that meets one is far behind the others."""
+"""A retriever some of whose searches take long: a trajectory that meets one is far behind the
+others.
+"""
 
 import hashlib
 import time
@@ -15,7 +17,9 @@ class SlowRetriever:
 
     def __init__(self, store, index, *, pause_s=15.0, one_in=3):
         if pause_s < 0 or one_in < 1:
-            raise UserError(f"pause_s={pause_s}, one_in={one_in}: expected at least 0, and at least 1")
+            raise UserError(
+                f"pause_s={pause_s}, one_in={one_in}: expected at least 0, and at least 1"
+            )
         self._bm25 = BM25Retriever.build(store)
         self._pause_s = pause_s
         self._one_in = one_in

@@ -10,7 +10,9 @@ OFF_POLICY = "training/off_policy"
 
 @dataclass(frozen=True)
 class Measured:
-    """The numbers of a run, over all of its steps but the first, which waits for everything to start."""
+    """The numbers of a run, over all of its steps but the first, which waits for everything to
+    start.
+    """
 
     steps: int
     step_s: float
@@ -20,7 +22,9 @@ class Measured:
     dropped: float
     """Groups that were played and thrown away."""
     lag: float
-    """Updates from the last weights that a trajectory was sampled by to those that it trains; the mean."""
+    """Updates from the last weights that a trajectory was sampled by to those that it trains; the
+    mean.
+    """
     lag_most: float
     span: float
     """Versions of the weights that a trajectory was sampled by, the mean."""

@@ -1,4 +1,6 @@
-"""Puts the recipes of docagent-rl on Hydra's search path of every application in the environment."""
+"""Puts the recipes of docagent-rl on Hydra's search path of every application in the
+environment.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,11 @@ from docagent_rl.base.section import fine_tunes  # of a module of its own: Hydra
 
 
 class DocAgentSearchPath(SearchPathPlugin):
-    """Makes `--config-name <recipe>` find `docagent_rl/recipes` after the application's own configs.
+    """Makes `--config-name <recipe>` find `docagent_rl/recipes` after the application's own
+    configs.
 
-    In verl's supervised trainer `recipes/fine_tuning` stands before them, so that `+profile=cpu` is its own.
+    In verl's supervised trainer `recipes/fine_tuning` stands before them, so that `+profile=cpu` is
+    its own.
     """
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:

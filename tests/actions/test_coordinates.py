@@ -50,7 +50,9 @@ def test_less_than_a_pixel():
 
 def test_side_ratio():
     with pytest.raises(DisplayError):
-        crop_raster((0, 100, 753, 101), view=WHOLE, page=PAGE, frame=DISPLAYED, rounding=Rounding.TRUNCATE)
+        crop_raster(
+            (0, 100, 753, 101), view=WHOLE, page=PAGE, frame=DISPLAYED, rounding=Rounding.TRUNCATE
+        )
     # 200 to 1 is allowed, wherever it lies
     page = {"view": (0, 0, 1000, 1000), "page": (1000, 1000), "frame": (1000, 1000)}
     assert crop_raster((600, 7, 1000, 9), **page, rounding=Rounding.TRUNCATE) == (600, 7, 1000, 9)
@@ -81,16 +83,23 @@ def test_the_whole_view_maps_to_itself(view, frame, rounding):
         max(raster[2] - raster[0], raster[3] - raster[1])
         < 200 * min(raster[2] - raster[0], raster[3] - raster[1])
     )
-    assert crop_raster((0, 0, *frame), view=raster, page=page, frame=frame, rounding=rounding) == raster
+    assert (
+        crop_raster((0, 0, *frame), view=raster, page=page, frame=frame, rounding=rounding)
+        == raster
+    )
 
 
-@given(views(), frames, st.tuples(*[st.floats(0, 1)] * 4), st.sampled_from(Rounding), st.floats(0, 50))
+@given(
+    views(), frames, st.tuples(*[st.floats(0, 1)] * 4), st.sampled_from(Rounding), st.floats(0, 50)
+)
 def test_crops_lie_on_the_page_and_cover_the_box(view, frame, corners, rounding, pad):
     page, raster = view
     x1, x2 = sorted((corners[0] * frame[0], corners[2] * frame[0]))
     y1, y2 = sorted((corners[1] * frame[1], corners[3] * frame[1]))
     try:
-        crop = crop_raster((x1, y1, x2, y2), view=raster, page=page, frame=frame, rounding=rounding, pad=pad)
+        crop = crop_raster(
+            (x1, y1, x2, y2), view=raster, page=page, frame=frame, rounding=rounding, pad=pad
+        )
     except (CropError, DisplayError):
         return
     assert 0 <= crop[0] < crop[2] <= page[0]
@@ -117,7 +126,9 @@ def test_both_ways_to_the_page_agree(view, frame, box):
 
 
 def test_frames_and_padding():
-    sizes = [frame.size((4, 3), (8, 6)) for frame in (Frame.DISPLAYED, Frame.ENCODER, Frame.NORM1000)]
+    sizes = [
+        frame.size((4, 3), (8, 6)) for frame in (Frame.DISPLAYED, Frame.ENCODER, Frame.NORM1000)
+    ]
     assert sizes == [(4, 3), (8, 6), (1000, 1000)]
     raw = box_to_raw((10, 20, 30, 40), (5, 7, 105, 207), (50, 50), pad=2)
     assert raw == pytest.approx((5 + 16, 7 + 72, 5 + 64, 7 + 168))
@@ -173,6 +184,8 @@ def test_a_box_of_the_page_is_one_of_the_view(box, region, wanted):
 
 @given(EDGE, EDGE, EDGE, EDGE)
 def test_a_box_is_never_empty_and_stays_inside(x1, y1, x2, y2):
-    left, top, right, bottom = on_view((min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)), ALL, (90, 70))
+    left, top, right, bottom = on_view(
+        (min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)), ALL, (90, 70)
+    )
     assert 0 <= left < right <= 90
     assert 0 <= top < bottom <= 70

@@ -34,9 +34,12 @@ def test_boxes(text, box):
     "text",
     [
         "", "1, 2, 3, 4", "[1, 2, 3]", "[1, 2, 3, 4, 5]", "[[1, 2, 3, 4]]", "[1, 2, 3, true]",
-        "[1, 2, 3, null]", '[1, 2, 3, "4"]', "[1, 2, 3, -4]", "[1, 2, 3, NaN]", "[1, 2, 3, Infinity]",
-        "[-Infinity, 2, 3, 4]", "[1, 2, 3, 1e999]", "[1, 2, 3, " + "9" * 400 + "]", "[1, 2, 3, 4] ok",
-        "[1, 2, 3, 4,]", "(1, 2, 3, 4)", "[01, 2, 3, 4]", "[+1, 2, 3, 4]", "[.5, 2, 3, 4]", "[1 2 3 4]",
+        "[1, 2, 3, null]", '[1, 2, 3, "4"]', "[1, 2, 3, -4]", "[1, 2, 3, NaN]",
+        "[1, 2, 3, Infinity]",
+        "[-Infinity, 2, 3, "
+        "4]", "[1, 2, 3, 1e999]", "[1, 2, 3, " + "9" * 400 + "]", "[1, 2, 3, 4] ok",
+        "[1, 2, 3, 4,]", "(1, 2, 3, 4)", "[01, 2, 3, 4]", "[+1, 2, 3, 4]", "[.5, 2, 3, 4]",
+        "[1 2 3 4]",
         '{"x1": 1}', "null", "4", "[0x1, 2, 3, 4]", "[" * 100_000, "[" * 500 + "]" * 500,
         "[1_0, 2, 3, 4]", "['1', 2, 3, 4]", "__import__('os')",
     ],
@@ -77,7 +80,8 @@ def test_never_raises(text):
 TAGS = ("search", "bbox", "answer")
 PIECES = (
     [f"<{slash}{tag}>" for tag in (*TAGS, "think", "other") for slash in ("", "/")]
-    + ["<", ">", "</", "<search", "search>", " ", "\n", "x", "é", "\U0001f600", "<think", "<<search>>"]
+    + ["<", ">", "</", "<search", "search>", " ", "\n", "x", "é", "\U0001f600", "<think",
+    "<<search>>"]
 )  # fmt: skip
 
 
@@ -133,7 +137,8 @@ def test_spans_point_into_the_original_text(text):
 
 
 UNITS = (
-    "<search>", "</search>", "<think>", "<think></think>", "<", "<search>a</search>", "<bbox>[</bbox>", "<<",
+    "<search>", "</search>", "<think>", "<think></think>", "<", "<search>a</search>",
+    "<bbox>[</bbox>", "<<",
 )  # fmt: skip
 
 
@@ -149,7 +154,8 @@ def test_a_long_text_is_read(unit):
 def test_notes_are_blanked_after_hidden_blocks_and_only_when_closed():
     scanner = TagScanner(TAGS, notes=("note",))
     scan = scanner.scan(
-        "<think><note>a</note></think><note><answer>b</answer></note><note> </note><answer>c</answer>"
+        "<think><note>a</note></think><note><answer>b</answer></note><note> "
+        "</note><answer>c</answer>"
     )
     assert [scan.content(block) for block in scan.blocks] == ["c"]
     assert [scan.visible[slice(*span)].strip() for span in scan.notes] == [""]

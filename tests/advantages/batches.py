@@ -38,7 +38,10 @@ def from_turn_rewards(
 ) -> AdvantageInputs:
     """One row a trajectory, one token a turn, an observation after each."""
     width = 2 * max(len(s) for s in trajectories)
-    turns = [[k // 2 if k % 2 == 0 and k // 2 < len(s) else -1 for k in range(width)] for s in trajectories]
+    turns = [
+        [k // 2 if k % 2 == 0 and k // 2 < len(s) else -1 for k in range(width)]
+        for s in trajectories
+    ]
     rewards = [
         [s[k // 2] if t >= 0 else 0.0 for k, t in enumerate(row)]
         for s, row in zip(trajectories, turns, strict=True)
@@ -65,8 +68,12 @@ class Shape:
 def shapes(draw: st.DrawFn, max_rows: int = 3, min_rows: int = 1) -> Shape:
     turn = st.tuples(st.integers(0, 3), st.integers(1, 4))
     row = st.lists(turn, min_size=0, max_size=4)
-    trajectories = draw(st.lists(st.lists(row, min_size=min_rows, max_size=max_rows), min_size=1, max_size=6))
-    groups = draw(st.lists(st.integers(0, 2), min_size=len(trajectories), max_size=len(trajectories)))
+    trajectories = draw(
+        st.lists(st.lists(row, min_size=min_rows, max_size=max_rows), min_size=1, max_size=6)
+    )
+    groups = draw(
+        st.lists(st.integers(0, 2), min_size=len(trajectories), max_size=len(trajectories))
+    )
     return Shape(trajectories, groups, draw(st.integers(0, 2**31)))
 
 
@@ -77,7 +84,9 @@ discounts = st.builds(Discounts, unit, unit, unit, unit)
 def build(shape: Shape, d: Discounts | None = None) -> AdvantageInputs:
     """A batch in random order of rows, with noise on all values and on rewards of observations."""
     generator = torch.Generator().manual_seed(shape.seed)
-    rows = [(s, r, turns) for s, rows in enumerate(shape.trajectories) for r, turns in enumerate(rows)]
+    rows = [
+        (s, r, turns) for s, rows in enumerate(shape.trajectories) for r, turns in enumerate(rows)
+    ]
     width = max([sum(gap + n for gap, n in turns) for _, _, turns in rows]) + 3
     turn_index, step = torch.full((2, len(rows), width), -1)
     done = [0] * len(shape.trajectories)
@@ -108,13 +117,25 @@ def noise_off_tokens(inputs: AdvantageInputs) -> AdvantageInputs:
     """The same batch with other values and rewards wherever nothing was sampled."""
     junk = torch.full_like(inputs.token_rewards, 1e6)
     junk[:, ::2] = float("nan")
-    values = inputs.values if inputs.values is None else torch.where(inputs.mask, inputs.values, junk)
+    values = (
+        inputs.values if inputs.values is None else torch.where(inputs.mask, inputs.values, junk)
+    )
     rewards = torch.where(inputs.mask, inputs.token_rewards, junk)
     return replace(inputs, token_rewards=rewards, values=values)
 
 
 def take_rows(inputs: AdvantageInputs, order: torch.Tensor, **changes: object) -> AdvantageInputs:
     """The rows of a batch in another order, or some of them, or some of them twice."""
-    names = ("token_rewards", "values", "mask", "turn_index", "step", "trajectory", "row", "group", "valid")
+    names = (
+        "token_rewards",
+        "values",
+        "mask",
+        "turn_index",
+        "step",
+        "trajectory",
+        "row",
+        "group",
+        "valid",
+    )
     picked = {n: getattr(inputs, n)[order] for n in names if getattr(inputs, n) is not None}
     return replace(inputs, **(picked | changes))

@@ -12,7 +12,9 @@ Token = tuple[int, int]
 
 def trajectory_turns(inputs: AdvantageInputs) -> dict[int, list[list[Token]]]:
     """The turns of each trajectory, each a list of (batch row, position)."""
-    order = sorted(range(len(inputs.row)), key=lambda b: (int(inputs.trajectory[b]), int(inputs.row[b])))
+    order = sorted(
+        range(len(inputs.row)), key=lambda b: (int(inputs.trajectory[b]), int(inputs.row[b]))
+    )
     trajectories: dict[int, list[list[Token]]] = defaultdict(list)
     for b in order:
         turns: dict[int, list[Token]] = {}
@@ -26,10 +28,12 @@ def trajectory_turns(inputs: AdvantageInputs) -> dict[int, list[list[Token]]]:
 def gae(rewards: list[float], values: list[float], gamma: float, lam: float) -> list[float]:
     """Advantages by summing temporal differences."""
     deltas = [
-        r + gamma * (values[k + 1] if k + 1 < len(values) else 0.0) - values[k] for k, r in enumerate(rewards)
+        r + gamma * (values[k + 1] if k + 1 < len(values) else 0.0) - values[k]
+        for k, r in enumerate(rewards)
     ]
     return [
-        sum((gamma * lam) ** (j - k) * deltas[j] for j in range(k, len(deltas))) for k in range(len(deltas))
+        sum((gamma * lam) ** (j - k) * deltas[j] for j in range(k, len(deltas)))
+        for k in range(len(deltas))
     ]
 
 
@@ -40,12 +44,16 @@ def token_gae(inputs: AdvantageInputs) -> tuple[torch.Tensor, torch.Tensor]:
         values = [float(inputs.values[b, s]) for s in at]
         rewards = [float(inputs.token_rewards[b, s]) for s in at]
         d = inputs.discounts
-        for s, v, a in zip(at, values, gae(rewards, values, d.gamma_token, d.lam_token), strict=True):
+        for s, v, a in zip(
+            at, values, gae(rewards, values, d.gamma_token, d.lam_token), strict=True
+        ):
             advantages[b, s], returns[b, s] = a, a + v
     return advantages, returns
 
 
-def turn_gae(inputs: AdvantageInputs, anchor: str, broadcast: bool) -> tuple[torch.Tensor, torch.Tensor]:
+def turn_gae(
+    inputs: AdvantageInputs, anchor: str, broadcast: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
     advantages, returns = torch.zeros(2, *inputs.mask.shape, dtype=torch.float64)
     d = inputs.discounts
     for turns in trajectory_turns(inputs).values():
@@ -130,7 +138,9 @@ def spo(inputs: AdvantageInputs, negatives: str, loo: bool, std: str) -> torch.T
 
         def weights(i: int, loo: bool, members: dict = members) -> dict[int, float]:
             def cosine(j: int) -> float:
-                return 1.0 if i == j else float(torch.cosine_similarity(vector[i], vector[j], dim=0))
+                return (
+                    1.0 if i == j else float(torch.cosine_similarity(vector[i], vector[j], dim=0))
+                )
 
             raw = {j: shape(cosine(j)) for j in members if not (loo and i == j)}
             total = sum(raw.values())
@@ -155,11 +165,15 @@ def turn_grpo(inputs: AdvantageInputs, padded: bool, std: str, loo: bool) -> tor
     scores = {}
     for members in groups_of(inputs):
         to_go = {s: [sum(r[k:]) for k in range(len(r))] for s, r in members.items()}
-        spread = deviation([sum(r) for r in members.values()], std) + (1e-6 if std != "none" else 0.0)
+        spread = deviation([sum(r) for r in members.values()], std) + (
+            1e-6 if std != "none" else 0.0
+        )
         for s, row in to_go.items():
             scores[s] = []
             for k, own in enumerate(row):
-                column = {o: r[k] if k < len(r) else 0.0 for o, r in to_go.items() if padded or k < len(r)}
+                column = {
+                    o: r[k] if k < len(r) else 0.0 for o, r in to_go.items() if padded or k < len(r)
+                }
                 others = [x for o, x in column.items() if not (loo and o == s)]
                 centred = 0.0 if len(column) == 1 else own - sum(others) / len(others)
                 scores[s].append(centred / spread)

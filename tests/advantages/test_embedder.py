@@ -129,11 +129,19 @@ def test_a_run_without_gpus_has_none_for_the_embedder(device, number):
 
 @pytest.mark.parametrize(
     ("device", "count", "there"),
-    [("cuda", 1, True), ("cuda", 0, False), ("cuda:1", 2, True), ("cuda:2", 2, False), (None, 0, True)],
+    [
+        ("cuda", 1, True),
+        ("cuda", 0, False),
+        ("cuda:1", 2, True),
+        ("cuda:2", 2, False),
+        (None, 0, True),
+    ],
 )
 def test_gpus_are_counted(monkeypatch, device, count, there):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
-    with contextlib.nullcontext() if there else pytest.raises(UserError, match=f"device={device}: "):
+    with (
+        contextlib.nullcontext() if there else pytest.raises(UserError, match=f"device={device}: ")
+    ):
         prepare_device(EmbedderConfig(device=device))
 
 

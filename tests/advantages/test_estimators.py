@@ -7,7 +7,13 @@ import torch
 from hypothesis import given, settings
 from torch.nn.functional import pad
 
-from docagent_rl.advantages import AdvantageInputs, Advantages, Discounts, Need, registered_estimators
+from docagent_rl.advantages import (
+    AdvantageInputs,
+    Advantages,
+    Discounts,
+    Need,
+    registered_estimators,
+)
 from docagent_rl.advantages.grpo import TurnBaseline
 from docagent_rl.base.errors import UserError
 from tests.advantages.batches import (
@@ -47,20 +53,28 @@ def made(name: str, options: dict, inputs: AdvantageInputs) -> Advantages:
     return estimator.function(inputs, **estimator.parse(options))
 
 
-def alike(found: Advantages, wanted: Advantages, rows: torch.Tensor | slice = slice(None), **close) -> None:
+def alike(
+    found: Advantages, wanted: Advantages, rows: torch.Tensor | slice = slice(None), **close
+) -> None:
     for name in ("advantages", "returns"):
         torch.testing.assert_close(getattr(found, name), getattr(wanted, name)[rows], **close)
 
 
 def test_all_estimators_are_tried() -> None:
-    own = {n for n, e in registered_estimators().items() if e.function.__module__.startswith("docagent_rl.")}
+    own = {
+        n
+        for n, e in registered_estimators().items()
+        if e.function.__module__.startswith("docagent_rl.")
+    }
     assert own == {name for name, _ in CASES}
 
 
 @every
 @settings(checked, max_examples=12)
 @given(shape=shapes(), d=discounts)
-def test_noise_order_ids_padding_and_copies_do_not_matter(name, options, shape: Shape, d: Discounts) -> None:
+def test_noise_order_ids_padding_and_copies_do_not_matter(
+    name, options, shape: Shape, d: Discounts
+) -> None:
     inputs = build(shape, d)
     found = made(name, options, inputs)
     assert not found.advantages[~inputs.mask].any()
@@ -89,7 +103,9 @@ def test_half_precision_is_computed_in_float64_and_given_in_float32(name, option
     inputs = build(SMALL)
     half = {field: getattr(inputs, field).bfloat16() for field in ("token_rewards", "values")}
     found = made(name, options, replace(inputs, **half))
-    exact = made(name, options, replace(inputs, **{field: value.double() for field, value in half.items()}))
+    exact = made(
+        name, options, replace(inputs, **{field: value.double() for field, value in half.items()})
+    )
     assert found.advantages.dtype == torch.float32
     torch.testing.assert_close(found.advantages, exact.advantages.float())
 

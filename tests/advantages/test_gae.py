@@ -25,18 +25,24 @@ def tokens(dense: torch.Tensor, mask: torch.Tensor) -> list[float]:
 
 def test_e1_without_discount() -> None:
     found = token_gae(E1, whiten=False)
-    assert tokens(found.advantages, E1.mask) == pytest.approx([1.65, 1.45, 1.10, 1.30, 0.90], abs=1e-4)
+    assert tokens(found.advantages, E1.mask) == pytest.approx(
+        [1.65, 1.45, 1.10, 1.30, 0.90], abs=1e-4
+    )
     assert tokens(found.returns, E1.mask) == pytest.approx([2.15, 2.15, 1.90, 1.90, 2.00], abs=1e-4)
     white = tokens(token_gae(E1).advantages, E1.mask)
     assert white == pytest.approx([1.2635, 0.5805, -0.6147, 0.0683, -1.2977], abs=1e-4)
 
 
 def test_e1_with_discounts() -> None:
-    found = token_gae(replace(E1, discounts=Discounts(gamma_token=0.9, lam_token=0.8)), whiten=False)
+    found = token_gae(
+        replace(E1, discounts=Discounts(gamma_token=0.9, lam_token=0.8)), whiten=False
+    )
     assert tokens(found.advantages, E1.mask) == pytest.approx(
         [0.5397, 0.5691, 0.4154, 0.9380, 0.9000], abs=1e-4
     )
-    assert tokens(found.returns, E1.mask) == pytest.approx([1.0397, 1.2691, 1.2154, 1.5380, 2.0000], abs=1e-4)
+    assert tokens(found.returns, E1.mask) == pytest.approx(
+        [1.0397, 1.2691, 1.2154, 1.5380, 2.0000], abs=1e-4
+    )
 
 
 @checked
@@ -48,7 +54,10 @@ def test_equals_the_slow_version(shape: Shape, d: Discounts) -> None:
     torch.testing.assert_close(found.advantages, advantages)
     torch.testing.assert_close(found.returns, returns)
     torch.testing.assert_close(
-        token_gae(inputs).advantages, references.whitened(advantages, inputs.mask), atol=1e-6, rtol=1e-6
+        token_gae(inputs).advantages,
+        references.whitened(advantages, inputs.mask),
+        atol=1e-6,
+        rtol=1e-6,
     )
     assert torch.equal(found.value_mask, inputs.mask)
 
@@ -102,7 +111,9 @@ def test_e2_lambda_one(anchor: Anchor) -> None:
     ],
 )
 def test_e2_lambda_half(anchor: Anchor, want: list[float]) -> None:
-    assert advantages(e2(lam_turn=0.5), anchor=anchor, whiten=False) == pytest.approx(want, abs=1e-4)
+    assert advantages(e2(lam_turn=0.5), anchor=anchor, whiten=False) == pytest.approx(
+        want, abs=1e-4
+    )
 
 
 def test_e2_token_discounts() -> None:

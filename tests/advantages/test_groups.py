@@ -55,9 +55,20 @@ def test_exactly_equal_members_need_no_tolerance() -> None:
 
 
 def test_metrics_count_groups_of_one_apart_from_groups_of_equals() -> None:
-    """Of four groups with members one has one, one has equals and two differ; the fifth is empty."""
+    """Of four groups with members one has one, one has equals and two differ; the fifth is
+    empty.
+    """
     x = torch.tensor([1.0, 2.0, 2.0, 0.0, 1.0, 3.0, 4.0], dtype=torch.float64)
     cell = torch.tensor([0, 1, 1, 2, 2, 3, 3])
-    assert group_metrics(x, cell, 5, 1e-6, "p") == {"p/singleton_groups": 0.25, "p/equal_groups": 0.25}
-    assert group_metrics(x[:1], cell[:1], 1, 1e-6, "p") == {"p/singleton_groups": 1, "p/equal_groups": 0}
-    assert group_metrics(x[:0], cell[:0], 1, 1e-6, "p") == {"p/singleton_groups": 0, "p/equal_groups": 0}
+    assert group_metrics(x, cell, 5, 1e-6, "p") == {
+        "p/singleton_groups": 0.25,
+        "p/equal_groups": 0.25,
+    }
+    assert group_metrics(x[:1], cell[:1], 1, 1e-6, "p") == {
+        "p/singleton_groups": 1,
+        "p/equal_groups": 0,
+    }
+    assert group_metrics(x[:0], cell[:0], 1, 1e-6, "p") == {
+        "p/singleton_groups": 0,
+        "p/equal_groups": 0,
+    }

@@ -50,7 +50,10 @@ def test_equals_verl_but_in_groups_of_one(groups: list[list[list[float]]], by_st
         [trajectory for trajectories in groups for trajectory in trajectories], group=number
     )
     want, _ = compute_grpo_outcome_advantage(
-        inputs.token_rewards, inputs.mask.double(), inputs.group.numpy(), norm_adv_by_std_in_grpo=by_std
+        inputs.token_rewards,
+        inputs.mask.double(),
+        inputs.group.numpy(),
+        norm_adv_by_std_in_grpo=by_std,
     )
     want[torch.tensor([len(groups[n]) == 1 for n in number])] = 0.0
     found = grpo(inputs, std=Std.UNBIASED if by_std else Std.NONE)
@@ -107,7 +110,9 @@ def test_e4(baseline: TurnBaseline, second: list[float]) -> None:
 
 @checked
 @given(shapes(), st.sampled_from(TurnBaseline), st.sampled_from(Std), st.booleans())
-def test_turns_equal_the_slow_version(shape: Shape, baseline: TurnBaseline, std: Std, loo: bool) -> None:
+def test_turns_equal_the_slow_version(
+    shape: Shape, baseline: TurnBaseline, std: Std, loo: bool
+) -> None:
     inputs = build(shape)
     found = turn_grpo(inputs, baseline=baseline, std=std, loo=loo).advantages
     want = references.turn_grpo(inputs, baseline == TurnBaseline.FIXED_HORIZON, std.value, loo)

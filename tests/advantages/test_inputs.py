@@ -37,7 +37,11 @@ def small(**changes: object) -> AdvantageInputs:
         ({"mask": torch.ones(2, 3)}, "turn_index .* batch row 0"),
         ({"trajectory": torch.tensor([5, 5]), "valid": torch.ones(2)}, "row 0 of trajectory 5"),
         (
-            {"trajectory": torch.tensor([5, 5]), "row": torch.tensor([0, 1]), "group": torch.tensor([1, 2])},
+            {
+                "trajectory": torch.tensor([5, 5]),
+                "row": torch.tensor([0, 1]),
+                "group": torch.tensor([1, 2]),
+            },
             "group",
         ),
         ({"values": torch.tensor([[0, 0, math.nan], [0, 0, 0]])}, "values is"),
@@ -76,7 +80,10 @@ def test_the_first_of_equal_rows_counts_by_default() -> None:
 
 def test_what_a_copy_holds_is_not_looked_at() -> None:
     values = torch.tensor([[0.0, 0, 0], [float("nan"), 0, 0]])
-    assert small(trajectory=torch.tensor([5, 5]), values=values, valid=None).valid.tolist() == [True, False]
+    assert small(trajectory=torch.tensor([5, 5]), values=values, valid=None).valid.tolist() == [
+        True,
+        False,
+    ]
 
 
 def test_originals() -> None:

@@ -10,10 +10,22 @@ import pytest
 import torch
 from pydantic import Field
 
-from docagent_rl.advantages import AdvantageInputs, Advantages, Need, register, registered_estimators
+from docagent_rl.advantages import (
+    AdvantageInputs,
+    Advantages,
+    Need,
+    register,
+    registered_estimators,
+)
 from docagent_rl.advantages.groups import Std
 from docagent_rl.advantages.grpo import grpo, outcome_advantages, turn_grpo
-from docagent_rl.advantages.registry import _ESTIMATORS, REQUIRED, Estimator, option_type, options_of
+from docagent_rl.advantages.registry import (
+    _ESTIMATORS,
+    REQUIRED,
+    Estimator,
+    option_type,
+    options_of,
+)
 from docagent_rl.advantages.spo import similarity_advantages, spo, spo_prefix
 from docagent_rl.base.errors import UserError
 from tests.advantages.batches import batch
@@ -86,7 +98,10 @@ def test_own_estimator():
         return Advantages(totals * factor, totals)
 
     estimator = registered_estimators()["halves"]
-    assert estimator.compute(two_rows(), {"factor": "0.5"}).advantages.tolist() == [[0.5, 0.5], [1.5, 1.5]]
+    assert estimator.compute(two_rows(), {"factor": "0.5"}).advantages.tolist() == [
+        [0.5, 0.5],
+        [1.5, 1.5],
+    ]
     with pytest.raises(UserError, match=r"needs docagent\.advantage\.options\.factor"):
         estimator.parse({})
 
@@ -100,7 +115,9 @@ def test_a_name_belongs_to_one_object_that_can_be_called():
     assert register("half")(half) is half
     with pytest.raises(UserError, match="'half' is registered already"):
         register("half")(partial(scaled, factor=0.25))
-    with pytest.raises(UserError, match=r"'spo' is registered already, by docagent_rl\.advantages\.spo\.spo"):
+    with pytest.raises(
+        UserError, match=r"'spo' is registered already, by docagent_rl\.advantages\.spo\.spo"
+    ):
         register("spo")(lambda inputs: None)
 
 
@@ -115,7 +132,10 @@ def test_a_name_belongs_to_one_object_that_can_be_called():
             Advantages(torch.ones(2, 1), torch.ones(2, 2)),
             r"odd: advantages has shape \(2, 1\) where \(2, 2\)",
         ),
-        (Advantages(torch.ones(2, 2), torch.ones(2, 2), torch.ones(2)), r"value_mask has shape \(2,\)"),
+        (
+            Advantages(torch.ones(2, 2), torch.ones(2, 2), torch.ones(2)),
+            r"value_mask has shape \(2,\)",
+        ),
         # of one token alone
         (
             Advantages(1 / torch.tensor([[1.0, 1.0], [1.0, 0.0]]), torch.ones(2, 2)),
@@ -161,7 +181,11 @@ WEIGHTED = {"std": "weighted"}
 CASES = [
     *((name, {}, {"tol": 10.0}) for name in ("trajectory_grpo", "turn_grpo", "spo", "spo_prefix")),
     ("turn_grpo", {"std": "biased"}, {"eps": 0.1}),
-    *((name, base, {"eps": 0.1}) for name in ("spo", "spo_prefix") for base in (WEIGHTED, {"std": "group"})),
+    *(
+        (name, base, {"eps": 0.1})
+        for name in ("spo", "spo_prefix")
+        for base in (WEIGHTED, {"std": "group"})
+    ),
     *(("spo_prefix", {}, change) for change in (WEIGHTED, {"negatives": "affine"})),
     *((name, SOFTMAX, {"temperature": 0.5}) for name in ("spo", "spo_prefix")),
 ]
@@ -190,7 +214,9 @@ def test_eps_is_added_to_the_deviation(std):
     assert float(found[0, 0]) == pytest.approx((1.8 - mean) / (deviation + 0.5))
 
 
-def keywords(inputs: AdvantageInputs, *, decay: float = 0.9, share: Fraction | None = None) -> Advantages: ...
+def keywords(
+    inputs: AdvantageInputs, *, decay: float = 0.9, share: Fraction | None = None
+) -> Advantages: ...
 
 
 def positional(inputs, decay: Annotated[float, Field(ge=0)] = 0.9, *, power): ...

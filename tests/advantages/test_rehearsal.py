@@ -101,4 +101,6 @@ def test_numbers_that_are_not_finite_are_reported():
         return Advantages(inputs.token_rewards / 0, inputs.token_rewards)
 
     found = rehearse(estimator(function), {})
-    assert found == "estimator mine: advantages is not finite on a sampled token, on a made-up batch"
+    assert (
+        found == "estimator mine: advantages is not finite on a sampled token, on a made-up batch"
+    )

@@ -29,14 +29,20 @@ def test_blocks_solve_the_recurrence(n: int) -> None:
 
 def test_small_factors_over_many_steps_do_not_overflow() -> None:
     n, factor = 19_000, 0.99 * 0.95
-    found = reverse_scan(torch.ones(n, dtype=torch.float64), torch.full((n,), factor, dtype=torch.float64))
+    found = reverse_scan(
+        torch.ones(n, dtype=torch.float64), torch.full((n,), factor, dtype=torch.float64)
+    )
     assert abs(float(found[0]) - 1 / (1 - factor)) < 1e-9
     assert float(found[-1]) == 1.0
 
 
 @checked
-@given(st.lists(st.integers(1, 9), max_size=5), st.floats(0, 1), st.floats(0, 1), st.integers(0, 1000))
-def test_lambda_returns_are_gae_plus_values(sizes: list[int], gamma: float, lam: float, seed: int) -> None:
+@given(
+    st.lists(st.integers(1, 9), max_size=5), st.floats(0, 1), st.floats(0, 1), st.integers(0, 1000)
+)
+def test_lambda_returns_are_gae_plus_values(
+    sizes: list[int], gamma: float, lam: float, seed: int
+) -> None:
     generator = torch.Generator().manual_seed(seed)
     n = sum(sizes)
     rewards, values = torch.randn(2, n, generator=generator, dtype=torch.float64)
@@ -46,7 +52,10 @@ def test_lambda_returns_are_gae_plus_values(sizes: list[int], gamma: float, lam:
     at = 0
     for size in sizes:
         r, v = rewards[at : at + size].tolist(), values[at : at + size].tolist()
-        slow = torch.tensor(references.gae(r, v, gamma, lam), dtype=torch.float64) + values[at : at + size]
+        slow = (
+            torch.tensor(references.gae(r, v, gamma, lam), dtype=torch.float64)
+            + values[at : at + size]
+        )
         torch.testing.assert_close(found[at : at + size], slow)
         at += size
 

@@ -27,7 +27,12 @@ def test_weights_are_a_distribution(
     present = torch.ones(2, size, dtype=torch.bool)
     present[1, size // 2 + 1 :] = False
     w = baseline_weights(
-        similar, present, usable, negatives=negatives, self_weight=self_weight, temperature=temperature
+        similar,
+        present,
+        usable,
+        negatives=negatives,
+        self_weight=self_weight,
+        temperature=temperature,
     )
     assert ((w >= 0) & (w <= 1)).all()
     assert (similar.diagonal(dim1=1, dim2=2) == 1).all()
@@ -79,7 +84,11 @@ def test_unusable_vectors_weigh_uniformly(bad: list[float]) -> None:
     alone, usable = cosines(torch.tensor([[bad]]))
     assert baseline_weights(alone, ALL[:, :1], usable).tolist() == [[[1.0]]]
     absent = torch.tensor([[True, False, False]])
-    assert baseline_weights(similar, absent, usable.expand(1, 3))[0].tolist() == [[1, 0, 0], [0] * 3, [0] * 3]
+    assert baseline_weights(similar, absent, usable.expand(1, 3))[0].tolist() == [
+        [1, 0, 0],
+        [0] * 3,
+        [0] * 3,
+    ]
 
 
 def test_raw_weights_explode() -> None:
@@ -97,4 +106,6 @@ def test_raw_weights_explode() -> None:
 def test_softmax_needs_a_temperature() -> None:
     for temperature in (None, 0.0, -1.0):
         with pytest.raises(UserError, match="temperature"):
-            baseline_weights(NEAR_ZERO_SUM, ALL, ALL, negatives=Negatives.SOFTMAX, temperature=temperature)
+            baseline_weights(
+                NEAR_ZERO_SUM, ALL, ALL, negatives=Negatives.SOFTMAX, temperature=temperature
+            )

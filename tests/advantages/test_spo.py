@@ -15,7 +15,9 @@ from tests.advantages.batches import Shape, batch, build, checked, from_turn_rew
 
 R = torch.tensor([1.6, 0.4, 1.0, 0.0])
 ONE_GROUP = torch.zeros(4, dtype=torch.long)
-COSINES = torch.tensor([[1, 0.9, 0.3, -0.2], [0.9, 1, 0.4, -0.1], [0.3, 0.4, 1, 0.5], [-0.2, -0.1, 0.5, 1]])
+COSINES = torch.tensor(
+    [[1, 0.9, 0.3, -0.2], [0.9, 1, 0.4, -0.1], [0.3, 0.4, 1, 0.5], [-0.2, -0.1, 0.5, 1]]
+)
 E3 = torch.linalg.cholesky(COSINES.double())
 kinds = st.sampled_from([Negatives.CLAMP, Negatives.AFFINE, Negatives.SOFTMAX])
 
@@ -27,7 +29,10 @@ kinds = st.sampled_from([Negatives.CLAMP, Negatives.AFFINE, Negatives.SOFTMAX])
         ({"self_weight": SelfWeight.LOO}, [1.05, -1.0154, 0.4667, -1.0]),
         ({"std": SpoStd.WEIGHTED}, [1.0284, -1.0536, 0.4836, -0.7071]),
         ({"negatives": Negatives.AFFINE}, [0.7233, -0.4452, 0.2516, -0.6038]),
-        ({"negatives": Negatives.SOFTMAX, "temperature": 0.2}, [0.45749, -0.45536, 0.08075, -0.08055]),
+        (
+            {"negatives": Negatives.SOFTMAX, "temperature": 0.2},
+            [0.45749, -0.45536, 0.08075, -0.08055],
+        ),
         ({"negatives": Negatives.RAW}, [0.47, -0.6182, 0.2545, -0.1167]),
     ],
 )
@@ -42,7 +47,9 @@ def test_e3_does_not_sum_to_zero() -> None:
     assert float(found.advantages.sum()) == pytest.approx(-0.08, abs=1e-4)
     assert found.metrics["spo/net_push"] == pytest.approx(-0.02, abs=1e-4)
     assert found.metrics["spo/unusable_embeddings"] == 0.0
-    one_of_two = from_turn_rewards([[1.0], [0.0]], embeddings=torch.tensor([[0.0, 0.0], [1.0, 0.0]]))
+    one_of_two = from_turn_rewards(
+        [[1.0], [0.0]], embeddings=torch.tensor([[0.0, 0.0], [1.0, 0.0]])
+    )
     assert spo(one_of_two).metrics["spo/unusable_embeddings"] == 0.5
     alone = spo(from_turn_rewards([[2.0]], embeddings=torch.zeros(1, 2)), singleton=Singleton.RAW)
     assert (alone.metrics["spo/net_push"], alone.metrics["spo/unusable_embeddings"]) == (2.0, 1.0)
@@ -58,7 +65,9 @@ def test_equals_the_slow_version(
     found = spo(inputs, std=std, **options)
     want = references.spo(inputs, negatives.value, self_weight == SelfWeight.LOO, std.value)
     # cosines are float32, and a small spread magnifies their rounding
-    torch.testing.assert_close(found.advantages, want, atol=2e-3 if std != SpoStd.NONE else 1e-4, rtol=1e-3)
+    torch.testing.assert_close(
+        found.advantages, want, atol=2e-3 if std != SpoStd.NONE else 1e-4, rtol=1e-3
+    )
 
 
 def test_epsilon_is_added_to_the_std() -> None:
@@ -83,7 +92,9 @@ def test_equal_rewards_give_exact_zeros() -> None:
 
 def test_masked_trajectories_keep_their_place_among_the_embeddings() -> None:
     vectors = torch.tensor([[1.0, 0], [5.0, 5.0], [1.0, 0], [1.0, 0]])
-    inputs = batch(turns=[[0], [-1], [0], [0]], rewards=[[1.0], [90.0], [3.0], [5.0]], embeddings=vectors)
+    inputs = batch(
+        turns=[[0], [-1], [0], [0]], rewards=[[1.0], [90.0], [3.0], [5.0]], embeddings=vectors
+    )
     assert spo(inputs).advantages.squeeze(1).tolist() == pytest.approx([-2.0, 0.0, 0.0, 2.0])
 
 
@@ -112,7 +123,9 @@ def inputs(*, rows: bool = False, after_all=AFTER_ALL, **changes) -> AdvantageIn
     """Three trajectories of one question with a token a turn, in one row each or one row a turn."""
     table = torch.stack([torch.zeros(3, 2), torch.tensor(AFTER_ONE), torch.tensor(after_all)], 1)
     cells = [(s, k) for s, turns in enumerate(TURNS) for k in range(turns)]
-    groups = [[cell] for cell in cells] if rows else [[c for c in cells if c[0] == s] for s in range(3)]
+    groups = (
+        [[cell] for cell in cells] if rows else [[c for c in cells if c[0] == s] for s in range(3)]
+    )
     size = (len(groups), 3)
     token_rewards, step = torch.zeros(size), torch.full(size, -1)
     turn_index = torch.full(size, -1)
@@ -146,9 +159,10 @@ def by_turn(batch: AdvantageInputs, **options) -> dict[tuple[int, int], float]:
 
 @pytest.mark.parametrize("rows", [False, True])
 def test_by_hand(rows):
-    """At the first step the mean of the group is 1. Before the second, trajectories 0 and 1 went alike and 2
-    did
-    not: their baseline is 1.5."""
+    """At the first step the mean of the group is 1. Before the second, trajectories 0 and 1 went
+    alike and 2 did
+    not: their baseline is 1.5.
+    """
     want = {(0, 0): 1.0, (1, 0): 0.0, (2, 0): -1.0, (0, 1): 0.5, (1, 1): -0.5}
     assert by_turn(inputs(rows=rows)) == pytest.approx(want, abs=1e-6)
 
@@ -164,7 +178,9 @@ def test_what_a_step_and_later_ones_did_has_no_part_in_its_baseline():
     assert by_turn(inputs(after_all=elsewhere)) == by_turn(inputs())
     whole = torch.tensor(AFTER_ALL)
     judged = spo(inputs(embeddings=whole)).advantages[:, 0]
-    assert judged.tolist() != spo(inputs(embeddings=torch.tensor(elsewhere))).advantages[:, 0].tolist()
+    assert (
+        judged.tolist() != spo(inputs(embeddings=torch.tensor(elsewhere))).advantages[:, 0].tolist()
+    )
 
 
 def test_returns_and_metrics():
@@ -176,7 +192,9 @@ def test_returns_and_metrics():
     silent = spo_prefix(inputs(mask=torch.zeros(3, 3)))
     assert silent.metrics["spo_prefix/net_push"] == 0.0
     assert not silent.advantages.any()
-    assert spo_prefix(inputs(rows=True), row_weight="1/rows").advantages[1, 0] == pytest.approx(0.25)
+    assert spo_prefix(inputs(rows=True), row_weight="1/rows").advantages[1, 0] == pytest.approx(
+        0.25
+    )
     one_row = spo_prefix(inputs(), row_weight="1/rows").advantages
     assert torch.equal(one_row, result.advantages)
     assert one_row.any()

@@ -29,7 +29,9 @@ def test_order_and_turns(shape: Shape) -> None:
         )
         for s in turn
     ]
-    assert list(zip(tokens.rows.tolist(), tokens.positions.tolist(), strict=True)) == [w[0] for w in want]
+    assert list(zip(tokens.rows.tolist(), tokens.positions.tolist(), strict=True)) == [
+        w[0] for w in want
+    ]
     assert tokens.turn.tolist() == [w[1] for w in want]
 
 
@@ -85,7 +87,9 @@ def test_tables_equal_the_slow_version(shape: Shape) -> None:
     flat = [(k, turn) for s in sorted(slow) for k, turn in enumerate(slow[s])]
     assert turns.ordinal.tolist() == [k for k, _ in flat]
     for table_column, end in ((turns.first, 0), (turns.last, -1)):
-        found = zip(tokens.rows[table_column].tolist(), tokens.positions[table_column].tolist(), strict=True)
+        found = zip(
+            tokens.rows[table_column].tolist(), tokens.positions[table_column].tolist(), strict=True
+        )
         assert list(found) == [turn[end] for _, turn in flat]
 
 

@@ -39,7 +39,9 @@ def starts():
         found = []
         for _ in range(4):
             command = [sys.executable, "-c", STARTS]
-            found.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            found.append(
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            )
             stack.callback(found[-1].communicate)
             stack.callback(found[-1].kill)
         for process in found:

@@ -28,7 +28,9 @@ def test_files_that_belong_together_are_written_or_left_alone_together(tmp_path)
     assert write_outputs(both, force=True) == list(both)
 
 
-@pytest.mark.parametrize(("content", "ours"), [(b'{"mark": 1}', True), (b"[]", False), (b"\xff", False)])
+@pytest.mark.parametrize(
+    ("content", "ours"), [(b'{"mark": 1}', True), (b"[]", False), (b"\xff", False)]
+)
 def test_a_file_of_ours_is_known_by_its_mark(tmp_path, content, ours):
     assert written_before(tmp_path / "data.json", "mark") is None
     (tmp_path / "data.json").write_bytes(content)

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from docagent_rl.base.seals import Record, Seal, State, difference, read_seal
+from docagent_rl.base.seals import FileState, Record, Seal, read_seal, seal_difference
 
 
 @pytest.fixture
@@ -23,7 +23,9 @@ def written(seal, count=4):
 
 def differing(seal):
     known = read_seal(seal.root)
-    return {name for name, record in known.records.items() if difference(seal.root / name, record)}
+    return {
+        name for name, record in known.records.items() if seal_difference(seal.root / name, record)
+    }
 
 
 def test_what_was_written_is_known_by_its_bytes(seal):
@@ -33,8 +35,10 @@ def test_what_was_written_is_known_by_its_bytes(seal):
     known = read_seal(seal.root)
     content = text.encode("utf-8", "replace")
     assert known.records == {
-        "a.txt": Record(State.WHOLE, len(content), hashlib.sha256(content).hexdigest()),
-        "b/c.bin": Record(State.WHOLE, 12, hashlib.sha256(b"pieces of it").hexdigest(), "of something"),
+        "a.txt": Record(FileState.WHOLE, len(content), hashlib.sha256(content).hexdigest()),
+        "b/c.bin": Record(
+            FileState.WHOLE, 12, hashlib.sha256(b"pieces of it").hexdigest(), "of something"
+        ),
     }
     assert (known.begun, known.broken, differing(seal)) == (set(), (), set())
 
@@ -45,7 +49,9 @@ def test_a_kill_at_any_byte_leaves_what_was_sealed_before(seal):
     for cut in range(len(data)):
         seal.path.write_bytes(data[:cut])
         known = read_seal(seal.root)
-        lines = sum(end <= cut for end in ends)  # of each file, that it is being written and that it was
+        lines = sum(
+            end <= cut for end in ends
+        )  # of each file, that it is being written and that it was
         assert list(known.records) == names[: lines // 2]
         assert known.begun == set(names[lines // 2 : (lines + 1) // 2])
         assert known.broken == ()
@@ -103,9 +109,9 @@ def test_what_a_kill_left_is_adopted_and_said(seal):
     known = read_seal(seal.root)
     assert known.begun == set()
     assert {name: record.state for name, record in known.records.items()} == {
-        "steps/0.json": State.WHOLE,
-        "steps/1.json": State.FOUND,
-        "steps/new.json": State.FOUND,
+        "steps/0.json": FileState.WHOLE,
+        "steps/1.json": FileState.FOUND,
+        "steps/new.json": FileState.FOUND,
     }
     assert differing(seal) == set()
 
@@ -116,7 +122,10 @@ def test_damage_moves_with_its_file_and_what_is_removed_is_forgotten(seal):
     (steps / "2.json").write_text("edited")
     seal.move({steps / f"{n}.json": seal.root / "superseded" / "1" / f"{n}.json" for n in (1, 2)})
     assert differing(seal) == {"superseded/1/2.json"}
-    assert set(read_seal(seal.root).records) == {"steps/0.json", *(f"superseded/1/{n}.json" for n in (1, 2))}
+    assert set(read_seal(seal.root).records) == {
+        "steps/0.json",
+        *(f"superseded/1/{n}.json" for n in (1, 2)),
+    }
     with seal.writing(steps / "0.json"):
         (steps / "0.json").unlink()
     assert "steps/0.json" not in read_seal(seal.root).records

@@ -6,9 +6,9 @@ from hydra import compose, initialize_config_module
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import composing_for, filled, fine_tunes, merged, read_yaml
-from docagent_rl.checks.recipe_check import composed
-from docagent_rl.checks.recipe_list import Kind, recipe_names
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.checks.recipe_check import composed_recipe
+from docagent_rl.checks.recipe_list import TrainerKind, recipe_names
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.systems import get_system
 
 
@@ -35,8 +35,8 @@ def test_changes_go_over_what_they_change():
 
 def test_a_plain_value_in_the_place_of_a_section_is_refused_with_the_profile_too():
     assert merged({"a": False}, {"a": {"b": 1}}) == {"a": False}
-    run = composed("doc_v_star_qwen2_5_vl_7b", ["+profile=cpu", "docagent.env.fetch=false"])
-    parsed = DocAgentConfig.parse(plain(run.docagent))
+    run = composed_recipe("doc_v_star_qwen2_5_vl_7b", ["+profile=cpu", "docagent.env.fetch=false"])
+    parsed = DocAgentConfig.parse(plain_section(run.docagent))
     with pytest.raises(UserError, match=r"docagent\.env\.fetch: .*False"):
         get_system(parsed.system).parse_config(parsed.env)
 
@@ -50,20 +50,24 @@ def launched(monkeypatch, file: str | None, recipe: str, *overrides: str):
         return compose(recipe, overrides=[*overrides, "docagent.workspace=w"])
 
 
-@pytest.mark.parametrize("recipe", recipe_names(kind=Kind.SFT)[:2])
+@pytest.mark.parametrize("recipe", recipe_names(kind=TrainerKind.SFT)[:2])
 def test_the_profile_of_verls_supervised_trainer_is_its_own(monkeypatch, recipe):
-    found = launched(monkeypatch, "site-packages/verl/trainer/sft_trainer.py", recipe, "+profile=cpu")
+    found = launched(
+        monkeypatch, "site-packages/verl/trainer/sft_trainer.py", recipe, "+profile=cpu"
+    )
     assert found.trainer.device == found.docagent.profile == "cpu"
     assert "actor_rollout_ref" not in found
     assert found == launched(monkeypatch, "mine.py", recipe, "+profile=sft_cpu")
-    assert composed(recipe, ["+profile=cpu", "docagent.workspace=w"]) == found
+    assert composed_recipe(recipe, ["+profile=cpu", "docagent.workspace=w"]) == found
 
 
 @pytest.mark.parametrize("file", ["site-packages/verl/trainer/main_ppo.py", None])
 def test_that_of_any_other_is_of_reinforcement_learning(monkeypatch, file):
     found = launched(monkeypatch, file, "vrag_rl_qwen2_5_vl_3b", "+profile=cpu")
     assert found.docagent.judge.kind == "rule"
-    assert composed("vrag_rl_qwen2_5_vl_3b", ["+profile=cpu", "docagent.workspace=w"]) == found
+    assert (
+        composed_recipe("vrag_rl_qwen2_5_vl_3b", ["+profile=cpu", "docagent.workspace=w"]) == found
+    )
 
 
 def test_what_is_composed_for_can_be_said(monkeypatch):

@@ -81,5 +81,7 @@ def test_no_id_acts_on_a_terminal_or_turns_text_around(tmp_path, bad):
 @given(ANY_TEXT)
 def test_nothing_is_markup(text):
     out = io.StringIO()
-    Console(file=out, width=100_000, force_terminal=True, color_system=None).print(shown(f"a{text}"))
+    Console(file=out, width=100_000, force_terminal=True, color_system=None).print(
+        shown(f"a{text}")
+    )
     assert out.getvalue().split() == visible(f"a{text}").split()

@@ -62,12 +62,17 @@ def test_texts_that_nobody_can_read(text, named):
     assert named.replace("\\\\", "\\") in (text_problem(text, 100) or "")
 
 
-@pytest.mark.parametrize("text", ["?", "\u2212", "図", "नी", "👍", "a\u200bb", "\tx\n", "x" * 100, "\ue000"])
+@pytest.mark.parametrize(
+    "text", ["?", "\u2212", "図", "नी", "👍", "a\u200bb", "\tx\n", "x" * 100, "\ue000"]
+)
 def test_texts_that_somebody_can_read(text):
     assert text_problem(text, 100) is None
 
 
 def test_a_key_stands_once():
-    assert json.loads('{"a": {"b": 1}, "b": 2}', object_pairs_hook=unique_keys) == {"a": {"b": 1}, "b": 2}
+    assert json.loads('{"a": {"b": 1}, "b": 2}', object_pairs_hook=unique_keys) == {
+        "a": {"b": 1},
+        "b": 2,
+    }
     with pytest.raises(ValueError, match=r"'b\\x1b' stands there twice"):
         json.loads('{"a": {"b\\u001b": 1, "b\\u001b": 1}}', object_pairs_hook=unique_keys)

@@ -12,20 +12,23 @@ from docagent_rl.base.untrusted import (
     without_tokens,
 )
 
-# of Qwen, Llama, Mistral, Gemma, DeepSeek, Phi, GLM, EXAONE, InternVL, Command, MiniMax, BERT, T5, StarCoder
+# of Qwen, Llama, Mistral, Gemma, DeepSeek, Phi, GLM, EXAONE, InternVL, Command, MiniMax, BERT, T5,
+# StarCoder
 _OF_MODELS = """
-    <|im_start|> <|im_end|> <|endoftext|> <|image_pad|> <|eot_id|> <|start_header_id|> <|eot|> <s> </s>
-    <unk> [INST] [/INST] <<SYS>> <</SYS>> [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [IMG] [TOOL_CALLS]
-    <start_of_turn> <end_of_turn> <bos> <eos> <pad> <start_of_image> <unused99> <image_soft_token>
-    <\uff5cUser\uff5c> <\uff5cend\u2581of\u2581sentence\uff5c> <|user|> <|end|> [gMASK] [|assistant|]
-    [|endofturn|] <IMG_CONTEXT> <img> </img> <BOS_TOKEN> <|START_OF_TURN_TOKEN|> ]~b] ]~!b[ [e~[ [CLS] [SEP]
-    [MASK] <mask> <extra_id_0> <fim_prefix> <file_sep>
+    <|im_start|> <|im_end|> <|endoftext|> <|image_pad|> <|eot_id|> <|start_header_id|> <|eot|>
+    <s> </s> <unk> [INST] [/INST] <<SYS>> <</SYS>> [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [IMG]
+    [TOOL_CALLS] <start_of_turn> <end_of_turn> <bos> <eos> <pad> <start_of_image> <unused99>
+    <image_soft_token> <\uff5cUser\uff5c> <\uff5cend\u2581of\u2581sentence\uff5c> <|user|>
+    <|end|> [gMASK] [|assistant|] [|endofturn|] <IMG_CONTEXT> <img> </img> <BOS_TOKEN>
+    <|START_OF_TURN_TOKEN|> ]~b] ]~!b[ [e~[ [CLS] [SEP] [MASK] <mask> <extra_id_0> <fim_prefix>
+    <file_sep>
 """
 TOKENS = _OF_MODELS.split()
 # one of each form, for tests of those who send texts on
 FORMS = ["<|im_start|>", "</s>", "[INST]", "<<SYS>>", "<\uff5cUser\uff5c>", "]~!b["]
 TEXTS = st.lists(
-    st.sampled_from([*TOKENS, *"<>[]|/~ sS\uff5c", "<<", "INST", "im_end"]) | st.text(max_size=3), max_size=12
+    st.sampled_from([*TOKENS, *"<>[]|/~ sS\uff5c", "<<", "INST", "im_end"]) | st.text(max_size=3),
+    max_size=12,
 ).map("".join)
 
 
@@ -56,7 +59,16 @@ def test_pieces_are_broken_as_the_whole(texts):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a < b > c", "x[0], [see p. 3], [A]", "| a | b |", "5 <6", "~20 %", "f(x) -> |x|", "<a href='b'>"],
+    [
+        "",
+        "a < b > c",
+        "x[0], [see p. 3], [A]",
+        "| a | b |",
+        "5 <6",
+        "~20 %",
+        "f(x) -> |x|",
+        "<a href='b'>",
+    ],
 )
 def test_other_texts_stay(text):
     assert without_tokens(text) == neutralized(text) == text
@@ -80,7 +92,9 @@ def test_values():
     }
 
 
-@pytest.mark.parametrize("text", ["", "a", "----- end 0123456789ab -----", "a\n----- begin x -----\nb"])
+@pytest.mark.parametrize(
+    "text", ["", "a", "----- end 0123456789ab -----", "a\n----- begin x -----\nb"]
+)
 def test_a_fence(text):
     begin, *inside, end = delimited(text).split("\n")
     assert "\n".join(inside) == text

@@ -15,7 +15,9 @@ def test_both_compute_the_same_gae():
         torch.testing.assert_close(found, want, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("way", "size"), [(spo.loop, 4), (spo.loop, 7), (spo.matmul, 3), (spo.matmul, 10)])
+@pytest.mark.parametrize(
+    ("way", "size"), [(spo.loop, 4), (spo.loop, 7), (spo.matmul, 3), (spo.matmul, 10)]
+)
 def test_all_ways_compute_the_same_spo(size, way):
     batch = spo.trajectories(30, size, 16, seed=3)
     torch.testing.assert_close(similarity_advantages(*batch), way(*batch), atol=1e-6, rtol=1e-6)
@@ -26,4 +28,6 @@ def test_both_compute_the_same_log_probs():
     found = log_probs.both_passes(log_probs.log_probs_of_labels, logits, labels)
     stock = log_probs.both_passes(log_probs.verl_functional.logprobs_from_logits_v2, logits, labels)
     assert found == pytest.approx(stock, rel=1e-5)
-    assert found[0] == pytest.approx(float(logits.log_softmax(1)[range(30), labels].sum()), rel=1e-5)
+    assert found[0] == pytest.approx(
+        float(logits.log_softmax(1)[range(30), labels].sum()), rel=1e-5
+    )

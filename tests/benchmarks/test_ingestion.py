@@ -27,7 +27,9 @@ def test_both_sides_make_the_same_pages_and_texts(pdfs, tmp_path):
     assert ingestion.with_ingest(pdfs, SETTINGS, ours, workers=1) == 3
     document = DocumentStore(ours / "store").document("a")
     pages = [document.page(number) for number in (1, 2, 3)]
-    assert [Image.open(path).size for path in sorted(theirs.glob("*.jpg"))] == [page.size for page in pages]
+    assert [Image.open(path).size for path in sorted(theirs.glob("*.jpg"))] == [
+        page.size for page in pages
+    ]
     text = (theirs / "a.txt").read_text()
     assert all(word in text for page in pages for word in page.text().split())
 
@@ -35,7 +37,9 @@ def test_both_sides_make_the_same_pages_and_texts(pdfs, tmp_path):
 def test_kept_thumbnails_make_the_same_overview(pdfs, tmp_path):
     ingestion.with_ingest(pdfs, SETTINGS, tmp_path, workers=1)
     plain = DocumentStore(tmp_path / "store")
-    keeping = DocumentStore(tmp_path / "store", shown=ShownRasters([tmp_path / "shown"], capacity=1 << 30))
+    keeping = DocumentStore(
+        tmp_path / "store", shown=ShownRasters([tmp_path / "shown"], capacity=1 << 30)
+    )
     pages = [plain.page(ref) for ref in plain.pages()]
     style = OverviewStyle(cell=56)
     for _ in range(2):

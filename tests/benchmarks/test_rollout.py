@@ -1,4 +1,6 @@
-"""The trajectories that the benchmark plays are as large as their recipes allow, and both ways carry them."""
+"""The trajectories that the benchmark plays are as large as their recipes allow, and both ways
+carry them.
+"""
 
 from functools import partial
 
@@ -48,14 +50,18 @@ def test_trajectories_go_on_to_their_last_turn(name, folder, questions, processo
         else:
             assert (len(trajectory.ledgers), images) == (1, len(trajectory.requests[-1]))
         if name == "alden":
-            assert 4 * (TURNS[name] - 1) < images <= 5 * (TURNS[name] - 1)  # as pages with the words go
+            assert (
+                4 * (TURNS[name] - 1) < images <= 5 * (TURNS[name] - 1)
+            )  # as pages with the words go
         if name == "doc_v_star":
             assert images > 3 * (TURNS[name] - 2)
 
 
 @pytest.mark.usefixtures("warm_processes")
 def test_both_ways_of_a_system_by_part(folder, questions, processor):
-    theatre = play("vrag_rl", configured("vrag_rl", folder), processor, questions, trajectories=2, group=2)
+    theatre = play(
+        "vrag_rl", configured("vrag_rl", folder), processor, questions, trajectories=2, group=2
+    )
     ends = [front_end(folder / "model", processor)]
     stage = Stage(processor, partial(render, store=theatre.store), ends, 2, 2, len(theatre.passes))
     with queue():

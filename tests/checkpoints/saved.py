@@ -37,7 +37,9 @@ def save(
     check: CheckpointCheck | None = CheckpointCheck.FULL,
     tracked: bool = True,
 ) -> Path:
-    """A checkpoint, in the order of `CheckpointsMixin`; `check` None: without manifest, as verl alone."""
+    """A checkpoint, in the order of `CheckpointsMixin`; `check` None: without manifest, as verl
+    alone.
+    """
     folder = step_folder(root, step)
     if check is not None:
         mark_unfinished(folder)

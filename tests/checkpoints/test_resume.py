@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from docagent_rl.base.errors import UserError
 from docagent_rl.checkpoints.manifest import TRACKER, CheckpointCheck, sealing
 from docagent_rl.checkpoints.resume import named_checkpoint, settle_resume
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from tests.checkpoints.saved import cut, flip, save
 
 FULL = CheckpointCheck.FULL
@@ -21,7 +21,7 @@ BY_VERL = ("auto", None)
 
 @cache
 def recipe_config(recipe: str):
-    return composed(recipe, ["+profile=cpu"])
+    return composed_recipe(recipe, ["+profile=cpu"])
 
 
 def settled(root, recipe=GRPO, check=FULL, **changes):
@@ -59,7 +59,9 @@ def test_a_damaged_checkpoint_gives_way_to_the_last_good_one(tmp_path, caplog, f
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", b"\xff\xfe\x00", b"-1", b"9" * 40, None, b"7"])
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage", b"\xff\xfe\x00", b"-1", b"9" * 40, None, b"7"]
+)
 def test_a_tracker_that_names_nothing_gives_way_to_the_last_good_one(tmp_path, caplog, content):
     for step in (1, 2):
         save(tmp_path, step)

@@ -5,7 +5,7 @@ import pytest
 
 from docagent_rl.base.seals import read_seal
 from docagent_rl.checkpoints.audit import audit_checkpoints, audit_run
-from docagent_rl.checkpoints.inspection import State, inspect
+from docagent_rl.checkpoints.inspection import CheckpointState, inspect
 from docagent_rl.checkpoints.manifest import (
     CheckpointCheck,
     mark_unfinished,
@@ -19,7 +19,9 @@ from tests.checkpoints.saved import save
 
 
 def whole(root):
-    return [step_of(path) for path in step_folders(root) if inspect(path, CheckpointCheck.FULL).usable]
+    return [
+        step_of(path) for path in step_folders(root) if inspect(path, CheckpointCheck.FULL).usable
+    ]
 
 
 def saved(retention, root, *steps):
@@ -28,7 +30,9 @@ def saved(retention, root, *steps):
         retention.add(save(root, step, critic=True))
 
 
-@pytest.mark.parametrize(("keep", "during", "after"), [(1, 1, [5]), (2, 1, [5, 4]), (3, 2, [5, 4, 3])])
+@pytest.mark.parametrize(
+    ("keep", "during", "after"), [(1, 1, [5]), (2, 1, [5, 4]), (3, 2, [5, 4, 3])]
+)
 def test_one_whole_checkpoint_is_there_at_any_time(tmp_path, keep, during, after):
     retention = Retention({"actor": keep, "critic": keep})
     for step in range(1, 6):
@@ -53,7 +57,10 @@ def test_files_of_a_user_stay(tmp_path):
     retention.add(save(tmp_path, 2))
     assert [path.name for path in (tmp_path / "global_step_1").iterdir()] == ["merged"]
     audit = audit_checkpoints(tmp_path)
-    assert (audit.damages, audit.notes[0].startswith(f"{tmp_path / 'global_step_1'} was removed")) == (
+    assert (
+        audit.damages,
+        audit.notes[0].startswith(f"{tmp_path / 'global_step_1'} was removed"),
+    ) == (
         [],
         True,
     )
@@ -101,7 +108,9 @@ def test_the_one_that_a_run_goes_on_from_stays_until_another_is_whole(tmp_path):
 
 
 def test_later_ones_and_those_of_others_stay(tmp_path):
-    """The later is done again; a checkpoint of verl alone has no manifest, a damaged one a wrong one."""
+    """The later is done again; a checkpoint of verl alone has no manifest, a damaged one a wrong
+    one.
+    """
     for step in (1, 2, 3, 4, 9):
         save(tmp_path, step)
     (tmp_path / "global_step_1" / "manifest.json").unlink()
@@ -146,7 +155,7 @@ def test_a_step_that_is_saved_again_costs_no_other(tmp_path):
     retention = Retention({"actor": 2})
     saved(retention, tmp_path, 1, 2)
     retention.make_room(step_folder(tmp_path, 2))
-    assert inspect(tmp_path / "global_step_1", CheckpointCheck.FULL).state is State.WHOLE
+    assert inspect(tmp_path / "global_step_1", CheckpointCheck.FULL).state is CheckpointState.WHOLE
     assert not (tmp_path / "global_step_2" / "manifest.json").exists()
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from docagent_rl.checks.preflight import check
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.samples.parquet import write_parquet
 from tests.workspaces import long_workspace  # noqa: F401  a fixture
 
@@ -40,7 +40,7 @@ def config(workspace):
 
     def make(*overrides, system="vrag_rl"):
         places = [f"docagent.workspace={workspace}", "docagent.provision=null"]
-        return composed(RECIPES[system], ["+profile=cpu", *places, *overrides])
+        return composed_recipe(RECIPES[system], ["+profile=cpu", *places, *overrides])
 
     return make
 

@@ -16,7 +16,7 @@ from docagent_rl.checks.budget import (
     PROCESS,
     SERVER_IMAGES,
     SERVER_WORKSPACE,
-    Line,
+    BudgetLine,
     Place,
     Run,
     Server,
@@ -30,26 +30,27 @@ from docagent_rl.checks.check import refuse_for
 from docagent_rl.checks.passes import (
     Model,
     Tower,
-    features,
     frozen_vision,
     kept_states,
     kept_vision,
     logits,
     packed_images,
+    pass_bytes,
     patches,
 )
-from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe, composed
+from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe, composed_recipe
 from docagent_rl.checks.recipe_list import ROOT, recipe_names
-from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.models.layers import Layer
+from docagent_rl.config import DocAgentConfig, plain_section
+from docagent_rl.models.layers import LayerBytes
 from docagent_rl.training.settings.models import known_model, on_meta
 from tools.memory_page import memory_page
 
-# 1,000 in the vision tower, 500 each in embeddings and head, 4 layers of 2,000, of which one keeps more
-TOWER_SIZES = Tower(layers=3, hidden=8, block=Layer(300, 68), outside=7, patches=4)
+# 1,000 in the vision tower, 500 each in embeddings and head, 4 layers of 2,000, of which one keeps
+# more
+TOWER_SIZES = Tower(layers=3, hidden=8, block=LayerBytes(300, 68), outside=7, patches=4)
 MODEL = Model(
     parameters=10_000, vision=1_000, head=500, embeddings=500, hidden=10, kv=5, vocabulary=50,
-    states=(Layer(700, 30), *3 * (Layer(500, 60),)), tower=TOWER_SIZES,
+    states=(LayerBytes(700, 30), *3 * (LayerBytes(500, 60),)), tower=TOWER_SIZES,
 )  # fmt: skip
 POLICY = Trained(MODEL, "policy", shards=8, tokens=100)
 CRITIC = Trained(MODEL, "critic", shards=8, tokens=100, unused_head=True)
@@ -57,8 +58,19 @@ SERVER = Server(MODEL, share=0.5, gpus=2, longest=100)
 PLAIN = {"trained": [POLICY], "server": SERVER, "reference": MODEL, "gpus_per_node": 8, "nodes": 1}
 SMALL = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
 SMALL |= {"num_attention_heads": 2, "num_key_value_heads": 2}
-TOWER = {"hidden_size": 24, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
-QWEN_TOWER = {"depth": 3, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32}
+TOWER = {
+    "hidden_size": 24,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+}
+QWEN_TOWER = {
+    "depth": 3,
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_heads": 2,
+    "out_hidden_size": 32,
+}
 PLAIN |= {"rows": 16, "image_tokens": 20, "image_unit": 28, "agents": 4, "images": 1000, "kept": 2}
 
 
@@ -116,7 +128,7 @@ def test_states_of_layers():
     assert kept_vision(MODEL, 10, 40 * 300, checkpointing=True) == 40 * (7 + 3 * 16 + 68)
     assert kept_vision(MODEL, 10, 40 * 900, checkpointing=True) == 40 * (7 + 3 * 16)
     assert kept_vision(replace(MODEL, tower=None), 10, 0, checkpointing=True) == 0
-    assert features(1, 28) == 4 * 1176 * 4 == 8 * patches(1, 28)
+    assert pass_bytes(1, 28) == 4 * 1176 * 4 == 8 * patches(1, 28)
     assert patches(10, 32) == 10 * 3 * 32 * 32
 
 
@@ -156,7 +168,7 @@ def test_the_update_holds_the_shards_of_all_and_the_work_of_one():
         "policy: gradients": 5_000,
         "policy: gathered layers": 2 * (500 + 500 + 2 * 2_000) + 4 * 2_000,
         "policy: states of 100 tokens": 91_000,
-        "policy: states of 60 visual tokens": 240 * (7 + 48) + features(60, 28),
+        "policy: states of 60 visual tokens": 240 * (7 + 48) + pass_bytes(60, 28),
         "policy: logits, fused": 100 * 50 * 22 + 1_000,
         "contexts": CONTEXT,
     }
@@ -177,9 +189,13 @@ def test_the_servers_cache_is_what_its_share_leaves_and_one_trajectory_at_least(
     assert linear.trajectory == SERVER.trajectory // 4
     found = sizes(Place.ROLLOUT, 8 * GIB)
     cache = 4 * GIB - 10_000 - SERVER_WORKSPACE
-    assert found[f"server: cache, {cache // 4_000} of the longest trajectories at 100 tokens"] == cache
+    assert (
+        found[f"server: cache, {cache // 4_000} of the longest trajectories at 100 tokens"] == cache
+    )
     assert sum(found.values()) == 15_000 + 4 * GIB + CONTEXT
-    assert sizes(Place.ROLLOUT)["server: cache, 0 of the longest trajectories at 100 tokens"] == 4_000
+    assert (
+        sizes(Place.ROLLOUT)["server: cache, 0 of the longest trajectories at 100 tokens"] == 4_000
+    )
 
 
 def test_a_node_holds_its_part_of_the_reference_and_of_the_features():
@@ -206,8 +222,8 @@ ACTOR = "actor_rollout_ref.actor"
 
 
 def with_section(recipe: str, *overrides: str):
-    config = composed(recipe, overrides)
-    return config, DocAgentConfig.parse(plain(config.docagent))
+    config = composed_recipe(recipe, overrides)
+    return config, DocAgentConfig.parse(plain_section(config.docagent))
 
 
 def run_of(recipe: str, *overrides: str):
@@ -222,7 +238,9 @@ def test_parts_of_a_model_are_counted():
     layer = 3584 * 3584 * 2 + 2 * 3584 * 512 + 3584 + 2 * 512 + 3 * 3584 * 18944 + 2 * 3584
     assert found.layer == layer + 3584 // 28
     assert (found.kv, found.vision, found.layers, found.tower.layers) == (512, 676_550_144, 28, 32)
-    tied = on_meta(Qwen3Config(vocab_size=64, hidden_size=32, num_hidden_layers=1, tie_word_embeddings=True))
+    tied = on_meta(
+        Qwen3Config(vocab_size=64, hidden_size=32, num_hidden_layers=1, tie_word_embeddings=True)
+    )
     assert (sizes_of(tied).head, sizes_of(tied).embeddings) == (0, 64 * 32)
 
 
@@ -230,10 +248,12 @@ def test_parts_of_a_model_are_counted():
     ("config", "tower"),
     [
         (Qwen2_5_VLConfig(text_config=SMALL, vision_config=QWEN_TOWER), (3, 16, 4, 1)),
-        (Qwen3VLConfig(text_config=SMALL, vision_config={**QWEN_TOWER, "deepstack_visual_indexes": [0, 1]}),
+        (Qwen3VLConfig(text_config=SMALL, vision_config={**QWEN_TOWER,
+        "deepstack_visual_indexes": [0, 1]}),
          (3, 16, 4, 3)),
         (Qwen3Config(**SMALL), None),
-        (InternVLConfig(text_config={**SMALL, "model_type": "qwen2"}, vision_config=TOWER), (2, 24, 4, 1)),
+        (InternVLConfig(text_config={**SMALL, "model_type": "qwen2"}, vision_config=TOWER), (2, 24,
+        4, 1)),
     ],
     ids=lambda each: getattr(each, "model_type", None),
 )  # fmt: skip
@@ -269,7 +289,9 @@ def test_towers_references_and_rows_differ(monkeypatch):
     # a model that only the hub knows has no budget
     assert run_of(DOC, "actor_rollout_ref.model.path=somebody/model") is None
     with pytest.raises(UserError, match=rf"{DOC}: somebody/model"):
-        budget_of_recipe(DOC, ["actor_rollout_ref.model.path=somebody/model"], Cluster(), card_memory("80GB"))
+        budget_of_recipe(
+            DOC, ["actor_rollout_ref.model.path=somebody/model"], Cluster(), card_memory("80GB")
+        )
     assert budget_table.gpu_memory() is None or budget_table.gpu_memory() > GIB
     monkeypatch.setattr(budget_table, "read_run", lambda *_: pytest.fail("read"))
     refuse_for(check_memory(*with_section(DOC, "+profile=cpu")))  # which has no budget
@@ -281,7 +303,9 @@ def test_lora_is_read_and_fits_the_gpu_of_its_overlay():
     run = run_of(VRAG, "+lora=gpu_48")
     assert (run.trained[0].bytes_each, run.trained[0].offloaded, run.reference) == (2, True, None)
     assert run.server.adapters == 80_740_352
-    assert run_of(VRAG, "+lora=gpu_48", "actor_rollout_ref.model.lora.merge=true").server.adapters == 0
+    assert (
+        run_of(VRAG, "+lora=gpu_48", "actor_rollout_ref.model.lora.merge=true").server.adapters == 0
+    )
     gpu = (Place.UPDATE, Place.SYNC, Place.ROLLOUT)
     fits = {
         24: ("vrag_rl_qwen2_5_vl_3b", "vrag_rl_qwen3_vl_4b", SEEKER),
@@ -311,10 +335,12 @@ def test_cards_have_the_size_that_their_drivers_report():
 
 def test_what_cannot_be_is_said_with_what_to_do_and_an_estimate_alone_refuses_nothing():
     lines = budget(run_of(DOC, "trainer.n_gpus_per_node=1"), 80 * GIB)
-    found = list(impossible(lines, {Place.UPDATE: 80 * GIB, Place.ROLLOUT: 80 * GIB, Place.DISK: 10**15}))
+    found = list(
+        impossible(lines, {Place.UPDATE: 80 * GIB, Place.ROLLOUT: 80 * GIB, Place.DISK: 10**15})
+    )
     assert [line.split(":")[0] for line in found] == ["GPU, update", "GPU, rollout"]
     assert "actor_rollout_ref.rollout.tensor_model_parallel_size" in found[1]
-    lines = [Line(Place.HOST, "a", 5), Line(Place.HOST, "b", 10, estimate=True)]
+    lines = [BudgetLine(Place.HOST, "a", 5), BudgetLine(Place.HOST, "b", 10, estimate=True)]
     assert (total(lines, Place.HOST), total(lines, Place.HOST, exact=True)) == (15, 5)
     assert [len(list(impossible(lines, {Place.HOST: size}))) for size in (6, 4)] == [0, 1]
 
@@ -358,12 +384,19 @@ def test_the_page_is_what_the_command_prints_and_every_recipe_fits_its_gpus():
     assert set(table) == set(recipe_names())
     large = card_memory("h200")
     for recipe, row in table.items():
-        if recipe in ("doc_v_star_qwen3_5_9b", "unidoc_rl_qwen3_5_9b"):  # their delta nets keep too much
+        if recipe in (
+            "doc_v_star_qwen3_5_9b",
+            "unidoc_rl_qwen3_5_9b",
+        ):  # their delta nets keep too much
             lines = budget_of_recipe(recipe, (), Cluster(1, 8), large)
-            assert max(total(lines, place) for place in (Place.UPDATE, Place.ROLLOUT)) < usable(large)
+            assert max(total(lines, place) for place in (Place.UPDATE, Place.ROLLOUT)) < usable(
+                large
+            )
         elif not recipe.endswith("_30b_a3b"):
             room = usable(card_memory("80GB")) / GIB
             assert max(float(cell.replace(",", "")) for cell in row.split(" | ")[:2]) < room, recipe
         else:
             lines = budget_of_recipe(recipe, (), Cluster(2, 8), large)
-            assert max(total(lines, place) for place in (Place.UPDATE, Place.ROLLOUT)) < usable(large)
+            assert max(total(lines, place) for place in (Place.UPDATE, Place.ROLLOUT)) < usable(
+                large
+            )

@@ -11,7 +11,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.checks.check import PlannedRun
 from docagent_rl.checks.configuration import check_search_devices
 from docagent_rl.checks.preflight import check, check_statically
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 
 NUMBERS = count()
 HEAD = "from docagent_rl.advantages import register\n"
@@ -36,7 +36,9 @@ def module(tmp_path, monkeypatch):
 def estimated(module: str, **options) -> None:
     """Preflight's static part."""
     change = {"docagent": {"modules": [module], "advantage": {"options": options}}}
-    recipe = composed("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu", "algorithm.adv_estimator=mine"])
+    recipe = composed_recipe(
+        "vrag_rl_qwen2_5_vl_7b", ["+profile=cpu", "algorithm.adv_estimator=mine"]
+    )
     check_statically(OmegaConf.unsafe_merge(recipe, change))
 
 
@@ -47,7 +49,10 @@ def registered(signature: str, body: str, name: str = "mine") -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x = 1\nraise RuntimeError('no GPU here')\n", r"RuntimeError: no GPU here \(.*\.py, line 2\)"),
+        (
+            "x = 1\nraise RuntimeError('no GPU here')\n",
+            r"RuntimeError: no GPU here \(.*\.py, line 2\)",
+        ),
         ("def f(:\n", r"SyntaxError: .*users_estimator_\d+\.py, line 1"),
         ("import nothing_of_this_name\n", "'nothing_of_this_name'"),
         (registered("", "    pass\n", "no_batch"), "estimator no_batch: "),
@@ -62,7 +67,9 @@ def test_a_module_that_raises_is_one_message(module, text, message):
 
 
 def test_an_estimator_is_called_with_its_options_before_the_run(module):
-    name = module(registered("inputs, decay: float = 0.9", "    return inputs.token_rewards * decay\n"))
+    name = module(
+        registered("inputs, decay: float = 0.9", "    return inputs.token_rewards * decay\n")
+    )
     for options, message in (({"decay": 0.5}, "Tensor: .*Advantages"), ({"dekay": 0.5}, "decay")):
         with pytest.raises(UserError, match=rf"mine.*{message}"):
             estimated(name, **options)
@@ -78,13 +85,17 @@ WHOLE = [
     "data.max_response_length=40000",
     "actor_rollout_ref.rollout.max_model_len=50000",
 ]
-SECOND = "docagent.text_retriever={kind: bm25, model: null, index: '${docagent.workspace}/text_index'}"
+SECOND = (
+    "docagent.text_retriever={kind: bm25, model: null, index: '${docagent.workspace}/text_index'}"
+)
 SHARED = "docagent.env.search.text_ranking=shared"
-AT_NOBODY = [f"docagent.roles.{role}.base_url=http://127.0.0.1:9/v1" for role in ("planner", "answer")]
+AT_NOBODY = [
+    f"docagent.roles.{role}.base_url=http://127.0.0.1:9/v1" for role in ("planner", "answer")
+]
 
 
 def bare(recipe, *overrides):
-    return composed(recipe, [*BARE, *WHOLE, "docagent.workspace=/nowhere", *overrides])
+    return composed_recipe(recipe, [*BARE, *WHOLE, "docagent.workspace=/nowhere", *overrides])
 
 
 @pytest.mark.parametrize(
@@ -103,7 +114,9 @@ def test_rules_that_were_chosen_are_taken():
     """The next check complains, about the store that is not there."""
     for config in (
         bare(MM_DOC, *(f"docagent.roles.{role}.backend=embedded" for role in ROLES)),
-        composed(MM_DOC, ["+profile=cpu", "docagent.provision=null", "docagent.workspace=/nowhere"]),
+        composed_recipe(
+            MM_DOC, ["+profile=cpu", "docagent.provision=null", "docagent.workspace=/nowhere"]
+        ),
         bare(VRAG, "docagent.judge.kind=rule"),
         bare(DOC_V_STAR, "docagent.judge.kind=null"),  # a system without a judge needs none
     ):
@@ -118,15 +131,17 @@ def test_a_judge_that_nobody_chose_is_refused():
 
 def test_two_rankings_need_two_indexes():
     with pytest.raises(UserError, match=r"docagent\.text_retriever"):
-        check_statically(composed(HYBRID, ["+retriever=bm25", "docagent.text_retriever=null"]))
-    parsed = check_statically(composed(HYBRID, ["+retriever=bm25", SECOND]))
+        check_statically(
+            composed_recipe(HYBRID, ["+retriever=bm25", "docagent.text_retriever=null"])
+        )
+    parsed = check_statically(composed_recipe(HYBRID, ["+retriever=bm25", SECOND]))
     assert parsed.text_retriever.index.name == "text_index"
 
 
 @pytest.mark.parametrize(("recipe", "more"), [(ALDEN, []), (HYBRID, [SHARED]), (VRAG, [])])
 def test_a_second_ranking_that_nobody_asks_for_is_refused(recipe, more):
     with pytest.raises(UserError, match=r"docagent\.text_retriever .*(alden|vrag_rl)"):
-        check_statically(composed(recipe, [SECOND, *more]))
+        check_statically(composed_recipe(recipe, [SECOND, *more]))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +151,7 @@ def test_a_second_ranking_that_nobody_asks_for_is_refused(recipe, more):
 def test_an_index_on_a_gpu_needs_one_of_its_own(more, refused):
     more = [f"docagent.retriever.{each}" for each in ("device=cuda", *more)]
     overrides = ["+retriever=colqwen2", "docagent.workspace=w", *more]
-    run = PlannedRun.of(composed("vrag_rl_qwen2_5_vl_7b", overrides))
+    run = PlannedRun.of(composed_recipe("vrag_rl_qwen2_5_vl_7b", overrides))
     found = " ".join(check_search_devices(run))
     assert ("retriever.device=cuda" in found) is refused
 
@@ -155,10 +170,16 @@ ALONE = "actor_rollout_ref.rollout.n=1"
     ],
 )
 def test_one_trajectory_of_a_question_is_no_group(recipe, estimator, outcome):
-    chosen = ["+profile=cpu", f"algorithm.adv_estimator={estimator}", "docagent.advantage.options=null"]
-    check_statically(composed(recipe, chosen))
-    with pytest.raises(UserError, match=rf"{estimator} compares .*{outcome}: set .*rollout\.n=2 or more"):
-        check_statically(composed(recipe, [*chosen, ALONE]))
+    chosen = [
+        "+profile=cpu",
+        f"algorithm.adv_estimator={estimator}",
+        "docagent.advantage.options=null",
+    ]
+    check_statically(composed_recipe(recipe, chosen))
+    with pytest.raises(
+        UserError, match=rf"{estimator} compares .*{outcome}: set .*rollout\.n=2 or more"
+    ):
+        check_statically(composed_recipe(recipe, [*chosen, ALONE]))
 
 
 @pytest.mark.parametrize(
@@ -171,23 +192,29 @@ def test_one_trajectory_of_a_question_is_no_group(recipe, estimator, outcome):
 )
 def test_one_trajectory_is_enough_where_none_are_compared(overrides):
     recipe, *chosen = overrides
-    check_statically(composed(recipe, chosen))
+    check_statically(composed_recipe(recipe, chosen))
 
 
-@pytest.mark.parametrize("name", ["gdpo", "optimal_token_baseline", "remax", "tir_optimal_token_baseline"])
+@pytest.mark.parametrize(
+    "name", ["gdpo", "optimal_token_baseline", "remax", "tir_optimal_token_baseline"]
+)
 def test_estimators_that_verls_trainers_cannot_serve_are_refused(name):
     chosen = ["+profile=cpu", f"algorithm.adv_estimator={name}", "docagent.advantage.options=null"]
-    with pytest.raises(UserError, match=f"{name} cannot run: it reads .*V1 trainers do not compute"):
-        check_statically(composed(VRAG, chosen))
+    with pytest.raises(
+        UserError, match=f"{name} cannot run: it reads .*V1 trainers do not compute"
+    ):
+        check_statically(composed_recipe(VRAG, chosen))
 
 
 def test_a_changed_key_that_nobody_reads_is_refused_with_its_replacement():
     for key in ("reward.reward_manager.name=dapo", "data.truncation=left"):
         with pytest.raises(UserError, match=rf"{key}: is not read, because .*: set docagent\."):
-            check_statically(composed(VRAG, ["+profile=cpu", key]))
+            check_statically(composed_recipe(VRAG, ["+profile=cpu", key]))
 
 
 def test_servers_of_their_own_are_told_all_that_is_missing():
     chosen = ["+profile=cpu", "trainer.v1.trainer_mode=docagent_separate_async"]
-    with pytest.raises(UserError, match=r"(?s)parameter_sync_step=4.*rollout\.nnodes=0.*backend=naive"):
-        check_statically(composed(VRAG, chosen))
+    with pytest.raises(
+        UserError, match=r"(?s)parameter_sync_step=4.*rollout\.nnodes=0.*backend=naive"
+    ):
+        check_statically(composed_recipe(VRAG, chosen))

@@ -41,7 +41,10 @@ def test_rows_that_a_system_cannot_play_are_named(checked, files, world, system)
         with pytest.raises(UserError) as told:
             checked(files(**changes), system=system)
         assert str(told.value).startswith(f"data.train_files: 1 of {len(world.samples)} ")
-        assert all(part in str(told.value) for part in (system, repr(first.doc_id), repr(first.question_id)))
+        assert all(
+            part in str(told.value)
+            for part in (system, repr(first.doc_id), repr(first.question_id))
+        )
 
 
 @pytest.mark.parametrize(
@@ -81,7 +84,9 @@ def test_a_batch_larger_than_the_questions(checked, files):
     checked(f"data.val_files={file}", "data.val_batch_size=64")
 
 
-def test_prompts_that_are_promised_more_than_they_may_have_and_models_without_a_tokenizer(checked, tmp_path):
+def test_prompts_that_are_promised_more_than_they_may_have_and_models_without_a_tokenizer(
+    checked, tmp_path
+):
     with pytest.raises(UserError, match=r"tokens=99999.*data\.max_prompt_length="):
         checked("docagent.rollout.prompt_tokens=99999")
     (tmp_path / "config.json").write_text("{}")
@@ -92,7 +97,9 @@ def test_prompts_that_are_promised_more_than_they_may_have_and_models_without_a_
 
 @pytest.mark.slow
 def test_the_report_says_how_long_documents_are_shown(long_workspace, tmp_path, capsys):
-    samples = [[long_workspace.sample(name) for name in names] for names in (["short", "long"], ["short"])]
+    samples = [
+        [long_workspace.sample(name) for name in names] for names in (["short", "long"], ["short"])
+    ]
     check(long_workspace.config(RECIPES["doc_v_star"], *long_workspace.data(tmp_path, *samples)))
     said = capsys.readouterr().err
     assert re.search(r"(?s)data\.train_files.*1536.* 42 .*56.*long", said)

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from docagent_rl.checks.doctor import Probe, ask_process, check_process, check_versions, probe
+from docagent_rl.checks.doctor import (
+    Probe,
+    answer_or_failure,
+    ask_process,
+    check_process,
+    check_versions,
+)
 from docagent_rl.patches import ALL_PATCHES
 from docagent_rl.training.patching import ProcessKind
 from docagent_rl.training.plugin import AGENT_LOOP, TRAINER_MODES
@@ -40,12 +46,18 @@ def of_patches(**changes: str | None) -> dict[str, str]:
         ({"trainer_modes": list(TRAINER_MODES[1:])}, TRAINER_MODES[0]),
         ({"engines": ["value_model/fsdp2"]}, "device cpu"),
         ({"patches": {}}, "patch"),
-        ({"patches": of_patches(byte_patches="version mismatch")}, "patch byte_patches: version mismatch"),
+        (
+            {"patches": of_patches(byte_patches="version mismatch")},
+            "patch byte_patches: version mismatch",
+        ),
         (
             {"patches": of_patches(byte_patches="waiting for import")},
             "patch byte_patches: waiting for import",
         ),
-        ({"patches": of_patches(byte_patches=None)}, "patch byte_patches: not installed; without it images"),
+        (
+            {"patches": of_patches(byte_patches=None)},
+            "patch byte_patches: not installed; without it images",
+        ),
         ({"patches": of_patches(vllm_cpu_experts=None)}, None),  # has to hold elsewhere
     ],
 )
@@ -63,8 +75,13 @@ def test_a_patch_that_the_core_of_an_engine_lacks_is_a_problem_there():
         (core, []),
         ({"vllm_released_experts": "applied"}, ["patch message_queue_memory"]),
     ):
-        found = check_process(ProcessKind.VLLM, Probe(dataclasses.replace(HEALTHY, core_patches=patches)))
-        assert [each.where for each in found if each.name == "patches"] == ["vLLM worker", "vLLM engine core"]
+        found = check_process(
+            ProcessKind.VLLM, Probe(dataclasses.replace(HEALTHY, core_patches=patches))
+        )
+        assert [each.where for each in found if each.name == "patches"] == [
+            "vLLM worker",
+            "vLLM engine core",
+        ]
         problems = [each for each in found if each.blocks]
         assert [each.name for each in problems] == names
         assert {each.where for each in problems} <= {"vLLM engine core"}
@@ -74,10 +91,10 @@ def test_process_that_fails_is_a_problem_in_its_own_words():
     def fail() -> Registered:
         raise RuntimeError("a long story\nno space left on device")
 
-    (problem,) = check_process(ProcessKind.VLLM, probe(fail))
+    (problem,) = check_process(ProcessKind.VLLM, answer_or_failure(fail))
     assert (problem.value, problem.blocks) == ("RuntimeError: no space left on device", True)
     with pytest.raises(ZeroDivisionError):  # an error of our own code is not swallowed
-        probe(lambda: 1 // 0)
+        answer_or_failure(lambda: 1 // 0)
 
 
 VLLM, TORCH = "vllm==0.24.0", "torch==2.11.0"
@@ -115,7 +132,8 @@ def test_this_environment_is_supported():
 LATE_S = 77.0
 HANGING = """
 import os, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
+child = subprocess.Popen(sleeper, start_new_session=True)
 os.symlink(str(child.pid), {pid!r})
 time.sleep(600)
 """

@@ -13,7 +13,9 @@ setup_globals()
 
 @pytest.fixture
 def settled(monkeypatch):
-    """Settle a configuration with some variables, and read it without them, as another process would."""
+    """Settle a configuration with some variables, and read it without them, as another process
+    would.
+    """
     monkeypatch.delenv("PLACE", raising=False)
 
     def settle(content, **variables):
@@ -30,12 +32,15 @@ def settled(monkeypatch):
 @pytest.mark.parametrize(
     ("content", "variables", "written"),
     [
-        ({"a": {"b": ["${oc.env:PLACE}"]}, "n": "${oc.decode:${oc.env:N}}"}, {"PLACE": "/w", "N": "3"},
+        ({"a": {"b": ["${oc.env:PLACE}"]}, "n": "${oc.decode:${oc.env:N}}"}, {"PLACE": "/w",
+        "N": "3"},
          {"a": {"b": ["/w"]}, "n": 3}),
         # a default counts where the variable is not set
-        ({"a": "${oc.env:PLACE,workspace}", "b": "${oc.env:PLACE,null}"}, {}, {"a": "workspace", "b": None}),
+        ({"a": "${oc.env:PLACE,workspace}", "b": "${oc.env:PLACE,null}"}, {}, {"a": "workspace",
+        "b": None}),
         # Hydra and what is missing are left alone
-        ({"hydra": {"a": "${oc.env:NOT_SET}"}, "b": "???", "c": None, "d": "${hydra:job.num}"}, {}, None),
+        ({"hydra": {"a": "${oc.env:NOT_SET}"}, "b": "???", "c": None, "d": "${hydra:job.num}"}, {},
+        None),
     ],
 )  # fmt: skip
 def test_variables_are_those_of_the_driver(settled, content, variables, written):
@@ -44,7 +49,11 @@ def test_variables_are_those_of_the_driver(settled, content, variables, written)
 
 
 def test_keys_still_follow_other_keys_and_the_time_is_that_of_the_start(settled):
-    content = {"w": "${oc.env:PLACE}", "run": "${w}/run-${now:%Y}", "file": "${run}/${oc.env:NAME}.txt"}
+    content = {
+        "w": "${oc.env:PLACE}",
+        "run": "${w}/run-${now:%Y}",
+        "file": "${run}/${oc.env:NAME}.txt",
+    }
     config = settled({**content, "a": "${w}"}, PLACE="/w", NAME="x")
     written = OmegaConf.to_container(config, resolve=False)
     assert (config.w, config.a) == ("/w", "/w")
@@ -62,9 +71,14 @@ def test_values_stay_what_they_are(settled, value):
     assert (config.a, config.c) == (value, f"{value}B")
 
 
-@pytest.mark.parametrize("variable", ["JUDGE_API_KEY", "HF_TOKEN", "DB_PASSWORD", "PLAIN", "SEARCH"])
+@pytest.mark.parametrize(
+    "variable", ["JUDGE_API_KEY", "HF_TOKEN", "DB_PASSWORD", "PLAIN", "SEARCH"]
+)
 def test_a_secret_never_becomes_a_value(settled, variable):
-    services = {"judge": {"api_key_env": "PLAIN"}, "retriever": {"service": {"token_env": "SEARCH"}}}
+    services = {
+        "judge": {"api_key_env": "PLAIN"},
+        "retriever": {"service": {"token_env": "SEARCH"}},
+    }
     with pytest.raises(UserError, match=rf"^x .*{variable}") as caught:
         settled({"docagent": services, "x": f"${{oc.env:{variable}}}"}, **{variable: "s3cret"})
     assert "s3cret" not in str(caught.value)
@@ -75,7 +89,9 @@ def test_names_that_only_sound_like_secrets_pass(settled, variable):
     assert settled({"x": f"${{oc.env:{variable}}}"}, **{variable: "1"}).x == "1"
 
 
-def test_folders_are_absolute_where_they_are_written_and_follow_where_they_are_not(monkeypatch, tmp_path):
+def test_folders_are_absolute_where_they_are_written_and_follow_where_they_are_not(
+    monkeypatch, tmp_path
+):
     monkeypatch.chdir(tmp_path)
     parts = {"a": {"index": "one"}, "b": {"index": "${docagent.workspace}/two"}}
     section = {
@@ -95,5 +111,8 @@ def test_folders_are_absolute_where_they_are_written_and_follow_where_they_are_n
     assert found["run_dir"] == str(tmp_path / "workspace" / "runs" / "x")
     assert (found["store"], found["shown_store"]) == ("s3://bucket/store", None)
     assert (found["prompt"], found["judge"]["prompt"]) == (str(tmp_path / "own.yaml"), "judge")
-    indexes = [found["retriever"]["index"], *(found["retriever"]["parts"][name]["index"] for name in "ab")]
+    indexes = [
+        found["retriever"]["index"],
+        *(found["retriever"]["parts"][name]["index"] for name in "ab"),
+    ]
     assert indexes == ["/there", str(tmp_path / "one"), str(tmp_path / "workspace" / "two")]

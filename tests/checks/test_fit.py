@@ -12,7 +12,13 @@ SYSTEMS = ("vrag_rl", "unidoc_rl", "doc_v_star")
 
 @pytest.mark.parametrize(
     ("card", "first"),
-    [("16", "gpu_24"), ("rtx4090", "gpu_24"), ("l40s", "gpu_48"), ("h100", "gpu_80"), ("h200", "gpu_80")],
+    [
+        ("16", "gpu_24"),
+        ("rtx4090", "gpu_24"),
+        ("l40s", "gpu_48"),
+        ("h100", "gpu_80"),
+        ("h200", "gpu_80"),
+    ],
 )
 def test_overlays_are_of_the_gpus_size_or_smaller(card, first):
     assert Training.ADAPTER.choices(card_memory(card))[0] == (f"+lora={first}",)
@@ -20,7 +26,9 @@ def test_overlays_are_of_the_gpus_size_or_smaller(card, first):
 
 def test_the_largest_policy_comes_first_and_a_critic_may_be_smaller():
     found = candidates("alden")
-    assert [each.parameters for each in found] == sorted((each.parameters for each in found), reverse=True)
+    assert [each.parameters for each in found] == sorted(
+        (each.parameters for each in found), reverse=True
+    )
     assert {each.recipe for each in found} >= {"alden_qwen3_vl_4b", "alden_qwen2_5_vl_7b"}
     smaller = {each.recipe: each.critics for each in found}["alden_qwen3_vl_4b"]
     assert smaller[:2] == ((), CRITIC_OFFLOADED)

@@ -19,7 +19,7 @@ from docagent_rl.checks.machine import (
     check_shared_memory,
     leave_out_own_ray,
 )
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 
 BUCKET = 64
 
@@ -39,7 +39,9 @@ def config(tmp_path):
     return make
 
 
-def test_folders_that_can_be_written_stay_as_they_are_and_one_under_a_file_is_refused(config, tmp_path):
+def test_folders_that_can_be_written_stay_as_they_are_and_one_under_a_file_is_refused(
+    config, tmp_path
+):
     check_folders(config(tmp_path / "a" / "b"))
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").touch()
@@ -61,7 +63,9 @@ def test_a_full_disk_is_refused(config, tmp_path):
 @pytest.mark.parametrize(
     ("megabytes", "cpu", "refused"), [(63, True, True), (64, True, False), (0, False, False)]
 )
-def test_shared_memory_on_the_cpu_has_to_hold_a_bucket(config, monkeypatch, megabytes, cpu, refused):
+def test_shared_memory_on_the_cpu_has_to_hold_a_bucket(
+    config, monkeypatch, megabytes, cpu, refused
+):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=megabytes << 20))
     monkeypatch.setattr(machine, "is_cpu_platform", lambda: cpu)
     message = r"/dev/shm .*63 MB.*update_weights_bucket_megabytes=64"
@@ -98,7 +102,7 @@ def started(head, tmp_path):
 
 
 def ran(*overrides):
-    return OmegaConf.unsafe_merge(composed(RECIPE), OmegaConf.from_dotlist(list(overrides)))
+    return OmegaConf.unsafe_merge(composed_recipe(RECIPE), OmegaConf.from_dotlist(list(overrides)))
 
 
 def checked(*overrides):
@@ -155,7 +159,7 @@ def test_a_ray_that_has_ended_and_what_is_no_address(started, monkeypatch):
 
 
 def test_the_profile_does_not_tell_a_running_ray_how_large_it_is(monkeypatch, head):
-    config = composed(RECIPE, ["+profile=cpu"])
+    config = composed_recipe(RECIPE, ["+profile=cpu"])
     leave_out_own_ray(config)
     assert config.ray_kwargs.ray_init.num_cpus == 16
     monkeypatch.setenv("RAY_ADDRESS", head)

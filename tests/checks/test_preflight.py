@@ -15,7 +15,7 @@ from docagent_rl.checks.preflight import (
     end_earlier,
     pass_on_environment,
 )
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.watch.processes import RUN_VARIABLE, earlier_starts
 
 NOBODY = "http://127.0.0.1:9"
@@ -45,7 +45,8 @@ def test_a_good_configuration_passes(checked, workspace):
         (["actor_rollout_ref.rollout.max_model_len=1000"], "max_model_len=1000"),
         (["trainer.device=cuda"], r"\+profile=cpu"),
         # a judge and services that cannot be asked
-        (["docagent.judge.kind=openai", f"docagent.judge.base_url={NOBODY}/v1", "docagent.judge.attempts=1"],
+        (["docagent.judge.kind=openai", f"docagent.judge.base_url={NOBODY}/v1",
+        "docagent.judge.attempts=1"],
          NOBODY),
         ([HTTP[0]], r"service\.url"),
         ([*HTTP, "docagent.retriever.service.token_env=NOBODY_SETS_THIS"], "NOBODY_SETS_THIS"),
@@ -60,8 +61,13 @@ def test_problems_name_the_offender(checked, overrides, message):
 
 def test_columns_that_are_not_as_they_should_be(checked, workspace, tmp_path):
     table, path = pq.read_table(workspace / "data" / "train.parquet"), tmp_path / "x.parquet"
-    others = table.drop_columns(["agent_name"]).append_column("agent_name", pa.array(["mine"] * len(table)))
-    for changed, message in ((table.drop_columns(["sample"]), r"x\.parquet: .*'sample'"), (others, "'mine'")):
+    others = table.drop_columns(["agent_name"]).append_column(
+        "agent_name", pa.array(["mine"] * len(table))
+    )
+    for changed, message in (
+        (table.drop_columns(["sample"]), r"x\.parquet: .*'sample'"),
+        (others, "'mine'"),
+    ):
         pq.write_table(changed, path)
         with pytest.raises(UserError, match=message):
             checked(f"data.train_files={path}")
@@ -82,7 +88,7 @@ ALDEN, SPO, GRPO = "alden_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b", "vrag_rl_qwen2_5
 
 
 def check(recipe, *overrides):
-    return check_statically(composed(recipe, ["+profile=cpu", *overrides]))
+    return check_statically(composed_recipe(recipe, ["+profile=cpu", *overrides]))
 
 
 @pytest.mark.parametrize(
@@ -93,10 +99,18 @@ def check(recipe, *overrides):
         (ALDEN, "+docagent.advantage.options.anchor=middle", r"options\.anchor='middle'"),
         (ALDEN, "docagent.advantage.gamma_turn=1.5", r"docagent\.advantage\.gamma_turn"),
         (ALDEN, "actor_rollout_ref.actor.use_kl_loss=false", r"docagent\.kl\.observation\.coef"),
-        (SPO, "algorithm.adv_estimator=trajectory_grpo", r"negatives: .*trajectory_grpo .*options=null"),
+        (
+            SPO,
+            "algorithm.adv_estimator=trajectory_grpo",
+            r"negatives: .*trajectory_grpo .*options=null",
+        ),
         (SPO, "docagent.advantage.embedder.model=wheel:nothing_here", "'nothing_here'"),
         (SPO, "docagent.advantage.text.source=everything", r"docagent\.advantage\.text\.source"),
-        (GRPO, "algorithm.norm_adv_by_std_in_grpo=false", r"norm_adv_by.* trajectory_grpo: .*std=none"),
+        (
+            GRPO,
+            "algorithm.norm_adv_by_std_in_grpo=false",
+            r"norm_adv_by.* trajectory_grpo: .*std=none",
+        ),
         (GRPO, "docagent.modules=[no_such_module]", "modules: no_such_module"),
         (GRPO, "algorithm.adv_estimator=turn_gea", r"adv_estimator=turn_gea .*spo, .*turn_gae, "),
     ],
@@ -107,9 +121,9 @@ def test_problems_of_training_name_the_offender(recipe, override, message):
 
 
 def test_a_policy_that_answers_needs_room_for_the_material():
-    check_statically(composed(SPO, ["+ablations=mm_doc_r1/policy_answer"]))
+    check_statically(composed_recipe(SPO, ["+ablations=mm_doc_r1/policy_answer"]))
     with pytest.raises(UserError, match=r"14816 .*max_model_len .*9216"):
-        check_statically(composed(SPO, ["docagent.roles.answer.backend=policy"]))
+        check_statically(composed_recipe(SPO, ["docagent.roles.answer.backend=policy"]))
 
 
 def test_the_options_of_another_estimator_are_cleared_by_null():
@@ -123,7 +137,9 @@ def test_the_options_of_another_estimator_are_cleared_by_null():
     assert options("~docagent.advantage.options") == {}
 
 
-@pytest.mark.parametrize(("estimator", "warns"), [("rloo", True), ("grpo_passk", True), ("gae", False)])
+@pytest.mark.parametrize(
+    ("estimator", "warns"), [("rloo", True), ("grpo_passk", True), ("gae", False)]
+)
 def test_estimators_of_verl_for_which_masking_is_no_absence_are_named(caplog, estimator, warns):
     check(GRPO, f"algorithm.adv_estimator={estimator}")
     assert (f"adv_estimator={estimator} " in caplog.text) is warns
@@ -164,7 +180,9 @@ def test_every_start_has_an_id_of_its_own_that_all_its_processes_have(tmp_path, 
     for name in (RUN_VARIABLE, TITLES_VARIABLE):
         monkeypatch.setenv(name, "")
     for _ in range(2):
-        config = OmegaConf.create({"docagent": {"run_dir": str(tmp_path)}, "ray_kwargs": {"ray_init": {}}})
+        config = OmegaConf.create(
+            {"docagent": {"run_dir": str(tmp_path)}, "ray_kwargs": {"ray_init": {}}}
+        )
         end_earlier(config)
         pass_on_environment(config)
         ids.append(config.ray_kwargs.ray_init.runtime_env.env_vars[RUN_VARIABLE])

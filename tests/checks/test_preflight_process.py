@@ -1,5 +1,7 @@
-"""The trainer's own command in processes of its own: it ends at the preflight, before Ray, with one message,
-or its main function gets what the preflight has settled, of whose configuration Hydra makes copies."""
+"""The trainer's own command in processes of its own: it ends at the preflight, before Ray, with one
+message, or its main function gets what the preflight has settled, of whose configuration Hydra
+makes copies.
+"""
 
 import json
 import os
@@ -16,7 +18,8 @@ pytestmark = pytest.mark.slow
 
 TRAINER = ["-m", "verl.trainer.main_ppo", "--config-name", "vrag_rl_qwen2_5_vl_7b"]
 SECRET = "hidden-treasure"
-# verl's command up to the call of its main function; the demo that the checks need takes a minute to make
+# verl's command up to the call of its main function; the demo that the checks need takes a minute
+# to make
 APP = """
 import json
 import hydra
@@ -25,7 +28,9 @@ from docagent_rl.checks import preflight
 
 preflight.CHECKS = [check for check in preflight.CHECKS if preflight.When.RECIPE in check.when]
 
-@hydra.main(config_path="pkg://verl.trainer.config", config_name="vrag_rl_qwen2_5_vl_7b", version_base=None)
+@hydra.main(
+    config_path="pkg://verl.trainer.config", config_name="vrag_rl_qwen2_5_vl_7b", version_base=None
+)
 def main(config):
     print(json.dumps(OmegaConf.to_container(config, resolve=False)))
 
@@ -39,7 +44,11 @@ def python(tmp_path, warm_python):
 
     def run(*program, **variables):
         # a Ray of somebody else on this machine is none of its business
-        settings = {"VERL_PLATFORM": "cpu", "RAY_TMPDIR": str(tmp_path / "ray"), "PYTHONPATH": str(tmp_path)}
+        settings = {
+            "VERL_PLATFORM": "cpu",
+            "RAY_TMPDIR": str(tmp_path / "ray"),
+            "PYTHONPATH": str(tmp_path),
+        }
         environment = {**os.environ, **settings, "WANDB_API_KEY": SECRET, **variables}
         done = subprocess.run(
             [warm_python, *program], cwd=tmp_path, capture_output=True, text=True, env=environment
@@ -75,7 +84,9 @@ def message(done) -> str:
 def test_what_cannot_be_is_one_message(python, places, tmp_path, overrides, said):
     sweep = f"hydra.sweep.dir={tmp_path}/sweep"
     assert said in message(python(*TRAINER, *overrides, *places, sweep))
-    assert not [file for file in tmp_path.rglob("*") if file.is_file() and SECRET in file.read_text()]
+    assert not [
+        file for file in tmp_path.rglob("*") if file.is_file() and SECRET in file.read_text()
+    ]
 
 
 def test_the_run_gets_what_the_checks_have_settled(python, places, tmp_path):

@@ -8,8 +8,8 @@ import yaml
 from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.provenance import Note, Printed, Source, read_provenance
-from docagent_rl.checks.recipe_check import composed, filled
+from docagent_rl.checks.provenance import Note, Printed, ProvenanceSource, read_provenance
+from docagent_rl.checks.recipe_check import composed_recipe, filled_recipe
 from docagent_rl.checks.recipe_list import ablation_names, recipe_names, recipe_summary
 from tools.recipe_openings import opening_notes
 from tools.recipe_provenance import provenance_problems
@@ -21,10 +21,14 @@ LR = "actor_rollout_ref.actor.optim.lr"
 
 @pytest.fixture
 def written(tmp_path):
-    """A folder of recipes with provenance files of these texts; `mine` is a recipe that sets the rate."""
+    """A folder of recipes with provenance files of these texts; `mine` is a recipe that sets the
+    rate.
+    """
     (tmp_path / "provenance").mkdir()
     text = f"# run it\n# Mine.\ndefaults:\n  - {RECIPE}\n  - _self_\n"
-    (tmp_path / "mine.yaml").write_text(text + "actor_rollout_ref: {actor: {optim: {lr: 3.0e-6}}}\n")
+    (tmp_path / "mine.yaml").write_text(
+        text + "actor_rollout_ref: {actor: {optim: {lr: 3.0e-6}}}\n"
+    )
 
     def write(**files: str):
         for name, text in files.items():
@@ -38,8 +42,12 @@ def test_every_recipe_has_a_provenance_whose_words_are_known():
     for recipe in recipe_names(kind=None):
         found = read_provenance(recipe)
         assert found.printed, recipe
-        assert not any(source.heading in recipe_summary(recipe) for source in Source), recipe
-        words = re.findall(r"[\w/]+", " ".join(note.text for notes in found.notes.values() for note in notes))
+        assert not any(source.heading in recipe_summary(recipe) for source in ProvenanceSource), (
+            recipe
+        )
+        words = re.findall(
+            r"[\w/]+", " ".join(note.text for notes in found.notes.values() for note in notes)
+        )
         named = {word for word in words if word.startswith(("mm_doc_r1/", "doc_v_star/"))}
         assert named <= set(ablation_names()), recipe
 
@@ -58,14 +66,17 @@ def nulls(node: yaml.Node, above: str = "") -> list[tuple[int, str]]:
 @pytest.mark.parametrize("recipe", recipe_names(kind=None))
 def test_values_in_comments_beside_null_are_those_of_the_variant(recipe):
     text = (RECIPES / f"{recipe}.yaml").read_text()
-    values = filled(composed(recipe))
+    values = filled_recipe(composed_recipe(recipe))
     comments = [line.partition("#")[2] for line in text.splitlines()]
     for line, key in nulls(yaml.compose(text)):
         if not key.startswith("docagent.env.") or not comments[line]:
             continue
         value = OmegaConf.select(values, key)
         written = str(value).lower() if isinstance(value, bool) else str(value)
-        assert re.search(rf"(?<![\w.]){re.escape(written)}(?![\w.])", comments[line]), (key, written)
+        assert re.search(rf"(?<![\w.]){re.escape(written)}(?![\w.])", comments[line]), (
+            key,
+            written,
+        )
 
 
 def test_lists_are_taken_over_and_added_to(written):
@@ -75,12 +86,12 @@ def test_lists_are_taken_over_and_added_to(written):
     )
     found = read_provenance("mine", root)
     assert found.printed == {LR: Printed(2e-6, "Eq. 1"), "b": Printed(1, "Sec. 2")}
-    assert found.notes[Source.SILENT] == [Note(("c", "d"), "why")]
-    assert found.keys(Source.DEPARTS, Source.SILENT) == {LR, "c", "d"}
+    assert found.notes[ProvenanceSource.SILENT] == [Note(("c", "d"), "why")]
+    assert found.keys(ProvenanceSource.DEPARTS, ProvenanceSource.SILENT) == {LR, "c", "d"}
     assert opening_notes("mine", root) == [
-        f"# {Source.DEPARTS.heading}",
+        f"# {ProvenanceSource.DEPARTS.heading}",
         "#   actor.optim.lr: more",
-        f"# {Source.SILENT.heading}",
+        f"# {ProvenanceSource.SILENT.heading}",
         "#   as in base",
     ]
     assert read_provenance("nobody", root).printed == {}
@@ -104,7 +115,7 @@ def test_what_is_no_provenance_is_refused(written, text, named):
 
 @pytest.fixture(scope="module")
 def config():
-    return composed(RECIPE, [f"{LR}=3.0e-6"])
+    return composed_recipe(RECIPE, [f"{LR}=3.0e-6"])
 
 
 @pytest.mark.parametrize(

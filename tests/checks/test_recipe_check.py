@@ -5,7 +5,7 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks import recipe_check
 from docagent_rl.checks.preflight import check_statically
-from docagent_rl.checks.recipe_check import check_recipe, composed
+from docagent_rl.checks.recipe_check import check_recipe, composed_recipe
 from docagent_rl.checks.recipe_list import (
     ablation_names,
     ablation_recipes,
@@ -52,9 +52,9 @@ def test_a_system_of_ones_own_inherits_a_recipe_without_the_keys_of_its_environm
 def test_the_base_has_no_system_and_runs_one_of_ones_own(monkeypatch):
     monkeypatch.syspath_prepend("examples")
     with pytest.raises(UserError, match=r"docagent\.system"):
-        check_statically(composed("base"))
+        check_statically(composed_recipe("base"))
     for profile in ([], ["+profile=cpu"]):
-        config = composed("base", ["docagent.system=custom_system:SYSTEM", *profile])
+        config = composed_recipe("base", ["docagent.system=custom_system:SYSTEM", *profile])
         assert check_statically(config).system == "custom_system:SYSTEM"
     assert "base" not in recipe_names(kind=None)
 
@@ -74,10 +74,10 @@ def test_an_ablation_to_a_default_that_the_recipe_does_not_write_changes_nothing
 def test_a_recipe_is_named_by_its_file(mine, tmp_path):
     mine("trainer: {save_freq: 3}\n")
     path = str(tmp_path / "mine.yaml")
-    assert composed(path) == composed("mine", root=tmp_path)
-    assert composed(path).trainer.save_freq == 3
+    assert composed_recipe(path) == composed_recipe("mine", root=tmp_path)
+    assert composed_recipe(path).trainer.save_freq == 3
     with pytest.raises(UserError, match="gone"):
-        composed(str(tmp_path / "gone.yaml"))
+        composed_recipe(str(tmp_path / "gone.yaml"))
 
 
 @pytest.mark.parametrize("ablation", ["# for: mine\n- 1\n", "# for: mine\na: {b", "docagent: {}\n"])
@@ -91,7 +91,7 @@ def test_an_ablation_that_cannot_be_read_is_named(mine, ablation):
 def test_shipped_recipes_are_in_order_and_each_ablation_changes_something(recipe):
     # each is checked once, with the first recipe that it is for
     own = [name for name in ablation_names(recipe) if ablation_recipes(name)[0] == recipe]
-    config = composed(recipe)
+    config = composed_recipe(recipe)
     assert recipe.startswith(f"{config.docagent.system}_")
     assert provenance_problems(recipe, config) == []
     findings = check_recipe(recipe, ablations=own)
@@ -101,20 +101,34 @@ def test_shipped_recipes_are_in_order_and_each_ablation_changes_something(recipe
 
 def test_ablations_are_merged_as_hydra_merges_them(monkeypatch):
     ablation, seen = "vrag_rl/no_crop", []
-    monkeypatch.setattr(recipe_check, "judged", lambda finding, config, _: seen.append(config) or finding)
+    monkeypatch.setattr(
+        recipe_check, "with_problem", lambda finding, config, _: seen.append(config) or finding
+    )
     findings = check_recipe(RECIPE, ablations=[ablation])
     added = [f"+ablations={ablation}"]
-    assert [f.overrides for f in findings] == [[], added, ["+profile=cpu"], [*added, "+profile=cpu"]]
-    assert [composed(RECIPE, finding.overrides) for finding in findings] == seen
-    assert [config.docagent.env.get("grammar", {}).get("crop") for config in seen[1::2]] == [False, False]
-    several = composed(RECIPE, ["+ablations=[vrag_rl/no_crop,vrag_rl/pad_28]", "+profile=cpu"])
+    assert [f.overrides for f in findings] == [
+        [],
+        added,
+        ["+profile=cpu"],
+        [*added, "+profile=cpu"],
+    ]
+    assert [composed_recipe(RECIPE, finding.overrides) for finding in findings] == seen
+    assert [config.docagent.env.get("grammar", {}).get("crop") for config in seen[1::2]] == [
+        False,
+        False,
+    ]
+    several = composed_recipe(
+        RECIPE, ["+ablations=[vrag_rl/no_crop,vrag_rl/pad_28]", "+profile=cpu"]
+    )
     assert several.docagent.env.grammar.crop is False
 
 
 def test_every_ablation_says_what_it_is_and_lies_in_the_folder_of_its_system(tmp_path):
     for name in ablation_names():
         assert ablation_summary(name).endswith(".")
-        assert all(recipe.startswith(f"{name.partition('/')[0]}_") for recipe in ablation_recipes(name))
+        assert all(
+            recipe.startswith(f"{name.partition('/')[0]}_") for recipe in ablation_recipes(name)
+        )
     assert {name.partition("/")[0] for name in ablation_names()} == set(SYSTEMS)
     # a folder of one's own may hold ablations of no system
     (tmp_path / "ablations" / "mine").mkdir(parents=True)
@@ -135,21 +149,36 @@ def test_a_broken_recipe_is_reported_by_name(mine):
     assert all("docagent.env.max_turn" in problem for problem in bad.values())
     with pytest.raises(UserError, match=r"'vrag'.*alden_hybrid"):
         require_recipes(["vrag"])
-    with pytest.raises(UserError, match=r"'vrag_rl_qwen2_5_vl_77b'; did you mean vrag_rl_qwen2_5_vl_7b\?"):
-        composed("vrag_rl_qwen2_5_vl_77b")
+    with pytest.raises(
+        UserError, match=r"'vrag_rl_qwen2_5_vl_77b'; did you mean vrag_rl_qwen2_5_vl_7b\?"
+    ):
+        composed_recipe("vrag_rl_qwen2_5_vl_77b")
 
 
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
         (
-            ["critic.enable=true", "critic.ppo_mini_batch_size=4", "critic.ppo_micro_batch_size_per_gpu=1"],
+            [
+                "critic.enable=true",
+                "critic.ppo_mini_batch_size=4",
+                "critic.ppo_micro_batch_size_per_gpu=1",
+            ],
             r"critic\.ppo_mini_batch_size=4 .*n=5 .*20",
         ),
-        (["actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum-norm"], "loss_scale_factor=9216"),
+        (
+            ["actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum-norm"],
+            "loss_scale_factor=9216",
+        ),
         (["actor_rollout_ref.model.fused_kernel_options.impl_backend=null"], "impl_backend=None"),
-        (["critic.enable=true", "critic.model.use_fused_kernels=true"], r"critic\.model\.use_fused_kernels"),
-        (["actor_rollout_ref.actor.ppo_max_token_len_per_gpu=10000"], r"len_per_gpu=10000 .*=10240"),
+        (
+            ["critic.enable=true", "critic.model.use_fused_kernels=true"],
+            r"critic\.model\.use_fused_kernels",
+        ),
+        (
+            ["actor_rollout_ref.actor.ppo_max_token_len_per_gpu=10000"],
+            r"len_per_gpu=10000 .*=10240",
+        ),
         # dynamic batches may hold more than a batch
         (
             [
@@ -161,5 +190,7 @@ def test_a_broken_recipe_is_reported_by_name(mine):
     ],
 )
 def test_what_a_recipe_cannot_have_is_found(overrides, message):
-    finding = recipe_check.judged(recipe_check.Finding("mine"), composed(RECIPE, overrides))
+    finding = recipe_check.with_problem(
+        recipe_check.RecipeFinding("mine"), composed_recipe(RECIPE, overrides)
+    )
     assert re.search(message, str(finding.problem))

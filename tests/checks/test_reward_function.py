@@ -1,4 +1,6 @@
-"""What `recipes check` and preflight say of a reward function, before anything is loaded but its file."""
+"""What `recipes check` and preflight say of a reward function, before anything is loaded but its
+file.
+"""
 
 import pytest
 from omegaconf import OmegaConf
@@ -6,13 +8,14 @@ from omegaconf import OmegaConf
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.environment import settle_reward_file
 from docagent_rl.checks.preflight import check_statically
-from docagent_rl.checks.recipe_check import composed
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.checks.recipe_check import composed_recipe
+from docagent_rl.config import DocAgentConfig, plain_section
 
 KEY = "reward.custom_reward_function"
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 GOOD = (
-    "def compute_score(data_source, solution_str, ground_truth, extra_info, scale=1.0):\n    raise OSError\n"
+    "def compute_score(data_source, solution_str, ground_truth, extra_info, scale=1.0):\n    "
+    "raise OSError\n"
 )
 
 
@@ -24,13 +27,17 @@ def file(tmp_path):
 
 
 def checked(*overrides) -> DocAgentConfig:
-    return check_statically(composed(RECIPE, ["+profile=cpu", *map(str, overrides)]))
+    return check_statically(composed_recipe(RECIPE, ["+profile=cpu", *map(str, overrides)]))
 
 
 def test_what_verls_keys_name_is_read_and_not_called(file):
     options = f"+{KEY}.reward_kwargs.scale=0.5", "docagent.reward_function.mode=replace"
     section = checked(f"{KEY}.path={file}", *options).reward_function
-    assert (section.path, section.name, section.reward_kwargs) == (str(file), "compute_score", {"scale": 0.5})
+    assert (section.path, section.name, section.reward_kwargs) == (
+        str(file),
+        "compute_score",
+        {"scale": 0.5},
+    )
     assert checked().reward_function.path is None
 
 
@@ -39,7 +46,10 @@ def test_what_verls_keys_name_is_read_and_not_called(file):
     [
         ([f"{KEY}.path={{}}/other.py"], r"path=.*other\.py: there is no file"),
         ([f"{KEY}.path={{}}/mine.py", f"{KEY}.name=score"], r"name=score: .*it has compute_score"),
-        ([f"{KEY}.path={{}}/mine.py", f"+{KEY}.reward_kwargs.bonus=1"], r"mine\.py, line 1\).*'bonus'"),
+        (
+            [f"{KEY}.path={{}}/mine.py", f"+{KEY}.reward_kwargs.bonus=1"],
+            r"mine\.py, line 1\).*'bonus'",
+        ),
         ([f"{KEY}.path=pkg://users.nowhere"], r"path=pkg://users\.nowhere cannot be imported"),
         (["custom_reward_function.path={}/mine.py"], rf"former section: set {KEY}\.path"),
         (["docagent.reward_function.weight=0.5"], r"weight has no effect without a function"),
@@ -65,14 +75,14 @@ def test_a_name_of_a_term_of_the_system_is_refused(file):
 @pytest.mark.parametrize("path", ["mine.py", "./mine.py", "file://mine.py"])
 def test_processes_in_other_folders_find_the_file(file, monkeypatch, key, path):
     monkeypatch.chdir(file.parent)
-    config = composed(RECIPE, ["+profile=cpu", f"{key}='{path}'"])
+    config = composed_recipe(RECIPE, ["+profile=cpu", f"{key}='{path}'"])
     settle_reward_file(config)
-    assert DocAgentConfig.parse(plain(config.docagent)).reward_function.path == str(file)
+    assert DocAgentConfig.parse(plain_section(config.docagent)).reward_function.path == str(file)
     if key == f"{KEY}.path":
         assert OmegaConf.select(config, key) == str(file)
 
 
 def test_the_path_of_a_module_stays():
-    config = composed(RECIPE, ["+profile=cpu", f"{KEY}.path=pkg://mine.rewards"])
+    config = composed_recipe(RECIPE, ["+profile=cpu", f"{KEY}.path=pkg://mine.rewards"])
     settle_reward_file(config)
     assert OmegaConf.select(config, f"{KEY}.path") == "pkg://mine.rewards"

@@ -8,7 +8,9 @@ from tests.samples.conftest import make_sample  # noqa: F401  a fixture
 
 
 def called(command, *arguments, status=0):
-    """What a command, or an app of several, printed, ending with a status; what it raises is raised."""
+    """What a command, or an app of several, printed, ending with a status; what it raises is
+    raised.
+    """
     app = command
     if not isinstance(command, typer.Typer):
         app = typer.Typer()
@@ -22,7 +24,13 @@ def called(command, *arguments, status=0):
 
 def on_cpu(world, *overrides) -> list[str]:
     """The end of a command line that plays a recipe over the world."""
-    return ["--", "+profile=cpu", f"docagent.workspace={world.root}", "docagent.provision=null", *overrides]
+    return [
+        "--",
+        "+profile=cpu",
+        f"docagent.workspace={world.root}",
+        "docagent.provision=null",
+        *overrides,
+    ]
 
 
 def asked_about(world, folder, count=6):

@@ -39,7 +39,12 @@ def test_one_budget_counts_both_by_their_own_prices(server):  # noqa: F811
     judge = ModelConfig(**where, model="j", **prices(10, 1))
 
     async def ask(first, second):
-        for each, text in ((first, "hello"), (second, "hello"), (first, "another"), (second, "another")):
+        for each, text in (
+            (first, "hello"),
+            (second, "hello"),
+            (first, "another"),
+            (second, "another"),
+        ):
             # the last would be room for one more of the model's, not of what both have spent
             await each.ask([{"role": "user", "content": text}])
 
@@ -59,7 +64,9 @@ def test_what_further_models_cost_has_to_be_known_where_it_is_limited():
     silent = ModelConfig(**MODEL)
     with pytest.raises(UserError, match="--judge-price-in"), spending(first, {"judge": silent}):
         pass
-    with spending(first, {"judge": ModelConfig(), "evidence": ModelConfig(**MODEL, **prices(0, 0))}):
+    with spending(
+        first, {"judge": ModelConfig(), "evidence": ModelConfig(**MODEL, **prices(0, 0))}
+    ):
         pass
 
 
@@ -75,7 +82,16 @@ def test_a_command_gets_its_models_and_a_second_one_may_have_prices_without_a_bu
         """Do it."""
         seen.update(out=out, endpoint=endpoint, judge=judge)
 
-    options = ["--out", "x", "--endpoint", tmp_path / "m.yaml", "--model", "small", "--max-tokens", "900"]
+    options = [
+        "--out",
+        "x",
+        "--endpoint",
+        tmp_path / "m.yaml",
+        "--model",
+        "small",
+        "--max-tokens",
+        "900",
+    ]
     judge = ["--judge-base-url", "http://b/v1", "--judge-model", "j", "--judge-price-in", "3"]
     own = ["--price-in", "1", "--price-out", "2", "--judge-price-out", "4"]
     called(command, *options, *judge, *own)

@@ -1,4 +1,6 @@
-"""Collections over a real store, by scripts and by a model behind a real server that computes its words."""
+"""Collections over a real store, by scripts and by a model behind a real server that computes its
+words.
+"""
 
 import asyncio
 import json
@@ -43,7 +45,9 @@ def trajectories(folder, name="trajectories"):
 
 
 @pytest.mark.slow
-async def test_a_preset_filters_what_a_teacher_played_and_others_filter_again(world, questions, tmp_path):
+async def test_a_preset_filters_what_a_teacher_played_and_others_filter_again(
+    world, questions, tmp_path
+):
     right = ready_or(PlayingModel(questions[:4]))
 
     def reply(request):

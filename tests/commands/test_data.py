@@ -33,7 +33,9 @@ def test_from_synthetic_documents_to_a_training_file(tmp_path):
     ingest(corpus / "pdfs", store, workers=1)
     given = ("--split", "train", "--answerable-only", "--store", store)
     data("convert", corpus / "samples.jsonl", "--out", out, *given)
-    expected = [r for r in read_questions(corpus / "samples.jsonl") if r.split == "train" and r.answerable]
+    expected = [
+        r for r in read_questions(corpus / "samples.jsonl") if r.split == "train" and r.answerable
+    ]
     assert read_parquet(out) == expected
     count = len(expected)
     told = data("validate", out, "--store", store)
@@ -54,7 +56,9 @@ def test_problems_are_listed_with_status_2(make_sample, tmp_path):
 
 def test_four_fields_are_enough(world, tmp_path):
     store = world.store.path
-    known = next(r for r in read_questions(world.root / "synthetic" / "samples.jsonl") if r.gold_pages)
+    known = next(
+        r for r in read_questions(world.root / "synthetic" / "samples.jsonl") if r.gold_pages
+    )
     row = asked(doc_id=f"{known.doc_id}.pdf", answers="41", evidence_pages=[1])
     questions, out = lines(tmp_path / "questions.jsonl", row), tmp_path / "train.parquet"
     data("validate", questions, "--store", store)
@@ -82,7 +86,14 @@ def test_a_fraction_is_set_aside(tmp_path):
 
 
 def test_trajectories_that_are_not_there_are_missed_before_the_model(tmp_path):
-    given = ("--model", tmp_path / "gone", "--store", tmp_path / "store", "--out", tmp_path / "x.parquet")
+    given = (
+        "--model",
+        tmp_path / "gone",
+        "--store",
+        tmp_path / "store",
+        "--out",
+        tmp_path / "x.parquet",
+    )
     with pytest.raises(UserError, match=r"played\.jsonl: no such trajectory file"):
         data("sft", tmp_path / "played.jsonl", *given)
 

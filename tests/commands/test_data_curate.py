@@ -76,7 +76,9 @@ def test_what_was_used_and_documents_that_are_kept_apart_are_left_out(run, tmp_p
     path, (first, *rest) = run
     again = dataclasses.replace(first, question_id="other", question=first.question.upper())
     if option == "--without-documents":
-        again = dataclasses.replace(first, doc_id="w", extra={**first.extra, "native_doc_id": first.doc_id})
+        again = dataclasses.replace(
+            first, doc_id="w", extra={**first.extra, "native_doc_id": first.doc_id}
+        )
         rest = [sample for sample in rest if sample.doc_id != first.doc_id]
     for held in (first, again):
         write_jsonl([held], tmp_path / "held.jsonl")
@@ -87,7 +89,9 @@ def test_what_was_used_and_documents_that_are_kept_apart_are_left_out(run, tmp_p
 def test_what_other_filters_drop_is_not_hard(run, tmp_path):
     path, samples = run
     steps = {"1 length": 0, "2 answer": 1, "1 format": 2, None: 3}
-    verdicts = [{"question_id": samples[n].question_id, "dropped_by": step} for step, n in steps.items()]
+    verdicts = [
+        {"question_id": samples[n].question_id, "dropped_by": step} for step, n in steps.items()
+    ]
     verdicts += [{"question_id": samples[2].question_id, "dropped_by": None}]
     prefer = ("--prefer", lines(tmp_path / "verdicts.jsonl", *verdicts), "--count", "1")
     for seed in range(3):
@@ -128,7 +132,9 @@ def test_a_question_with_an_unjudged_answer_has_no_pass_rate(run, tmp_path):
     assert chosen_otherwise not in chosen
     assert "answers that nobody judged" in said
     assert chosen_otherwise in curated(tmp_path, path, *UNIDOC_RL)[0]
-    every = lines(tmp_path / "every.jsonl", *({**line, "outcome": unjudged} for line in stored(path)))
+    every = lines(
+        tmp_path / "every.jsonl", *({**line, "outcome": unjudged} for line in stored(path))
+    )
     with pytest.raises(UserError, match="judge"):
         curated(tmp_path, every, *UNIDOC_RL)
 

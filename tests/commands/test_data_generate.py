@@ -31,7 +31,9 @@ def run(store, out, server, *more, status=0):
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(yaml.safe_dump({"kinds": KINDS}))
     where = [] if server is None else ["--base-url", server.url, "--model", "m", "--config", config]
-    return called(app, "generate", "--store", store.path, "--out", out, *where, *more, status=status)
+    return called(
+        app, "generate", "--store", store.path, "--out", out, *where, *more, status=status
+    )
 
 
 def refused(told, *arguments):
@@ -48,7 +50,18 @@ def like_whole(reports, server, out, *more):
 
 
 def test_a_dry_run_asks_nothing_and_counts_what_a_run_asks_at_most(reports, server, tmp_path):
-    priced = ("--doc", "alpha", "--doc", "beta", "--price-in", 2, "--price-out", 8, "--reply-tokens", 200)
+    priced = (
+        "--doc",
+        "alpha",
+        "--doc",
+        "beta",
+        "--price-in",
+        2,
+        "--price-out",
+        8,
+        "--reply-tokens",
+        200,
+    )
     out = tmp_path / "q.jsonl"
     shown = run(reports, out, server, *priced, "--dry-run").stdout.replace(",", "")
     assert (server.requests, [path.name for path in tmp_path.iterdir()]) == ([], ["kinds.yaml"])
@@ -112,7 +125,10 @@ def test_what_got_no_reply_is_asked_again_and_nothing_else_is_replaced(reports, 
 
     server.compute = compute
     (tmp_path / "m.yaml").write_text("backoff_s: 0\n")
-    assert "1 got no reply" in run(reports, out, server, *kind, "--endpoint", tmp_path / "m.yaml").stderr
+    assert (
+        "1 got no reply"
+        in run(reports, out, server, *kind, "--endpoint", tmp_path / "m.yaml").stderr
+    )
     server.compute, content = reply_to, out.read_bytes()
     out.write_bytes(content + b"\n")
     asked = len(server.requests)

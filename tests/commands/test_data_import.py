@@ -19,19 +19,28 @@ def data(*arguments, **expected):
 
 def imported(download, out, *more, status=0):
     """Questions of MMLongBench-Doc."""
-    told = data("import", "mmlongbench_doc", download.root, "--out", out, *more, *OPTIONS, status=status)
+    told = data(
+        "import", "mmlongbench_doc", download.root, "--out", out, *more, *OPTIONS, status=status
+    )
     return told if status or "--part" in more else read_questions(out)
 
 
 @pytest.fixture
 def download(tmp_path) -> Files:
-    """Five documents of three to fifteen pages, a question on each of them, one without its document."""
+    """Five documents of three to fifteen pages, a question on each of them, one without its
+    document.
+    """
     files = Files(tmp_path / "download")
     rows = []
     for number in range(1, 6):
         files.pdf(f"data/documents/d{number}.pdf", 3 * number)
-        asked = {"doc_id": f"d{number}.pdf", "question": f"What stands on page two of document {number}?"}
-        rows.append(row(**asked, answer=f"d{number} page 2", answer_format="Str", evidence_pages="[2]"))
+        asked = {
+            "doc_id": f"d{number}.pdf",
+            "question": f"What stands on page two of document {number}?",
+        }
+        rows.append(
+            row(**asked, answer=f"d{number} page 2", answer_format="Str", evidence_pages="[2]")
+        )
     files.json("data/samples.json", [*rows, row(doc_id="gone.pdf")])
     return files
 
@@ -39,7 +48,9 @@ def download(tmp_path) -> Files:
 def test_from_a_download_to_a_training_file(download, tmp_path):
     store, out = tmp_path / "store", tmp_path / "out" / "mmlb.jsonl"
     samples = imported(download, out, "--store", store)
-    assert [sample.answers for sample in samples] == [(f"d{number} page 2",) for number in range(1, 6)]
+    assert [sample.answers for sample in samples] == [
+        (f"d{number} page 2",) for number in range(1, 6)
+    ]
     report = json.loads((out.parent / "mmlb.report.json").read_text())
     assert report["rows"]["read"] == {"mmlongbench/test": 6}
     (skipped,) = report["rows"]["skipped"]

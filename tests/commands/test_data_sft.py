@@ -21,7 +21,11 @@ def sft(task, model, tmp_path):
     """Rows of trajectories in a file, by the command."""
 
     def run(trajectories, out, *more):
-        source = write(trajectories, tmp_path / "s.jsonl") if isinstance(trajectories, list) else trajectories
+        source = (
+            write(trajectories, tmp_path / "s.jsonl")
+            if isinstance(trajectories, list)
+            else trajectories
+        )
         given = ("sft", source, *more, "--out", tmp_path / out)
         return called(app, *given, "--model", model, "--store", task.paths.store)
 
@@ -36,7 +40,10 @@ def test_rows_are_those_that_were_played_however_they_were_recorded(sft, task, p
     expected = (row.input_ids, row.loss_mask, row.images)
     assert [(r.input_ids, r.loss_mask, r.images) for r in rows] == [expected] * 2
     tokens, trained = len(row.input_ids), sum(row.loss_mask)
-    assert f"2 rows of 2 trajectories, {2 * tokens} tokens ({2 * trained} trained on), 2 images" in told
+    assert (
+        f"2 rows of 2 trajectories, {2 * tokens} tokens ({2 * trained} trained on), 2 images"
+        in told
+    )
     assert f"longest row {tokens}" in told
 
 
@@ -64,7 +71,9 @@ def test_a_trajectory_of_another_model_is_an_error_that_says_what_to_do(sft, pla
 def test_pages_that_are_not_those_shown_are_refused(sft, played, tmp_path):
     text = played.trajectory.to_json()
     messages = [message for turn in json.loads(text)["turns"] for message in turn["observation"]]
-    (image,) = (part["image"] for message in messages for part in message["parts"] if "image" in part)
+    (image,) = (
+        part["image"] for message in messages for part in message["parts"] if "image" in part
+    )
     (tmp_path / "other.jsonl").write_text(text.replace(image["page_hash"], "0" * 64) + "\n")
     with pytest.raises(UserError, match=image["page"]):
         sft(tmp_path / "other.jsonl", "rows.parquet")

@@ -13,7 +13,7 @@ from docagent_rl.documents import PageRef, page_text
 from docagent_rl.documents.audit import audit_store
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.documents.upright import Scan
-from docagent_rl.endpoints.usage import image_bytes
+from docagent_rl.endpoints.usage import image_part_bytes
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.indexes import build_bm25
 from docagent_rl.retrieval.vectors.encoding import encode_windows
@@ -23,9 +23,18 @@ from tests.documents.here import files_of, ingest_here
 from tests.retrieval.vectors.encoders import HashingEncoder
 
 LONG = ["The harbour is open and ferries leave every hour of the day."] * 9
-PAGES = {1: [], 2: LONG, 3: [*LONG, "Figure 1. Passengers by year"], 4: [*LONG, "Table 1. Ferries"], 5: None}
+PAGES = {
+    1: [],
+    2: LONG,
+    3: [*LONG, "Figure 1. Passengers by year"],
+    4: [*LONG, "Table 1. Ferries"],
+    5: None,
+}
 """A chart without text, text alone, a figure with its caption, a table, and a blank page."""
-SAID = {1: "A bar chart of zeppelins by year.", 3: "<think>A map?</think>A line that rises to 1,445."}
+SAID = {
+    1: "A bar chart of zeppelins by year.",
+    3: "<think>A map?</think>A line that rises to 1,445.",
+}
 
 
 @pytest.fixture
@@ -47,7 +56,7 @@ def store(tmp_path, monkeypatch):
 def number_of(store, request) -> int:
     """The page that a request shows."""
     (message,) = request["messages"]
-    shown = hashlib.sha256(image_bytes(message["content"][1])).hexdigest()
+    shown = hashlib.sha256(image_part_bytes(message["content"][1])).hexdigest()
     return next(ref.page for ref in store.pages() if store.page(ref).image_hash == shown)
 
 
@@ -61,8 +70,17 @@ def server(store):
 
 
 def run(store, server, *more, status=0):
-    (store.path.parent / "m.yaml").write_text(f"{{base_url: '{server.url}', model: m, backoff_s: 0}}")
-    options = ("--store", store.path, "--endpoint", store.path.parent / "m.yaml", "--concurrency", 1)
+    (store.path.parent / "m.yaml").write_text(
+        f"{{base_url: '{server.url}', model: m, backoff_s: 0}}"
+    )
+    options = (
+        "--store",
+        store.path,
+        "--endpoint",
+        store.path.parent / "m.yaml",
+        "--concurrency",
+        1,
+    )
     return called(describe_command, *options, *more, status=status)
 
 
@@ -90,7 +108,10 @@ def test_a_page_is_found_by_a_word_that_its_description_alone_has(store, server)
 
 def test_all_pages_but_blank_ones_are_asked_about_on_request_and_none_twice(store, server):
     run(store, server)
-    assert "4 pages asked about: 4 replies, 2 of them descriptions" in run(store, server, "--all").output
+    assert (
+        "4 pages asked about: 4 replies, 2 of them descriptions"
+        in run(store, server, "--all").output
+    )
     assert asked(store, server) == [1, 3, 2, 4]
     whole = files_of(store.path)
     assert "other descriptions" not in run(store, server, "--all", "--doc", "port").output

@@ -44,7 +44,11 @@ def test_the_driver_answers_and_progress_goes_to_standard_error_alone(examined):
 @pytest.mark.usefixtures("warm_processes")
 def test_patches_hold_in_the_worker_and_in_the_core_of_an_engine():
     probe = examine(ProcessKind.VLLM, 600)
-    found = {each.where: each for each in check_process(ProcessKind.VLLM, probe) if each.name == "patches"}
+    found = {
+        each.where: each
+        for each in check_process(ProcessKind.VLLM, probe)
+        if each.name == "patches"
+    }
     assert "message_queue_memory: applied" in found[ProcessKind.ENGINE].value
     # the core imports no verl
     assert "byte_patches" not in found[ProcessKind.ENGINE].value

@@ -1,4 +1,6 @@
-"""Evaluations, probes and single questions, with a model behind a real server that computes what it says."""
+"""Evaluations, probes and single questions, with a model behind a real server that computes what it
+says.
+"""
 
 import asyncio
 import dataclasses
@@ -44,7 +46,9 @@ class ReadingModel(PlayingModel):
 
     def __call__(self, request: dict) -> dict:
         messages = request["messages"]
-        texts = [text for message in messages if message["role"] == "user" for text in texts_of(message)]
+        texts = [
+            text for message in messages if message["role"] == "user" for text in texts_of(message)
+        ]
         shown = "\n".join(texts)
         question = next(question for question in self.answers if question in shown)
         answer = self.answers[question]
@@ -65,7 +69,9 @@ def arguments(world, folder, out, *more, url="", agent="system", overrides=()):
 
 
 async def evaluated(world, folder, out, *more, **options):
-    return await asyncio.to_thread(called, eval_command, *arguments(world, folder, out, *more, **options))
+    return await asyncio.to_thread(
+        called, eval_command, *arguments(world, folder, out, *more, **options)
+    )
 
 
 def played(folder):
@@ -76,7 +82,10 @@ def played(folder):
 async def test_a_system_is_played_recorded_and_shown_and_another_run_is_not_gone_on_with(
     world, questions, tmp_path
 ):
-    run, lost = tmp_path / "run", dataclasses.replace(questions[2], doc_id="missing", question_id="lost")
+    run, lost = (
+        tmp_path / "run",
+        dataclasses.replace(questions[2], doc_id="missing", question_id="lost"),
+    )
     write_jsonl([*questions, lost], tmp_path / "questions.jsonl")
     async with serving(ChatServer(compute=ready_or(PlayingModel(questions)))) as server:
         told = await evaluated(world, tmp_path, "run", url=server.url)
@@ -84,7 +93,9 @@ async def test_a_system_is_played_recorded_and_shown_and_another_run_is_not_gone
         await evaluated(world, tmp_path, "run", url=server.url)
         assert len(server.requests) == asked + 1  # the sign of life
         with pytest.raises(UserError, match=r"run"):
-            await evaluated(world, tmp_path, "run", url=server.url, overrides=["docagent.env.max_turns=2"])
+            await evaluated(
+                world, tmp_path, "run", url=server.url, overrides=["docagent.env.max_turns=2"]
+            )
     ids = [sample.question_id for sample in questions]
     *right, masked = played(run)
     found = [(each.uid, each.status, each.metrics["reward/outcome"]) for each in right]
@@ -141,7 +152,16 @@ def test_a_model_is_named_where_one_plays(world, questions, tmp_path, url, agent
 async def asked(server, world, folder, question, *more, **expected):
     document = folder / "report.pdf"
     shutil.copyfile(world.root / "synthetic" / "pdfs" / f"{world.samples[0].doc_id}.pdf", document)
-    given = [document, question, "--recipe", RECIPE, "--keep-in", folder / "cache", "--set", "+profile=cpu"]
+    given = [
+        document,
+        question,
+        "--recipe",
+        RECIPE,
+        "--keep-in",
+        folder / "cache",
+        "--set",
+        "+profile=cpu",
+    ]
     given += ["--base-url", server.url, "--model", "m", *more]
     return await asyncio.to_thread(called, ask_command, *given, **expected)
 
@@ -192,7 +212,9 @@ async def test_without_an_answer_the_status_says_so_and_other_runs_are_left_alon
     assert "turn_limit" in found.stdout
 
 
-FUNCTION = "def compute_score(data_source, solution_str, ground_truth, extra_info):\n    return {}\n"
+FUNCTION = (
+    "def compute_score(data_source, solution_str, ground_truth, extra_info):\n    return {}\n"
+)
 
 
 async def test_a_reward_function_scores_an_evaluation_and_rescores_it(world, tmp_path):
@@ -215,7 +237,10 @@ async def test_a_reward_function_scores_an_evaluation_and_rescores_it(world, tmp
     (tmp_path / "one.py").write_text(FUNCTION.format(3.0))
     with pytest.raises(UserError, match="source"):
         await evaluated(world, tmp_path, "run", **more)
-    other = [f"reward.custom_reward_function.path={tmp_path}/two.py", "docagent.reward_function.mode=replace"]
+    other = [
+        f"reward.custom_reward_function.path={tmp_path}/two.py",
+        "docagent.reward_function.mode=replace",
+    ]
     out = tmp_path / "out"
     await asyncio.to_thread(called, rescore_command, tmp_path / "run", "--out", out, "--", *other)
     (file,) = (out / "trajectories").glob("*.jsonl")
@@ -231,7 +256,12 @@ async def test_an_evaluation_whose_reward_function_fails_stops_soon_and_says_whe
     )
     assert all(each.masked and each.attempts == 1 for each in played(tmp_path / "run"))
     error = played(tmp_path / "run")[0].error
-    for part in (repr(world.samples[0].question_id), "compute_score (", "one.py, line 2", "AttributeError"):
+    for part in (
+        repr(world.samples[0].question_id),
+        "compute_score (",
+        "one.py, line 2",
+        "AttributeError",
+    ):
         assert part in error
     assert "AttributeError" in told.output
 
@@ -243,7 +273,8 @@ sys.argv = ["docagent-rl", *sys.argv[1:]]
 try:
     main()
 finally:
-    print([name for name in ("torch", "verl", "ray", "vllm", "transformers") if name in sys.modules])
+    heavy = ("torch", "verl", "ray", "vllm", "transformers")
+    print([name for name in heavy if name in sys.modules])
 """
 
 

@@ -1,4 +1,6 @@
-"""A folder from one week to the next: one command, and the served index answers by it without a break."""
+"""A folder from one week to the next: one command, and the served index answers by it without a
+break.
+"""
 
 import shutil
 import subprocess
@@ -72,7 +74,9 @@ def wait_for(url, query, doc_ids):
 
 
 def walk(folder, number):
-    """So many documents; three change, two are removed, one is renamed; returns what the command said."""
+    """So many documents; three change, two are removed, one is renamed; returns what the command
+    said.
+    """
     inbox, store, index = folder / "inbox", folder / "store", folder / "index"
     for each in range(number):
         write_pdf(inbox / f"year{each % 3}" / f"{each}.pdf", [f"everydocument {word(each)}"])
@@ -82,7 +86,9 @@ def walk(folder, number):
     with running(DocumentStore(store), index) as (_, url), Asking(url, "everydocument") as asking:
         assert found(url, word(3)) == ["year0/3"]
         for each in (0, 1, 2):
-            write_pdf(inbox / f"year{each}" / f"{each}.pdf", [f"everydocument changed {word(each)}"])
+            write_pdf(
+                inbox / f"year{each}" / f"{each}.pdf", [f"everydocument changed {word(each)}"]
+            )
         for each in (3, 4):
             (inbox / f"year{each % 3}" / f"{each}.pdf").unlink()
         (inbox / "year2" / "5.pdf").rename(inbox / "year0" / "renamed.pdf")

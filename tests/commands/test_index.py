@@ -123,7 +123,9 @@ def test_serves_on_loopback_with_a_token_until_it_is_asked_to_end(world):
         assert url.startswith("http://127.0.0.1:")
         assert httpx2.post(f"{url}/v1/search", json={"queries": [query]}).status_code == 401
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        found = httpx2.post(f"{url}/v1/search", json={"queries": [query], "top_k": 2}, headers=headers).json()
+        found = httpx2.post(
+            f"{url}/v1/search", json={"queries": [query], "top_k": 2}, headers=headers
+        ).json()
         hits = BM25Retriever.load(index).search([query], top_k=2)[0]
         assert found["results"][0] == [[hit.ref.doc_id, hit.ref.page, hit.score] for hit in hits]
         assert httpx2.get(f"{url}/v1/health").status_code == 200

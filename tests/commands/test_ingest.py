@@ -103,7 +103,13 @@ def test_every_damaged_object_is_listed_with_its_pages(folder):
     picture.write_bytes(pages[1].image_bytes())
     text.unlink()
     told = check(folder / "store", status=1)
-    for part in (picture, "[report#1 (image)]", text, "report#2 (text), report#3 (text)", "2 damaged"):
+    for part in (
+        picture,
+        "[report#1 (image)]",
+        text,
+        "report#2 (text), report#3 (text)",
+        "2 damaged",
+    ):
         assert str(part) in told
     # the advice is good
     picture.unlink()
@@ -120,7 +126,9 @@ def run(tmp_path):
         trajectories = [SimpleNamespace(question_id=f"q{n}", uid="u", number=0) for n in range(3)]
         write_lines(run, step, [(each, [b'{"reward": 1%d}' % step]) for each in trajectories])
         write_metrics(run, step, {"reward": step})
-        write_credit(run, step, "grpo", [CreditRow("u", 0, 0, {"advantages": np.ones(3, np.float32) * step})])
+        write_credit(
+            run, step, "grpo", [CreditRow("u", 0, 0, {"advantages": np.ones(3, np.float32) * step})]
+        )
         with sealing(run, run / "checkpoints" / f"global_step_{step}"):
             save(run / "checkpoints", step)
     return run

@@ -9,7 +9,18 @@ from typer.testing import CliRunner
 from docagent_rl import cli
 from docagent_rl.commands.late import COMMANDS
 
-HEAVY = {"bm25s", "hydra", "numba", "numpy", "omegaconf", "pandas", "pyarrow", "pydantic", "pypdf", "torch"}
+HEAVY = {
+    "bm25s",
+    "hydra",
+    "numba",
+    "numpy",
+    "omegaconf",
+    "pandas",
+    "pyarrow",
+    "pydantic",
+    "pypdf",
+    "torch",
+}
 COUNT = """
 import sys
 from docagent_rl.cli import app

@@ -23,7 +23,12 @@ def test_recipes_are_listed_and_shown_with_their_notes():
     assert "the paper's wording" in text
     assert "; here null" in " ".join(text.split())
     assert "unidoc_rl" not in text
-    for part in ("overall 53.5", "reward: 0.2 retrieval_ndcg + ", "docagent.retriever.model", "ColPali"):
+    for part in (
+        "overall 53.5",
+        "reward: 0.2 retrieval_ndcg + ",
+        "docagent.retriever.model",
+        "ColPali",
+    ):
         assert part in text
     text = recipes("ablations", RECIPE)
     assert ("vrag_rl/no_crop" in text, "doc_v_star" in text) == (True, False)
@@ -73,7 +78,9 @@ def test_what_is_shown_is_a_file_that_fits_the_system(system, tmp_path):
     mine = tmp_path / "mine.yaml"
     mine.write_text(text, encoding="utf-8")
     found = get_system(system)
-    assert text == prompt_file(found.default_prompt(found.parse_config({}))).read_text(encoding="utf-8")
+    assert text == prompt_file(found.default_prompt(found.parse_config({}))).read_text(
+        encoding="utf-8"
+    )
     told = prompts("check", mine, "--system", system)
     assert all(part in told for part in found.prompt_spec.required)
 

@@ -30,7 +30,9 @@ def by(server, *more):
 
 def better(number=12):
     for n in range(number):
-        sample = question(n, dataset="mmlongbench", answer_format="Str", extra={"gold": "Lake Ontario"})
+        sample = question(
+            n, dataset="mmlongbench", answer_format="Str", extra={"gold": "Lake Ontario"}
+        )
         yield answered(sample, "Lake Ontario", system="alden")
 
 
@@ -57,7 +59,9 @@ async def test_a_judge_behind_an_endpoint_and_its_key(tmp_path, monkeypatch):
     run_of(tmp_path / "a", mixed())
     async with serving(judging()) as server:
         options = by(server, "--judge-api-key-env", "KEY_OF_MINE")
-        done = await asyncio.to_thread(reported, tmp_path / "a", "--out", tmp_path / "out", *options)
+        done = await asyncio.to_thread(
+            reported, tmp_path / "a", "--out", tmp_path / "out", *options
+        )
         asked = len(server.requests)
         await asyncio.to_thread(reported, tmp_path / "a", "--out", tmp_path / "out2", *options)
     assert len(server.requests) == asked + 1  # the sign of life
@@ -65,7 +69,9 @@ async def test_a_judge_behind_an_endpoint_and_its_key(tmp_path, monkeypatch):
     assert "judge-1" in done.stdout
     for path in (*(tmp_path / "out").iterdir(), *(tmp_path / "a").glob("*.json*")):
         assert KEY.encode() not in path.read_bytes()
-    assert (tmp_path / "out" / "report.json").read_bytes() == (tmp_path / "out2" / "report.json").read_bytes()
+    assert (tmp_path / "out" / "report.json").read_bytes() == (
+        tmp_path / "out2" / "report.json"
+    ).read_bytes()
 
 
 @pytest.mark.parametrize(

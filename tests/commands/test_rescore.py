@@ -29,7 +29,14 @@ def rescored(run, out, *more):
 def paid(trajectories):
     """Who got what for which tokens."""
     return [
-        (each.uid, each.number, each.reward, each.metrics["reward/total"], turn.token_ids, turn.terms)
+        (
+            each.uid,
+            each.number,
+            each.reward,
+            each.metrics["reward/total"],
+            turn.token_ids,
+            turn.terms,
+        )
         for each in trajectories
         for turn in each.turns
     ]
@@ -38,7 +45,9 @@ def paid(trajectories):
 @pytest.fixture
 def small(world, tmp_path):
     """A run of one question a step, and where it is written anew."""
-    return stored_run(world, tmp_path / "run", "vrag_rl", questions=1), tmp_path / "elsewhere" / "out"
+    return stored_run(
+        world, tmp_path / "run", "vrag_rl", questions=1
+    ), tmp_path / "elsewhere" / "out"
 
 
 @pytest.mark.parametrize("system", ["vrag_rl", "alden", "unidoc_rl", "doc_v_star", "mm_doc_r1"])
@@ -50,7 +59,9 @@ def test_nothing_changed_changes_nothing(world, tmp_path, system):
     assert found["groups"]["agreement"] == pytest.approx(1.0)
     assert (found["credit"]["flipped"], found["credit"]["correlation"]) == (0.0, pytest.approx(1.0))
     for step in (1, 2):
-        old, new = (list(read_trajectories(each / "trajectories" / f"{step}.jsonl")) for each in (run, out))
+        old, new = (
+            list(read_trajectories(each / "trajectories" / f"{step}.jsonl")) for each in (run, out)
+        )
         assert paid(old) == paid(new)
 
 
@@ -123,7 +134,9 @@ def test_steps_of_other_values_do_not_stay_and_the_viewer_shows_both(small, tmp_
         rescored(run, out, "--force", "--", "docagent.jugde.kind=exact")
     with pytest.raises(UserError, match="train/9"):
         rescored(run, out, "--force", "--step", 9)
-    assert len(list((out / "trajectories").glob("*.jsonl"))) == 2  # refused before anything is removed
+    assert (
+        len(list((out / "trajectories").glob("*.jsonl"))) == 2
+    )  # refused before anything is removed
     assert rescored(run, out, "--force", "--step", 2, *EXACT)["overrides"] == [EXACT[1]]
     assert sorted(path.name for path in (out / "trajectories").iterdir()) == ["2.jsonl"]
     before, after = (OpenRun(n, path.name, ViewedRun(path)) for n, path in enumerate(small))
@@ -156,7 +169,9 @@ def test_a_reward_function_rewards_stored_trajectories(small, tmp_path):
     assert terms["compute_score"]["before"] is None
     assert terms["compute_score"]["after"] == terms["reward"]["after"]
     for step in (1, 2):
-        old, new = (list(read_trajectories(each / "trajectories" / f"{step}.jsonl")) for each in (run, out))
+        old, new = (
+            list(read_trajectories(each / "trajectories" / f"{step}.jsonl")) for each in (run, out)
+        )
         sampled = [sum(len(turn.token_ids) for turn in each.turns) for each in old]
         assert [each.reward for each in new] == [2.0 * tokens for tokens in sampled]
     shown = ViewedRun(out).reward
@@ -170,7 +185,9 @@ def elsewhere(run, old, new):
     Seal(run).write(file, file.read_text().replace(str(old), str(new)))
 
 
-def test_the_workspace_of_a_run_that_moved_is_named_by_the_environment(world, tmp_path, monkeypatch):
+def test_the_workspace_of_a_run_that_moved_is_named_by_the_environment(
+    world, tmp_path, monkeypatch
+):
     run, gone = stored_run(world, tmp_path / "run", "vrag_rl", questions=1), "/nowhere/workspace"
     elsewhere(run, world.root, gone)
     monkeypatch.delenv("DOCAGENT_WORKSPACE", raising=False)

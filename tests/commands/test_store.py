@@ -14,7 +14,9 @@ from tests.documents.conftest import write_image, write_pdf
 @pytest.fixture
 def folder(tmp_path):
     write_pdf(
-        tmp_path / "inbox" / "2019" / "[red]report.pdf", ["alpha", "", "gamma"], outline=[("Top", 0, 1)]
+        tmp_path / "inbox" / "2019" / "[red]report.pdf",
+        ["alpha", "", "gamma"],
+        outline=[("Top", 0, 1)],
     )
     write_pdf(tmp_path / "inbox" / "other.pdf", ["delta"])
     write_image(tmp_path / "inbox" / "deck" / "1.png")
@@ -81,5 +83,7 @@ def test_a_mirror_that_lost_most_of_its_files_is_told_and_has_status_2(folder):
 
 def test_a_folder_that_is_no_index_is_named_before_any_work(folder):
     with pytest.raises(UserError, match="not an index"):
-        called(ingest_command, folder / "inbox", "--store", folder / "new", "--index", folder / "inbox")
+        called(
+            ingest_command, folder / "inbox", "--store", folder / "new", "--index", folder / "inbox"
+        )
     assert not (folder / "new").exists()

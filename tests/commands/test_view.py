@@ -53,10 +53,14 @@ def test_what_makes_no_sense_is_said(folder, arguments, message):
 @pytest.mark.slow
 def test_the_page_is_served_until_interrupted(folder):
     command = [sys.executable, "-m", "docagent_rl.cli", "view", str(folder), "--no-open"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         address, _, token = process.stdout.readline().split()[0].partition("?token=")
         assert address.startswith("http://127.0.0.1:")
-        request = urllib.request.Request(f"{address}api/runs", headers={"Authorization": f"Bearer {token}"})
+        request = urllib.request.Request(
+            f"{address}api/runs", headers={"Authorization": f"Bearer {token}"}
+        )
         with urllib.request.urlopen(request) as answer:
             assert [run["name"] for run in json.load(answer)["runs"]] == [folder.name]
         process.send_signal(signal.SIGINT)

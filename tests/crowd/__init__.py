@@ -1,1 +1,3 @@
-"""Many trajectories at a time through the agent loop that verl runs: scripts speak instead of vLLM."""
+"""Many trajectories at a time through the agent loop that verl runs: scripts speak instead of
+vLLM.
+"""

@@ -1,4 +1,6 @@
-"""Playing a crowd: a recipe, its questions, many trajectories in one event loop, what became of each."""
+"""Playing a crowd: a recipe, its questions, many trajectories in one event loop, what became of
+each.
+"""
 
 import asyncio
 import dataclasses
@@ -15,7 +17,7 @@ from hydra._internal.config_repository import ConfigRepository
 from omegaconf import DictConfig, OmegaConf
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.envs.script import QuestionStatistics
 from docagent_rl.rollout.images import join_features
 from docagent_rl.rollout.trajectory import Trajectory, whole_line
@@ -29,7 +31,9 @@ from tests.crowd.server import ScriptedServer, WatchedLoop
 
 @dataclass(frozen=True)
 class Ended:
-    """A trajectory that has ended: its trajectory, without times, and a digest of its training rows."""
+    """A trajectory that has ended: its trajectory, without times, and a digest of its training
+    rows.
+    """
 
     sample: dict[str, Any]
     rows: str
@@ -39,7 +43,9 @@ class Ended:
 class Crowd:
     """A recipe over a world that is ready to play; `seed`: of the scripts."""
 
-    def __init__(self, world: Any, recipe: str, overrides: Sequence[str] = (), *, seed: int = 0) -> None:
+    def __init__(
+        self, world: Any, recipe: str, overrides: Sequence[str] = (), *, seed: int = 0
+    ) -> None:
         self.config = configuration(world, recipe, overrides)
         self.samples = world.samples
         self.tokenizer, self.processor = load_tokenizer(self.config)
@@ -62,7 +68,11 @@ class Crowd:
         loop = WatchedLoop(DictConfigWrap(self.config), self.server, self.tokenizer, self.processor)
         uid, of_group = str(number % len(self.samples)), number // len(self.samples)
         rows = await loop.run(
-            {"temperature": 1.0}, sample=sample.to_json(), uid=uid, session_id=of_group, global_steps=1
+            {"temperature": 1.0},
+            sample=sample.to_json(),
+            uid=uid,
+            session_id=of_group,
+            global_steps=1,
         )
         self.server.playing.pop(f"{uid}-{of_group}", None)
         return rows
@@ -104,13 +114,17 @@ def configuration(world: Any, recipe: str, overrides: Sequence[str]) -> DictConf
         f"actor_rollout_ref.model.path={world.root / 'model'}",
     ]
     ablations = [each for each in overrides if each.startswith("+ablations=")]
-    config = composed(recipe, [*ablations, *fixed, *(each for each in overrides if each not in ablations)])
+    config = composed_recipe(
+        recipe, [*ablations, *fixed, *(each for each in overrides if each not in ablations)]
+    )
     OmegaConf.update(config, "hydra", {})
     return config
 
 
 def comparable(trajectory: Trajectory) -> dict[str, Any]:
-    """A record without seconds, and without the number of images that no other trajectory had made before."""
+    """A record without seconds, and without the number of images that no other trajectory had made
+    before.
+    """
     sample = dataclasses.asdict(trajectory)
     del sample["image_preprocessings"]
     for turn in sample["turns"]:
@@ -125,7 +139,13 @@ def digest(rows: Sequence[Any]) -> str:
     """A digest of ids, masks, rewards, turns, log-probs and image features of all rows."""
     found = hashlib.sha256()
     for row in rows:
-        fields = (row.prompt_ids, row.response_ids, row.response_mask, row.turn_index, row.token_rewards)
+        fields = (
+            row.prompt_ids,
+            row.response_ids,
+            row.response_mask,
+            row.turn_index,
+            row.token_rewards,
+        )
         found.update(json.dumps([*fields, row.response_logprobs]).encode())
         for name, value in sorted(join_features(row.multi_modal_data[IMAGES].images).items()):
             found.update(name.encode() + torch.as_tensor(value).contiguous().numpy().tobytes())

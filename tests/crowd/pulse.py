@@ -15,8 +15,8 @@ class Pulse:
     """A task that wakes every 10 ms.
 
     Attributes:
-        worst_cpu_s: the longest that the event loop's thread itself worked between two beats, in seconds of
-            its CPU: a busy machine does not change it.
+        worst_cpu_s: the longest that the event loop's thread itself worked between two beats, in
+            seconds of its CPU: a busy machine does not change it.
     """
 
     worst_cpu_s: float = 0.0

@@ -1,4 +1,6 @@
-"""The rollout server of a crowd: scripted policies that speak token ids, seeded by the trajectory."""
+"""The rollout server of a crowd: scripted policies that speak token ids, seeded by the
+trajectory.
+"""
 
 import asyncio
 import random
@@ -29,8 +31,8 @@ class Part:
 class ScriptedServer:
     """Stands in for vLLM's server: takes token ids, gives token ids, after 20 ms at most.
 
-    What a trajectory says depends on the seed, its name and what its own turns led to, never on other
-    trajectories.
+    What a trajectory says depends on the seed, its name and what its own turns led to, never on
+    other trajectories.
     """
 
     tokenizer: Any
@@ -55,7 +57,12 @@ class ScriptedServer:
         speaking.set(name)
 
     async def generate(
-        self, *, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any], image_data: Any
+        self,
+        *,
+        request_id: str,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        image_data: Any,
     ) -> TokenOutput:
         part = self.playing[speaking.get()]
         await asyncio.sleep(0.02 * part.context.rng.random())
@@ -63,7 +70,10 @@ class ScriptedServer:
             text = f"{len(prompt_ids) % 9} people"
         else:
             turns = part.trajectory.turns
-            part.context.turn, part.context.record = len(turns) + 1, turns[-1].record if turns else NO_RECORD
+            part.context.turn, part.context.record = (
+                len(turns) + 1,
+                turns[-1].record if turns else NO_RECORD,
+            )
             text = self.script.line(part.context).text
         ids = [*self.tokenizer.encode(text, add_special_tokens=False), self.tokenizer.eos_token_id]
         ids = ids[: sampling_params["max_tokens"]]
@@ -73,6 +83,8 @@ class ScriptedServer:
 class WatchedLoop(DocAgentLoop):
     """The agent loop; its trajectories are made known to the scripted server."""
 
-    async def _play(self, resources: Any, sample: Any, trajectory: Trajectory, sampling: Any) -> Any:
+    async def _play(
+        self, resources: Any, sample: Any, trajectory: Trajectory, sampling: Any
+    ) -> Any:
         self.server_manager.begin(trajectory, sample)
         return await super()._play(resources, sample, trajectory, sampling)

@@ -1,4 +1,6 @@
-"""Judge and roles behind one real HTTP server that is late, and fails for some of what it is asked."""
+"""Judge and roles behind one real HTTP server that is late, and fails for some of what it is
+asked.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,13 @@ ROLES = ("planner", "reader", "answer", "extractor")
 
 @dataclass
 class Service(ChatServer):
-    """Answers by what it is asked: equal conversations get equal replies, at any time and in any order.
+    """Answers by what it is asked: equal conversations get equal replies, at any time and in any
+    order.
 
     Args:
         broken: share of conversations that always fail, so that their trajectories are masked.
-        shaky: share of conversations that fail the first time they are asked, and answer after that.
+        shaky: share of conversations that fail the first time they are asked, and answer after
+            that.
     """
 
     broken: float = 0.0
@@ -88,7 +92,13 @@ def overrides(system: str, url: str, roles: Sequence[str] = ROLES) -> list[str]:
 
     Systems that nobody judges get a judge as well, whom they do not ask.
     """
-    patience = {"attempts": 2, "backoff_s": 0.02, "timeout_s": 60, "deadline_s": 120, "concurrency": AT_ONCE}
+    patience = {
+        "attempts": 2,
+        "backoff_s": 0.02,
+        "timeout_s": 60,
+        "deadline_s": 120,
+        "concurrency": AT_ONCE,
+    }
     if system == "mm_doc_r1":
         sections = {f"docagent.roles.{role}": role for role in roles}
     else:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.synth import SynthSettings, synthesize
-from docagent_rl.lab.synth.settings import Difficulty
+from docagent_rl.lab.synth.settings import DocumentDifficulty
 from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.samples.questions import read_questions
@@ -14,7 +14,7 @@ from docagent_rl.samples.questions import read_questions
 
 def make_world(root: Path, *, model: bool = True) -> SimpleNamespace:
     """Store, index with its retriever, questions with evidence, and a model."""
-    settings = SynthSettings(documents=3, seed=5, difficulties=(Difficulty.EASY,))
+    settings = SynthSettings(documents=3, seed=5, difficulties=(DocumentDifficulty.EASY,))
     synthesize(root / "synthetic", settings)
     ingest(root / "synthetic" / "pdfs", root / "store", workers=1)
     store = DocumentStore(root / "store")

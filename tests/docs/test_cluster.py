@@ -39,7 +39,9 @@ def blocks(language: str) -> list[str]:
 
 def test_every_script_is_bash():
     for script in (*blocks("bash"), SLURM.read_text()):
-        found = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
+        found = subprocess.run(
+            ["bash", "-n"], input=script, text=True, capture_output=True, check=False
+        )
         assert found.returncode == 0, found.stderr
 
 
@@ -61,12 +63,18 @@ def slurm(tmp_path):
     calls = tmp_path / "calls"
 
     def run(*arguments: str, status: int = 0, **more: str) -> tuple[int, list]:
-        job = {"SLURM_JOB_NODELIST": "n[1-3]", "SLURM_GPUS_ON_NODE": "4", "DOCAGENT_WORKSPACE": "/shared/w"}
+        job = {
+            "SLURM_JOB_NODELIST": "n[1-3]",
+            "SLURM_GPUS_ON_NODE": "4",
+            "DOCAGENT_WORKSPACE": "/shared/w",
+        }
         fakes = {"VENV": str(tmp_path / "venv"), "CALLS": str(calls), "STATUS": str(status)}
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **job, **fakes, **more}
         command = ["bash", str(SLURM), *arguments]
         code = subprocess.run(command, env=environment, capture_output=True, check=False).returncode
-        return code, [json.loads(line) for line in calls.read_text().splitlines()] if calls.exists() else []
+        return code, [
+            json.loads(line) for line in calls.read_text().splitlines()
+        ] if calls.exists() else []
 
     return run
 
@@ -90,7 +98,9 @@ def test_slurm_starts_ray_on_every_node_and_the_run_once(slurm):
     assert ["ray", ["get-auth-token", "--generate"]] in [call[:2] for call in calls]
 
 
-def test_the_job_of_a_run_that_fails_fails_and_ends_before_anything_starts_without_its_variables(slurm):
+def test_the_job_of_a_run_that_fails_fails_and_ends_before_anything_starts_without_its_variables(
+    slurm,
+):
     for missing in ("VENV", "DOCAGENT_WORKSPACE"):
         code, calls = slurm("vrag_rl_qwen2_5_vl_7b", **{missing: ""})
         assert code != 0
@@ -103,4 +113,6 @@ def test_a_job_that_slurm_is_about_to_end_lets_the_run_save_and_is_requeued(slur
     code, calls = slurm("vrag_rl_qwen2_5_vl_7b", TERMINATED="1", SLURM_JOB_ID="77")
     assert code == 75
     assert calls[-1][:2] == ["scontrol", ["requeue", "77"]]
-    assert not [call for call in slurm("vrag_rl_qwen2_5_vl_7b")[1][len(calls) :] if "requeue" in call[1]]
+    assert not [
+        call for call in slurm("vrag_rl_qwen2_5_vl_7b")[1][len(calls) :] if "requeue" in call[1]
+    ]

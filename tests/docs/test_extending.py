@@ -7,7 +7,7 @@ import pytest
 
 from docagent_rl.rewards.custom.config import RewardFunctionConfig
 from docagent_rl.rewards.custom.function import RewardFunction
-from docagent_rl.rewards.custom.signature import RewardCall, Style
+from docagent_rl.rewards.custom.signature import CallStyle, RewardCall
 from tools.public_names import PACKAGES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
@@ -18,8 +18,8 @@ SECTION = PAGE.partition("## A reward function")[2].partition("\n## ")[0]
 @pytest.mark.parametrize(
     ("place", "style", "numbers"),
     [
-        (0, Style.VERL, {"compute_score": 1.25, "compute_score.right": 1.0}),
-        (1, Style.EASYR1_BATCH, {"compute_score": 1.0}),
+        (0, CallStyle.VERL, {"compute_score": 1.25, "compute_score.right": 1.0}),
+        (1, CallStyle.EASYR1_BATCH, {"compute_score": 1.0}),
     ],
 )
 async def test_a_reward_function_of_the_page(tmp_path, place, style, numbers):

@@ -36,7 +36,8 @@ def is_there(name: str) -> bool:
         if not (place / part).is_dir():
             start = place / "__init__.py"
             return (
-                start.is_file() and re.search(rf"\b{part}\b", start.read_text(encoding="utf-8")) is not None
+                start.is_file()
+                and re.search(rf"\b{part}\b", start.read_text(encoding="utf-8")) is not None
             )
         place /= part
     return True

@@ -16,9 +16,9 @@ from docagent_rl.lab.collect.collection import FUNNEL, KEPT, VERDICTS
 from docagent_rl.lab.collect.config import CollectConfig, preset_names
 from docagent_rl.lab.collect.filters import Filter
 from docagent_rl.lab.collect.rules import AgentKind
-from docagent_rl.lab.eval.choices import Agent, Condition
-from docagent_rl.lab.generate.config import GenerateConfig, Kind
-from docagent_rl.lab.generate.draft import Stage
+from docagent_rl.lab.eval.choices import Agent, ProbeCondition
+from docagent_rl.lab.generate.config import EvidenceKind, GenerateConfig
+from docagent_rl.lab.generate.draft import DropStage
 
 DOCS = Path(__file__).parents[2] / "docs"
 COLLECT, CORPUS, DOCUMENTS, EVALUATION, GENERATE, PROBING, REPORT, SERVICE = (
@@ -40,7 +40,9 @@ def first_cells(page: str) -> list[str]:
     return re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("page", "count"), [(COLLECT, 3), (CORPUS, 9), (DOCUMENTS, 6), (EVALUATION, 2)])
+@pytest.mark.parametrize(
+    ("page", "count"), [(COLLECT, 3), (CORPUS, 9), (DOCUMENTS, 6), (EVALUATION, 2)]
+)
 def test_commands_have_the_options_that_are_shown(page, count):
     blocks = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
     joined = "".join(blocks).replace("\\\n", " ")
@@ -75,25 +77,42 @@ def test_the_configuration_of_a_collection_is_one_and_all_it_knows_is_named():
     (text,) = re.findall(r"```yaml\n(.*?)```", COLLECT, re.DOTALL)
     config = CollectConfig.model_validate(yaml.safe_load(text))
     assert config.trajectories == 3
-    assert set(yaml.safe_load(text)) | {"source", "departures", "systems"} == set(CollectConfig.model_fields)
+    assert set(yaml.safe_load(text)) | {"source", "departures", "systems"} == set(
+        CollectConfig.model_fields
+    )
     kinds = [kind.model_fields["kind"].default for kind in get_args(get_args(Filter)[0])]
-    for name in (*kinds, *preset_names(), *(who.value for who in AgentKind), KEPT, FUNNEL, VERDICTS):
+    for name in (
+        *kinds,
+        *preset_names(),
+        *(who.value for who in AgentKind),
+        KEPT,
+        FUNNEL,
+        VERDICTS,
+    ):
         assert f"`{name}`" in COLLECT
 
 
 def test_every_agent_and_condition_is_described():
     assert first_cells(EVALUATION) == [agent.value for agent in Agent]
-    assert first_cells(PROBING) == [each.value for each in Condition]
+    assert first_cells(PROBING) == [each.value for each in ProbeCondition]
 
 
 def test_configurations_and_stages_of_question_generation():
     blocks = dict(re.findall(r"```yaml\n# (\w+)\n(.*?)```", GENERATE, re.DOTALL))
     config = GenerateConfig.model_validate(yaml.safe_load(blocks["config"]))
-    assert (config.temperature, config.filters) == (GenerateConfig().temperature, GenerateConfig().filters)
-    endpoint, defaults = ModelConfig.model_validate(yaml.safe_load(blocks["endpoint"])), ModelConfig()
+    assert (config.temperature, config.filters) == (
+        GenerateConfig().temperature,
+        GenerateConfig().filters,
+    )
+    endpoint, defaults = (
+        ModelConfig.model_validate(yaml.safe_load(blocks["endpoint"])),
+        ModelConfig(),
+    )
     assert endpoint.named
     for name in ("concurrency", "max_tokens", "temperature", "timeout_s", "extra_body"):
         assert getattr(endpoint, name) == getattr(defaults, name)
     table = GENERATE[GENERATE.index("| stage |") : GENERATE.index("Answers are compared")]
-    assert re.findall(r"^\| ([a-z][^|]*?) \|", table, re.MULTILINE)[1:] == [stage.value for stage in Stage]
-    assert all(kind.value in blocks["config"] for kind in Kind)
+    assert re.findall(r"^\| ([a-z][^|]*?) \|", table, re.MULTILINE)[1:] == [
+        stage.value for stage in DropStage
+    ]
+    assert all(kind.value in blocks["config"] for kind in EvidenceKind)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from docagent_rl.checks.recipe_check import composed
-from docagent_rl.checks.recipe_list import Kind, recipe_names
+from docagent_rl.checks.recipe_check import composed_recipe
+from docagent_rl.checks.recipe_list import TrainerKind, recipe_names
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "sft.md").read_text(encoding="utf-8")
@@ -21,7 +21,7 @@ def cells() -> dict[str, list[str]]:
 @pytest.mark.parametrize("recipe", cells())
 def test_the_table_says_what_the_recipes_have(recipe):
     _, _, rate, schedule, epochs, batch, longest, tower, _ = cells()[recipe]
-    config = composed(recipe)
+    config = composed_recipe(recipe)
     assert float(rate) == config.optim.lr
     assert schedule.startswith(config.optim.lr_scheduler_type)
     assert float(schedule.split()[-1]) == config.optim.lr_warmup_steps_ratio
@@ -33,8 +33,11 @@ def test_the_table_says_what_the_recipes_have(recipe):
 
 
 def test_every_recipe_is_in_the_table_and_what_is_named_exists():
-    told = {*cells(), *(name.replace("7b", "3b") for name, row in cells().items() if "_3b" in row[0])}
-    assert told == set(recipe_names(kind=Kind.SFT))
+    told = {
+        *cells(),
+        *(name.replace("7b", "3b") for name, row in cells().items() if "_3b" in row[0]),
+    }
+    assert told == set(recipe_names(kind=TrainerKind.SFT))
     assert set(re.findall(r"--config-name\s+\\?\s*(\w+)", PAGE)) <= set(recipe_names(kind=None))
     for path in set(re.findall(r"`((?:tests|patches|docagent_rl)/[\w/.]+\.py)", PAGE)):
         assert (DOCS.parent / path).is_file(), path

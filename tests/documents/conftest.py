@@ -26,7 +26,9 @@ def write_pdf(
 ) -> Path:
     """A PDF with one text a page; `outline` holds (title, 0-based level, 1-based page)."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    encryption = None if user_password is None else StandardEncryption(user_password, ownerPassword="owner")
+    encryption = (
+        None if user_password is None else StandardEncryption(user_password, ownerPassword="owner")
+    )
     canvas = Canvas(str(path), pagesize=size, encrypt=encryption, invariant=True)
     for number, text in enumerate(texts, start=1):
         canvas.setPageRotation(rotation)
@@ -41,7 +43,9 @@ def write_pdf(
     return path
 
 
-def write_pdf_objects(path: Path, content: str, resources: str, *objects: str, size: str = "200 100") -> Path:
+def write_pdf_objects(
+    path: Path, content: str, resources: str, *objects: str, size: str = "200 100"
+) -> Path:
     """A PDF of one page; `objects` are numbered from 5."""
     bodies = [
         "<</Type/Catalog/Pages 2 0 R>>",
@@ -70,7 +74,9 @@ def write_program(path: Path, does: str) -> Path:
     return path
 
 
-def write_image(path: Path, colour: str = "white", size: tuple[int, int] = (60, 40), **options) -> Path:
+def write_image(
+    path: Path, colour: str = "white", size: tuple[int, int] = (60, 40), **options
+) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", size, colour).save(path, **options)
     return path

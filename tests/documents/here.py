@@ -11,7 +11,7 @@ from docagent_rl.documents import RenderSettings, ingestion
 from docagent_rl.documents.chunks import store_chunk
 from docagent_rl.documents.settings import DocumentError
 from docagent_rl.documents.sources import IngestReport
-from docagent_rl.documents.workers import Outcome
+from docagent_rl.documents.workers import TaskOutcome
 
 
 def files_of(root: Path) -> dict[str, bytes]:
@@ -35,9 +35,9 @@ class HerePool:
     def run(self, function, tasks):
         for task in tasks:
             try:
-                yield Outcome(task, function(task))
+                yield TaskOutcome(task, function(task))
             except DocumentError as error:
-                yield Outcome(task, error=error)
+                yield TaskOutcome(task, error=error)
 
 
 def ingest_here(source: Path, store: Path, *, dpi: int = 20, **options) -> IngestReport:
@@ -50,7 +50,9 @@ def ingest_here(source: Path, store: Path, *, dpi: int = 20, **options) -> Inges
 
 @contextmanager
 def interrupted_after(ranges: int) -> Iterator[list[int]]:
-    """Ctrl-C when so many ranges of pages are stored; gives the first pages of all that are stored."""
+    """Ctrl-C when so many ranges of pages are stored; gives the first pages of all that are
+    stored.
+    """
     whole, done = HerePool.run, []
 
     def run(self, function, tasks):

@@ -49,7 +49,9 @@ def write_scan(path: Path, pages: Sequence[Sequence[str]], *, stamp: str = "") -
 
 
 def write_layer(path: Path, lines: Sequence[str], *, private: bool = False) -> Path:
-    """A PDF of real text in an embedded font, whose ToUnicode map leads to the private area if asked for."""
+    """A PDF of real text in an embedded font, whose ToUnicode map leads to the private area if
+    asked for.
+    """
     pdfmetrics.registerFont(TTFont("Scan", str(FONT)))
     path.parent.mkdir(parents=True, exist_ok=True)
     canvas = Canvas(str(path), pagesize=PAGE, pageCompression=0, invariant=True)

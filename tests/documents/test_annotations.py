@@ -28,9 +28,13 @@ def text_of(inbox, store_path, ingested):
 
 
 def write_form(path, *annotations: str, content: str = LABELS):
-    """A page of 300 by 200 points with annotations, objects from 7 on; 5 is a font, 6 draws `Okonkwo`."""
+    """A page of 300 by 200 points with annotations, objects from 7 on; 5 is a font, 6 draws
+    `Okonkwo`.
+    """
     look = "BT /F 10 Tf 2 4 Td (Okonkwo) Tj ET"
-    appearance = f"<</Subtype/Form/BBox[0 0 120 20]/Resources<</Font<</F 5 0 R>>>>/Length {len(look)}>>"
+    appearance = (
+        f"<</Subtype/Form/BBox[0 0 120 20]/Resources<</Font<</F 5 0 R>>>>/Length {len(look)}>>"
+    )
     numbers = range(7, 7 + len(annotations))
     objects = (FONT, f"{appearance}stream\n{look}\nendstream", *annotations)
     write_pdf_objects(path, content, "/Font<</F 5 0 R>>", *objects, size="300 200")
@@ -61,7 +65,9 @@ def test_a_note_without_label_has_a_line_below_what_is_above(inbox, text_of):
 
 
 def test_fields_of_one_row_are_read_from_left_to_right(inbox, text_of):
-    second = field(look="", rect="190 126 290 146").replace("name", "given").replace("Okonkwo", "Adaeze")
+    second = (
+        field(look="", rect="190 126 290 146").replace("name", "given").replace("Okonkwo", "Adaeze")
+    )
     write_form(inbox / "a.pdf", field(), second)
     assert text_of("a") == "Application\nName: Okonkwo Adaeze\nSigned below"
 
@@ -98,7 +104,9 @@ def test_a_form_by_reportlab(inbox, text_of):
     canvas.acroForm.textfield(value="Velmora", x=80, y=165, width=100, height=20, name="city")
     canvas.drawString(10, 130, "Colour:")
     options = ["teal", "amber", "violet"]
-    canvas.acroForm.choice(value="amber", options=options, x=80, y=125, width=100, height=20, name="colour")
+    canvas.acroForm.choice(
+        value="amber", options=options, x=80, y=125, width=100, height=20, name="colour"
+    )
     for row, (label, checked) in enumerate((("Ferry", True), ("Train", False))):
         canvas.acroForm.checkbox(checked=checked, x=10, y=85 - 40 * row, size=18, name=label)
         canvas.drawString(40, 90 - 40 * row, label)
@@ -113,7 +121,9 @@ def test_a_form_by_reportlab(inbox, text_of):
 def test_a_form_filled_in_and_a_note_by_pypdf(inbox, text_of):
     write_form(inbox / "a.pdf", field())
     writer = pypdf.PdfWriter(clone_from=inbox / "a.pdf")
-    writer.update_page_form_field_values(writer.pages[0], {"name": "Adaeze Tanaka"}, auto_regenerate=False)
+    writer.update_page_form_field_values(
+        writer.pages[0], {"name": "Adaeze Tanaka"}, auto_regenerate=False
+    )
     note = FreeText(text="Approved on 3 May", rect=(10, 10, 200, 40), font_size="12pt")
     writer.add_annotation(0, note)
     writer.write(inbox / "a.pdf")
@@ -149,5 +159,9 @@ def test_a_stamp_by_pdfium(inbox, text_of, write_pdf):
 @pytest.mark.parametrize(("ocr", "read"), [(OcrMode.AUTO, f"\n{TEXT[0]}"), (OcrMode.NEVER, "")])
 def test_a_stamp_whose_letters_are_curves_is_read_by_ocr(inbox, text_of, ocr, read):
     curves = "<</Subtype/Form/BBox[0 0 120 20]/Length 16>>stream\n10 8 90 6 re f \nendstream"
-    write_form(inbox / "a.pdf", "<</Type/Annot/Subtype/Stamp/Rect[10 20 130 40]/F 4/AP<</N 8 0 R>>>>", curves)
+    write_form(
+        inbox / "a.pdf",
+        "<</Type/Annot/Subtype/Stamp/Rect[10 20 130 40]/F 4/AP<</N 8 0 R>>>>",
+        curves,
+    )
     assert text_of("a", ocr=ocr) == f"Application\nName:\nSigned below{read}"

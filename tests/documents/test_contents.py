@@ -31,7 +31,13 @@ def titles(texts):
 
 def test_bookmarks_come_first():
     found = entries([*BOOKMARKS, OutlineEntry("lost", 1, None), OutlineEntry(" ", 1, 2)], PLAIN)
-    assert found == [(2, "Part 1", 1), (3, "Part 2", 2), (3, "Part 3", 3), (3, "Part 4", 4), (1, "Part 5", 5)]
+    assert found == [
+        (2, "Part 1", 1),
+        (3, "Part 2", 2),
+        (3, "Part 3", 3),
+        (3, "Part 4", 4),
+        (1, "Part 5", 5),
+    ]
     # those outside of the pages do not count
     assert entries(BOOKMARKS, {4: PLAIN[4], 5: PLAIN[5]})[0] == (1, "Words of page d", 4)
 
@@ -40,13 +46,18 @@ def test_bookmarks_come_first():
     ("texts", "expected"),
     [
         (  # Markdown
-            {1: "# The Report\ntext\n## 1 Aims", 2: "### Means\n#### Deep\n#no heading\n# 5", 3: "text"},
+            {
+                1: "# The Report\ntext\n## 1 Aims",
+                2: "### Means\n#### Deep\n#no heading\n# 5",
+                3: "text",
+            },
             [(1, "The Report", 1), (2, "1 Aims", 1), (3, "Means", 2), (3, "Deep", 2)],
         ),
         (  # numbers
             {
                 1: "1 Introduction\n12 people came to the meeting\n2021 was a year\nWe saw 3 Foxes",
-                2: "2.1 Data and Methods\n2.1.3.4 Very Deep\n3. Results of it.\nChapter 4\nAppendix B: Maps",
+                2: "2.1 Data and Methods\n2.1.3.4 Very Deep\n3. Results of it.\nChapter "
+                "4\nAppendix B: Maps",
                 3: "4 Contents line ........ 12\n5 Contents Line 13\nIV. no",
             },
             [
@@ -89,7 +100,8 @@ def test_bookmarks_come_first():
         ),
         (  # parts of sentences are none
             {
-                1: "1 First things\nPart of the plan is to go on\nSection a of the law\nchapter and verse",
+                1: "1 First things\nPart of the plan is to go on\nSection a of the law\nchapter "
+                "and verse",
                 2: "2 Second things\nPart I of the plan went well\nSection 3 describes how",
                 3: "3 Third things",
             },
@@ -114,9 +126,13 @@ def test_comments_of_programs_are_no_headings_and_running_headers_dropped():
 def test_capitals_are_headings_of_manual_pages_alone():
     """Not what is a sign of a program, a sentence or a variable."""
     names = ["NAME", "SYNOPSIS", "EXIT STATUS", "SEE ALSO"]
-    texts = {n: f"{name}\nwords of a page\nHOME=/root\nSTOP!\nAB" for n, name in enumerate(names, 1)}
+    texts = {
+        n: f"{name}\nwords of a page\nHOME=/root\nSTOP!\nAB" for n, name in enumerate(names, 1)
+    }
     assert entries([], texts) == [(1, name, page) for page, name in enumerate(names, 1)]
-    others = {n: text.replace("SYNOPSIS", "AGENDA").replace("NAME", "DATES") for n, text in texts.items()}
+    others = {
+        n: text.replace("SYNOPSIS", "AGENDA").replace("NAME", "DATES") for n, text in texts.items()
+    }
     assert entries([], others, first_lines=False) == []
 
 
@@ -130,8 +146,12 @@ def test_too_many_entries_lose_their_deepest_levels():
 
 def test_lists_that_start_again_are_no_headings():
     steps = "1. Open the box\n2. Take the thing out\n3. Close the box"
-    parts = [(f"{n} Chapter of {x}", f"{n}.1 Section of {x}") for n, x in enumerate("abcde", start=1)]
-    texts = {n: f"{chapter}\n{steps}\n{section}" for n, (chapter, section) in enumerate(parts, start=1)}
+    parts = [
+        (f"{n} Chapter of {x}", f"{n}.1 Section of {x}") for n, x in enumerate("abcde", start=1)
+    ]
+    texts = {
+        n: f"{chapter}\n{steps}\n{section}" for n, (chapter, section) in enumerate(parts, start=1)
+    }
     assert titles(texts) == [title for part in parts for title in part]
 
 
@@ -139,17 +159,23 @@ BOOK = ["Vorwort", "1 Einleitung", "1.1 Was es gibt", "2 Methoden", "Anhang A: Z
 
 
 def book(leader):
-    """A book: title page, table on pages 2 and 3, text from page 4 on; page numbers start there with 1."""
+    """A book: title page, table on pages 2 and 3, text from page 4 on; page numbers start there
+    with 1.
+    """
     table = [f"{title}{leader}{2 * place + 1}" for place, title in enumerate(BOOK)]
     texts = {1: "Das Buch", 2: "\n".join(["Inhalt", *table]), 3: ""}
     for place, title in enumerate(BOOK):
         first = 4 + 2 * place
-        texts[first] = f"{title}\nDas ist der Text {'abcde'[place]}.\n1. Ein Punkt der Liste\n{2 * place + 1}"
+        texts[first] = (
+            f"{title}\nDas ist der Text {'abcde'[place]}.\n1. Ein Punkt der Liste\n{2 * place + 1}"
+        )
         texts[first + 1] = f"{title} {2 * place + 2}\nMehr Text {'abcde'[place]}, 12 Leute kamen.\n"
     return texts
 
 
-@pytest.mark.parametrize("leader", [" . . . . . . ", "......... ", " … … … … ", " \u00b7\u00b7\u00b7\u00b7 "])
+@pytest.mark.parametrize(
+    "leader", [" . . . . . . ", "......... ", " … … … … ", " \u00b7\u00b7\u00b7\u00b7 "]
+)
 def test_a_printed_table_leads_to_the_pages_of_the_file(leader):
     found = [(title, page) for _, title, page in entries([], book(leader))]
     assert found == [(title, 4 + 2 * place) for place, title in enumerate(BOOK)]
@@ -163,17 +189,23 @@ def test_a_printed_table_leads_to_the_pages_of_the_file(leader):
     [
         (
             {
-                3: "FIGURE 2: Late\nsee Figure 1\nFigures show\nTable A.1 Values\nChart IV Rise\ntable of x",
-                1: "Figure 1. First\nFig. 7 b\nExhibit 9\nTable 3 List entry ........ 44\nFigure 1. First",
+                3: "FIGURE 2: Late\nsee Figure 1\nFigures show\nTable A.1 Values\nChart IV "
+                "Rise\ntable of x",
+                1: "Figure 1. First\nFig. 7 b\nExhibit 9\nTable 3 List entry ........ 44\nFigure "
+                "1. First",
             },
-            "1 Figure 1. First|1 Fig. 7 b|1 Exhibit 9|3 FIGURE 2: Late|3 Table A.1 Values|3 Chart IV Rise",
+            "1 Figure 1. First|1 Fig. 7 b|1 Exhibit 9|3 FIGURE 2: Late|3 Table A.1 Values|3 Chart "
+            "IV Rise",
         ),
         (
             {
-                1: "Figure 3 shows that\nTable 2 and\nFig. 4 is\nsee\nFigure 5. It is\nin (\nTable 6: x",
-                2: "Figure 5. A picture\nAbbildung 2: Ein Bild\n図 3 画面\nTableau 1. Des rues\nTable 6: Yes",
+                1: "Figure 3 shows that\nTable 2 and\nFig. 4 is\nsee\nFigure 5. It is\nin (\nTable "
+                "6: x",
+                2: "Figure 5. A picture\nAbbildung 2: Ein Bild\n図 3 画面\n"
+                "Tableau 1. Des rues\nTable 6: Yes",
             },
-            "2 Figure 5. A picture|2 Abbildung 2: Ein Bild|2 図 3 画面|2 Tableau 1. Des rues|2 Table 6: Yes",
+            "2 Figure 5. A picture|2 Abbildung 2: Ein Bild|2 図 3 画面|"
+            "2 Tableau 1. Des rues|2 Table 6: Yes",
         ),
     ],
 )
@@ -183,7 +215,10 @@ def test_captions(texts, expected):
 
 
 def test_all_captions_are_listed_up_to_a_bound():
-    texts = {n: f"Table {n}: Values of {n}\nas shown in\nTable {n}. Then it goes on" for n in range(1, 170)}
+    texts = {
+        n: f"Table {n}: Values of {n}\nas shown in\nTable {n}. Then it goes on"
+        for n in range(1, 170)
+    }
     assert [caption.page for caption in list_of_figures(texts)] == list(range(1, 170))
     assert len(list_of_figures({1: "Table 1 X" + "x" * 500})[0].text) == 160
 
@@ -197,7 +232,22 @@ def test_rendering():
 
 
 words = st.sampled_from(
-    ["1", "2.1", "Chapter", "A", "#", ". . . . 7", "iv", "Table 3:", "of", "図 1", "\u0663", "Ⅳ", "12", "|"]
+    [
+        "1",
+        "2.1",
+        "Chapter",
+        "A",
+        "#",
+        ". . . . 7",
+        "iv",
+        "Table 3:",
+        "of",
+        "図 1",
+        "\u0663",
+        "Ⅳ",
+        "12",
+        "|",
+    ]
 )
 odd_lines = st.lists(st.lists(words, max_size=4).map(" ".join), max_size=6).map("\n".join)
 
@@ -248,7 +298,11 @@ def prose(page: int) -> list[str]:
 
 
 def test_footnotes_at_the_foot_of_pages_are_no_headings():
-    notes = ("See the report of the harbour master", "Counted by hand", "Without the ferries of Kantora")
+    notes = (
+        "See the report of the harbour master",
+        "Counted by hand",
+        "Without the ferries of Kantora",
+    )
     lines = [f"{page} {note}" for page, note in enumerate(notes, start=1)]
     footed = {page: "\n".join([*prose(page), line]) for page, line in enumerate(lines, start=1)}
     assert table_of_contents((), footed, first_lines=False) == ()

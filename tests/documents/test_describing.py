@@ -5,8 +5,8 @@ import pytest
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.describing import keep
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.objects import Kind
-from docagent_rl.documents.store import DocumentStore, Face, PageContent, derive
+from docagent_rl.documents.objects import ObjectKind
+from docagent_rl.documents.store import DocumentStore, PageContent, PageFace, derive
 from tests.documents.test_store import edit_record
 
 FIRST, SECOND = PageRef("deck", 1), PageRef("report", 1)
@@ -50,11 +50,11 @@ def test_a_description_changes_the_fingerprint_of_texts_alone(store):
 def test_a_derived_store_has_the_descriptions_of_pictures_that_it_shows(store, tmp_path):
     now = described(store, deck="a red sheet", report="a line")
     faces = {
-        "hidden": Face(None, SECOND),
-        "white": Face(None, None),
-        "same": Face(SECOND, SECOND),
-        "mute": Face(SECOND, None),
-        "mixed": Face(FIRST, SECOND),
+        "hidden": PageFace(None, SECOND),
+        "white": PageFace(None, None),
+        "same": PageFace(SECOND, SECOND),
+        "mute": PageFace(SECOND, None),
+        "mixed": PageFace(FIRST, SECOND),
     }
     made = {
         name: derive(now, tmp_path / name, ["report"], lambda _, face=face: face, lambda *_: ())
@@ -68,7 +68,7 @@ def test_a_derived_store_has_the_descriptions_of_pictures_that_it_shows(store, t
         "mixed": "alpha\n\na red sheet",
     }
     gone = now.page(SECOND).described_hash
-    holders = [name for name, each in made.items() if each.objects.has(gone, Kind.TEXT)]
+    holders = [name for name, each in made.items() if each.objects.has(gone, ObjectKind.TEXT)]
     assert holders == ["same", "mute"]
 
 

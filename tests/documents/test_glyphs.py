@@ -1,4 +1,6 @@
-"""Letters that the picture lacks, and maps that give wrong letters, are found when a page is ingested."""
+"""Letters that the picture lacks, and maps that give wrong letters, are found when a page is
+ingested.
+"""
 
 import shutil
 
@@ -103,7 +105,9 @@ def test_a_map_that_moves_the_alphabet_is_found_and_a_right_one_is_not(inbox, pa
     data = (inbox / "a.pdf").read_bytes()
     for code in range(0x61, 0x7B):
         moved = 0x61 + (code - 0x61 + 7) % 26
-        data = data.replace(f"<{code:02X}> <{code:04X}>".encode(), f"<{code:02X}> <{moved:04x}>".encode())
+        data = data.replace(
+            f"<{code:02X}> <{code:04X}>".encode(), f"<{code:02X}> <{moved:04x}>".encode()
+        )
     (inbox / "a.pdf").write_bytes(data)
     entry, _ = page_of(replace=True)
     assert entry.findings == (Finding.WRONG_MAP,)
@@ -119,7 +123,9 @@ def test_a_page_that_stands_in_for_an_xfa_form_is_named(
     form = pypdf.generic.DictionaryObject(
         {
             NameObject("/Fields"): ArrayObject(),
-            NameObject("/XFA"): ArrayObject([TextStringObject("template"), writer._add_object(packet)]),
+            NameObject("/XFA"): ArrayObject(
+                [TextStringObject("template"), writer._add_object(packet)]
+            ),
         }
     )
     writer.root_object[NameObject("/AcroForm")] = form

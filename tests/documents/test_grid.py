@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from transformers.models.gemma4.image_processing_gemma4 import get_aspect_ratio_preserving_size
 from transformers.models.glm4v.image_processing_glm4v import smart_resize as published_glm
-from transformers.models.got_ocr2.image_processing_got_ocr2 import get_optimal_tiled_canvas as published_tiles
+from transformers.models.got_ocr2.image_processing_got_ocr2 import (
+    get_optimal_tiled_canvas as published_tiles,
+)
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize as published
 
 from docagent_rl.documents.display import DisplayRule
@@ -37,7 +39,9 @@ def test_smart_resize_equals_the_published_one():
 side = st.integers(1, 6000)
 
 
-@given(side, side, st.sampled_from([12_544, 100_352, 401_408]), st.sampled_from([802_816, 9_633_792]))
+@given(
+    side, side, st.sampled_from([12_544, 100_352, 401_408]), st.sampled_from([802_816, 9_633_792])
+)
 def test_the_rule_of_glm_equals_the_published_one(width, height, low, high):
     grid = ImageGrid(unit=28, min_pixels=low, max_pixels=high, rule=GridRule.GLM4V)
     try:
@@ -61,7 +65,9 @@ def test_tiles_are_the_published_ones(width, height, most):
     assert found == (448 * columns, 448 * rows)
     tiles = columns * rows
     assert grid.tokens((width, height)) == 256 * (tiles + (tiles > 1)) <= grid.most_tokens
-    assert DisplayRule(grid=grid).max_tokens() == grid.most_tokens == {1: 256, 4: 1280, 12: 3328}[most]
+    assert (
+        DisplayRule(grid=grid).max_tokens() == grid.most_tokens == {1: 256, 4: 1280, 12: 3328}[most]
+    )
 
 
 @given(side, side, st.sampled_from([70, 280, 1120]))
@@ -72,7 +78,12 @@ def test_an_image_that_fills_its_tokens_is_as_large_as_published(width, height, 
     except DisplayError:  # a side ratio above 200
         return
     assert found[::-1] == get_aspect_ratio_preserving_size(height, width, 16, 9 * most, 3)
-    assert grid.tokens((width, height)) <= grid.most_tokens == DisplayRule(grid=grid).max_tokens() == most
+    assert (
+        grid.tokens((width, height))
+        <= grid.most_tokens
+        == DisplayRule(grid=grid).max_tokens()
+        == most
+    )
 
 
 def test_limits_of_two_frames_are_half_of_those_of_an_image():
@@ -81,7 +92,13 @@ def test_limits_of_two_frames_are_half_of_those_of_an_image():
 
 
 @pytest.mark.parametrize(
-    "values", [{"min_pixels": 9, "max_pixels": 8}, {"unit": 4000}, {"size": 3}, {"rule": "tiles", "tile": 50}]
+    "values",
+    [
+        {"min_pixels": 9, "max_pixels": 8},
+        {"unit": 4000},
+        {"size": 3},
+        {"rule": "tiles", "tile": 50},
+    ],
 )
 def test_what_is_no_grid_is_refused(values):
     with pytest.raises(ValidationError):

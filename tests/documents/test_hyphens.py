@@ -25,7 +25,10 @@ def test_which_hyphens_stay(seen, split, joined):
 
 def test_a_compound_of_another_page_keeps_its_hyphen(inbox, store_path, ingested):
     canvas = Canvas(str(inbox / "a.pdf"), pagesize=(300, 200))
-    for lines in (("We test few-", "shot learning by evalu-", "ation"), ("Results of few-shot learning",)):
+    for lines in (
+        ("We test few-", "shot learning by evalu-", "ation"),
+        ("Results of few-shot learning",),
+    ):
         for row, line in enumerate(lines):
             canvas.drawString(10, 150 - 14 * row, line)
         canvas.showPage()

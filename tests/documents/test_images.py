@@ -47,7 +47,10 @@ def test_a_jpeg_keeps_its_bytes_and_a_large_one_is_scaled_down(tmp_path, shown, 
     assert shown(encoded(Image.new("RGB", (400, 200)), "JPEG")).shape == (50, 100)
     sizes = {(1, 1): (1, 1), (1, 200): (1, 200), (200, 1): (200, 1), (9000, 100): (4096, 46)}
     for size, kept in sizes.items():
-        assert shown(encoded(Image.new("L", size, 90), "PNG"), settings=RenderSettings()).shape == kept[::-1]
+        assert (
+            shown(encoded(Image.new("L", size, 90), "PNG"), settings=RenderSettings()).shape
+            == kept[::-1]
+        )
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,9 @@ def test_every_mode_shows_what_it_holds(shown, mode, formats):
             assert np.abs(found - SHOWN).mean() < 4
 
 
-@pytest.mark.parametrize(("bits", "format_"), [(16, "PNG"), (16, "TIFF"), (12, "PNG"), (10, "TIFF")])
+@pytest.mark.parametrize(
+    ("bits", "format_"), [(16, "PNG"), (16, "TIFF"), (12, "PNG"), (10, "TIFF")]
+)
 def test_grey_values_of_16_bits_keep_their_steps_up_to_the_brightest(shown, bits, format_):
     deep = Image.fromarray((RAMP * (2**bits - 1)).astype(np.uint16))
     assert np.abs(shown(encoded(deep, format_)) - SHOWN).mean() < 4
@@ -204,7 +209,9 @@ def test_a_format_that_is_not_listed_is_never_decoded(shown, monkeypatch):
 
 def _png(width: int, height: int, data: bytes) -> bytes:
     def chunk(kind: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
 
     head = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")

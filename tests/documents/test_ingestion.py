@@ -10,7 +10,7 @@ from docagent_rl.documents.audit import audit_store
 from docagent_rl.documents.chunks import PAGES_PER_CHUNK
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.objects import Kind
+from docagent_rl.documents.objects import ObjectKind
 from docagent_rl.documents.settings import OcrMode
 from docagent_rl.documents.store import DocumentStore
 from tests.documents.here import ingest_here, interrupted_after
@@ -59,7 +59,9 @@ def test_a_page_that_cannot_be_read_fails_its_document(inbox, ingested, write_pd
     assert "page 2" in failure.reason
 
 
-def test_a_page_that_could_not_be_shown_is_refused_when_stored(inbox, ingested, write_pdf, write_image):
+def test_a_page_that_could_not_be_shown_is_refused_when_stored(
+    inbox, ingested, write_pdf, write_image
+):
     """No image processor takes sides that differ by more than 200 times."""
     write_image(inbox / "good" / "1.png", size=(400, 2))
     write_image(inbox / "deck" / "1.png", size=(804, 4))
@@ -95,7 +97,9 @@ def test_unchanged_documents_are_skipped_and_others_replaced(
     assert DocumentStore(store_path).document("deck").page(1).image().getpixel((5, 5))[2] > 200
 
 
-def test_equal_pages_are_stored_once_and_made_again_when_lost(inbox, store_path, ingested, write_pdf):
+def test_equal_pages_are_stored_once_and_made_again_when_lost(
+    inbox, store_path, ingested, write_pdf
+):
     write_pdf(inbox / "a.pdf", ["same"] * 5)
     write_pdf(inbox / "b.pdf", ["same"] * 3)
     ingested()
@@ -121,7 +125,9 @@ def test_an_interrupted_ingest_goes_on_where_it_stopped(inbox, store_path, inges
     assert list((store_path / "partial").iterdir()) == []
 
 
-def test_partial_pages_of_other_content_are_not_taken(inbox, store_path, ingested, write_pdf, monkeypatch):
+def test_partial_pages_of_other_content_are_not_taken(
+    inbox, store_path, ingested, write_pdf, monkeypatch
+):
     old, new = ([f"{word} {n}" for n in range(PAGES_PER_CHUNK + 1)] for word in ("old", "new"))
 
     def interrupted(*_):
@@ -176,24 +182,31 @@ def test_the_store_must_be_a_folder_of_its_own(inbox, write_pdf):
     assert DocumentStore(inbox / "store").doc_ids() == ["a"]
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", ObjectKind)
 def test_a_document_with_damaged_pages_is_not_skipped(inbox, store_path, ingested, write_pdf, kind):
     write_pdf(inbox / "a.pdf", ["one", "two"])
     write_pdf(inbox / "b.pdf", ["other"])
     ingested()
     page = DocumentStore(store_path).document("a").page(2)
-    digest = page.image_hash if kind is Kind.IMAGE else page.text_hash
+    digest = page.image_hash if kind is ObjectKind.IMAGE else page.text_hash
     path = StoreLayout(store_path).objects.path(digest, kind)
     whole = path.read_bytes()
     path.write_bytes(whole[:-9] + bytes(9))
     report = ingested(replace=False)
-    assert (report.ingested, report.repaired, report.replaced, report.skipped) == (["a"], ["a"], [], ["b"])
+    assert (report.ingested, report.repaired, report.replaced, report.skipped) == (
+        ["a"],
+        ["a"],
+        [],
+        ["b"],
+    )
     assert path.read_bytes() == whole
     assert ingested().skipped == ["a", "b"]
 
 
 def test_ingests_of_one_store_take_turns(inbox, store_path, ingested, write_pdf):
-    """One that waits finds all done; locks end with their processes, which are killed in tests/faults."""
+    """One that waits finds all done; locks end with their processes, which are killed in
+    tests/faults.
+    """
     write_pdf(inbox / "a.pdf", ["x"])
     ingested()
     with ThreadPoolExecutor(1) as pool, StoreLayout(store_path).lock():
@@ -232,7 +245,11 @@ def test_scans_and_broken_maps_of_letters_get_their_text(inbox, store_path, inge
     draw_text(OTHER).save(inbox / "deck" / "1.png")
     report = ingested(dpi=144)
     assert (report.ocr_pages, report.textless_pages, report.pages) == (4, 1, 5)
-    assert _readings(store_path) == [("\n".join(TEXT), "empty"), ("", "blank"), ("\n".join(OTHER), "empty")]
+    assert _readings(store_path) == [
+        ("\n".join(TEXT), "empty"),
+        ("", "blank"),
+        ("\n".join(OTHER), "empty"),
+    ]
     assert _readings(store_path, "deck") == [("\n".join(OTHER), "empty")]
     assert _readings(store_path, "garbled") == [("\n".join(LINES), "garbled")]
     assert not audit_store(store_path).damages

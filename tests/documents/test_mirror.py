@@ -88,12 +88,16 @@ def test_what_was_copied_before_an_error_is_kept(bucket, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"memory://corpus .*not yours"):
         mirror("memory://corpus", tmp_path)
     assert files(tmp_path) == {"a.pdf": b"a"}
-    monkeypatch.setattr(module, "_copy", lambda store, place, path: path.parent.mkdir(exist_ok=True))
+    monkeypatch.setattr(
+        module, "_copy", lambda store, place, path: path.parent.mkdir(exist_ok=True)
+    )
     mirror("memory://corpus", tmp_path)
     assert files(tmp_path) == {"a.pdf": b"a"}
 
 
-@pytest.mark.parametrize("url", ["s3://b/x", "foo://b/x", "memory://nothing", "http://127.0.0.1:1/x/"])
+@pytest.mark.parametrize(
+    "url", ["s3://b/x", "foo://b/x", "memory://nothing", "http://127.0.0.1:1/x/"]
+)
 def test_what_cannot_be_read_is_named(url, tmp_path):
     with pytest.raises(UserError, match=url):
         mirror(url, tmp_path)

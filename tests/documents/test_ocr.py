@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.ocr import Piece, engine_name, plain_text, read_picture, reading_order
+from docagent_rl.documents.ocr import Piece, engine_name, plain_text, reading_order, recognize
 from tests.documents.scans import TEXT, draw_text
 
 
@@ -30,7 +30,9 @@ def test_columns_are_read_one_after_the_other_and_cells_of_a_row_make_one_line()
     expected = [each.text for each in (title, *left, *right, foot)]
     assert reading_order([foot, *mixed, title]) == expected
     # cells of a row make one line, and pieces over each other stay apart
-    rows = [[piece(f"r{r}c{c}", 0.1 + 0.3 * c, 0.1 + 0.03 * r, 0.1) for c in range(3)] for r in range(6)]
+    rows = [
+        [piece(f"r{r}c{c}", 0.1 + 0.3 * c, 0.1 + 0.03 * r, 0.1) for c in range(3)] for r in range(6)
+    ]
     cells = [row[c] for c in (2, 0, 1) for row in rows]
     assert reading_order(cells) == [f"r{r}c0 r{r}c1 r{r}c2" for r in range(6)]
     assert reading_order([piece("low", 0.1, 0.108), piece("high", 0.1, 0.1)]) == ["high", "low"]
@@ -56,15 +58,15 @@ def test_lines_are_read_without_a_network(monkeypatch):
 
     monkeypatch.setattr(requests, "get", refuse)
     monkeypatch.setattr("socket.socket.connect", refuse)
-    assert read_picture(draw_text(TEXT)) == "\n".join(TEXT)
+    assert recognize(draw_text(TEXT)) == "\n".join(TEXT)
 
 
 @pytest.mark.slow
 def test_pictures_of_odd_sizes_and_noise_are_read_without_an_error():
     noise = np.random.default_rng(3).integers(0, 255, (1600, 1600, 3), dtype=np.uint8)
     for width, height in ((8, 8), (8, 1600), (1600, 8), (31, 33), (300, 300)):
-        assert read_picture(Image.new("RGB", (width, height), "white")) == ""
-        read_picture(Image.fromarray(noise[:height, :width]))
+        assert recognize(Image.new("RGB", (width, height), "white")) == ""
+        recognize(Image.fromarray(noise[:height, :width]))
 
 
 def test_what_is_missing_is_one_error(monkeypatch):

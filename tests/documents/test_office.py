@@ -85,7 +85,12 @@ def test_without_libreoffice_the_file_is_named_with_what_to_do(inbox, ingested, 
 @pytest.mark.parametrize(
     ("does", "waited", "kind", "reason"),
     [
-        ("echo 'Error: source file could not be loaded'", 100, DocumentError, "could not be loaded"),
+        (
+            "echo 'Error: source file could not be loaded'",
+            100,
+            DocumentError,
+            "could not be loaded",
+        ),
         ("while :; do :; done", 1000, PassingError, "more than 1 s of processor time"),
         ("exec sleep 1000", 0, PassingError, "did not end"),
     ],

@@ -9,7 +9,14 @@ from PIL import Image
 from docagent_rl.documents import workers
 from docagent_rl.documents.manifest import TextReading, TextReason, TextSource
 from docagent_rl.documents.ocr import engine_name
-from docagent_rl.documents.page_text import Layer, assess, is_blank, may_hide_text, read_page, unmapped_share
+from docagent_rl.documents.page_text import (
+    TextLayer,
+    assess,
+    is_blank,
+    may_hide_text,
+    read_page,
+    unmapped_share,
+)
 from docagent_rl.documents.settings import OcrMode
 from tests.documents.scans import TEXT, draw_text, write_layer, write_scan
 
@@ -38,16 +45,16 @@ def read(layer, mode=OcrMode.AUTO, shows=TEXT):
 )
 def test_which_text_is_taken(layer, mode, shows, text, source, reason):
     engine = engine_name() if source is OCR else None
-    assert read(Layer(layer), mode, shows) == (text, TextReading(source, reason, engine))
+    assert read(TextLayer(layer), mode, shows) == (text, TextReading(source, reason, engine))
 
 
 @pytest.mark.usefixtures("quick_ocr")
 def test_a_sparse_layer_gives_way_to_more_text_and_a_page_has_time_of_its_own(monkeypatch):
     beats: list[str] = []
     monkeypatch.setattr(workers, "_listeners", [beats.append])
-    text, reading = read(Layer("a stamp of 2020", hidden=lambda: True))
+    text, reading = read(TextLayer("a stamp of 2020", hidden=lambda: True))
     assert (text, reading.reason) == ("\n".join(TEXT), TextReason.SPARSE)
-    text, reading = read(Layer("a stamp of 2020", hidden=lambda: True), shows=TEXT[:1])
+    text, reading = read(TextLayer("a stamp of 2020", hidden=lambda: True), shows=TEXT[:1])
     assert (text, reading.reason) == (TEXT[0], TextReason.SPARSE)
     assert beats == ["page 1 (OCR)"] * 2
 

@@ -37,7 +37,10 @@ def test_a_right_count_and_a_tree_that_cannot_be_walked_say_nothing(inbox, write
         assert len(list(check_page_count(pdf))) == 3
     with open_pdf(miscounted(inbox / "b.pdf", write_pdf, 3, 9)) as pdf:
         assert list(check_page_count(pdf)) == []
-    with open_pdf(miscounted(inbox / "c.pdf", write_pdf, 3, 1)) as pdf, pytest.raises(DocumentError):
+    with (
+        open_pdf(miscounted(inbox / "c.pdf", write_pdf, 3, 1)) as pdf,
+        pytest.raises(DocumentError),
+    ):
         list(check_page_count(pdf))
     with open_pdf(whole) as pdf:
         whole.write_bytes(whole.read_bytes().replace(b"/Kids", b"/Gone"))

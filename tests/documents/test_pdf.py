@@ -26,7 +26,9 @@ def test_text_pages_and_outline(inbox, write_pdf):
     path = write_pdf(inbox / "a.pdf", ["alpha", "beta", ""], outline=outline)
     with open_pdf(path) as pdf:
         assert pdf.num_pages == 3
-        assert pdf.outline() == tuple(OutlineEntry(title, level + 1, page) for title, level, page in outline)
+        assert pdf.outline() == tuple(
+            OutlineEntry(title, level + 1, page) for title, level, page in outline
+        )
         for number, text in enumerate(("alpha", "beta", ""), start=1):
             with pdf.page(number) as page:
                 assert page_text(page) == text
@@ -40,7 +42,8 @@ def test_text_pages_and_outline(inbox, write_pdf):
 def test_half_a_character_in_a_font_or_a_bookmark_is_not_stored(inbox):
     """The font says that `b` is U+D83D, and the bookmark holds it too."""
     cmap = (
-        "/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapType 2 def 1 begincodespacerange "
+        "/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapType 2 def 1 "
+        "begincodespacerange "
         "<00> <FF> endcodespacerange 3 beginbfchar <61> <0061> <62> <D83D> <63> <0063> endbfchar "
         "endcmap end end"
     )
@@ -91,7 +94,9 @@ def test_pdfium_draws_the_page(inbox, write_pdf):
     """The text starts at x=10 with its base line in the middle of the page."""
     with open_pdf(write_pdf(inbox / "a.pdf", ["left", ""])) as pdf:
         renderer = PdfiumRenderer(RenderSettings(dpi=72))
-        drawn, blank = (np.asarray(renderer.render(pdf, number).convert("RGB")) for number in (1, 2))
+        drawn, blank = (
+            np.asarray(renderer.render(pdf, number).convert("RGB")) for number in (1, 2)
+        )
         with pytest.raises(DocumentError, match="page 3"):
             renderer.render(pdf, 3)
     assert drawn.shape == blank.shape == (100, 200, 3)
@@ -109,13 +114,20 @@ def test_raster_sizes(inbox, write_pdf):
         ((3000, 1), 72, 100, (100, 1)),
     ):
         with open_pdf(write_pdf(inbox / "a.pdf", ["x"], size=points)) as pdf:
-            assert PdfiumRenderer(RenderSettings(dpi=dpi, max_side=limit)).render(pdf, 1).size == expected
+            assert (
+                PdfiumRenderer(RenderSettings(dpi=dpi, max_side=limit)).render(pdf, 1).size
+                == expected
+            )
 
 
-@pytest.mark.skipif(not (shutil.which("pdftoppm") and shutil.which("pdfinfo")), reason="poppler is not there")
+@pytest.mark.skipif(
+    not (shutil.which("pdftoppm") and shutil.which("pdfinfo")), reason="poppler is not there"
+)
 @pytest.mark.parametrize("rotation", [0, 90])
 def test_both_renderers_agree(inbox, write_pdf, rotation):
-    path = write_pdf(inbox / "a.pdf", ["skipped", "the same page"], size=(200.4, 100.2), rotation=rotation)
+    path = write_pdf(
+        inbox / "a.pdf", ["skipped", "the same page"], size=(200.4, 100.2), rotation=rotation
+    )
     settings = RenderSettings(dpi=100, max_side=250)
     with open_pdf(path) as pdf:
         pictures = [
@@ -131,7 +143,9 @@ def test_both_renderers_agree(inbox, write_pdf, rotation):
 
 def test_pages_of_other_sizes_share_a_renderer(inbox, write_pdf):
     """It draws into the memory of the page before."""
-    large, small = (write_pdf(inbox / f"{side}.pdf", ["text", ""], size=(side, side)) for side in (200, 100))
+    large, small = (
+        write_pdf(inbox / f"{side}.pdf", ["text", ""], size=(side, side)) for side in (200, 100)
+    )
     settings = RenderSettings(dpi=72)
     shared = PdfiumRenderer(settings)
     for path, number in ((large, 1), (small, 1), (small, 2), (large, 2), (large, 1)):
@@ -139,7 +153,9 @@ def test_pages_of_other_sizes_share_a_renderer(inbox, write_pdf):
             alone = PdfiumRenderer(settings).render(pdf, number).convert("RGB")
             assert shared.render(pdf, number).convert("RGB").tobytes() == alone.tobytes()
             with pdf.page(number) as page:
-                assert alone.tobytes() == page.render(scale=1, rev_byteorder=True).to_pil().tobytes()
+                assert (
+                    alone.tobytes() == page.render(scale=1, rev_byteorder=True).to_pil().tobytes()
+                )
 
 
 def test_every_setting_of_a_pdf_is_in_its_key_and_page_images_do_not_depend_on_dpi():

@@ -13,7 +13,7 @@ from docagent_rl.documents.manifest import (
     TextSource,
     Unread,
 )
-from docagent_rl.documents.quality import Trait, quality, summary
+from docagent_rl.documents.quality import Trait, quality, quality_summary
 from docagent_rl.documents.references import OutlineEntry
 
 SCANNED = TextReading(TextSource.OCR, TextReason.EMPTY, "an engine")
@@ -28,7 +28,13 @@ def page(*findings: Finding, reading: TextReading = SOUND) -> PageEntry:
 
 def manifest(*pages: PageEntry, settings: str = "pdf/1", doc_id: str = "a", **changes) -> Manifest:
     source = Source("a.pdf", "c" * 64)
-    fields = {"doc_id": doc_id, "source": source, "settings": settings, "software": "", "outline": ()}
+    fields = {
+        "doc_id": doc_id,
+        "source": source,
+        "settings": settings,
+        "software": "",
+        "outline": (),
+    }
     return Manifest(**fields | changes, pages=pages)
 
 
@@ -66,17 +72,21 @@ def test_headings_are_missed_in_long_pdfs_that_were_not_asked_for_them():
     assert not quality(manifest(*pages, outline=(OutlineEntry("One", 1, 1),))).is_flat
     assert not quality(manifest(*pages, settings=f"pdf/1{BY_LAYOUT}")).is_flat
     assert not quality(manifest(*pages, settings="images/1")).is_flat
-    failed = manifest(*pages, settings=f"pdf/1{BY_LAYOUT}", unread=Unread("Java is broken", may_pass=True))
+    failed = manifest(
+        *pages, settings=f"pdf/1{BY_LAYOUT}", unread=Unread("Java is broken", may_pass=True)
+    )
     assert "no headings (Java is broken)" in quality(failed).line()
 
 
 def test_a_summary_names_the_worst_and_counts_the_rest():
     bad = page(Finding.DOUBTFUL_OCR, reading=SCANNED)
-    found = [quality(manifest(*[bad] * count, page(), doc_id=f"d{count}")) for count in (1, 3, 2, 0)]
+    found = [
+        quality(manifest(*[bad] * count, page(), doc_id=f"d{count}")) for count in (1, 3, 2, 0)
+    ]
     found.append(quality(manifest(*[page(Finding.TURNED, reading=SCANNED)] * 10, doc_id="long")))
-    first, rest, turned, flat = summary(found, most=1)
+    first, rest, turned, flat = quality_summary(found, most=1)
     assert first.startswith("d3, 4 pages: 3 doubtful OCR (pages 1, 2, 3)")
     assert rest == "and 2 documents more with 3 pages of these kinds"
     assert turned == "10 pages turned upright"
     assert flat.startswith("1 PDFs of 10 pages or more have no bookmarks")
-    assert summary([quality(manifest(page()))]) == []
+    assert quality_summary([quality(manifest(page()))]) == []

@@ -15,7 +15,7 @@ from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.ray_pool import RayPool
 from docagent_rl.documents.settings import DocumentError, IngestLimits
 from docagent_rl.lab.synth import SynthSettings, synthesize
-from docagent_rl.lab.synth.settings import Difficulty
+from docagent_rl.lab.synth.settings import DocumentDifficulty
 from docagent_rl.samples.questions import read_questions
 from tests.commands.conftest import called
 from tests.documents.here import files_of, ingest_here, interrupted_after
@@ -29,7 +29,9 @@ def cluster():
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
     cluster.add_node(num_cpus=1)  # two at a time are on two nodes
     ray.init(address=cluster.address, log_to_driver=False, logging_level="warning")
     yield cluster.address
@@ -84,25 +86,38 @@ def test_the_store_is_the_same_byte_for_byte_and_so_is_the_report(
 
 
 def nodes_of_work_since(began: int) -> set[bytes]:
-    """The nodes of tasks of the pool that began then or later, in nanoseconds; Ray hears of them late."""
+    """The nodes of tasks of the pool that began then or later, in nanoseconds; Ray hears of them
+    late.
+    """
     import ray
 
     events = ray._private.state.state._get_all_task_events()
     mine = [each.state_updates for each in events if each.task_info.name == "_outcome"]
-    return {each.node_id for each in mine if each.node_id and min(each.state_ts_ns.values()) >= began}
+    return {
+        each.node_id for each in mine if each.node_id and min(each.state_ts_ns.values()) >= began
+    }
 
 
 @pytest.mark.slow
 def test_two_nodes_ingest_what_one_process_does_and_index_it(cluster, tmp_path):
-    """Neither of two tasks ends before the other has begun, and a node has a place for one: both nodes are
-    ready for what the commands give them. The cluster is let go, where nobody else has it."""
+    """Neither of two tasks ends before the other has begun, and a node has a place for one: both
+    nodes are ready for what the commands give them. The cluster is let go, where nobody else has
+    it.
+    """
     import ray
 
-    synthesize(tmp_path / "corpus", SynthSettings(documents=4, difficulties=(Difficulty.EASY,)))
+    synthesize(
+        tmp_path / "corpus", SynthSettings(documents=4, difficulties=(DocumentDifficulty.EASY,))
+    )
     with RayPool(cluster, 2, IngestLimits(seconds=600), [tmp_path]) as pool:
         names = {outcome.value() for outcome in pool.run(meet, [tmp_path] * 2)}
     assert len(names) == 2
-    began, pdfs, far, here = time.time_ns(), tmp_path / "corpus" / "pdfs", tmp_path / "far", tmp_path / "here"
+    began, pdfs, far, here = (
+        time.time_ns(),
+        tmp_path / "corpus" / "pdfs",
+        tmp_path / "far",
+        tmp_path / "here",
+    )
     called(ingest_command, pdfs, "--store", far, "--dpi", "20", "--ray", cluster)
     ingest_here(pdfs, here)
     assert files_of(far) == files_of(here)
@@ -118,7 +133,9 @@ def test_two_nodes_ingest_what_one_process_does_and_index_it(cluster, tmp_path):
     assert files_of(tmp_path / "near") == files_of(at[3])
     # a server takes the kind of the index that it is given
     assert _config(None, at[3]).kind == "dense"
-    asked = next(each for each in read_questions(tmp_path / "corpus" / "samples.jsonl") if each.gold_pages)
+    asked = next(
+        each for each in read_questions(tmp_path / "corpus" / "samples.jsonl") if each.gold_pages
+    )
     found = called(index_app, "search", asked.question, *at, "--top-k", "3").output
     assert "{}#{}".format(*min(asked.gold_pages)) in found
 
@@ -135,5 +152,8 @@ def test_tasks_that_hang_cost_themselves_and_other_errors_are_raised(cluster):
 @pytest.mark.slow
 def test_a_node_that_does_not_see_a_folder_is_named(cluster, tmp_path):
     shared = [tmp_path, tmp_path / "elsewhere"]
-    with pytest.raises(InfrastructureError, match="elsewhere"), RayPool(cluster, 1, LIMITS, shared) as pool:
+    with (
+        pytest.raises(InfrastructureError, match="elsewhere"),
+        RayPool(cluster, 1, LIMITS, shared) as pool,
+    ):
         list(pool.run(abs, [1]))

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.objects import Kind, ObjectStore, force
+from docagent_rl.documents.objects import ObjectKind, ObjectStore, force
 from docagent_rl.documents.shown import ShownRasters, beside
 
 MIB = 1 << 20
@@ -78,7 +78,9 @@ def test_the_folder_is_bounded_and_the_oldest_go(folder):
     assert kept(shown, "large", (400, 300)) is None
 
 
-def test_nowhere_to_write_is_as_without_and_what_is_there_is_read(shown, folder, tmp_path, monkeypatch):
+def test_nowhere_to_write_is_as_without_and_what_is_there_is_read(
+    shown, folder, tmp_path, monkeypatch
+):
     (tmp_path / "file").write_text("")
     nowhere = ShownRasters([tmp_path / "file" / "shown"], capacity=256 * MIB)
     nowhere.put(key("a"), picture(1))
@@ -115,7 +117,9 @@ def objects(tmp_path):
 def forced(monkeypatch):
     """The inodes of files that are forced to disk."""
     inodes, fsync = [], os.fsync
-    monkeypatch.setattr(os, "fsync", lambda handle: (inodes.append(os.fstat(handle).st_ino), fsync(handle)))
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: (inodes.append(os.fstat(handle).st_ino), fsync(handle))
+    )
     return inodes
 
 
@@ -125,31 +129,35 @@ def test_objects_are_named_by_their_content_and_written_once(objects, tmp_path):
     text = objects.put("größer\n")
     assert text == hashlib.sha256("größer\n".encode()).hexdigest()
     assert objects.text(text) == "größer\n"
-    before = objects.path(text, Kind.TEXT).stat().st_ino
+    before = objects.path(text, ObjectKind.TEXT).stat().st_ino
     objects.put("größer\n")
-    assert objects.path(text, Kind.TEXT).stat().st_ino == before
+    assert objects.path(text, ObjectKind.TEXT).stat().st_ino == before
 
 
-@pytest.mark.parametrize("name", ["../../etc/passwd", "", "A" * 64, "a" * 63, "a" * 64 + "\n", "0" * 64])
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "", "A" * 64, "a" * 63, "a" * 64 + "\n", "0" * 64]
+)
 def test_a_name_that_is_no_hash_never_becomes_a_path_and_a_missing_object_is_named(objects, name):
     with pytest.raises(UserError, match=name.strip() or None):
         objects.image(name)
 
 
-def test_a_batch_is_readable_at_once_and_forced_to_disk_before_it_is_named(objects, forced, tmp_path):
+def test_a_batch_is_readable_at_once_and_forced_to_disk_before_it_is_named(
+    objects, forced, tmp_path
+):
     batch = []
     names = [objects.put(text, batch) for text in ("one", "two", "one")]
     assert [objects.text(name) for name in names] == ["one", "two", "one"]
     assert forced == []
     force(batch)
-    assert {objects.path(name, Kind.TEXT).stat().st_ino for name in names} == set(forced)
+    assert {objects.path(name, ObjectKind.TEXT).stat().st_ino for name in names} == set(forced)
     assert not list(tmp_path.glob("*/.*"))
 
 
 def test_what_was_there_before_is_forced_too_and_damage_is_mended(objects, forced):
     """It may have been written by another process that has not come to it yet."""
     whole, damaged = objects.put("one"), objects.put("two")
-    objects.path(damaged, Kind.TEXT).write_bytes(b"")
+    objects.path(damaged, ObjectKind.TEXT).write_bytes(b"")
     forced.clear()
     batch = []
     assert [objects.put("one", batch), objects.put("two", batch)] == [whole, damaged]
@@ -157,6 +165,6 @@ def test_what_was_there_before_is_forced_too_and_damage_is_mended(objects, force
     assert len(forced) == 2
     assert objects.text(damaged) == "two"
     # what cannot be forced is one error
-    objects.path(objects.put("gone", batch), Kind.TEXT).unlink()
+    objects.path(objects.put("gone", batch), ObjectKind.TEXT).unlink()
     with pytest.raises(UserError, match=r"\.txt\.gz"):
         force(batch)

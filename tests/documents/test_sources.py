@@ -15,7 +15,11 @@ def _touch(folder, *names):
 
 def _found(folder):
     return [
-        (document.doc_id, document.kind, [path.relative_to(folder).as_posix() for path in document.files])
+        (
+            document.doc_id,
+            document.kind,
+            [path.relative_to(folder).as_posix() for path in document.files],
+        )
         for document in discover(folder).documents
     ]
 
@@ -30,11 +34,18 @@ def test_documents_and_their_files(inbox):
         ".cache/b.pdf",
         "sub/report.v1.2/1.png",
     )
-    _touch(inbox, *(f"deck.a/{each}" for each in ("p10_3.jpg", "page2.png", "Page01.jfif", "readme.md")))
+    _touch(
+        inbox,
+        *(f"deck.a/{each}" for each in ("p10_3.jpg", "page2.png", "Page01.jfif", "readme.md")),
+    )
     _touch(inbox, *(f"my_deck_{page}.jpg" for page in range(1, 12)), "other_1.png")
     _touch(inbox, "store/docagent_store.json", "store/objects/ab/x.jpg")
     assert _found(inbox) == [
-        ("deck.a", SourceKind.IMAGES, ["deck.a/Page01.jfif", "deck.a/page2.png", "deck.a/p10_3.jpg"]),
+        (
+            "deck.a",
+            SourceKind.IMAGES,
+            ["deck.a/Page01.jfif", "deck.a/page2.png", "deck.a/p10_3.jpg"],
+        ),
         ("my_deck", SourceKind.IMAGES, [f"my_deck_{page}.jpg" for page in range(1, 12)]),
         ("other", SourceKind.IMAGES, ["other_1.png"]),
         ("report.v1.2", SourceKind.PDF, ["report.v1.2.pdf"]),
@@ -43,7 +54,9 @@ def test_documents_and_their_files(inbox):
     ]
     assert discover(inbox).failed == []
     assert discover(inbox).passed_over == {".txt": 1, ".md": 1}
-    assert [document.doc_id for document in discover(inbox / "report.v1.2.pdf").documents] == ["report.v1.2"]
+    assert [document.doc_id for document in discover(inbox / "report.v1.2.pdf").documents] == [
+        "report.v1.2"
+    ]
 
 
 @pytest.mark.parametrize(

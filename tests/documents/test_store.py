@@ -21,8 +21,8 @@ from docagent_rl.base.text import one_line
 from docagent_rl.documents import OutlineEntry, PageRef, PageRegion
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import Finding
-from docagent_rl.documents.objects import Kind
-from docagent_rl.documents.store import DocumentStore, Face, derive
+from docagent_rl.documents.objects import ObjectKind
+from docagent_rl.documents.store import DocumentStore, PageFace, derive
 from tests.documents.here import ingest_here
 
 
@@ -93,7 +93,9 @@ def test_unknown_documents_and_pages_are_named_with_what_is_there(store, tmp_pat
 
 def test_rasters_are_decoded_once_and_drawing_on_them_does_not_change_them(store, monkeypatch):
     calls, whole = [], Image.open
-    monkeypatch.setattr(Image, "open", lambda *args, **options: calls.append(1) or whole(*args, **options))
+    monkeypatch.setattr(
+        Image, "open", lambda *args, **options: calls.append(1) or whole(*args, **options)
+    )
     page = store.page(PageRef("deck", 1))
     before = np.asarray(page.image())
     page.image().paste("black", (0, 0, 60, 40))
@@ -182,16 +184,18 @@ def _kept(_, entries):
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_what_stays_in_a_derived_store_is_the_same_object_or_a_copy(store, tmp_path, monkeypatch, links):
+def test_what_stays_in_a_derived_store_is_the_same_object_or_a_copy(
+    store, tmp_path, monkeypatch, links
+):
     def refuse(*_):
         raise OSError("no links here")
 
     if not links:
         monkeypatch.setattr(os, "link", refuse)
-    made = derive(store, tmp_path / "made", store.doc_ids(), lambda ref: Face(ref, ref), _kept)
+    made = derive(store, tmp_path / "made", store.doc_ids(), lambda ref: PageFace(ref, ref), _kept)
     for old, new in ((store.page(ref), made.page(ref)) for ref in store.pages()):
         assert (new.image_hash, new.size, new.text()) == (old.image_hash, old.size, old.text())
-        paths = [each.objects.path(old.image_hash, Kind.IMAGE) for each in (store, made)]
+        paths = [each.objects.path(old.image_hash, ObjectKind.IMAGE) for each in (store, made)]
         assert paths[0].samefile(paths[1]) is links
     assert made.document("report.2023").outline == store.document("report.2023").outline
 
@@ -200,9 +204,11 @@ def test_pages_of_a_derived_store_may_be_white_or_of_two_others(store, tmp_path)
     other = PageRef("deck", 2)
 
     def face(ref):
-        return Face(None, None) if ref.page < 3 else Face(other, ref)
+        return PageFace(None, None) if ref.page < 3 else PageFace(other, ref)
 
-    made = derive(store, tmp_path / "made", ["report.2023"], face, lambda *_: ()).document("report.2023")
+    made = derive(store, tmp_path / "made", ["report.2023"], face, lambda *_: ()).document(
+        "report.2023"
+    )
     white, old = made.page(1), store.document("report.2023").page(1)
     assert (white.size, white.text()) == (old.size, "")
     assert np.asarray(white.image()).min() == 255
@@ -212,7 +218,13 @@ def test_pages_of_a_derived_store_may_be_white_or_of_two_others(store, tmp_path)
     assert mixed.image().tobytes() == store.page(other).image().tobytes()
     # nothing is left of one that cannot be made
     with pytest.raises(UserError, match="'nobody'"):
-        derive(store, tmp_path / "none", ["deck"], lambda ref: Face(PageRef("nobody", 1), ref), _kept)
+        derive(
+            store,
+            tmp_path / "none",
+            ["deck"],
+            lambda ref: PageFace(PageRef("nobody", 1), ref),
+            _kept,
+        )
     assert {path.name for path in tmp_path.iterdir()} == {"made", "store"}
 
 
@@ -236,6 +248,12 @@ def test_references_that_are_none_are_refused():
         with pytest.raises(UserError):
             PageRef.parse(text)
     assert PageRegion(PageRef("d", 1), (0, 0.25, 1, 0.5)).box == (0, 0.25, 1, 0.5)
-    for box in ((0.5, 0, 0.5, 1), (0.6, 0, 0.5, 1), (-0.1, 0, 1, 1), (0, 0, 1, 1.01), (0, math.nan, 1, 1)):
+    for box in (
+        (0.5, 0, 0.5, 1),
+        (0.6, 0, 0.5, 1),
+        (-0.1, 0, 1, 1),
+        (0, 0, 1, 1.01),
+        (0, math.nan, 1, 1),
+    ):
         with pytest.raises(UserError, match="d#1"):
             PageRegion(PageRef("d", 1), box)

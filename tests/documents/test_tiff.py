@@ -52,12 +52,18 @@ def test_what_is_no_tiff_or_leads_in_a_circle_has_no_endless_pages(tmp_path):
     assert page_frames(path) == [0]
 
 
-def test_a_tiff_of_several_pages_is_a_document_wherever_it_lies(inbox, store_path, ingested, write_image):
+def test_a_tiff_of_several_pages_is_a_document_wherever_it_lies(
+    inbox, store_path, ingested, write_image
+):
     write_tiff(inbox / "letter.tif", *COLOURS)
     write_tiff(inbox / "sub" / "Scan_0007.TIFF", *COLOURS[:2])
     write_image(inbox / "deck" / "1.tif")
     kinds = {document.doc_id: document.kind for document in discover(inbox).documents}
-    assert kinds == {"letter": SourceKind.TIFF, "sub/Scan_0007": SourceKind.TIFF, "deck": SourceKind.IMAGES}
+    assert kinds == {
+        "letter": SourceKind.TIFF,
+        "sub/Scan_0007": SourceKind.TIFF,
+        "deck": SourceKind.IMAGES,
+    }
     assert discover(inbox / "letter.tif").documents[0].doc_id == "letter"
     assert ingested().pages == 6
     assert ingested().skipped == ["deck", "letter", "sub/Scan_0007"]

@@ -29,7 +29,9 @@ PROSE = (
 
 
 def write_pdf(path: Path, pages: Iterable[Iterable[tuple[str, str, float]]]) -> Path:
-    """Write lines of text, font and size from top to bottom, with air above each that is no prose."""
+    """Write lines of text, font and size from top to bottom, with air above each that is no
+    prose.
+    """
     canvas = Canvas(str(path), pagesize=(595, 842))
     for page in pages:
         height = 780.0
@@ -42,17 +44,24 @@ def write_pdf(path: Path, pages: Iterable[Iterable[tuple[str, str, float]]]) -> 
     return path
 
 
-def section(title: str, font: str = "Helvetica-Bold", size: float = 15) -> list[tuple[str, str, float]]:
+def section(
+    title: str, font: str = "Helvetica-Bold", size: float = 15
+) -> list[tuple[str, str, float]]:
     return [(title, font, size), *((line, *TEXT) for line in PROSE * 4)]
 
 
 def outline_of(store: Path, doc_id: str) -> list[tuple[int, str, int | None]]:
-    return [(each.level, each.title, each.page) for each in DocumentStore(store).document(doc_id).outline]
+    return [
+        (each.level, each.title, each.page)
+        for each in DocumentStore(store).document(doc_id).outline
+    ]
 
 
 @NEEDS_JAVA
 def test_a_report_without_bookmarks_or_numbers_gets_an_outline(tmp_path):
-    terms = [(f"term {n}", "Helvetica-Bold", 10) for n in range(9)]  # as large as the text, and many
+    terms = [
+        (f"term {n}", "Helvetica-Bold", 10) for n in range(9)
+    ]  # as large as the text, and many
     pages = [
         [*section("Where the water goes"), *section("In the hills", size=12)],
         [*section("What it costs"), *terms],
@@ -111,12 +120,18 @@ def test_a_choice_of_headings_is_part_of_the_settings(tmp_path):
     kept = ingest_here(tmp_path / "in", tmp_path / "store", by_layout=True, replace=False)
     assert kept.kept == ["report"]
     ingest_here(tmp_path / "in", tmp_path / "store", by_layout=True)
-    assert [title for _, title, _ in outline_of(tmp_path / "store", "report")] == ["Alpha", "Beta", "Gamma"]
+    assert [title for _, title, _ in outline_of(tmp_path / "store", "report")] == [
+        "Alpha",
+        "Beta",
+        "Gamma",
+    ]
     assert ingest_here(tmp_path / "in", tmp_path / "store", by_layout=True).skipped == ["report"]
 
 
 @NEEDS_JAVA
-def test_a_document_that_the_reader_fails_on_is_stored_without_headings_and_named(tmp_path, monkeypatch):
+def test_a_document_that_the_reader_fails_on_is_stored_without_headings_and_named(
+    tmp_path, monkeypatch
+):
     (tmp_path / "in").mkdir()
     write_pdf(tmp_path / "in" / "report.pdf", [section("Alpha"), section("Beta"), section("Gamma")])
     monkeypatch.setattr(typography, "_JAVA", ("-Xmx1k",))  # too little for any program
@@ -126,14 +141,20 @@ def test_a_document_that_the_reader_fails_on_is_stored_without_headings_and_name
     assert unread.name == "report.pdf"
     assert "heap" in unread.reason
     assert outline_of(tmp_path / "store", "report") == []
-    assert DocumentStore(tmp_path / "store").manifest("report").unread == Unread(unread.reason, may_pass=True)
+    assert DocumentStore(tmp_path / "store").manifest("report").unread == Unread(
+        unread.reason, may_pass=True
+    )
     # as long as it fails it is tried again and named, and then it is whole
     again = ingest_here(tmp_path / "in", tmp_path / "store", by_layout=True)
     assert (again.skipped, again.unread, again.completed) == (["report"], [unread], [])
     monkeypatch.undo()
     again = ingest_here(tmp_path / "in", tmp_path / "store", by_layout=True)
     assert (again.skipped, again.unread, again.completed) == (["report"], [], ["report"])
-    assert [title for _, title, _ in outline_of(tmp_path / "store", "report")] == ["Alpha", "Beta", "Gamma"]
+    assert [title for _, title, _ in outline_of(tmp_path / "store", "report")] == [
+        "Alpha",
+        "Beta",
+        "Gamma",
+    ]
     ingest_here(tmp_path / "in", tmp_path / "at once", by_layout=True)
     assert files_of(tmp_path / "store") == files_of(tmp_path / "at once")
 
@@ -146,7 +167,9 @@ def test_a_document_that_the_reader_fails_on_is_stored_without_headings_and_name
         ("exit 1", 1000, "fails on it"),
     ],
 )
-def test_a_reader_that_is_slow_stuck_or_broken_may_pass(tmp_path, monkeypatch, does, waited, reason):
+def test_a_reader_that_is_slow_stuck_or_broken_may_pass(
+    tmp_path, monkeypatch, does, waited, reason
+):
     """Its time is that of the processor: a busy machine makes no difference."""
     write_program(tmp_path / "bin" / "java", does)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
@@ -173,7 +196,9 @@ def test_a_worker_reads_layouts_under_its_limits_whatever_a_file_is_called(tmp_p
     write_pdf(Path("Übersicht.pdf"), [section("Delta"), section("Epsilon"), section("Zeta")])
     monkeypatch.setenv("LC_ALL", "C")
     limits = IngestLimits(seconds=20, memory_gib=2)
-    report = ingest(Path(), tmp_path / "store", workers=1, limits=limits, ocr=OcrMode.NEVER, by_layout=True)
+    report = ingest(
+        Path(), tmp_path / "store", workers=1, limits=limits, ocr=OcrMode.NEVER, by_layout=True
+    )
     assert (report.ingested, report.unread) == (["-f", "Übersicht"], [])
     assert outline_of(tmp_path / "store", "-f")[0] == (1, "Alpha", 1)
     assert outline_of(tmp_path / "store", "Übersicht")[2] == (1, "Zeta", 3)
@@ -202,7 +227,13 @@ def heading(content, page, size=14.0, font="Bold", level=1):
 
 
 def paragraph(content, size=10.0, font="Roman"):
-    return {"type": "paragraph", "content": content, "page number": 1, "font": font, "font size": size}
+    return {
+        "type": "paragraph",
+        "content": content,
+        "page number": 1,
+        "font": font,
+        "font size": size,
+    }
 
 
 def test_only_type_that_stands_out_is_a_heading():
@@ -225,7 +256,9 @@ def test_only_type_that_stands_out_is_a_heading():
     assert found == (OutlineEntry("Summary", 1, 1), OutlineEntry("Profiles of riders", 2, 2))
     # fewer terms than half of the pages are headings of the lowest level
     found = kept_headings({"kids": kids, "number of pages": 14})
-    assert [(each.level, each.title) for each in found][2:] == [(3, f"term {letter}") for letter in "abcdefg"]
+    assert [(each.level, each.title) for each in found][2:] == [
+        (3, f"term {letter}") for letter in "abcdefg"
+    ]
     assert kept_headings({"kids": [], "number of pages": 1}) == ()
 
 

@@ -62,7 +62,11 @@ def test_new_changed_gone_and_renamed_files(inbox, mirrored, stored, whole):
     shutil.move(inbox / "old", inbox / "newer")
     report = mirrored()
     assert report.ingested == ["changes", "new", "newer/name"]
-    assert (report.replaced, report.reused, report.skipped) == (["changes"], ["newer/name"], ["stays"])
+    assert (report.replaced, report.reused, report.skipped) == (
+        ["changes"],
+        ["newer/name"],
+        ["stays"],
+    )
     assert report.removed == ["goes", "old/name"]
     assert stored().doc_ids() == ["changes", "new", "newer/name", "stays"]
     assert stored().page(PageRef("changes", 1)).text() == "other words"
@@ -71,7 +75,9 @@ def test_new_changed_gone_and_renamed_files(inbox, mirrored, stored, whole):
     assert mirrored().removed == []
 
 
-def test_a_renamed_document_is_the_one_that_a_new_ingest_makes(inbox, mirrored, tmp_path, store_path):
+def test_a_renamed_document_is_the_one_that_a_new_ingest_makes(
+    inbox, mirrored, tmp_path, store_path
+):
     write_pdf(inbox / "a.pdf", ["one", "two"], outline=[("Top", 0, 1)])
     mirrored()
     (inbox / "a.pdf").rename(inbox / "b.pdf")
@@ -80,7 +86,9 @@ def test_a_renamed_document_is_the_one_that_a_new_ingest_makes(inbox, mirrored, 
     assert files_of(store_path) == files_of(tmp_path / "afresh")
 
 
-def test_pages_that_are_damaged_are_not_taken_for_a_renamed_document(inbox, mirrored, store_path, whole):
+def test_pages_that_are_damaged_are_not_taken_for_a_renamed_document(
+    inbox, mirrored, store_path, whole
+):
     fill(inbox, "a")
     mirrored()
     next(path for path in (store_path / "objects").rglob("*.jpg")).write_bytes(b"x")
@@ -135,7 +143,9 @@ def test_all_files_may_be_renamed_at_once(inbox, mirrored, stored):
     assert stored().doc_ids() == ["aa", "bb", "cc"]
 
 
-def test_only_a_folder_is_mirrored_and_an_empty_one_is_not(inbox, mirrored, ingested, store_path, stored):
+def test_only_a_folder_is_mirrored_and_an_empty_one_is_not(
+    inbox, mirrored, ingested, store_path, stored
+):
     fill(inbox, "a")
     mirrored()
     with pytest.raises(UserError, match="no folder"):
@@ -160,7 +170,9 @@ def test_pictures_that_ocr_has_read_are_not_read_again(inbox, mirrored, monkeypa
     assert [stored().document("deck").page(number).text() for number in (1, 2, 3)] == texts
 
 
-def test_removed_documents_are_forgotten_and_others_are_not(inbox, ingested, store_path, stored, whole):
+def test_removed_documents_are_forgotten_and_others_are_not(
+    inbox, ingested, store_path, stored, whole
+):
     fill(inbox, "a", "b", "c")
     ingested()
     with pytest.raises(UserError, match="'x'"):
@@ -206,7 +218,9 @@ def test_pages_of_an_interrupted_ingest_are_not_freed(inbox, ingested, store_pat
 
 
 @pytest.mark.parametrize("spoil", ["damaged", "lost"])
-def test_nothing_is_freed_where_nobody_knows_what_a_document_needs(inbox, ingested, store_path, spoil):
+def test_nothing_is_freed_where_nobody_knows_what_a_document_needs(
+    inbox, ingested, store_path, spoil
+):
     fill(inbox, "a", "b")
     ingested()
     manifest = StoreLayout(store_path).manifest("a")
@@ -236,7 +250,9 @@ def test_a_removal_that_was_killed_leaves_no_damage_and_goes_on(inbox, ingested,
     assert not read_seal(store_path).begun
 
 
-def test_a_removal_that_was_killed_is_settled_by_the_next_ingest(inbox, ingested, store_path, whole):
+def test_a_removal_that_was_killed_is_settled_by_the_next_ingest(
+    inbox, ingested, store_path, whole
+):
     fill(inbox, "a", "b")
     ingested()
     path = StoreLayout(store_path).manifest("a")

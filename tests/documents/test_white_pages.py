@@ -16,7 +16,8 @@ from tests.documents.conftest import write_pdf_objects
 
 FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
 IMAGE = (
-    "<</Type/XObject/Subtype/Image/Width 2/Height 1/ColorSpace/DeviceGray/BitsPerComponent 8/Length 2>>"
+    "<</Type/XObject/Subtype/Image/Width 2/Height 1/ColorSpace/DeviceGray/BitsPerComponent "
+    "8/Length 2>>"
     "stream\n\xff\xff\nendstream"
 )
 
@@ -56,7 +57,10 @@ def _damaged_content(path):
 def test_a_page_whose_content_is_damaged_or_gone_is_reported(inbox, ingested, write_pdf):
     write_pdf_objects(inbox / "gone.pdf", "/Gone Do", "")  # what it shows is not in the file
     _damaged_content(inbox / "damaged.pdf")
-    tree = {b"/Kids[3 0 R]": (b"/Kids[1 0 R]", b"/Kidz[3 0 R]"), b"/Pages 2 0 R": (b"/Pages 1 0 R",)}
+    tree = {
+        b"/Kids[3 0 R]": (b"/Kids[1 0 R]", b"/Kidz[3 0 R]"),
+        b"/Pages 2 0 R": (b"/Pages 1 0 R",),
+    }
     broken = [(old, new) for old, changes in tree.items() for new in changes]
     for number, (old, new) in enumerate(broken):
         path = write_pdf_objects(inbox / f"tree{number}.pdf", "0 0 9 9 re f", "")
@@ -81,7 +85,9 @@ def test_one_pixel_that_is_not_white_is_enough(mode):
     ("ground", "ink", "sampling"),
     [("1 1 1", "0 0 .8", 2), (".1 .55 .1", ".9 .1 .1", 0), ("0 0 .6", "1 1 0", 0)],
 )
-def test_colours_are_halved_on_pages_with_next_to_none(inbox, store_path, ingested, ground, ink, sampling):
+def test_colours_are_halved_on_pages_with_next_to_none(
+    inbox, store_path, ingested, ground, ink, sampling
+):
     print_ = "(small print of a page) Tj T* " * 2
     content = f"{ground} rg 0 0 200 100 re f {ink} rg BT /F 6 Tf 12 TL 20 90 Td {print_} ET"
     write_pdf_objects(inbox / "a.pdf", content, "/Font<</F 5 0 R>>", FONT)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from docagent_rl.documents import workers
-from docagent_rl.documents.chunks import probe
+from docagent_rl.documents.chunks import probe_source
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import DocumentError, IngestLimits
 from docagent_rl.documents.sources import SourceDocument, SourceKind
@@ -30,11 +30,13 @@ def run(function, tasks, processes):
 def test_every_task_has_its_outcome_and_an_error_is_raised():
     with WorkerPool(2, IngestLimits(seconds=3600)) as pool:
         outcomes = pool.run(operator.neg, range(1, 40))
-        assert sorted((o.task, o.result, o.error) for o in outcomes) == [(n, -n, None) for n in range(1, 40)]
+        assert sorted((o.task, o.result, o.error) for o in outcomes) == [
+            (n, -n, None) for n in range(1, 40)
+        ]
         with pytest.raises(TypeError):
             list(pool.run(operator.neg, [1, "a"]))
         missing = SourceDocument("a", SourceKind.PDF, (Path("/nowhere/a.pdf"),), "a.pdf")
-        (bad,) = pool.run(probe, [missing])
+        (bad,) = pool.run(probe_source, [missing])
         assert isinstance(bad.error, DocumentError)
 
 
@@ -43,7 +45,9 @@ def test_a_crash_in_native_code_costs_its_own_task_only():
     """`string_at(0)` reads address 0: the process dies as it would in a renderer's bug."""
     outcomes = {o.task: o for o in run(ctypes.string_at, [b"a", 0, b"b", b"c"], 2)}
     assert isinstance(outcomes.pop(0).error, DocumentError)
-    assert {task: o.result for task, o in outcomes.items()} == {name: name for name in (b"a", b"b", b"c")}
+    assert {task: o.result for task, o in outcomes.items()} == {
+        name: name for name in (b"a", b"b", b"c")
+    }
 
 
 def test_a_task_that_hangs_costs_itself(monkeypatch):
@@ -70,7 +74,9 @@ def test_tasks_are_read_as_the_work_goes_on_and_closing_waits_for_none():
 
 
 @pytest.mark.slow
-def test_a_page_that_takes_all_memory_is_reported_and_the_rest_goes_on(inbox, store_path, write_pdf):
+def test_a_page_that_takes_all_memory_is_reported_and_the_rest_goes_on(
+    inbox, store_path, write_pdf
+):
     """Its form draws itself."""
     write_pdf_objects(inbox / "recursive.pdf", "/F Do", "/XObject<</F 5 0 R>>", SELF)
     write_pdf(inbox / "good.pdf", ["x"])

@@ -1,5 +1,6 @@
-"""An asynchronous run with a value model and a judge that fails in two ways; its search server dies, then its
-vLLM engine; it goes on."""
+"""An asynchronous run with a value model and a judge that fails in two ways; its search server
+dies, then its vLLM engine; it goes on.
+"""
 
 import sys
 from collections.abc import Iterable
@@ -23,7 +24,9 @@ def refused(workspace: Path) -> set[str]:
 
 
 def judge(questions: Iterable[str], host: str = "127.0.0.1") -> AbstractContextManager[ChatServer]:
-    """Serve a judge: nonsense for some of these questions, 503 for the others, and yes to all else."""
+    """Serve a judge: nonsense for some of these questions, 503 for the others, and yes to all
+    else.
+    """
     refused = sorted(questions)
 
     def reply(request: dict) -> bytes | int | str:
@@ -37,8 +40,8 @@ def judge(questions: Iterable[str], host: str = "127.0.0.1") -> AbstractContextM
 
 
 def play(folder: Path, workspace: Path, python: Path) -> Resumed:
-    """Kill the search server in the first step, and the engine behind its checkpoint, with trajectories of
-    later steps under way; finish the run.
+    """Kill the search server in the first step, and the engine behind its checkpoint, with
+    trajectories of later steps under way; finish the run.
 
     The first driver starts as a user's does, every import included; Ray's workers have theirs done.
     """

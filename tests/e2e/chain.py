@@ -1,4 +1,6 @@
-"""From miniatures of all benchmarks to a report on an agent that was fine-tuned and trained with LoRA."""
+"""From miniatures of all benchmarks to a report on an agent that was fine-tuned and trained with
+LoRA.
+"""
 
 import json
 import os
@@ -37,7 +39,8 @@ RL = (
     f"trainer.total_training_steps={RL_STEPS}",
     f"trainer.save_freq={RL_STEPS}",
     "data.train_batch_size=4",  # one update a step, the first one from the reference
-    "actor_rollout_ref.actor.entropy_coeff=0.01",  # what was fine-tuned for seconds answers nothing right
+    # what was fine-tuned for seconds answers nothing right
+    "actor_rollout_ref.actor.entropy_coeff=0.01",
     "docagent.rollout.unplayable=mask",  # UDA names no evidence, which the reward needs
 )
 AGENTS = ("oracle", "random")
@@ -116,7 +119,10 @@ def play(folder: Path, demo: Path, python: Path) -> Chain:
     _docagent(
         python,
         ("export", run.run_dir, "--out", made.exported),
-        *(("eval", RECIPE, "--data", questions, "--out", out, *who, *here) for out, who in agents.items()),
+        *(
+            ("eval", RECIPE, "--data", questions, "--out", out, *who, *here)
+            for out, who in agents.items()
+        ),
         ("report", *agents, "--out", made.report, "--draws", "200"),
     )
     return made
@@ -162,6 +168,11 @@ def _docagent(python: Path, *commands: Sequence[str | Path]) -> None:
 def _python(*command: str | Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        check=False,
     )
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout[-4000:]}"

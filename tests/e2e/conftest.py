@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from docagent_rl.checkpoints.inspection import State, inspect
+from docagent_rl.checkpoints.inspection import CheckpointState, inspect
 from docagent_rl.checkpoints.manifest import CheckpointCheck
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
@@ -47,7 +47,9 @@ class Run:
     python_path: Path = HERE
     recipe: str = RECIPE
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Of the driver's environment; with `DOCAGENT_WORKSPACE` the command line does not name the workspace."""
+    """Of the driver's environment; with `DOCAGENT_WORKSPACE` the command line does not name the
+    workspace.
+    """
 
     @property
     def run_dir(self) -> Path:
@@ -73,12 +75,19 @@ class Run:
         """The checkpoint of a step, which is whole."""
         folder = self.run_dir / "checkpoints" / f"global_step_{step}"
         verdict = inspect(folder, CheckpointCheck.FULL)
-        assert verdict.state is State.WHOLE, verdict
+        assert verdict.state is CheckpointState.WHOLE, verdict
         return folder
 
     def start(self) -> subprocess.Popen:
         command = [
-            *(self.python, "-m", "verl.trainer.main_ppo", "--config-name", self.recipe, "+profile=cpu"),
+            *(
+                self.python,
+                "-m",
+                "verl.trainer.main_ppo",
+                "--config-name",
+                self.recipe,
+                "+profile=cpu",
+            ),
             f"docagent.run_dir={self.run_dir}",
             *self.overrides,
         ]
@@ -111,7 +120,8 @@ class Run:
     def kill_when(
         self, condition: Callable[[], bool], timeout: float = PATIENCE_S, every: float = 0.2
     ) -> None:
-        """Start, and kill everything with SIGKILL once the condition holds; `every`: s between two looks.
+        """Start, and kill everything with SIGKILL once the condition holds; `every`: s between two
+        looks.
 
         All at once: a trainer that outlived its driver by a second would go on with its step.
         """
@@ -133,7 +143,9 @@ class Run:
 
 
 def kill(process: subprocess.Popen) -> None:
-    """Kill the driver and, unless it is a warm one, all it has started; Ray's processes share its fate."""
+    """Kill the driver and, unless it is a warm one, all it has started; Ray's processes share its
+    fate.
+    """
     if process.poll() is None:
         started = psutil.Process(process.pid).children(recursive=True)
         os.killpg(process.pid, signal.SIGKILL)
@@ -146,7 +158,8 @@ class Background:
     """Runs of the trainer beside each other, as many as the machine's memory holds.
 
     Args:
-        places: how many runs of one rank go on at a time; each holds some 2.5 GB beside the 4 GB of all.
+        places: how many runs of one rank go on at a time; each holds some 2.5 GB beside the 4 GB of
+            all.
     """
 
     def __init__(self, places: int):
@@ -205,7 +218,17 @@ def wanted(session: pytest.Session) -> set[str]:
 @pytest.fixture(scope="session")
 def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     """The runs of all chosen tests, begun at the first test that needs one; the longest first."""
-    from tests.e2e import asynchronous, chain, custom, grpo, learning, nodes, recipes, separate, stopped
+    from tests.e2e import (
+        asynchronous,
+        chain,
+        custom,
+        grpo,
+        learning,
+        nodes,
+        recipes,
+        separate,
+        stopped,
+    )
 
     modules, background = wanted(request.session), Background(PLACES)
     folder = tmp_path_factory.mktemp
@@ -217,13 +240,21 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
         background.start("nodes", lambda: nodes.play(folder("nodes"), workspace, python), places=2)
     if {"test_asynchronous_run", "test_deaths_run"} & modules:
         play = partial(asynchronous.play, folder("asynchronous"), workspace, python)
-        background.start("asynchronous", play, places=2)  # a critic, an encoder, and nothing shared when cold
+        background.start(
+            "asynchronous", play, places=2
+        )  # a critic, an encoder, and nothing shared when cold
     if "test_stopped_run" in modules:
         background.start("stopped", lambda: stopped.play(folder("stopped"), workspace, python))
     if "test_separate_run" in modules:
-        background.start("separate", lambda: separate.play(folder("separate"), workspace, python), places=2)
+        background.start(
+            "separate", lambda: separate.play(folder("separate"), workspace, python), places=2
+        )
     chosen = recipes.chosen(request.session)
-    special = {*recipes.SWITCHES, *recipes.RANKS} if {"test_switches_run", "test_ranks_run"} & modules else ()
+    special = (
+        {*recipes.SWITCHES, *recipes.RANKS}
+        if {"test_switches_run", "test_ranks_run"} & modules
+        else ()
+    )
     names = sorted({*chosen, *special} - {RECIPE}, key=recipes.LONGEST_FIRST.index)
     plays = {name: partial(recipes.play, name, folder(name), workspace, python) for name in names}
     for name in (
@@ -254,7 +285,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def demo(tmp_path_factory, warm_python) -> Iterator[Future[Path]]:
     """A demo workspace without the real PDFs; models are added when they are needed."""
     with ThreadPoolExecutor(1) as pool:
-        yield pool.submit(make_demo, tmp_path_factory.mktemp("e2e") / "workspace", None, warm_python)
+        yield pool.submit(
+            make_demo, tmp_path_factory.mktemp("e2e") / "workspace", None, warm_python
+        )
 
 
 def add_model(workspace: Path, system: str, python: Path, family: str | None = None) -> None:

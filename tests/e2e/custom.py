@@ -1,7 +1,9 @@
-"""Things that a user brings: scans, a system, an estimator, a retriever, a reward, in one run of the trainer.
+"""Things that a user brings: scans, a system, an estimator, a retriever, a reward, in one run of
+the trainer.
 
-The model is of GLM: placeholders that the server gets repeated, and a forward pass of verl that has to be
-patched."""
+The model is of GLM: placeholders that the server gets repeated, and a forward pass of verl that has
+to be patched.
+"""
 
 from pathlib import Path
 
@@ -40,7 +42,9 @@ SHORT = (
 
 
 def play(folder: Path, demo: Path, python: Path) -> Run:
-    """Two steps of the system under the estimator, over scans of some reports; credit is not kept."""
+    """Two steps of the system under the estimator, over scans of some reports; credit is not
+    kept.
+    """
     add_model(demo, "vrag_rl", python, FAMILY)
     workspace = DemoPaths(folder / "workspace")
     scan(DemoPaths(demo), workspace)

@@ -13,7 +13,9 @@ from tests.processes import ends, members, title
 SERVER = "vLLMHttpServer"
 """In the title of Ray's worker that serves."""
 SPAWNED = "spawn_main"
-"""In the title of the engine that it starts; warm ones have no other. Their forks are killed with it."""
+"""In the title of the engine that it starts; warm ones have no other. Their forks are killed with
+it.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class Resumed:
 def die_and_resume(run: Run, condition: Callable[[], bool], python: Path) -> Resumed:
     """Kill the engine once the condition holds, start again with another interpreter and finish.
 
-    The first one may not be a warm one: the watch ends the driver's children, and a fork of that is none.
+    The first one may not be a warm one: the watch ends the driver's children, and a fork of that is
+    none.
     """
     death = kill_engine(run, condition)
     run.log.rename(run.folder / "first.txt")

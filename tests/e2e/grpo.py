@@ -1,5 +1,6 @@
-"""A GRPO run that is killed while it saves its second checkpoint and loses its tracker, is killed behind
-its last checkpoint too, and started a third time."""
+"""A GRPO run that is killed while it saves its second checkpoint and loses its tracker, is killed
+behind its last checkpoint too, and started a third time.
+"""
 
 import json
 from collections.abc import Iterable
@@ -25,9 +26,13 @@ def play(folder: Path, workspace: Path, python: Path) -> Run:
     # every fourth question is played by a loop that misplaces an image
     names = ["misplaced" if row % 4 == 3 else "docagent" for row in range(len(table))]
     column = table.column_names.index("agent_name")
-    pq.write_table(table.set_column(column, "agent_name", pa.array(names)), folder / "train.parquet")
+    pq.write_table(
+        table.set_column(column, "agent_name", pa.array(names)), folder / "train.parquet"
+    )
     (folder / "agents.yaml").write_text(AGENTS)
-    pq.write_table(with_unplayable(pq.read_table(workspace / "data" / "val.parquet")), folder / "val.parquet")
+    pq.write_table(
+        with_unplayable(pq.read_table(workspace / "data" / "val.parquet")), folder / "val.parquet"
+    )
     overrides = (
         f"data.train_files={folder}/train.parquet",
         f"data.val_files={folder}/val.parquet",
@@ -63,7 +68,10 @@ def played_by(agent: str, run: Run, trajectories: Iterable[Trajectory]) -> list[
 def is_saved_only(run_dir: Path) -> bool:
     """Whether the last checkpoint is whole and the validation behind it is not done."""
     tracker = run_dir / "checkpoints" / "latest_checkpointed_iteration.txt"
-    return tracker.read_text() == str(STEPS) and not (run_dir / "metrics" / f"val-{STEPS}.json").exists()
+    return (
+        tracker.read_text() == str(STEPS)
+        and not (run_dir / "metrics" / f"val-{STEPS}.json").exists()
+    )
 
 
 def with_unplayable(table: pa.Table) -> pa.Table:

@@ -12,8 +12,8 @@ from docagent_rl.rollout.trajectory import Trajectory
 class Agreement:
     """How the two log-probs of the sampled tokens compare.
 
-    `least` is the least of server - trainer. What comes of the placeholders' mass, which the server leaves
-    out, is above zero.
+    `least` is the least of server - trainer. What comes of the placeholders' mass, which the server
+    leaves out, is above zero.
     """
 
     tokens: int
@@ -24,11 +24,17 @@ class Agreement:
 
     @property
     def holds(self) -> bool:
-        """Float32 noise, and the mass of the placeholder ids that the server never samples, and no more.
+        """Float32 noise, and the mass of the placeholder ids that the server never samples, and no
+        more.
 
         That mass is some thousandths where a tiny model does not know how to go on.
         """
-        return self.least > -1e-4 and self.mean < 1e-4 and self.largest < 1e-2 and self.correlation > 0.999
+        return (
+            self.least > -1e-4
+            and self.mean < 1e-4
+            and self.largest < 1e-2
+            and self.correlation > 0.999
+        )
 
 
 def agreement(trajectories: Iterable[Trajectory]) -> Agreement:
@@ -47,5 +53,11 @@ def agreement(trajectories: Iterable[Trajectory]) -> Agreement:
 
 def images(trajectory: Trajectory) -> list[tuple[int, int]]:
     """Sizes of the images that entered the context, in order."""
-    parts = [p for turn in trajectory.turns if not turn.dropped for m in turn.observation for p in m["parts"]]
+    parts = [
+        p
+        for turn in trajectory.turns
+        if not turn.dropped
+        for m in turn.observation
+        for p in m["parts"]
+    ]
     return [tuple(p["image"]["size"]) for p in parts if "image" in p]

@@ -44,7 +44,12 @@ class Learned:
 def play(root: Path, python: Path) -> Learned:
     """GRPO on its own rewards, one seed; what is done in the folder is not done again."""
     (result,) = demonstrate(
-        root, estimators=[KEY.estimator], seeds=[KEY.seed], arms=[KEY.arm], settings=SETTINGS, python=python
+        root,
+        estimators=[KEY.estimator],
+        seeds=[KEY.seed],
+        arms=[KEY.arm],
+        settings=SETTINGS,
+        python=python,
     )
     return Learned(LearnPaths(root), python, result)
 
@@ -54,17 +59,24 @@ def first_trajectories(learned: Learned) -> list[Trajectory]:
     return list(read_trajectories(learned.paths.run(KEY) / "run" / "trajectories" / "1.jsonl"))
 
 
-def log_probs(learned: Learned, played: Sequence[Trajectory], folder: Path) -> list[tuple[float, float]]:
-    """Log-probs of what each trajectory's policy wrote, in nats: under the warm start, and after training."""
+def log_probs(
+    learned: Learned, played: Sequence[Trajectory], folder: Path
+) -> list[tuple[float, float]]:
+    """Log-probs of what each trajectory's policy wrote, in nats: under the warm start, and after
+    training.
+    """
     warm, step = learned.paths.warm_start(KEY.seed), SETTINGS.steps
     processor, setting = hf_processor(str(warm)), play_setting(learned.paths)
-    codec = TrajectoryResources(setting.config, processor.tokenizer, processor, setting.template).codec
+    codec = TrajectoryResources(
+        setting.config, processor.tokenizer, processor, setting.template
+    ).codec
     rows = (row for trajectory in played for row in sft_rows(trajectory, replay(trajectory, codec)))
     file = write_sft(rows, folder / "rows.parquet", processor.tokenizer)
     store = {"store": learned.paths.task.store}
     data = LedgerSftDataset(str(file), processor.tokenizer, store, processor)
     before, after = (
-        Qwen2_5_VLForConditionalGeneration.from_pretrained(warm, dtype=torch.float32).eval() for _ in range(2)
+        Qwen2_5_VLForConditionalGeneration.from_pretrained(warm, dtype=torch.float32).eval()
+        for _ in range(2)
     )
     actor = learned.paths.run(KEY) / "run" / "checkpoints" / f"global_step_{step}" / "actor"
     after.load_state_dict(dict(saved_weights(actor)))
@@ -74,6 +86,8 @@ def log_probs(learned: Learned, played: Sequence[Trajectory], folder: Path) -> l
 @torch.no_grad()
 def _log_prob(model: Any, row: dict[str, Any]) -> float:
     ids, positions = row["input_ids"], row["position_ids"][1:, None]
-    logits = model(input_ids=ids[None], position_ids=positions, **row["multi_modal_inputs"]).logits[0]
+    logits = model(input_ids=ids[None], position_ids=positions, **row["multi_modal_inputs"]).logits[
+        0
+    ]
     found = logits[:-1].log_softmax(-1).gather(1, ids[1:, None])[:, 0]
     return float(found[row["loss_mask"][1:] > 0].sum())

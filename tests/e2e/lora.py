@@ -1,4 +1,6 @@
-"""LoRA: in `chain`, whose server gets the adapter, and in `nodes`, whose servers get merged weights."""
+"""LoRA: in `chain`, whose server gets the adapter, and in `nodes`, whose servers get merged
+weights.
+"""
 
 STEPS = 2
 LORA = ("+lora=language", "actor_rollout_ref.actor.optim.lr=1e-2")

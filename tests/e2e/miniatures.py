@@ -38,7 +38,9 @@ def miniature(benchmark: Benchmark, files: Files) -> None:
             files.pdf("pdf_files/4026369.pdf", 6)
             files.jsonl(pdfs.URL_FILE, [pdfs.url_row(), pdfs.url_row(question_id="b", answer=3)])
         case Benchmark.SLIDEVQA:
-            files.parquet("data/test-0.parquet", [pictures.deck_row(3), pictures.deck_row(3, qa_id=2)])
+            files.parquet(
+                "data/test-0.parquet", [pictures.deck_row(3), pictures.deck_row(3, qa_id=2)]
+            )
         case Benchmark.MP_DOCVQA:
             files.images("images/pybv0228_p{}.jpg", (80, 81, 82))
             pictures.write_mp(files, "val", [pictures.mp_row(), pictures.mp_row(questionId=2)])
@@ -56,8 +58,12 @@ def miniature(benchmark: Benchmark, files: Files) -> None:
             judged = [vidore.judged(0, 5, 2, [vidore.BOX]), vidore.judged(1, 4, 1)]
             # their headline is what a search finds: OCR has to read the pages
             pages = [
-                vidore.page(5, "eu", 0, image={"bytes": readable("working hours"), "path": "5.png"}),
-                vidore.page(4, "wages", 0, image={"bytes": readable("minimum wages"), "path": "4.png"}),
+                vidore.page(
+                    5, "eu", 0, image={"bytes": readable("working hours"), "path": "5.png"}
+                ),
+                vidore.page(
+                    4, "wages", 0, image={"bytes": readable("minimum wages"), "path": "4.png"}
+                ),
             ]
             vidore.write(files, [vidore.query(0), vidore.query(1)], judged, pages)
         case Benchmark.UDA:
@@ -73,4 +79,6 @@ def miniature(benchmark: Benchmark, files: Files) -> None:
         case Benchmark.ALDEN:
             pictures.corpus(files, {"scan": pictures.ORDER["scan"]})
             nothing = {"answer": "The problem is not answerable", "answer_page_idx": []}
-            files.parquet("dude/train.parquet", [pictures.alden_row(), pictures.alden_row(**nothing)])
+            files.parquet(
+                "dude/train.parquet", [pictures.alden_row(), pictures.alden_row(**nothing)]
+            )

@@ -1,6 +1,7 @@
-"""A run over two Ray nodes, told by variables of its driver alone, with LoRA whose weights are merged for the
-servers, a critic and a KL on observations; then a third node joins that sees no store, and the same command
-says so."""
+"""A run over two Ray nodes, told by variables of its driver alone, with LoRA whose weights are
+merged for the servers, a critic and a KL on observations; then a third node joins that sees no
+store, and the same command says so.
+"""
 
 import sys
 import tempfile
@@ -26,7 +27,8 @@ OVERRIDES = (
     f"trainer.total_training_steps={STEPS}",
     f"trainer.save_freq={STEPS}",
     "trainer.nnodes=2",
-    "actor_rollout_ref.actor.entropy_coeff=0.01",  # the judge finds everything right: groups may be equal
+    # the judge finds everything right: groups may be equal
+    "actor_rollout_ref.actor.entropy_coeff=0.01",
     "actor_rollout_ref.rollout.agent.num_workers=2",  # verl puts one on each node
     "docagent.judge.kind=openai",
     "docagent.judge.model=judge",
@@ -59,7 +61,11 @@ def play(folder: Path, workspace: Path, python: Path) -> Nodes:
         judge((), get_node_ip_address()) as server,
     ):
         cluster.add()
-        variables = {**cluster.environment, WORKSPACE: str(workspace), "DOCAGENT_JUDGE_URL": server.url}
+        variables = {
+            **cluster.environment,
+            WORKSPACE: str(workspace),
+            "DOCAGENT_JUDGE_URL": server.url,
+        }
         run = Run(folder, workspace, OVERRIDES, python, variables=variables)
         run.finish()
         if not can_hide():

@@ -1,6 +1,8 @@
-"""Program: advantages of verl's own estimators, under verl's trainer modes and under ours, on the same rows.
+"""Program: advantages of verl's own estimators, under verl's trainer modes and under ours, on the
+same rows.
 
-Prints one JSON object: by estimator, whether advantages and returns are equal to the bit, and their spread.
+Prints one JSON object: by estimator, whether advantages and returns are equal to the bit, and their
+spread.
 """
 
 import json
@@ -13,9 +15,13 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1 import trainer_base
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.training.trainer.estimators import our_estimator
-from docagent_rl.training.trainer.modes import DocAgentColocateAsync, DocAgentSeparateAsync, DocAgentSync
+from docagent_rl.training.trainer.modes import (
+    DocAgentColocateAsync,
+    DocAgentSeparateAsync,
+    DocAgentSync,
+)
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader
 
 ESTIMATORS = (
@@ -40,7 +46,9 @@ def rows(generator: torch.Generator) -> list[dict]:
         length = 6 + number
         mask = torch.ones(length, dtype=torch.int64)
         mask[2:4] = 0
-        rewards = torch.rand(length, generator=generator) * mask * (torch.arange(length) > length - 4)
+        rewards = (
+            torch.rand(length, generator=generator) * mask * (torch.arange(length) > length - 4)
+        )
         made.append(
             {
                 "uid": f"q_{number // TRAJECTORIES}",
@@ -72,15 +80,20 @@ def computed(kind: type, config, batch: KVBatchMeta) -> dict[str, torch.Tensor]:
 def main() -> None:
     """Compare."""
     ray.init(address="local", num_cpus=4, include_dashboard=False)
-    config = composed("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu"])
+    config = composed_recipe("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu"])
     config.transfer_queue.enable = True
     tq.init(OmegaConf.create(OmegaConf.to_container(config.transfer_queue, resolve=True)))
     fields = rows(torch.Generator().manual_seed(7))
     keys = [f"q_{n // TRAJECTORIES}_{n % TRAJECTORIES}_0" for n in range(len(fields))]
     tags = [{} for _ in keys]
-    tq.kv_batch_put(keys=keys, fields=list_of_dict_to_tensordict(fields), tags=tags, partition_id="train")
+    tq.kv_batch_put(
+        keys=keys, fields=list_of_dict_to_tensordict(fields), tags=tags, partition_id="train"
+    )
     batch = KVBatchMeta(partition_id="train", keys=keys, tags=tags)
-    ours = {kind.verl_mode: kind for kind in (DocAgentSync, DocAgentColocateAsync, DocAgentSeparateAsync)}
+    ours = {
+        kind.verl_mode: kind
+        for kind in (DocAgentSync, DocAgentColocateAsync, DocAgentSeparateAsync)
+    }
     report = {}
     for estimator in ESTIMATORS:
         config.algorithm.adv_estimator = estimator

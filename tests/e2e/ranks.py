@@ -14,7 +14,9 @@ def saved_weights(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:
     Args:
         folder: of the role in a checkpoint, with verl's files of its ranks.
     """
-    files = sorted(folder.glob("model_world_size_*_rank_*.pt"), key=lambda f: int(f.stem.rpartition("_")[2]))
+    files = sorted(
+        folder.glob("model_world_size_*_rank_*.pt"), key=lambda f: int(f.stem.rpartition("_")[2])
+    )
     shards = [torch.load(file, weights_only=False) for file in files]
     for name in shards[0]:
         parts = [shard[name] for shard in shards]

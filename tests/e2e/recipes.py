@@ -1,5 +1,6 @@
-"""A recipe for each system and each kind of estimator, two with switches of verl turned on, one on two ranks.
-Siblings differ in the model and in sizes, and are checked without a run."""
+"""A recipe for each system and each kind of estimator, two with switches of verl turned on, one on
+two ranks. Siblings differ in the model and in sizes, and are checked without a run.
+"""
 
 import json
 import subprocess
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from omegaconf import DictConfig
 
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from tests.e2e import grpo
 from tests.e2e.conftest import RECIPE, Run, add_model
 from tests.e2e.custom import SHORT
@@ -34,7 +35,8 @@ FILTERING = "mm_doc_r1_qwen3_4b"
 """Three rows a trajectory, SPO."""
 SWITCHES = {
     REJECTING: (
-        # the server samples from nine tenths of the mass, so that its log-probs are above the trainer's
+        # the server samples from nine tenths of the mass, so that its log-probs are above the
+        # trainer's
         "actor_rollout_ref.rollout.top_p=0.9",
         "docagent.kl.observation.type=exact",
         "algorithm.rollout_correction.rollout_rs='token_k1,seq_mean_k1'",
@@ -46,18 +48,22 @@ SWITCHES = {
 """Switches of verl, by recipe."""
 
 RANKS = {FILTERING: (*TWO_RANKS, "trainer.save_freq=1")}
-"""Two data-parallel ranks with a rollout replica each, in micro-batches by number of tokens. Such a run is
-killed behind its first checkpoint, and goes on."""
+"""Two data-parallel ranks with a rollout replica each, in micro-batches by number of tokens. Such a
+run is killed behind its first checkpoint, and goes on.
+"""
 
 LONGEST_FIRST = (*RANKS, "unidoc_rl_qwen2_5_vl_7b", "doc_v_star_qwen2_5_vl_7b", REJECTING)
 
 RETRIEVERS = {"unidoc_rl_qwen2_5_vl_7b": "hybrid", "mm_doc_r1_qwen3_4b": "minilm"}
-"""What finds pages where it is not BM25; the hybrid of ALDEN finds images by BM25 and texts by MiniLM. The
-asynchronous run finds them by late interaction over page images."""
+"""What finds pages where it is not BM25; the hybrid of ALDEN finds images by BM25 and texts by
+MiniLM. The asynchronous run finds them by late interaction over page images.
+"""
 
 QUESTIONS = {"doc_v_star_qwen2_5_vl_7b": 12, FILTERING: 6, REJECTING: 4, RECIPE: 4}
-"""Questions a step, each played by four trajectories. Some reward terms are rare, and every one is to vary in
-any two steps: soon where groups of equal trajectories are left out, and not where tokens are rejected."""
+"""Questions a step, each played by four trajectories. Some reward terms are rare, and every one is
+to vary in any two steps: soon where groups of equal trajectories are left out, and not where tokens
+are rejected.
+"""
 OTHER_QUESTIONS = 8
 STEPS = (1, 2)
 SYSTEMS = ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
@@ -80,7 +86,7 @@ def steps(recipe: str) -> range:
 
 def configuration(recipe: str) -> DictConfig:
     """What the run is composed of."""
-    return composed(recipe, ["+profile=cpu", *extra(recipe)])
+    return composed_recipe(recipe, ["+profile=cpu", *extra(recipe)])
 
 
 def extra(recipe: str) -> tuple[str, ...]:
@@ -91,7 +97,9 @@ def extra(recipe: str) -> tuple[str, ...]:
 
 def chosen(session: pytest.Session) -> list[str]:
     """The recipes that the chosen tests look at."""
-    names = {item.callspec.params.get("recipe") for item in session.items if hasattr(item, "callspec")}
+    names = {
+        item.callspec.params.get("recipe") for item in session.items if hasattr(item, "callspec")
+    }
     return [recipe for recipe in RECIPES if recipe in names]
 
 
@@ -108,7 +116,14 @@ def play(recipe: str, folder: Path, workspace: Path, python: Path) -> Run:
     if recipe == FILTERING:
         overrides = (*overrides, f"data.train_files={facts(workspace, folder / 'train.parquet')}")
         # no demo is completed beside questions of one's own
-        index = ("--store", workspace / "store", "--out", workspace / "index_minilm", "--model", "minilm")
+        index = (
+            "--store",
+            workspace / "store",
+            "--out",
+            workspace / "index_minilm",
+            "--model",
+            "minilm",
+        )
         subprocess.run([python, "-m", "docagent_rl.cli", "index", "build", *index], check=True)
     run = Run(folder, workspace, overrides, python, recipe=recipe)
     if recipe in RANKS:
@@ -118,7 +133,9 @@ def play(recipe: str, folder: Path, workspace: Path, python: Path) -> Run:
 
 
 def facts(workspace: Path, file: Path) -> Path:
-    """The questions that a sentence answers: the embedded models of MM-Doc-R1 know no numbers of pages."""
+    """The questions that a sentence answers: the embedded models of MM-Doc-R1 know no numbers of
+    pages.
+    """
     table = pq.read_table(workspace / "data" / "train.parquet")
     kinds = [json.loads(sample)["extra"].get("kind") for sample in table["sample"].to_pylist()]
     pq.write_table(table.filter(pc.equal(kinds, "text_fact")), file)

@@ -1,4 +1,6 @@
-"""A search server over a collection of an engine, beside a run of the trainer, which loses it once."""
+"""A search server over a collection of an engine, beside a run of the trainer, which loses it
+once.
+"""
 
 import subprocess
 import sys
@@ -16,7 +18,8 @@ from docagent_rl.retrieval.indexes import build_vectors
 
 
 class SearchServer:
-    """`docagent-rl index serve` over a collection of LanceDB: the pages of a demo, late interaction.
+    """`docagent-rl index serve` over a collection of LanceDB: the pages of a demo, late
+    interaction.
 
     Args:
         folder: for the model, the collection and what the server prints.
@@ -36,7 +39,10 @@ class SearchServer:
         model = self._folder / "model"
         make_retriever(model)
         build_vectors(
-            DocumentStore(self._store), self._folder / "index", str(model), engine=SearchEngine.LANCEDB
+            DocumentStore(self._store),
+            self._folder / "index",
+            str(model),
+            engine=SearchEngine.LANCEDB,
         )
         self._start("0")
         while "http://" not in (said := self._log.read_text()):
@@ -50,7 +56,9 @@ class SearchServer:
         self._process.wait()
 
     def break_once(self) -> None:
-        """Die by SIGKILL while somebody is connected, and start again some seconds later; called often."""
+        """Die by SIGKILL while somebody is connected, and start again some seconds later; called
+        often.
+        """
         if self._died is None:
             if self._connected():
                 self._process.kill()

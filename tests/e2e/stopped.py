@@ -1,4 +1,6 @@
-"""A run that SIGTERM asks to end while a rollout cannot, and which goes on; it was never to be saved."""
+"""A run that SIGTERM asks to end while a rollout cannot, and which goes on; it was never to be
+saved.
+"""
 
 import signal
 import subprocess
@@ -68,18 +70,24 @@ def play(folder: Path, workspace: Path, python: Path) -> Stopped:
             "trainer.test_freq=-1",
             "trainer.save_freq=-1",
         )
-        run = Run(folder, workspace, overrides, Path(sys.executable))  # the signal is for the driver itself
+        run = Run(
+            folder, workspace, overrides, Path(sys.executable)
+        )  # the signal is for the driver itself
         try:
             code, titles = ask_to_end(run, free)
         finally:
             free.set()
         left = tuple(name for pid, name in titles.items() if not ends(pid, within=60))
         said = run.said
-        checkpoints = tuple(sorted(path.name for path in (run.run_dir / "checkpoints").glob("global_step_*")))
+        checkpoints = tuple(
+            sorted(path.name for path in (run.run_dir / "checkpoints").glob("global_step_*"))
+        )
         run.log.rename(folder / "first.txt")
         run.python = python
         run.finish()
-    questions = [sample.question_id for sample in read_parquet(workspace / "data" / "train.parquet")]
+    questions = [
+        sample.question_id for sample in read_parquet(workspace / "data" / "train.parquet")
+    ]
     superseded = (run.run_dir / "superseded").exists()
     return Stopped(run, code, said, left, checkpoints, superseded, questions)
 

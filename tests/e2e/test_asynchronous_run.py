@@ -1,5 +1,5 @@
-"""An asynchronous run with a value model, under faults: every trajectory is trained on or masked, and
-once.
+"""An asynchronous run with a value model, under faults: every trajectory is trained on or masked,
+and once.
 """
 
 import numpy as np
@@ -38,7 +38,9 @@ def test_the_value_model_trains(run):
 def test_every_trajectory_of_a_step_is_accounted_for(run, trajectories):
     for step, played in trajectories.items():
         numbers = run.metrics(step)
-        counts = [numbers[f"docagent/trajectories/{name}"] for name in ("asked", "trained", "masked")]
+        counts = [
+            numbers[f"docagent/trajectories/{name}"] for name in ("asked", "trained", "masked")
+        ]
         assert counts[0] == QUESTIONS * TRAJECTORIES == len(played)
         assert counts[1] + counts[2] == counts[0]
         assert counts[2] == sum(t.masked for t in played) == numbers["docagent/masked_trajectories"]
@@ -53,7 +55,9 @@ def test_searches_whose_server_died_are_asked_again(run, trajectories):
     ]
     assert run.metrics(1)["docagent/retriever/retries"] == pytest.approx(np.mean(retries))
     assert sum(retries) > 0
-    assert not [t for played in trajectories.values() for t in played if "retriever" in (t.error or "")]
+    assert not [
+        t for played in trajectories.values() for t in played if "retriever" in (t.error or "")
+    ]
 
 
 def test_no_trajectory_is_trained_on_twice(trajectories):
@@ -80,6 +84,8 @@ def test_trajectories_whose_judge_fails_are_masked_for_their_service(run, trajec
 
 def test_trajectories_whose_judge_answers_are_rewarded(run, trajectories):
     broken = refused(run.workspace)
-    rewarded = [t for played in trajectories.values() for t in played if t.metrics.get("reward/outcome")]
+    rewarded = [
+        t for played in trajectories.values() for t in played if t.metrics.get("reward/outcome")
+    ]
     assert rewarded
     assert not [t for t in rewarded if t.sample["question"] in broken]

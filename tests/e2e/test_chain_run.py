@@ -20,7 +20,9 @@ def test_every_benchmark_is_collected_from(chain):
     samples = read_questions(chain.questions)
     assert {sample.question_id.partition("-")[0] for sample in samples} == set(Benchmark)
     kept = list(read_trajectories(chain.kept))
-    assert {trajectory.question_id for trajectory in kept} <= {sample.question_id for sample in samples}
+    assert {trajectory.question_id for trajectory in kept} <= {
+        sample.question_id for sample in samples
+    }
     assert len(kept) > 0.8 * len(samples)
 
 
@@ -29,8 +31,12 @@ def test_rl_begins_with_the_fine_tuned_model_and_its_checkpoint_is_played(chain)
     manifest = RunFolder(chain.trained).manifest()
     assert f"global_step_{STEPS}" in json.dumps(manifest)
     trajectories = list(RunFolder(chain.trained).trajectories())
-    assert [s.question_id for s in trajectories] == [r.question_id for r in read_questions(chain.questions)]
-    assert all(turn.token_ids and turn.log_probs for s in trajectories if not s.masked for turn in s.turns)
+    assert [s.question_id for s in trajectories] == [
+        r.question_id for r in read_questions(chain.questions)
+    ]
+    assert all(
+        turn.token_ids and turn.log_probs for s in trajectories if not s.masked for turn in s.turns
+    )
 
 
 def headline(run: dict, benchmark: str) -> float:
@@ -44,7 +50,9 @@ def test_the_report_has_every_benchmark_between_floor_and_ceiling(chain):
     runs = {run["name"]: run for run in report["runs"]}
     assert [run["trajectories"] for run in runs.values()] == [len(samples)] * 3
     for dataset in {sample.dataset for sample in samples}:
-        ceiling, floor, trained = (headline(runs[name], dataset) for name in ("oracle", "random", "trained"))
+        ceiling, floor, trained = (
+            headline(runs[name], dataset) for name in ("oracle", "random", "trained")
+        )
         assert 0 <= floor <= trained <= ceiling <= 1, dataset
         assert ceiling > 0.5 > floor, dataset
     assert (chain.report / "report.md").stat().st_size > 1000

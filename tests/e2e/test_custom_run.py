@@ -1,4 +1,6 @@
-"""A user's scans are read and searched, and their own system, estimator and retriever train on them."""
+"""A user's scans are read and searched, and their own system, estimator and retriever train on
+them.
+"""
 
 import shlex
 from statistics import fmean
@@ -22,7 +24,11 @@ def test_the_system_trains(runs):
     run = runs.result("custom")
     for step in (1, 2):
         numbers = run.metrics(step)
-        assert {"docagent/reward/correct", "docagent/turns", "docagent/funnel/right"} <= numbers.keys()
+        assert {
+            "docagent/reward/correct",
+            "docagent/turns",
+            "docagent/funnel/right",
+        } <= numbers.keys()
         assert numbers["docagent/masked_trajectories"] == 0
         played = run.trajectories(step)
         assert {t.system for t in played} == {"one_look"}
@@ -38,7 +44,9 @@ def test_the_estimator_trains(runs):
             rewards.setdefault(trajectory.uid, []).append(trajectory.reward)
         medians = [sorted(group)[(len(group) - 1) // 2] for group in rewards.values()]
         # groups have four trajectories of one row each, so that rows and groups have the same mean
-        assert numbers["median_baseline/mean"] == pytest.approx(sum(medians) / len(medians), abs=1e-6)
+        assert numbers["median_baseline/mean"] == pytest.approx(
+            sum(medians) / len(medians), abs=1e-6
+        )
         spread.append(numbers["critic/advantages/max"] - numbers["critic/advantages/min"])
     # the trajectories of a step may all be paid alike
     assert max(spread) > 0
@@ -51,7 +59,10 @@ def test_the_reward_function_is_called_in_training_and_in_validation(runs, step,
     for trajectory in played:
         found = trajectory.metrics
         own = 0.9 * found["reward/correct"] + 0.1 * found["reward/short"]
-        score = 0.9 * found["reward/compute_score.overlap"] + 0.1 * found["reward/compute_score.brevity"]
+        score = (
+            0.9 * found["reward/compute_score.overlap"]
+            + 0.1 * found["reward/compute_score.brevity"]
+        )
         assert found["reward/compute_score"] == pytest.approx(score)
         assert found["reward/compute_score.brevity"] == pytest.approx(1 - len(trajectory.turns) / 6)
         assert trajectory.reward == pytest.approx(own + 0.5 * score)

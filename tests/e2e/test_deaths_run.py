@@ -1,4 +1,6 @@
-"""A killed vLLM engine ends the run, with one error and nothing left behind; other deaths: `tests/watch`."""
+"""A killed vLLM engine ends the run, with one error and nothing left behind; other deaths:
+`tests/watch`.
+"""
 
 
 def test_a_killed_engine_ends_the_run(runs):

@@ -1,4 +1,6 @@
-"""Evaluation plays what a run's validation played: the model before training, and a checkpoint of the run."""
+"""Evaluation plays what a run's validation played: the model before training, and a checkpoint of
+the run.
+"""
 
 import subprocess
 from collections.abc import Iterable
@@ -27,7 +29,9 @@ def evaluated(run, model: Path, out: Path) -> Trajectories:
         *("--data", run.folder / "val.parquet", "--model", model, "--out", out),
         *("--", "+profile=cpu", f"docagent.workspace={run.workspace}"),
     ]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=600, check=False
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     return by_question(read_trajectories(out / "trajectories.jsonl"))
 
@@ -39,7 +43,12 @@ def by_question(played: Iterable[Trajectory]) -> Trajectories:
 def log_probs(trajectories: Trajectories) -> np.ndarray:
     ordered = sorted(trajectories.items(), key=lambda item: str(item[0]))
     return np.array(
-        [value for _, trajectory in ordered for turn in trajectory.turns for value in turn.log_probs]
+        [
+            value
+            for _, trajectory in ordered
+            for turn in trajectory.turns
+            for value in turn.log_probs
+        ]
     )
 
 
@@ -54,8 +63,12 @@ def test_the_model_before_training_plays_the_same_tokens(run, tmp_path):
             other.end,
             other.reward,
         )
-        assert [turn.token_ids for turn in trajectory.turns] == [turn.token_ids for turn in other.turns]
-        assert [turn.observation for turn in trajectory.turns] == [turn.observation for turn in other.turns]
+        assert [turn.token_ids for turn in trajectory.turns] == [
+            turn.token_ids for turn in other.turns
+        ]
+        assert [turn.observation for turn in trajectory.turns] == [
+            turn.observation for turn in other.turns
+        ]
     assert np.abs(log_probs(found) - log_probs(validated)).max() < 1e-4
 
 

@@ -1,4 +1,6 @@
-"""One GRPO run: killed at a checkpoint and before a validation, resumed, and looked at from all sides."""
+"""One GRPO run: killed at a checkpoint and before a validation, resumed, and looked at from all
+sides.
+"""
 
 import json
 from pathlib import Path
@@ -41,7 +43,10 @@ def trajectories(run, agent=None):
 
 def test_it_resumes_from_the_last_whole_checkpoint(run):
     """The second was being saved when the run was killed, and the tracker was emptied."""
-    log, checkpoints = (run.folder / "second.txt").read_text(errors="replace"), run.run_dir / "checkpoints"
+    log, checkpoints = (
+        (run.folder / "second.txt").read_text(errors="replace"),
+        run.run_dir / "checkpoints",
+    )
     assert "Training from scratch" in (run.folder / "first.txt").read_text(errors="replace")
     assert f"is empty: the run goes on from {checkpoints}/global_step_1, the last whole one" in log
     assert f"Resuming from {checkpoints}/global_step_1, setting global step to 1" in log
@@ -52,7 +57,9 @@ def test_it_resumes_from_the_last_whole_checkpoint(run):
 
 
 def test_a_step_is_archived_before_its_checkpoint_is_saved(run):
-    """The second step, which the killed run could not save, was done again; its first archive was kept."""
+    """The second step, which the killed run could not save, was done again; its first archive was
+    kept.
+    """
     old = run.run_dir / "superseded" / "1"
     lost = list(read_trajectories(old / "trajectories" / "2.jsonl"))
     again = run.trajectories(2)
@@ -113,7 +120,9 @@ def test_a_validation_question_that_cannot_be_played_is_wrong_and_reported(run):
         metrics = run.metrics(f"val-{step}")
         trajectories = run.trajectories(f"val-{step}")
         assert [t.end for t in trajectories if t.masked] == ["sample"]
-        ((core, score),) = [(name, value) for name, value in metrics.items() if name.startswith("val-core/")]
+        ((core, score),) = [
+            (name, value) for name, value in metrics.items() if name.startswith("val-core/")
+        ]
         assert core.endswith("/reward/mean@1")
         assert score == pytest.approx(sum(t.reward for t in trajectories) / VALIDATED)
         source = core.split("/")[1]
@@ -156,7 +165,9 @@ def test_rewards_are_what_the_rows_carry(run):
 
 
 def test_pages_are_preprocessed_once(run):
-    """As many preprocessings as distinct images since the process started, not as many as were shown."""
+    """As many preprocessings as distinct images since the process started, not as many as were
+    shown.
+    """
     resumed = [t for t in trajectories(run) if t.step > 1]
     shown = [json.dumps(p["image"]) for t in resumed for turn in t.turns for m in turn.observation
              for p in m["parts"] if "image" in p]  # fmt: skip

@@ -1,4 +1,6 @@
-"""A short form of the learning demonstration: the direction only, of the weights rather than of rewards."""
+"""A short form of the learning demonstration: the direction only, of the weights rather than of
+rewards.
+"""
 
 import json
 from collections import defaultdict
@@ -16,7 +18,9 @@ def learned(runs):
 
 
 def test_what_was_rewarded_becomes_likelier(learned, tmp_path):
-    """Within a group, what earned more gains more: from rewards over advantages to weights, in four steps."""
+    """Within a group, what earned more gains more: from rewards over advantages to weights, in four
+    steps.
+    """
     played = first_trajectories(learned)
     found = log_probs(learned, played, tmp_path)
     server = [sum(sum(turn.log_probs) for turn in trajectory.turns) for trajectory in played]

@@ -1,4 +1,6 @@
-"""LoRA in the real trainer: server and trainer agree after each step; its checkpoint is played in `chain`."""
+"""LoRA in the real trainer: server and trainer agree after each step; its checkpoint is played in
+`chain`.
+"""
 
 import pytest
 import torch
@@ -8,8 +10,10 @@ from tests.e2e.identity import agreement, images
 from tests.e2e.lora import STEPS
 
 BOUNDS = {"chain": 1e-2, "nodes": 5e-6}
-"""Mean gap in nats. Fine-tuned for seconds and rewarded for entropy, a model gives placeholder ids 1e-3 of
-the mass, which the server leaves out: its log-probs are above the trainer's, and never below."""
+"""Mean gap in nats. Fine-tuned for seconds and rewarded for entropy, a model gives placeholder ids
+1e-3 of the mass, which the server leaves out: its log-probs are above the trainer's, and never
+below.
+"""
 
 
 @pytest.fixture(params=BOUNDS)
@@ -45,6 +49,10 @@ def test_the_checkpoint_becomes_a_model_of_the_base_s_names(runs):
     before = load_file(chain.fine_tuned / "model.safetensors")
     after = load_file(chain.exported / "model.safetensors")
     assert before.keys() == after.keys()
-    moved = {name for name in after if not torch.equal(after[name].float(), before[name].bfloat16().float())}
+    moved = {
+        name
+        for name in after
+        if not torch.equal(after[name].float(), before[name].bfloat16().float())
+    }
     assert moved
     assert not any("visual" in name for name in moved)

@@ -1,4 +1,6 @@
-"""verl's own estimators give the same advantages under our trainer modes as under verl's, to the bit."""
+"""verl's own estimators give the same advantages under our trainer modes as under verl's, to the
+bit.
+"""
 
 import json
 import subprocess

@@ -1,6 +1,8 @@
-"""Two ranks are one trainer: each trajectory trained once, both replicas the policy, one checkpoint.
+"""Two ranks are one trainer: each trajectory trained once, both replicas the policy, one
+checkpoint.
 
-With a critic: the run over two nodes."""
+With a critic: the run over two nodes.
+"""
 
 import numpy as np
 import pytest
@@ -19,7 +21,11 @@ def test_every_trajectory_is_trained_once(run):
         numbers, played = run.metrics(step), run.trajectories(step)
         count = 4 * questions(FILTERING)
         assert len(played) == len({(s.uid, s.number) for s in played}) == count
-        assert numbers["docagent/trajectories/asked"] == numbers["docagent/trajectories/trained"] == count
+        assert (
+            numbers["docagent/trajectories/asked"]
+            == numbers["docagent/trajectories/trained"]
+            == count
+        )
 
 
 def test_both_replicas_agree_with_both_ranks(run):
@@ -27,7 +33,9 @@ def test_both_replicas_agree_with_both_ranks(run):
     turns = [turn for s in run.trajectories(*STEPS) for turn in s.turns]
     assert max(turn.row for turn in turns) >= 2
     assert all(turn.trainer_log_probs for turn in turns if turn.row >= 0)
-    gaps = [a - b for turn in turns for a, b in zip(turn.log_probs, turn.trainer_log_probs, strict=True)]
+    gaps = [
+        a - b for turn in turns for a, b in zip(turn.log_probs, turn.trainer_log_probs, strict=True)
+    ]
     assert len(gaps) > 100
     assert np.abs(gaps).max() < 1e-3
 
@@ -43,5 +51,8 @@ def test_both_ranks_are_in_one_whole_checkpoint(run):
 
 
 def test_it_goes_on_from_the_checkpoint_of_two_ranks(run):
-    assert f"Resuming from {run.run_dir}/checkpoints/global_step_1, setting global step to 1" in run.said
+    assert (
+        f"Resuming from {run.run_dir}/checkpoints/global_step_1, setting global step to 1"
+        in run.said
+    )
     assert not (run.run_dir / "metrics" / f"{STEPS[-1] + 1}.json").exists()

@@ -1,4 +1,6 @@
-"""A recipe of each system and estimator trains on CPU, and each of its reward terms says something."""
+"""A recipe of each system and estimator trains on CPU, and each of its reward terms says
+something.
+"""
 
 import json
 
@@ -7,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.lab.viewer.credit import trajectory_credit
 from docagent_rl.models import get_family
@@ -43,7 +45,12 @@ def trajectories(run, recipe):
 
 def test_every_reward_term_varies(metrics, trajectories, recipe):
     assert {trajectory.system for trajectory in trajectories} == {system_of(recipe)}
-    names = {name for trajectory in trajectories for name in trajectory.metrics if name.startswith("reward/")}
+    names = {
+        name
+        for trajectory in trajectories
+        for name in trajectory.metrics
+        if name.startswith("reward/")
+    }
     assert len(names) > 2
     for name in sorted(names):
         low = min(step[f"docagent/{name}/min"] for step in metrics)
@@ -101,7 +108,8 @@ ROUNDING = 1e-4
 def is_updated(metrics):
     """Whether the policy is; it is not where all trajectories of each question earned the same.
 
-    Then the KL to the reference alone may move it, which is rounding where both are one model (on two ranks).
+    Then the KL to the reference alone may move it, which is rounding where both are one model (on
+    two ranks).
     """
     for step in metrics:
         varies = step["critic/advantages/min"] < step["critic/advantages/max"]
@@ -110,12 +118,16 @@ def is_updated(metrics):
 
 
 def test_the_vision_tower_moves_unless_it_is_frozen(run, metrics, recipe):
-    """The policy's, and the critic's where there is one: the last checkpoint against the first weights."""
+    """The policy's, and the critic's where there is one: the last checkpoint against the first
+    weights.
+    """
     config = configuration(recipe)
     frozen = bool(config.actor_rollout_ref.actor.freeze_vision_tower)
     family = config.docagent.model_family
     kind = AutoModelForImageTextToText if get_family(family).vision else AutoModelForCausalLM
-    start = kind.from_pretrained(DemoPaths(run.workspace).model(system_of(recipe), family)).state_dict()
+    start = kind.from_pretrained(
+        DemoPaths(run.workspace).model(system_of(recipe), family)
+    ).state_dict()
     folder = run.run_dir / "checkpoints" / f"global_step_{steps(recipe)[-1]}"
     for role in ("actor", "critic") if config.critic.enable else ("actor",):
         changed = dict.fromkeys(("visual", "language"), 0)
@@ -143,7 +155,9 @@ def test_turns_are_reported(metrics, trajectories, recipe):
 
 
 def test_what_the_estimator_made_of_each_turn_is_kept(run, trajectories, recipe):
-    """As the viewer tells it, and as `rescore` finds it again in what is stored of the trajectories."""
+    """As the viewer tells it, and as `rescore` finds it again in what is stored of the
+    trajectories.
+    """
     config = configuration(recipe)
     if recipe == REJECTING:
         return  # what was rejected has none
@@ -162,7 +176,7 @@ def test_what_the_estimator_made_of_each_turn_is_kept(run, trajectories, recipe)
             likeness = each["similarities"]
             assert len(likeness) == config.actor_rollout_ref.rollout.n
             assert likeness[str(trajectory.number)] == pytest.approx(1, abs=1e-3)
-    crediting = Crediting(config, DocAgentConfig.parse(plain(config.docagent)).advantage)
+    crediting = Crediting(config, DocAgentConfig.parse(plain_section(config.docagent)).advantage)
     if crediting.possible:
         again = crediting.turns(last)
         for ours, theirs in zip(stored, again, strict=True):

@@ -1,5 +1,6 @@
-"""A rollout server apart from the trainer: it gets every update's weights, and updates of a step are compared
-with the weights that played."""
+"""A rollout server apart from the trainer: it gets every update's weights, and updates of a step
+are compared with the weights that played.
+"""
 
 import numpy as np
 import pytest
@@ -21,13 +22,18 @@ def test_every_trajectory_is_trained_once(run):
         numbers, played = run.metrics(step), run.trajectories(step)
         count = QUESTIONS * TRAJECTORIES
         assert len(played) == len({(t.uid, t.number) for t in played}) == count
-        assert numbers["docagent/trajectories/asked"] == numbers["docagent/trajectories/trained"] == count
+        assert (
+            numbers["docagent/trajectories/asked"]
+            == numbers["docagent/trajectories/trained"]
+            == count
+        )
         assert numbers["actor/grad_norm"] > 0
 
 
 def test_the_second_update_of_a_step_is_compared_with_the_weights_that_played(run):
-    """Server and trainer agree on all trajectories of the first step, half of which are trained on after an
-    update."""
+    """Server and trainer agree on all trajectories of the first step, half of which are trained on
+    after an update.
+    """
     numbers = run.metrics(1)
     assert numbers["training/off_policy/trajectory_staleness_worst/max"] == 0
     assert numbers["training/rollout_probs_diff_max"] < 1e-3

@@ -11,7 +11,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor, AutoTokeniz
 
 from docagent_rl.lab.sft.dataset import LedgerSftDataset
 from docagent_rl.lab.sft.rows import tokenizer_digest
-from docagent_rl.training.engine.checkpoint import model_folder
+from docagent_rl.training.engine.checkpoint import weights_folder
 from tests.e2e.chain import BATCH, STEPS
 
 
@@ -37,17 +37,23 @@ def test_the_loss_falls(metrics):
 
 
 def test_the_tower_stays_and_the_rest_moves(chain):
-    before, after = (load_file(each / "model.safetensors") for each in (chain.model, chain.fine_tuned))
+    before, after = (
+        load_file(each / "model.safetensors") for each in (chain.model, chain.fine_tuned)
+    )
     assert before.keys() == after.keys()
     moved = {name: not torch.equal(before[name], after[name]) for name in before}
     assert not any(moved[name] for name in moved if "visual" in name)
     assert any("visual" in name for name in moved)
-    assert all(moved[name] for name in moved if "visual" not in name and name.endswith("proj.weight"))
+    assert all(
+        moved[name] for name in moved if "visual" not in name and name.endswith("proj.weight")
+    )
 
 
 def test_the_checkpoint_holds_what_was_trained(chain, metrics):
     """The loss over the rows, by transformers alone, is what the trainer said of its last step."""
-    model = AutoModelForImageTextToText.from_pretrained(chain.fine_tuned, dtype=torch.float32).eval()
+    model = AutoModelForImageTextToText.from_pretrained(
+        chain.fine_tuned, dtype=torch.float32
+    ).eval()
     tokenizer = AutoTokenizer.from_pretrained(chain.fine_tuned)
     processor = AutoProcessor.from_pretrained(chain.fine_tuned)
     processor.get_rope_index = model.model.get_rope_index
@@ -72,9 +78,11 @@ def test_the_checkpoint_holds_what_was_trained(chain, metrics):
 def test_the_run_names_its_model(chain):
     """As `eval --model` and the engine read it: the run, its checkpoint, the weights in it."""
     for named in (chain.sft_run, chain.fine_tuned.parent, chain.fine_tuned):
-        assert model_folder(named) == str(chain.fine_tuned)
+        assert weights_folder(named) == str(chain.fine_tuned)
 
 
 def test_the_checkpoint_has_the_tokenizer_that_rows_were_made_with(chain):
-    before, after = (AutoTokenizer.from_pretrained(each) for each in (chain.model, chain.fine_tuned))
+    before, after = (
+        AutoTokenizer.from_pretrained(each) for each in (chain.model, chain.fine_tuned)
+    )
     assert tokenizer_digest(before) == tokenizer_digest(after)

@@ -1,4 +1,6 @@
-"""SIGTERM ends a run with a checkpoint and a status for requeueing, and it goes on as if nothing had been."""
+"""SIGTERM ends a run with a checkpoint and a status for requeueing, and it goes on as if nothing
+had been.
+"""
 
 import pytest
 
@@ -33,7 +35,8 @@ def test_it_goes_on_with_the_questions_of_the_step_that_was_given_up(stopped):
         played = stopped.run.trajectories(step)
         asked.append({trajectory.question_id for trajectory in played})
         counts = [
-            stopped.run.metrics(step)[f"docagent/trajectories/{n}"] for n in ("asked", "trained", "masked")
+            stopped.run.metrics(step)[f"docagent/trajectories/{n}"]
+            for n in ("asked", "trained", "masked")
         ]
         assert counts[0] == sum(counts[1:]) == len(played)
         assert stopped.run.metrics(step)["training/global_step"] == step

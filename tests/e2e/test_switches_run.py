@@ -17,7 +17,11 @@ def run(runs):
 def test_tokens_and_rows_are_rejected(run):
     for step in (1, 2):
         numbers = run.metrics(step)
-        for name in ("masked_fraction", "token_k1_masked_fraction", "seq_mean_k1_seq_masked_fraction"):
+        for name in (
+            "masked_fraction",
+            "token_k1_masked_fraction",
+            "seq_mean_k1_seq_masked_fraction",
+        ):
             assert 0 < numbers[f"rollout_corr/rollout_rs_{name}"] < 1, name
         assert numbers["actor/grad_norm"] > 0
 

@@ -29,7 +29,9 @@ def key_env(monkeypatch) -> str:
     return "DOCAGENT_TEST_KEY"
 
 
-def client(url, name="planner", *, temperature=0.0, cache_dir=None, meter=None, **changes) -> RemoteModel:
+def client(
+    url, name="planner", *, temperature=0.0, cache_dir=None, meter=None, **changes
+) -> RemoteModel:
     """A model that is asked without delay."""
     options = {"model": "m", "timeout_s": 5, "deadline_s": 10, "backoff_s": 0, **changes}
     endpoint = Endpoint(base_url=url, **options)

@@ -1,4 +1,6 @@
-"""Any reply or failure of a server ends a call in a text or in one kind of error, which holds no key."""
+"""Any reply or failure of a server ends a call in a text or in one kind of error, which holds no
+key.
+"""
 
 import json
 import logging
@@ -12,8 +14,8 @@ from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.chat_reply import (
     ChatReply,
     CutOffError,
-    RefusedError,
     ReplyError,
+    RequestRefusedError,
     TooLongError,
     Unanswered,
     failure,
@@ -33,10 +35,14 @@ DEEP = 20_000
 @pytest.mark.parametrize(
     "body",
     [
-        b"", b"\xef\xbb\xbf{}", b"data: [DONE]\n\n", b"[" * DEEP, b'{"choices":' * DEEP + b"1" + b"}" * DEEP,
-        b'{"choices": [{"message": {"content": "\xe9"}}]}', b'{"choices": {"0": {"message": "text"}}}',
-        b'{"choices": [{"message": {"content": "\\ud800"}}]}', b'{"error": "overloaded"}', b'{"choices": []}',
-        b'{"choices": [{"message": {"content": 5}}]}', b'{"choices": [{"message": {"content": null}}]}',
+        b"", b"\xef\xbb\xbf{}", b"data: [DONE]\n\n", b"[" * DEEP,
+        b'{"choices":' * DEEP + b"1" + b"}" * DEEP,
+        b'{"choices": [{"message": {"content": '
+        b'"\xe9"}}]}', b'{"choices": {"0": {"message": "text"}}}',
+        b'{"choices": [{"message": {"content": '
+        b'"\\ud800"}}]}', b'{"error": "overloaded"}', b'{"choices": []}',
+        b'{"choices": [{"message": {"content": '
+        b'5}}]}', b'{"choices": [{"message": {"content": null}}]}',
         b'{"choices": [{"message": {"content": "a"}, "finish_reason": "abort"}]}',
         b'{"choices": [{"message": {"content": "a"}, "finish_reason": 5}]}',
     ],
@@ -105,7 +111,9 @@ async def test_a_key_that_is_sent_back_is_told_nowhere(server, caplog, key_env, 
         assert f"HTTP {status}" in str(failed.value)
 
 
-@pytest.mark.parametrize("body", [completion("good", f"stop {KEY}"), {"choices": KEY}, f"the key is {KEY}"])
+@pytest.mark.parametrize(
+    "body", [completion("good", f"stop {KEY}"), {"choices": KEY}, f"the key is {KEY}"]
+)
 async def test_a_reply_tells_no_key(server, key_env, body):
     def refuse(text):
         raise ReplyError(f"no verdict in {text}")
@@ -125,7 +133,9 @@ async def test_messages_of_the_server_stay_useful_and_harmless(server):
 async def test_the_address_is_told_without_its_secrets(server):
     url = server.url.replace("http://", "http://user:hunter2@") + "?code=hunter2"
     server.script = [401]
-    with pytest.raises(InfrastructureError, match=r"planner 'm' at http://127\.0\.0\.1:\d+/v1") as failed:
+    with pytest.raises(
+        InfrastructureError, match=r"planner 'm' at http://127\.0\.0\.1:\d+/v1"
+    ) as failed:
         await said(url, attempts=1)
     assert "hunter2" not in everything(failed.value)
 
@@ -155,22 +165,32 @@ async def test_who_is_busy_is_waited_for_beyond_the_attempts(server, status, hea
     ("status", "message", "kind"),
     [
         (400, "This model's maximum context length is 4096 tokens.", TooLongError),
-        (400, "Input length (5000 tokens) exceeds the maximum allowed length (4096 tokens).", TooLongError),
+        (
+            400,
+            "Input length (5000 tokens) exceeds the maximum allowed length (4096 tokens).",
+            TooLongError,
+        ),
         (413, "the request exceeds the available context size, try increasing it", TooLongError),
-        (422, "`inputs` tokens + `max_new_tokens` must be <= 4096; inputs must have less", TooLongError),
-        (400, "the image exceeds the maximum of 20 megapixels", RefusedError),
-        (401, "context length of your plan", RefusedError),
+        (
+            422,
+            "`inputs` tokens + `max_new_tokens` must be <= 4096; inputs must have less",
+            TooLongError,
+        ),
+        (400, "the image exceeds the maximum of 20 megapixels", RequestRefusedError),
+        (401, "context length of your plan", RequestRefusedError),
     ],
 )
 def test_a_conversation_that_does_not_fit_is_told_from_other_refusals(status, message, kind):
     request = httpx2.Request("POST", "http://127.0.0.1/v1")
     response = httpx2.Response(status, request=request)
-    found = failure(openai.APIStatusError("told", response=response, body={"message": message}), "key")
+    found = failure(
+        openai.APIStatusError("told", response=response, body={"message": message}), "key"
+    )
     assert type(found) is kind
 
 
 def test_a_closed_door_is_told_from_a_request_that_was_refused():
     for status, closed in ((400, False), (401, True)):
         error = InfrastructureError("the model failed")
-        error.__cause__ = RefusedError("no", status)
+        error.__cause__ = RequestRefusedError("no", status)
         assert (Unanswered().reason(error) is None) is closed

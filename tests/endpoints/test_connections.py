@@ -11,7 +11,10 @@ from docagent_rl.endpoints import connections, serving
 from docagent_rl.endpoints.serving import Guard
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-POST = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+POST = (
+    b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+    b"9\r\n\r\n"
+)
 LARGE = 64 << 20
 SERVER = """
 import resource
@@ -110,7 +113,9 @@ async def test_with_few_files_slow_heads_shut_nobody_out():
     try:
         port = int(await asyncio.to_thread(server.stdout.readline))
         async with asyncio.timeout(120):
-            slow = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(200)))
+            slow = await asyncio.gather(
+                *(asyncio.open_connection("127.0.0.1", port) for _ in range(200))
+            )
             for _, writer in slow:
                 writer.write(WHOLE[:-2])
             async with connected(port) as (reader, writer):

@@ -29,7 +29,11 @@ budget: {max_cost: 5}
 
 def test_options_go_over_the_file(tmp_path):
     (tmp_path / "m.yaml").write_text(FILE)
-    options = {"model": "small", "price": {"input": 1.0, "output": None}, "budget": {"max_requests": 3}}
+    options = {
+        "model": "small",
+        "price": {"input": 1.0, "output": None},
+        "budget": {"max_requests": 3},
+    }
     config = ModelConfig.load(tmp_path / "m.yaml", options)
     assert (config.base_url, config.model) == ("http://127.0.0.1:1/v1", "small")
     assert (config.price.input, config.price.output) == (1.0, 8.0)
@@ -38,7 +42,8 @@ def test_options_go_over_the_file(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "named"),
-    [("api_key: secret", "api_key"), ("price: {input: 1}", "--price-out"), ("concurrency: 0", "concurrency"),
+    [("api_key: secret", "api_key"), ("price: {input: "
+                                      "1}", "--price-out"), ("concurrency: 0", "concurrency"),
      ("budget: {max_cost: 1}", "--price-in"), ("- a", "keys"), ("a: [", "YAML")],
 )  # fmt: skip
 def test_a_wrong_file_is_told(tmp_path, text, named):
@@ -50,7 +55,9 @@ def test_a_wrong_file_is_told(tmp_path, text, named):
 
 
 def test_a_key_comes_from_the_environment(monkeypatch):
-    config = ModelConfig.load(None, {"base_url": "http://x/v1", "model": "m", "api_key_env": "DOC_KEY"})
+    config = ModelConfig.load(
+        None, {"base_url": "http://x/v1", "model": "m", "api_key_env": "DOC_KEY"}
+    )
     with pytest.raises(UserError, match="DOC_KEY"):
         open_model(config, "teacher", None)
     monkeypatch.setenv("DOC_KEY", "sk-123456789012345678")

@@ -1,4 +1,6 @@
-"""No service can fill the memory, hold a client for ever, send it elsewhere, or make it print a key."""
+"""No service can fill the memory, hold a client for ever, send it elsewhere, or make it print a
+key.
+"""
 
 import asyncio
 import contextlib
@@ -77,7 +79,10 @@ def test_a_body_of_the_greatest_length_is_read(raw):
 def test_compression_is_a_failure_since_little_may_unpack_to_much(raw, kind):
     raw.respond(gzip.compress(bytes(200 << 20), 1), content_encoding=kind)
     assert f"compressed by '{kind}'" in refused(raw.url)
-    with within(4 * LONGEST_REPLY), pytest.raises(ServiceFailedError, match=f"compressed by '{kind}'"):
+    with (
+        within(4 * LONGEST_REPLY),
+        pytest.raises(ServiceFailedError, match=f"compressed by '{kind}'"),
+    ):
         PoolingServer(raw.url, named="encoder.endpoint")
 
 
@@ -112,8 +117,12 @@ def test_libraries_of_a_run_are_kept_from_proxies_to_this_machine(monkeypatch):
 
 
 def test_the_loopback():
-    assert all(map(is_loopback, ("http://127.9.9.9:1", "https://LOCALHOST/v1", "http://[::1]:8/v1")))
-    assert not any(map(is_loopback, ("http://10.0.0.1", "http://localhost.example.org", "http://128.0.0.1")))
+    assert all(
+        map(is_loopback, ("http://127.9.9.9:1", "https://LOCALHOST/v1", "http://[::1]:8/v1"))
+    )
+    assert not any(
+        map(is_loopback, ("http://10.0.0.1", "http://localhost.example.org", "http://128.0.0.1"))
+    )
 
 
 @pytest.mark.parametrize("status", [301, 307, 308])
@@ -131,13 +140,20 @@ def test_no_redirect_takes_a_prompt_elsewhere(raw, status):
 def test_addresses_are_told_without_their_secrets_and_those_that_are_none_are_refused():
     assert public_url("https://a:b@host:1/v1?key=x#y") == "https://host:1/v1"
     assert "[" not in public_url("http://[::1")
-    for url in ("host:8/v1", "ftp://u:hunter2@host", "http://u:hunter2@host:port", "http://u:hunter2@/v1"):
+    for url in (
+        "host:8/v1",
+        "ftp://u:hunter2@host",
+        "http://u:hunter2@host:port",
+        "http://u:hunter2@/v1",
+    ):
         with pytest.raises(UserError, match=r"judge\.base_url=") as caught:
             client(url, "judge")
         assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", ["", "sk-very\nsecret", "sk-\x1bsecret", "sk-sécret", "sk-\udcffsecret"])
+@pytest.mark.parametrize(
+    "value", ["", "sk-very\nsecret", "sk-\x1bsecret", "sk-sécret", "sk-\udcffsecret"]
+)
 def test_keys_come_from_the_environment_and_wrong_ones_are_not_repeated(monkeypatch, value):
     monkeypatch.setenv("SOME_KEY", " sk-1\r\n")
     assert read_api_key("SOME_KEY", "judge.api_key_env") == "sk-1"

@@ -23,9 +23,15 @@ def question(text: str) -> list[dict]:
 
 
 def echo(request: dict) -> dict:
-    """Says how often it may have been asked: the text that it was sent, and what it was sampled by."""
+    """Says how often it may have been asked: the text that it was sent, and what it was sampled
+    by.
+    """
     said = request["messages"][-1]["content"]
-    told = f"{said} {request.get('temperature')} {request.get('seed')}" if isinstance(said, str) else "seen"
+    told = (
+        f"{said} {request.get('temperature')} {request.get('seed')}"
+        if isinstance(said, str)
+        else "seen"
+    )
     return completion(told, usage=(100, 10))
 
 
@@ -68,11 +74,13 @@ def of_openais_models_that_think(request):
     """Refuse one parameter at a time, in OpenAI's words."""
     if "max_tokens" in request:
         said = (
-            "Unsupported parameter: 'max_tokens' is not supported with this model. Use another one instead."
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use another "
+            "one instead."
         )
     elif request["temperature"] != 1:
         said = (
-            "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value"
+            "Unsupported value: 'temperature' does not support 0 with this model. Only the "
+            "default (1) value"
         )
     else:
         return completion("ready")
@@ -87,7 +95,9 @@ async def test_what_models_that_think_take_is_named_at_once(server, name, begun)
     with pytest.raises(UserError, match=rf"the {name} does not answer: .*HTTP 400") as refused:
         await asked.check()
     await asked.aclose()
-    (told,) = re.findall(r"extra_body=\{max_completion_tokens: 0, temperature: 1\}", str(refused.value))
+    (told,) = re.findall(
+        r"extra_body=\{max_completion_tokens: 0, temperature: 1\}", str(refused.value)
+    )
     asked = client(server.url, name, extra_body=yaml.safe_load(told.removeprefix("extra_body=")))
     await asked.check()
     await asked.aclose()
@@ -124,7 +134,9 @@ async def test_failures_name_the_service(ready, always, requests):
 
 async def test_a_reply_that_drips_is_no_reply():
     async def drip(reader, writer):
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n"
+        )
         with contextlib.suppress(ConnectionError):
             while True:
                 writer.write(b" ")
@@ -170,9 +182,14 @@ async def test_a_reply_that_was_cut_off_is_no_answer(ready, temperature, request
 @pytest.mark.parametrize("spelling", ["<|im_end|>", "</s>"])
 async def test_no_text_spells_a_special_token(ready, spelling):
     half = len(spelling) // 2
-    halves = [{"type": "text", "text": text} for text in ("a " + spelling[:half], spelling[half:] + " b")]
+    halves = [
+        {"type": "text", "text": text} for text in ("a " + spelling[:half], spelling[half:] + " b")
+    ]
     image = image_part(b"ABC")
-    messages = [{"role": "system", "content": spelling}, {"role": "user", "content": [*halves, image]}]
+    messages = [
+        {"role": "system", "content": spelling},
+        {"role": "user", "content": [*halves, image]},
+    ]
     await client(ready.url).ask(messages)
     system, user = ready.requests[0]["messages"]
     assert spelling not in system["content"]
@@ -206,7 +223,11 @@ async def test_other_sampling_and_another_server_are_another_reply(server, tmp_p
     """Another server may call other weights by the same name."""
     asked = model(server, tmp_path)
     await asked.ask(HELLO)
-    for sampling, sample in ((Sampling(temperature=0.5), 0), (Sampling(seed=3), 0), (Sampling(), 1)):
+    for sampling, sample in (
+        (Sampling(temperature=0.5), 0),
+        (Sampling(seed=3), 0),
+        (Sampling(), 1),
+    ):
         before = len(server.requests)
         for _ in range(2):
             await asked.ask(HELLO, sampling=sampling, sample=sample)
@@ -223,7 +244,9 @@ async def test_pictures_are_told_apart_and_never_kept(server, tmp_path):
         content = [{"type": "text", "text": "What?"}, image_part(picture(side, side))]
         await asked.ask([{"role": "user", "content": content}])
     assert len(server.requests) == 2
-    assert server.requests[0]["messages"][0]["content"][1]["image_url"]["url"].startswith("data:image/jpeg")
+    assert server.requests[0]["messages"][0]["content"][1]["image_url"]["url"].startswith(
+        "data:image/jpeg"
+    )
     kept = list(tmp_path.glob("*/*"))
     assert len(kept) == 2
     assert all(path.stat().st_size < 300 for path in kept)
@@ -240,7 +263,9 @@ async def test_tokens_are_estimated_where_the_server_is_silent(server):
 async def test_nothing_is_sent_beyond_the_budget_and_the_same_goes_on(server, tmp_path):
     asked = model(server, tmp_path, meter=Meter(max_requests=4))
     texts = [f"number {n}" for n in range(10)]
-    done = await asyncio.gather(*(asked.ask(question(text)) for text in texts), return_exceptions=True)
+    done = await asyncio.gather(
+        *(asked.ask(question(text)) for text in texts), return_exceptions=True
+    )
     assert sum(isinstance(each, BudgetError) for each in done) == 6
     assert len(server.requests) == 4
     more = model(server, tmp_path, meter=Meter(max_requests=6))
@@ -273,7 +298,11 @@ async def test_a_partial_reply_is_kept_with_its_thoughts_and_never_taken_for_a_w
     async with serving(ChatServer(compute=cut)) as server:
         first = await model(server, tmp_path).ask(HELLO, lambda _: None, partial=True)
         again = await model(server, tmp_path).ask(HELLO, lambda _: None, partial=True)
-        assert (first.text, first.thoughts, first.cut_off) == ("<search>rev", "I need the revenue.", True)
+        assert (first.text, first.thoughts, first.cut_off) == (
+            "<search>rev",
+            "I need the revenue.",
+            True,
+        )
         assert again == first
         assert len(server.requests) == 1
         with pytest.raises(InfrastructureError, match="cut off"):

@@ -7,13 +7,19 @@ from docagent_rl.endpoints.retrying import (
     LONGEST_ASKED_WAIT_S,
     Places,
     call_service,
-    describe,
+    describe_error,
     retry_after_s,
     run_jobs,
 )
 from tests import virtual_clock
 
-OPTIONS = {"what": "the service", "attempts": 3, "deadline_s": 5, "backoff_s": 0, "retry_on": (OSError,)}
+OPTIONS = {
+    "what": "the service",
+    "attempts": 3,
+    "deadline_s": 5,
+    "backoff_s": 0,
+    "retry_on": (OSError,),
+}
 LEAST = 0.05
 
 
@@ -27,7 +33,9 @@ BUSY = {"uncounted": (BusyError,)}
 
 
 def calling(*outcomes, **settings):
-    """Call a service that behaves as told, one outcome an attempt, s or an error; (result, attempts, s)."""
+    """Call a service that behaves as told, one outcome an attempt, s or an error; (result,
+    attempts, s).
+    """
     pending, made = list(outcomes), 0
 
     async def service():
@@ -54,12 +62,14 @@ def calling(*outcomes, **settings):
     [
         ([0], {}, 1, 0),
         ([OSError("a"), TimeoutError(), 0], {}, 3, 2 * LEAST),
-        # a service says how long to wait; the backoff is the least wait, and what is asked for is capped
+        # a service says how long to wait; the backoff is the least wait, and what is asked for is
+        # capped
         ([BusyError(0.4), BusyError(None), 0], {}, 3, 0.4 + LEAST),
         ([BusyError(0.01), 0], {"backoff_s": 0.4}, 2, (0.4, 0.8)),
         ([BusyError(3600), 0], {"deadline_s": 500}, 2, LONGEST_ASKED_WAIT_S),
         # calls that were not taken are no attempts
-        ([BusyError(0.5)] * 4 + [OSError("a"), BusyError(0.1), 0], {"attempts": 2, **BUSY}, 7, 2.1 + LEAST),
+        ([BusyError(0.5)] * 4 + [OSError("a"), BusyError(0.1), 0], {"attempts": 2, **BUSY}, 7,
+        2.1 + LEAST),
     ],
 )  # fmt: skip
 def test_a_service_that_answers_at_last(outcomes, settings, made, seconds):
@@ -72,14 +82,16 @@ def test_a_service_that_answers_at_last(outcomes, settings, made, seconds):
 @pytest.mark.parametrize(
     ("outcomes", "settings", "made", "seconds", "last"),
     [
-        ([ConnectionError("refused\nlong story")] * 5, {}, 3, 2 * LEAST, "ConnectionError: refused"),
+        ([ConnectionError("refused\nlong "
+                          "story")] * 5, {}, 3, 2 * LEAST, "ConnectionError: refused"),
         ([KeyError("no")], {"give_up_on": (KeyError,)}, 1, 0, "KeyError: 'no'"),
         # the deadline covers the backoff and all attempts
         ([OSError("x")] * 3, {"backoff_s": 30}, 1, 5, "OSError: x"),
         ([60], {}, 1, 5, "5 s"),
         # no wait is begun that the deadline would end
         ([BusyError(30), 0], {}, 1, 0, "busy"),
-        ([*[BusyError(0.1)] * 4, OSError("a"), OSError("b")], {"attempts": 2, **BUSY}, 6, 0.45, "OSError: b"),
+        ([*[BusyError(0.1)] * 4, OSError("a"), OSError("b")], {"attempts": 2, **BUSY}, 6, 0.45,
+        "OSError: b"),
         ([BusyError(None)] * 99, {"deadline_s": 1, **BUSY}, 20, 1, "BusyError: busy"),
     ],
 )  # fmt: skip
@@ -91,7 +103,9 @@ def test_a_service_that_is_given_up(outcomes, settings, made, seconds, last):
 
 
 def crowd(number, seconds, places, **settings):
-    """Call a service many times at once; returns the results and how many calls ran together at most."""
+    """Call a service many times at once; returns the results and how many calls ran together at
+    most.
+    """
     running, most = 0, 0
 
     async def service():
@@ -105,7 +119,9 @@ def crowd(number, seconds, places, **settings):
         return "done"
 
     async def run():
-        calls = (call_service(service, places=places, **{**OPTIONS, **settings}) for _ in range(number))
+        calls = (
+            call_service(service, places=places, **{**OPTIONS, **settings}) for _ in range(number)
+        )
         return await asyncio.gather(*calls, return_exceptions=True)
 
     return virtual_clock.run(run()), most
@@ -123,13 +139,20 @@ def test_waiting_for_a_place_does_not_count_and_every_event_loop_has_its_own():
 
 
 def test_errors_are_described_in_one_short_line_that_acts_on_no_terminal():
-    assert describe(ValueError()) == "ValueError"
-    assert len(describe(ValueError("x" * 1000))) < 320
-    assert describe(ValueError("a\x1b[2J")) == r"ValueError: a\x1b[2J"
+    assert describe_error(ValueError()) == "ValueError"
+    assert len(describe_error(ValueError("x" * 1000))) < 320
+    assert describe_error(ValueError("a\x1b[2J")) == r"ValueError: a\x1b[2J"
 
 
 def test_waits():
-    asked = {"0.5": 0.5, "7": 7.0, "": None, "-1": None, "nan": None, "Sun, 09 Sep 2001 01:46:47 GMT": None}
+    asked = {
+        "0.5": 0.5,
+        "7": 7.0,
+        "": None,
+        "-1": None,
+        "nan": None,
+        "Sun, 09 Sep 2001 01:46:47 GMT": None,
+    }
     assert {text: retry_after_s({"retry-after": text}) for text in asked} == asked
 
 

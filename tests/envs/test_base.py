@@ -1,4 +1,6 @@
-"""Environments, their turns and their numbers, of which those that mean nothing are left out of averages."""
+"""Environments, their turns and their numbers, of which those that mean nothing are left out of
+averages.
+"""
 
 import asyncio
 import dataclasses
@@ -112,7 +114,9 @@ async def test_a_trajectory_is_opened_in_a_thread_and_prepared_on_the_loop(world
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-async def test_an_action_that_an_environment_does_not_know_is_an_error(name, world, report_env_services):
+async def test_an_action_that_an_environment_does_not_know_is_an_error(
+    name, world, report_env_services
+):
     system = get_system(name)
     env = system.make_env(system.small, report_env_services)
     grammar = env._grammar
@@ -174,7 +178,9 @@ async def test_trajectories_without_gold_are_left_out_of_averages(
     assert ABOUT_GOLD[system] <= set(found)
     assert not ABOUT_GOLD[system] & set(nothing)
     made = [
-        TrajectoryDigest.of(Trajectory("u", number, 1, "val", {"question_id": "q"}, "any", metrics=metrics))
+        TrajectoryDigest.of(
+            Trajectory("u", number, 1, "val", {"question_id": "q"}, "any", metrics=metrics)
+        )
         for number, metrics in enumerate((found, nothing, nothing))
     ]
     numbers = summarise(made)
@@ -202,7 +208,12 @@ def test_every_action_can_be_written_down():
         "search", "fetch", "select", "crop", "read", "answer", "finish", "invalid",
     ]  # fmt: skip
     assert described[3]["boxes"] == [[1.0, 2.0, 3.0, 4.0]]
-    assert described[7] == {"kind": "invalid", "block": None, "argument": None, "reason": "unclosed"}
+    assert described[7] == {
+        "kind": "invalid",
+        "block": None,
+        "argument": None,
+        "reason": "unclosed",
+    }
 
 
 def test_counts():
@@ -314,7 +325,10 @@ def test_an_environment_is_reset_before_it_is_played(make_sample):
 
 def test_marks_name_the_numbers_of_outcome_and_form():
     marks = Marks("right", "penalty", full_form=0.0)
-    assert [marks.outcome_of({"right": 0.5}), marks.outcome_of({})] == [Outcome.of(0.5), Outcome.of(None)]
+    assert [marks.outcome_of({"right": 0.5}), marks.outcome_of({})] == [
+        Outcome.of(0.5),
+        Outcome.of(None),
+    ]
     assert [marks.form_of({"penalty": value}) for value in (0.0, -0.1, 0.5)] == [True, False, True]
     assert marks.form_of({}) is None
     assert (Marks().outcome_of({"right": 1.0}), Marks().form_of({"form": 1.0})) == (None, None)

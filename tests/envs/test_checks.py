@@ -11,7 +11,10 @@ from docagent_rl.envs.token_budget import cut_middle, cut_to_chars, cut_to_token
 def test_gold_pages_may_lie_in_several_documents_or_be_none_when_allowed(store, make_sample):
     gold = checked_gold(make_sample(), store, allow_empty=False)
     assert gold == {PageRef("K", 3), PageRef("K", 4), PageRef("M", 1)}
-    assert checked_gold(make_sample(extra={}, evidence_pages=()), store, allow_empty=True) == frozenset()
+    assert (
+        checked_gold(make_sample(extra={}, evidence_pages=()), store, allow_empty=True)
+        == frozenset()
+    )
 
 
 @pytest.mark.parametrize(

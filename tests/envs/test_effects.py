@@ -37,7 +37,9 @@ WHOLE_PAGE = ShownPage(
     gold=True,
     own={"number": 1},
 )
-PART = ShownPage(SECOND, size=(90, 50), regions=((0.1, 0.2, 0.5, 0.6),), rasters=((10, 20, 50, 60),))
+PART = ShownPage(
+    SECOND, size=(90, 50), regions=((0.1, 0.2, 0.5, 0.6),), rasters=((10, 20, 50, 60),)
+)
 STACK = ShownPage(
     SECOND,
     size=(90, 100),
@@ -64,7 +66,9 @@ EFFECTS = [
     EntriesRead((ENTRY, EntryRecord(())), ("too many",)),
     Answered(),
     Answered(judged=False, pages=(TEXT,)),
-    OwnEffect("looked", pages=(WHOLE_PAGE,), view=PART, entries=(ENTRY,), hits=(NAMED,), own={"x": [1]}),
+    OwnEffect(
+        "looked", pages=(WHOLE_PAGE,), view=PART, entries=(ENTRY,), hits=(NAMED,), own={"x": [1]}
+    ),
 ]
 
 
@@ -85,7 +89,9 @@ def test_a_file_has_kind_fields_and_what_the_system_adds():
     }
     assert EntriesRead((ENTRY,)).to_dict() == {
         "kind": "read",
-        "entries": [{"pages": ["r#1", "r#2"], "query": "why", "gold": [True, False], "cached": True}],
+        "entries": [
+            {"pages": ["r#1", "r#2"], "query": "why", "gold": [True, False], "cached": True}
+        ],
         "remarks": [],
     }
     assert PagesShown((TEXT,), 5, own={"withheld": [3]}).to_dict() == {
@@ -111,7 +117,11 @@ def test_one_part_of_a_page_has_a_region_and_a_stack_has_several():
 
 
 def test_who_looks_at_any_system_asks_for_pages():
-    brought = {effect.kind: [shown.page for shown in effect.brought] for effect in EFFECTS if effect.brought}
+    brought = {
+        effect.kind: [shown.page for shown in effect.brought]
+        for effect in EFFECTS
+        if effect.brought
+    }
     assert brought == {
         "pages": [FIRST, SECOND], "candidates": [FIRST], "answer": [SECOND], "looked": [FIRST],
     }  # fmt: skip
@@ -138,7 +148,8 @@ def test_without_an_effect_there_is_none(data):
         ({"kind": "pages", "pages": [{"page": "r#1", "size": ["a", 2], "score": "x", "gold": 1}]},
          PagesShown((ShownPage(FIRST),))),
         # what a kind cannot do without
-        ({"kind": "crop", "page": 5, "size": [1, 2]}, OwnEffect("crop", own={"page": 5, "size": [1, 2]})),
+        ({"kind": "crop", "page": 5, "size": [1, 2]}, OwnEffect("crop", own={"page": 5, "size": [1,
+        2]})),
         ({"kind": "selection", "index": 1}, OwnEffect("selection", own={"index": 1})),
         ({"kind": 7, "page": "r#1"}, OwnEffect("", view=ShownPage(FIRST))),
         ({"kind": "read", "entries": [{"pages": ["r#1", 2]}, {}, "x"]},

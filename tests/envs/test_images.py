@@ -10,7 +10,16 @@ from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.documents.shown import ShownRasters
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.envs.images import Fill, ImageRef, ImageSheet, Label, Resample, Tile, jpeg, render
+from docagent_rl.envs.images import (
+    Fill,
+    ImageRef,
+    ImageSheet,
+    Resample,
+    SheetLabel,
+    Tile,
+    jpeg,
+    render,
+)
 from docagent_rl.envs.views import page_view
 
 
@@ -62,11 +71,15 @@ def kept_in(folder):
     return sorted(path.stem for path in folder.rglob("*.rgb"))
 
 
-def test_whole_pages_are_drawn_once_for_all_and_are_the_same_pixels(store, page, keeping, monkeypatch):
+def test_whole_pages_are_drawn_once_for_all_and_are_the_same_pixels(
+    store, page, keeping, monkeypatch
+):
     keeper, folder = keeping
     refs = [
         page_view(page, DisplayRule(), 1).image,
-        dataclasses.replace(ref_of(page, (0, 0, *page.size), (181, 128)), resample=Resample.LANCZOS),
+        dataclasses.replace(
+            ref_of(page, (0, 0, *page.size), (181, 128)), resample=Resample.LANCZOS
+        ),
     ]
     plain = [render(ref, store).tobytes() for ref in refs]
     # crops and pages as they are stored are not kept
@@ -89,7 +102,7 @@ def test_a_sheet_is_drawn_from_back_to_front(store, page):
         size=(100, 60),
         tiles=(Tile(tile, (30, 20)),),
         fills=(Fill((0, 0, 100, 10), RED), Fill((25, 15, 75, 55), BLUE)),
-        labels=(Label("7", (60, 40, 90, 60)),),
+        labels=(SheetLabel("7", (60, 40, 90, 60)),),
         background=(10, 20, 30),
     )
     drawn = render(sheet, store)
@@ -124,7 +137,7 @@ def test_a_sheet_is_what_is_drawn_on_it(store, page):
         "size": (50, 30),
         "tiles": (tile, other, tile),
         "fills": (Fill((0, 0, 1, 1), RED),),
-        "labels": (Label("1", (0, 0, 9, 9)),),
+        "labels": (SheetLabel("1", (0, 0, 9, 9)),),
         "background": RED,
     }
     keys = {dataclasses.replace(sheet, **{name: value}).key for name, value in changes.items()}
@@ -132,7 +145,8 @@ def test_a_sheet_is_what_is_drawn_on_it(store, page):
     plain = ImageSheet((100, 60), (100, 60), (other, tile, tile), background=(255, 255, 255))
     assert sheet.key == plain.key
     labels = [dataclasses.replace(sheet, labels=(label,)).key for label in (
-        Label("1", (0, 0, 9, 9)), Label("1", (0, 0, 9, 9), font_px=18), Label("1", (0, 0, 9, 9), font_px=17),
+        SheetLabel("1", (0, 0, 9, 9)), SheetLabel("1", (0, 0, 9, 9), font_px=18), SheetLabel("1",
+        (0, 0, 9, 9), font_px=17),
     )]  # fmt: skip
     assert labels[0] == labels[1] != labels[2]
     written = sheet.to_dict()
@@ -158,7 +172,8 @@ def test_a_picture_s_key_is_its_content(page):
 
 @pytest.mark.parametrize(
     ("size", "most", "expected"),
-    [((200, 100), None, (200, 100)), ((200, 100), 20_000, (200, 100)), ((200, 100), 5_000, (100, 50)),
+    [((200, 100), None, (200, 100)), ((200, 100), 20_000, (200, 100)), ((200, 100), 5_000, (100,
+    50)),
      ((200, 100), 19_999, (199, 99)), ((4000, 1), 1000, (2000, 1)), ((1, 4000), 1000, (1, 2000))],
 )  # fmt: skip
 def test_files_for_models_and_browsers_are_reduced(size, most, expected):
@@ -172,7 +187,9 @@ def test_files_for_models_and_browsers_are_reduced(size, most, expected):
 def test_a_label_is_black_text_on_a_white_box():
     box = (20, 10, 80, 70)
     sheets = [
-        ImageSheet((100, 90), (100, 90), (), labels=(Label("H", box, font_px=size),), background=RED)
+        ImageSheet(
+            (100, 90), (100, 90), (), labels=(SheetLabel("H", box, font_px=size),), background=RED
+        )
         for size in (20, 50)
     ]
     small, large = (np.asarray(render(sheet, None)) for sheet in sheets)

@@ -2,7 +2,14 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from docagent_rl.envs.base import Marks
-from docagent_rl.envs.outcome import ACCURACY, NO_ANSWER, UNJUDGED, UNJUDGED_SHARE, Outcome, OutcomeState
+from docagent_rl.envs.outcome import (
+    ACCURACY,
+    NO_ANSWER,
+    UNJUDGED,
+    UNJUDGED_SHARE,
+    Outcome,
+    OutcomeState,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +34,8 @@ def test_no_answer_is_wrong_and_an_unjudged_one_is_not():
 
 
 @pytest.mark.parametrize(
-    ("state", "score"), [(OutcomeState.RIGHT, 0.2), (OutcomeState.WRONG, None), (OutcomeState.UNJUDGED, 0.0)]
+    ("state", "score"),
+    [(OutcomeState.RIGHT, 0.2), (OutcomeState.WRONG, None), (OutcomeState.UNJUDGED, 0.0)],
 )
 def test_a_state_that_is_not_that_of_its_score_is_refused(state, score):
     with pytest.raises(ValueError, match=f"is not {state.value}"):

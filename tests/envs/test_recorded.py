@@ -17,7 +17,22 @@ from docagent_rl.envs.recorded import (
     whole_of,
 )
 
-ANYTHING = (None, True, 0, 1, 0.5, "", "x", [], {}, [1, 2], [1, 2, 3, 4], [0.5] * 4, (1, 2), ["a"] * 4)
+ANYTHING = (
+    None,
+    True,
+    0,
+    1,
+    0.5,
+    "",
+    "x",
+    [],
+    {},
+    [1, 2],
+    [1, 2, 3, 4],
+    [0.5] * 4,
+    (1, 2),
+    ["a"] * 4,
+)
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,16 @@ async def server():
 @pytest.fixture
 def make_role(server, report_store):
     def make(name="planner", **changes):
-        settings = {"base_url": server.url, "model": "m", "timeout_s": 5, "deadline_s": 10, "backoff_s": 0}
-        return OpenAIRole(name, RoleConfig(backend="openai", **{**settings, **changes}), report_store)
+        settings = {
+            "base_url": server.url,
+            "model": "m",
+            "timeout_s": 5,
+            "deadline_s": 10,
+            "backoff_s": 0,
+        }
+        return OpenAIRole(
+            name, RoleConfig(backend="openai", **{**settings, **changes}), report_store
+        )
 
     return make
 
@@ -113,7 +121,9 @@ async def test_a_closed_role_opens_new_connections(server, make_role):
 
 
 @pytest.mark.parametrize("token", FORMS)
-async def test_no_two_texts_of_a_message_spell_a_special_token(server, make_role, report_store, token):
+async def test_no_two_texts_of_a_message_spell_a_special_token(
+    server, make_role, report_store, token
+):
     (picture,) = (part for part in shows(report_store, 1)[0].parts if isinstance(part, ImagePart))
     cuts = range(len(token) + 1)
     halves = [(TextPart(f"a{token[:cut]}"), TextPart(f"{token[cut:]}b")) for cut in cuts]
@@ -125,7 +135,11 @@ async def test_no_two_texts_of_a_message_spell_a_special_token(server, make_role
     assert len(messages) == 3 * len(cuts)
     for message in messages:
         content = message["content"]
-        texts = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+        texts = (
+            content
+            if isinstance(content, str)
+            else "".join(part.get("text", "") for part in content)
+        )
         assert token not in texts
         assert texts.replace("\u200b", "") == f"a{token}b"
     assert [part["type"] for part in messages[-1]["content"]] == ["text", "image_url", "text"]
@@ -138,9 +152,9 @@ def test_embedded_roles_need_no_model(report_store):
     assert RoleConfig().backend is None
     assert RoleConfig(base_url="http://127.0.0.1:1/v1", model="m").backend is RoleBackend.OPENAI
     assert RoleConfig(model="m").backend is None
-    assert set(make_roles({"planner": RoleConfig(), "reader": RoleConfig(**REMOTE)}, report_store)) == {
-        "reader"
-    }
+    assert set(
+        make_roles({"planner": RoleConfig(), "reader": RoleConfig(**REMOTE)}, report_store)
+    ) == {"reader"}
 
 
 def test_a_remote_role_needs_an_address():

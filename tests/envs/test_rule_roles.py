@@ -34,7 +34,8 @@ def test_a_plan_names_words_and_the_best_headings():
 @pytest.mark.parametrize(
     ("texts", "answer"),
     [
-        (["Opening remarks about the port. Velmora employs 241 people in the\nport. Closing remarks."],
+        (["Opening remarks about the port. Velmora employs 241 people in the\nport. Closing "
+          "remarks."],
          "Velmora employs 241 people in the port."),
         (["Nothing here", "Unit People\nVelmora port people employed 241\nOslo 5"],
          "Velmora port people employed 241"),
@@ -52,7 +53,11 @@ def test_answers_are_extracts_or_refusals(texts, answer):
     ("question", "answer", "expected"),
     [
         (QUESTION, "Velmora employs 241 people in the port.", "241"),
-        ("Passengers in 2020?", "Passengers of Velmora in the year 2020 numbered 77.3 million.", "77.3"),
+        (
+            "Passengers in 2020?",
+            "Passengers of Velmora in the year 2020 numbered 77.3 million.",
+            "77.3",
+        ),
         (TOWN, "The main office of Velmora is in the town of Kantora.", "Kantora"),
         (QUESTION, INSUFFICIENT, NOT_ANSWERABLE),
         (QUESTION, "I cannot answer the question due to lack of relevant data.", NOT_ANSWERABLE),
@@ -63,7 +68,9 @@ def test_short_answers(question, answer, expected):
     assert extracted_answer(extract_answer(question, answer)) == expected
 
 
-@pytest.mark.parametrize(("answer", "kind"), [("241", "Integer"), ("2.5%", "Float"), ("blue", "String")])
+@pytest.mark.parametrize(
+    ("answer", "kind"), [("241", "Integer"), ("2.5%", "Float"), ("blue", "String")]
+)
 def test_types(answer, kind):
     assert extract_answer("q", answer).endswith(f"Answer format: {kind}")
 
@@ -142,9 +149,17 @@ def test_pages_are_read_under_their_numbers():
         ("q", "They are one two three four.", "They are one two three four/String"),
         ("q", "They count one and two, 1,204 ferries.", "1204/Integer"),
         ("q", "1,204", "1,204/Integer"),
-        ("Of 1,204 ferries, how many?", "Of the 1,204 ferries there are some 12 % large.", "12 %/Float"),
+        (
+            "Of 1,204 ferries, how many?",
+            "Of the 1,204 ferries there are some 12 % large.",
+            "12 %/Float",
+        ),
         ("How large are the ferries here?", "The ferries here are large, large, large.", None),
-        ("Ferries?", "The ferries are those at the northern quay of the port.", "northern quay/String"),
+        (
+            "Ferries?",
+            "The ferries are those at the northern quay of the port.",
+            "northern quay/String",
+        ),
         ("q", "It lost $ -5.50 of all that it had there.", "-5.50/Float"),
         ("q", " ", f"{NOT_ANSWERABLE}/String"),
         ("q", "It is NOT mentioned.", f"{NOT_ANSWERABLE}/String"),

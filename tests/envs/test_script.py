@@ -24,7 +24,7 @@ from docagent_rl.envs.script import (
     ScriptedAgent,
     TurnWriter,
     WriterState,
-    content_words,
+    long_words,
 )
 from docagent_rl.envs.shown_page import NamedPage, ShownPage
 from docagent_rl.envs.turn_record import TurnRecord
@@ -45,8 +45,8 @@ def pages(*names: str) -> TurnRecord:
 
 
 def test_content_words_have_four_letters():
-    assert content_words(QUESTION) == ["many", "people", "worked", "port"]
-    assert content_words("Who is it, A1b2?") == list(SUBJECTS[:8])
+    assert long_words(QUESTION) == ["many", "people", "worked", "port"]
+    assert long_words("Who is it, A1b2?") == list(SUBJECTS[:8])
 
 
 def test_a_writer_knows_what_the_last_turn_led_to(sample):
@@ -55,7 +55,10 @@ def test_a_writer_knows_what_the_last_turn_led_to(sample):
     assert [state.last, WriterState(sample, 3, state.rng, turn=3).last] == [False, True]
     assert WriterState(sample, 3, state.rng, turn=4).last
     state.record = pages("K#2", "a#b#10")
-    assert (state.effect, state.brought) == (state.record.effect, [PageRef("K", 2), PageRef("a#b", 10)])
+    assert (state.effect, state.brought) == (
+        state.record.effect,
+        [PageRef("K", 2), PageRef("a#b", 10)],
+    )
     state.record = TurnRecord(effect=Hits((NamedPage(PageRef("K", 5)),)))
     assert state.brought == [PageRef("K", 5)]
     state.record = TurnRecord(effect=NoNewPage(3))
@@ -65,13 +68,15 @@ def test_a_writer_knows_what_the_last_turn_led_to(sample):
 def test_the_question_s_own_pages_come_first(sample):
     state = WriterState(sample, 3, random.Random(0))
     assert state.gold == [PageRef("K", 3), PageRef("K", 4), PageRef("M", 1)]
-    assert {state.word() for _ in range(99)} == set(content_words(QUESTION))
+    assert {state.word() for _ in range(99)} == set(long_words(QUESTION))
     shares = [sum(state.chance(share) for _ in range(1000)) / 1000 for share in (0.0, 0.25, 1.0)]
     assert shares == [0.0, pytest.approx(0.25, abs=0.05), 1.0]
 
 
 def test_they_come_first_whatever_they_are_called(make_sample):
-    sample = make_sample(doc_id="K", extra={"page_ids": ["A#1", "K#4", "K#3", "M#1"]}, evidence_boxes={})
+    sample = make_sample(
+        doc_id="K", extra={"page_ids": ["A#1", "K#4", "K#3", "M#1"]}, evidence_boxes={}
+    )
     found = WriterState(sample, 3, random.Random(0)).gold
     assert found == [PageRef("K", 3), PageRef("K", 4), PageRef("A", 1), PageRef("M", 1)]
 
@@ -155,10 +160,14 @@ def test_an_agent_magnifies_the_page_with_boxes_that_it_saw_last(agent_state):
 
 def test_turns_are_a_thought_and_a_tagged_action(agent_state):
     agent = Searcher(None)
-    words = content_words(QUESTION)
+    words = long_words(QUESTION)
     searching = agent.write(Act(Move.SEARCH, query="the port"), agent_state)
-    assert searching in [f"<think>look for {word}</think><search>the port</search>" for word in words]
-    selecting = {agent.write(Act(Move.SELECT, index=2, text="x"), agent_state)[:11] for _ in range(50)}
+    assert searching in [
+        f"<think>look for {word}</think><search>the port</search>" for word in words
+    ]
+    selecting = {
+        agent.write(Act(Move.SELECT, index=2, text="x"), agent_state)[:11] for _ in range(50)
+    }
     assert selecting == {"<think>this", "<think>that"}
     assert agent.action(Act(Move.SELECT, index=2, text="x"), agent_state) == "<select>2</select>"
     assert agent.action(Act(Move.SELECT), agent_state) == "<select>0</select>"
@@ -177,7 +186,11 @@ def test_a_writer_of_turns_says_what_its_blocks_hold(agent_state):
 
 def asked(make_sample, number: int, question: str, answer: str, *pages: int):
     return make_sample(
-        question_id=f"q{number}", question=question, answers=(answer,), evidence_pages=pages, extra={}
+        question_id=f"q{number}",
+        question=question,
+        answers=(answer,),
+        evidence_pages=pages,
+        extra={},
     )
 
 
@@ -215,7 +228,10 @@ def test_a_script_s_words_are_familiar_ones(context):
 
 def test_queries_hold_common_words_and_now_and_then_one_of_the_question(context):
     queries = [context.query() for _ in range(600)]
-    own = [[word for word in query if word not in COMMON_WORDS or word == "people"] for query in queries]
+    own = [
+        [word for word in query if word not in COMMON_WORDS or word == "people"]
+        for query in queries
+    ]
     lengths = Counter(len(query) for query in queries)
     assert set(lengths) == {1, 2, 3}
     assert 0.15 < sum("port" in words for words in own) / 600 * 2 < 0.35
@@ -257,8 +273,15 @@ def test_corners_are_a_box_of_two_and_three_digits(context):
 
 class Chatty(Script):
     title = "Chatty"
-    tags: ClassVar = {Move.SEARCH: "search", Move.CROP: "bbox", Move.FINISH: "finish", Move.ANSWER: "answer"}
-    thoughts: ClassVar = dict.fromkeys((Move.SEARCH, Move.CROP, Move.FINISH, Move.ANSWER), "about {}")
+    tags: ClassVar = {
+        Move.SEARCH: "search",
+        Move.CROP: "bbox",
+        Move.FINISH: "finish",
+        Move.ANSWER: "answer",
+    }
+    thoughts: ClassVar = dict.fromkeys(
+        (Move.SEARCH, Move.CROP, Move.FINISH, Move.ANSWER), "about {}"
+    )
 
     def moves(self, context):
         return {Move.SEARCH: 3.0, Move.CROP: 1.0}
@@ -293,7 +316,11 @@ def test_spoilt_turns_lack_their_end_or_are_plain_talk(context, monkeypatch):
 
 def test_arguments_of_a_script(context):
     writer = Chatty(None)
-    assert set(writer.argument(Act(Move.SEARCH), context).split()) <= {*COMMON_WORDS, "port", "people"}
+    assert set(writer.argument(Act(Move.SEARCH), context).split()) <= {
+        *COMMON_WORDS,
+        "port",
+        "people",
+    }
     assert len(writer.argument(Act(Move.CROP), context)) == 4
     assert writer.argument(Act(Move.ANSWER), context) in ("blue", "red")
     assert writer.argument(Act(Move.FINISH), context) == ""

@@ -23,7 +23,11 @@ def test_recall_and_ranks_are_of_the_pages_that_a_search_can_find():
     assert [first.recall({A1, A2}, depth) for depth in (1, 2, 3)] == [0.0, 0.5, 0.5]
     assert first.reciprocal_rank({A1, A2}) == 0.5
     assert note("revenue").reciprocal_rank({A1}) == 0.0
-    assert (later.recall({A1, A2}, 1), later.recall({A1}, 1), later.reciprocal_rank(set())) == (1, None, None)
+    assert (later.recall({A1, A2}, 1), later.recall({A1}, 1), later.reciprocal_rank(set())) == (
+        1,
+        None,
+        None,
+    )
     assert note("q", A2, doc_id="a").recall({A2, B1}, 1) == 1.0
 
 
@@ -96,7 +100,9 @@ async def test_equal_searches_are_one_and_later_ones_are_known():
 async def test_one_that_gives_up_leaves_the_answer_to_the_others():
     counting = Counting()
     service = RetrieverService(counting, cached=9)
-    first, second = (asyncio.create_task(service.search("q", doc_id=None, top_k=1)) for _ in range(2))
+    first, second = (
+        asyncio.create_task(service.search("q", doc_id=None, top_k=1)) for _ in range(2)
+    )
     await asyncio.sleep(0)
     first.cancel()
     assert [hit.ref for hit in await second] == [A1]

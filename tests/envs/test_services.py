@@ -28,7 +28,9 @@ class Flaky:
 
 
 class Hanging:
-    """A retriever whose first searches last until they are let go; counts those that run together."""
+    """A retriever whose first searches last until they are let go; counts those that run
+    together.
+    """
 
     def __init__(self, inner, hanging):
         self.inner, self.hanging, self.running, self.most = inner, hanging, 0, 0
@@ -99,7 +101,9 @@ async def test_searches_that_hang_do_not_hold_up_the_next(retriever):
     assert [type(result) for result in results] == [InfrastructureError] * 2 + [list] * 2
 
 
-@pytest.mark.parametrize("failure", [InfrastructureError("down"), UserError("bad"), ZeroDivisionError("bug")])
+@pytest.mark.parametrize(
+    "failure", [InfrastructureError("down"), UserError("bad"), ZeroDivisionError("bug")]
+)
 def test_other_failures_pass_through(retriever, failure):
     flaky = Flaky(retriever, failure)
     with pytest.raises(type(failure), match=str(failure)):
@@ -121,7 +125,9 @@ async def test_a_search_is_asked_with_all_that_it_says(retriever):
 async def test_searches_that_a_service_did_not_take_do_not_count(retriever):
     flaky = Flaky(retriever, *[NotTakenError("busy") for _ in range(5)])
     with noting() as notes:
-        hits = await RetrieverService(flaky, attempts=1, backoff_s=0.0).search("pagek3", doc_id=None, top_k=2)
+        hits = await RetrieverService(flaky, attempts=1, backoff_s=0.0).search(
+            "pagek3", doc_id=None, top_k=2
+        )
     assert hits
     assert (flaky.calls, notes[0].tries) == (6, 6)
 
@@ -151,7 +157,12 @@ def test_services_are_alike_by_what_they_were_made_of():
 
 def test_a_service_asks_three_times_within_a_minute_and_keeps_nothing():
     service = RetrieverService(None)
-    assert (service.attempts, service.deadline_s, service.backoff_s, service.cached) == (3, 60.0, 0.5, 0)
+    assert (service.attempts, service.deadline_s, service.backoff_s, service.cached) == (
+        3,
+        60.0,
+        0.5,
+        0,
+    )
     # as many threads as Python's own pools have
     assert service.concurrency == min(os.cpu_count() + 4, 32)
 

@@ -84,7 +84,12 @@ async def test_a_turn_shows_what_it_leads_to_or_what_is_wrong_with_it(make, make
     infos = [result.record.to_dict() for result in state.results]
     assert [info["turn"] for info in infos] == [1, 2, 3, 4]
     assert [info["valid"] for info in infos] == [True, False, False, True]
-    assert [info["effect"] for info in infos] == [{}, {"kind": "feedback"}, {"kind": "feedback"}, {}]
+    assert [info["effect"] for info in infos] == [
+        {},
+        {"kind": "feedback"},
+        {"kind": "feedback"},
+        {},
+    ]
     assert (state.results[-1].end, state.terms.reward) == (EndReason.ANSWERED, 0.25)
     assert (state.metrics["turns"], state.metrics["invalid_actions"]) == (4, 2)
 
@@ -135,7 +140,9 @@ class Asking(Small):
 
 async def test_services_are_asked_and_their_seconds_noted(make, make_sample, play, judge):
     began = time.perf_counter()
-    asked = await play(make(Asking), make_sample(), ["<search>pagek3</search>", "<answer>blue</answer>"])
+    asked = await play(
+        make(Asking), make_sample(), ["<search>pagek3</search>", "<answer>blue</answer>"]
+    )
     elapsed = time.perf_counter() - began
     assert said(asked.results[0].observation) == [(Role.USER, "K#3")]
     search, answer = (result.record.seconds for result in asked.results)

@@ -17,7 +17,9 @@ def test_a_refused_action_is_invalid_and_was_not_carried_out():
     assert not logged.ran(Search)
     assert logged.record().executed is True
     logged.refuse("the box is empty")
-    assert logged.invalid == Invalid((10, 20), (12, 18), InvalidReason.BAD_ARGUMENT, "the box is empty")
+    assert logged.invalid == Invalid(
+        (10, 20), (12, 18), InvalidReason.BAD_ARGUMENT, "the box is empty"
+    )
     assert not logged.ran(Crop)
     record = logged.record()
     assert (record.valid, record.executed) == (False, False)
@@ -51,7 +53,9 @@ def test_a_turn_is_written_with_all_that_it_holds():
 
 def test_effects_are_counted_by_kind():
     effects = (NO_PAGE, PagesShown(()), NO_PAGE)
-    log = TurnLog([LoggedTurn(n, ParsedTurn(SEARCH), effect=each) for n, each in enumerate(effects)])
+    log = TurnLog(
+        [LoggedTurn(n, ParsedTurn(SEARCH), effect=each) for n, each in enumerate(effects)]
+    )
     log.turns.append(LoggedTurn(4, ParsedTurn(CROP)))
     assert [log.effects(kind) for kind in (NoNewPage, PagesShown, Candidates)] == [2, 1, 0]
     assert (log.ran(Search), log.ran(Crop)) == (3, 1)

@@ -32,7 +32,9 @@ FULL = TurnRecord(
 )
 
 
-@pytest.mark.parametrize("record", [FULL, TurnRecord(turn=1), TurnRecord(faults=(), relevant_pages=())])
+@pytest.mark.parametrize(
+    "record", [FULL, TurnRecord(turn=1), TurnRecord(faults=(), relevant_pages=())]
+)
 def test_what_is_written_is_read_again(record):
     written = record.to_dict()
     assert json.loads(json.dumps(written)) == written
@@ -42,7 +44,8 @@ def test_what_is_written_is_read_again(record):
 def test_a_file_has_the_keys_of_a_system_where_it_has_them():
     plain = TurnRecord(turn=1).to_dict()
     assert plain == {
-        "turn": 1, "action": {"kind": "", "block": None, "argument": None}, "valid": True, "reason": None,
+        "turn": 1, "action": {"kind": "", "block": None, "argument": None}, "valid": True,
+        "reason": None,
         "detail": None, "executed": False, "effect": {}, "surplus": [], "thoughts": [], "notes": [],
         "seconds": {},
     }  # fmt: skip
@@ -85,7 +88,8 @@ VALUES = st.recursive(
     | st.sampled_from(["r#1", "pages", "crop", "answer", "hits", "selection", "read"]),
     lambda inner: st.lists(inner, max_size=4)
     | st.dictionaries(
-        st.sampled_from(["kind", "page", "pages", "hits", "entries", "size", "region", "regions", "text"]),
+        st.sampled_from(["kind", "page", "pages", "hits", "entries", "size", "region", "regions",
+        "text"]),
         inner,
         max_size=5,
     ),

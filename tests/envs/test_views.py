@@ -63,8 +63,14 @@ def test_what_cannot_be_shown():
 
 def test_padding_may_be_another_in_validation():
     assert [CropConfig(pad=3.0).padding(validate=each) for each in (False, True)] == [3.0, 3.0]
-    assert [CropConfig(pad=3.0, pad_val=0.0).padding(validate=each) for each in (False, True)] == [3.0, 0.0]
-    assert [CropConfig(pad_val=28.0).padding(validate=each) for each in (False, True)] == [0.0, 28.0]
+    assert [CropConfig(pad=3.0, pad_val=0.0).padding(validate=each) for each in (False, True)] == [
+        3.0,
+        0.0,
+    ]
+    assert [CropConfig(pad_val=28.0).padding(validate=each) for each in (False, True)] == [
+        0.0,
+        28.0,
+    ]
     assert CropConfig(pad=0, pad_val=0).pad == 0
     for name in ("pad", "pad_val"):
         for value in (-0.1, float("inf"), float("nan")):
@@ -78,7 +84,10 @@ def test_the_last_view_is_a_crop_or_the_last_page():
     other = replace(view, regions=(WHOLE,))
     assert last_view(Magnified(view), Frame.DISPLAYED) == ((0.1, 0.2, 0.5, 0.6), (100, 50))
     assert last_view(PagesShown((other, view)), Frame.ENCODER) == ((0.1, 0.2, 0.5, 0.6), (112, 56))
-    assert last_view(PagesShown((view, other)), Frame.NORM1000) == ((0.0, 0.0, 1.0, 1.0), (1000, 1000))
+    assert last_view(PagesShown((view, other)), Frame.NORM1000) == (
+        (0.0, 0.0, 1.0, 1.0),
+        (1000, 1000),
+    )
     for pages in ((view,), (other, other, view)):
         assert last_view(PagesShown(pages), Frame.DISPLAYED)[0] == (0.1, 0.2, 0.5, 0.6)
     text = ShownPage(PageRef("K", 1))

@@ -29,7 +29,9 @@ def imported(export, out, *more, status=0):
 
 
 def test_an_export_becomes_questions(export, tmp_path):
-    export.jsonl("train.jsonl", [line(1, annotator="ab"), line(2, reply="not in the document", pages="")])
+    export.jsonl(
+        "train.jsonl", [line(1, annotator="ab"), line(2, reply="not in the document", pages="")]
+    )
     export.jsonl("val.jsonl", [line(3)])
     out = tmp_path / "out.jsonl"
     told = imported(export, out, "--store", tmp_path / "store", "--dpi", 36)

@@ -29,7 +29,9 @@ async def test_it_rewards_a_trajectory(world):
     async def write(trajectory):
         return whole_turn(texts[len(trajectory.turns)])
 
-    trajectory = await play_texts(shared.environment(), sample, write, new_trajectory(sample, 0, "vrag_rl"))
+    trajectory = await play_texts(
+        shared.environment(), sample, write, new_trajectory(sample, 0, "vrag_rl")
+    )
     numbers = trajectory.metrics
     score = 0.9 * numbers["reward/compute_score.overlap"] + 0.1 * (1 - 2 / 6)
     assert numbers["reward/compute_score.overlap"] == 1.0

@@ -1,4 +1,6 @@
-"""A system of one's own comes out whole: its funnel, its outcome, and what `collect` keeps of it."""
+"""A system of one's own comes out whole: its funnel, its outcome, and what `collect` keeps of
+it.
+"""
 
 from dataclasses import replace
 
@@ -9,12 +11,17 @@ from docagent_rl.envs.base import Marks
 from docagent_rl.envs.outcome import Outcome
 from docagent_rl.lab.agents.texts import play_texts, whole_turn
 from docagent_rl.lab.collect.case import case_of
-from docagent_rl.lab.collect.filters import Answer, Evidence, Format, Scoring
+from docagent_rl.lab.collect.filters import AnswerFilter, EvidenceFilter, Format, Scoring
 from docagent_rl.rollout.evidence import Branch, Stage
 from docagent_rl.rollout.recorder import new_trajectory
 from tests.lab.agents.stage import resources
 
-FILTERS = (Format(), Answer(by=Scoring.OUTCOME), Answer(), Evidence(unknown=False))
+FILTERS = (
+    Format(),
+    AnswerFilter(by=Scoring.OUTCOME),
+    AnswerFilter(),
+    EvidenceFilter(unknown=False),
+)
 
 
 @pytest.fixture
@@ -23,12 +30,17 @@ def played(world):
 
     async def play(answer, marks=SYSTEM.marks):
         shared.system, sample = replace(SYSTEM, marks=marks), world.samples[1]
-        texts = [f"<search>{sample.question}</search>", f"<answer>{answer or sample.answers[0]}</answer>"]
+        texts = [
+            f"<search>{sample.question}</search>",
+            f"<answer>{answer or sample.answers[0]}</answer>",
+        ]
 
         async def write(trajectory):
             return whole_turn(texts[len(trajectory.turns)])
 
-        return await play_texts(shared.environment(), sample, write, new_trajectory(sample, 0, "one_look"))
+        return await play_texts(
+            shared.environment(), sample, write, new_trajectory(sample, 0, "one_look")
+        )
 
     return play
 

@@ -5,7 +5,7 @@ import torch
 from PIL import Image
 from transformers import AutoProcessor, Qwen2_5_VLForConditionalGeneration
 
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef
@@ -33,7 +33,9 @@ def sampler(policy):
 
 
 def greedy(policy, ids, image, count):
-    """One sequence, without a cache, padding or the library's sampling; up to the end of its turn."""
+    """One sequence, without a cache, padding or the library's sampling; up to the end of its
+    turn.
+    """
     model, processor = policy
     ids = torch.tensor([ids])
     vision = processor.image_processor(images=[image], return_tensors="pt") if image else {}
@@ -82,7 +84,9 @@ def trial(policy, world):
     limits = Limits(prompt=1536, response=256, turn=8, min_turn=4)
     unknown = type(world.samples[0]).from_dict({**world.samples[0].to_dict(), "doc_id": "nowhere"})
     samples = [*world.samples[:2], unknown]
-    return play_trial(Setting(config, limits, Sampling()), *policy, samples, trajectories=2, together=4)
+    return play_trial(
+        Setting(config, limits, Sampling()), *policy, samples, trajectories=2, together=4
+    )
 
 
 def test_a_trial_plays_every_question_and_masks_what_cannot_be_played(trial):
@@ -95,8 +99,10 @@ def test_a_trial_plays_every_question_and_masks_what_cannot_be_played(trial):
 
 
 def test_settings_are_those_of_the_recipe():
-    setting = Setting.of(composed("alden_qwen2_5_vl_7b", ["+profile=cpu", "docagent.workspace=somewhere"]))
+    setting = Setting.of(
+        composed_recipe("alden_qwen2_5_vl_7b", ["+profile=cpu", "docagent.workspace=somewhere"])
+    )
     assert setting.limits == Limits(prompt=1536, response=1024, turn=64, min_turn=8)
     assert (setting.sampling, setting.template) == (Sampling(temperature=1.0, top_p=0.99), {})
     assert setting.config.env["max_turns"] == get_system("alden").small["max_turns"]
-    assert Setting.of(composed("mm_doc_r1_qwen3_4b")).template == {"enable_thinking": False}
+    assert Setting.of(composed_recipe("mm_doc_r1_qwen3_4b")).template == {"enable_thinking": False}

@@ -14,7 +14,10 @@ MISTAKES = {
         "brevity = self._config.brevity",
         "brevity = self._config.briefness",
     ),
-    "something that the state does not keep": ("state.answer = action.text", "state.reply = action.text"),
+    "something that the state does not keep": (
+        "state.answer = action.text",
+        "state.reply = action.text",
+    ),
     "a dictionary in place of an effect": (
         "logged.effect = NoNewPage(hits=0)",
         'logged.effect = {"kind": "no_new_page"}',
@@ -27,11 +30,16 @@ MISTAKES = {
         "def make_grammar(config: OneLookConfig)",
         "def make_grammar(config: Sample)",
     ),
-    "an environment of another configuration": ("config_type=OneLookConfig", "config_type=OtherConfig"),
+    "an environment of another configuration": (
+        "config_type=OneLookConfig",
+        "config_type=OtherConfig",
+    ),
     "a system without its environment": ("    env=OneLookEnv,\n", ""),
     "arguments without their names": ('    name="one_look",\n', '    "one_look",\n'),
 }
-OTHER = '\n\nclass OtherConfig(BaseModel, extra="forbid"):\n    """Somebody else\'s."""\n\n\nSYSTEM ='
+OTHER = (
+    '\n\nclass OtherConfig(BaseModel, extra="forbid"):\n    """Somebody else\'s."""\n\n\nSYSTEM ='
+)
 
 
 @pytest.mark.slow

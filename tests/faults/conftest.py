@@ -7,11 +7,15 @@ _UNCLEAR = re.compile(r"Traceback \(most recent|<[\w.]+ object at 0x|^\s*$")
 
 
 def pytest_addoption(parser):
-    parser.addoption("--faults", type=int, default=1, help="so many times as many cases of tests/faults")
+    parser.addoption(
+        "--faults", type=int, default=1, help="so many times as many cases of tests/faults"
+    )
 
 
 def cases(module, config) -> range:
-    """The numbers of a module's cases: kinds take turns, so that the first cases try each of them once."""
+    """The numbers of a module's cases: kinds take turns, so that the first cases try each of them
+    once.
+    """
     return range(module.CASES * config.getoption("--faults", default=1))
 
 

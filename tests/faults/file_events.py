@@ -1,4 +1,5 @@
-"""Counts what a command and its processes do to files, and at the chosen event kills it or fills the disk.
+"""Counts what a command and its processes do to files, and at the chosen event kills it or fills
+the disk.
 
 Imported by the warm process that the commands are forks of (`tools.warm`), so that it is there
 in the command and in every process that it starts. It does nothing where `VARIABLE` is not set.
@@ -26,7 +27,8 @@ _REMOVES = frozenset({"os.remove", "os.rmdir"})
 class Plan:
     """What the processes of one command are told: `fault` happens at event `at`, from 1; 0: never.
 
-    In the folder `state` are `count` (a byte an event), `driver` and `pids`; files below `root` count.
+    In the folder `state` are `count` (a byte an event), `driver` and `pids`; files below `root`
+    count.
     """
 
     state: str

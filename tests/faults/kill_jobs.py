@@ -12,12 +12,12 @@ from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.documents.upkeep import remove
 from docagent_rl.lab.synth import SynthSettings, synthesize
-from docagent_rl.lab.synth.settings import Difficulty
+from docagent_rl.lab.synth.settings import DocumentDifficulty
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.samples.questions import read_questions
 from tests.documents.conftest import write_pdf
 
-_SYNTHETIC = SynthSettings(documents=2, seed=5, difficulties=(Difficulty.EASY,))
+_SYNTHETIC = SynthSettings(documents=2, seed=5, difficulties=(DocumentDifficulty.EASY,))
 _LOW = RenderSettings(dpi=20)
 _TRAJECTORIES = """
 from pathlib import Path
@@ -29,7 +29,9 @@ from docagent_rl.training.trainer.archive import write_metrics, write_trajectori
 with reported():
     records = read_questions(Path("questions.jsonl"))[:3]
     for step in (1, 2):
-        trajectories = [new_trajectory(record, number, "alden") for record in records for number in (0, 1)]
+        trajectories = [
+            new_trajectory(record, number, "alden") for record in records for number in (0, 1)
+        ]
         write_trajectories(Path("run"), step, trajectories)
         write_metrics(Path("run"), step, {"turns": 2.0})
 """
@@ -51,7 +53,8 @@ class Job:
     Args:
         argv: what `python` gets.
         prepare: makes the inputs in the folder.
-        halfway: patterns of files that a killed command may leave halfway: its own notes of what is done.
+        halfway: patterns of files that a killed command may leave halfway: its own notes of what is
+            done.
     """
 
     name: str
@@ -75,7 +78,9 @@ def _inbox(folder: Path) -> None:
     _pdf(folder / "in" / "long.pdf", 18, "long")
     (folder / "in" / "images").mkdir()
     for number in (1, 2):
-        Image.new("RGB", (60, 40), (40 * number, 90, 30)).save(folder / "in" / "images" / f"{number}.png")
+        Image.new("RGB", (60, 40), (40 * number, 90, 30)).save(
+            folder / "in" / "images" / f"{number}.png"
+        )
 
 
 def _other_store(folder: Path) -> None:
@@ -90,11 +95,15 @@ def _indexed(folder: Path) -> None:
     """A store and an index by other settings."""
     _inbox(folder)
     ingest(folder / "in", folder / "store", settings=_LOW, workers=1)
-    BM25Retriever.build(DocumentStore(folder / "store"), settings=BM25Settings(k1=0.7)).save(folder / "index")
+    BM25Retriever.build(DocumentStore(folder / "store"), settings=BM25Settings(k1=0.7)).save(
+        folder / "index"
+    )
 
 
 def _last_week(folder: Path) -> None:
-    """A store and an index of a folder of which documents were changed, renamed and removed since."""
+    """A store and an index of a folder of which documents were changed, renamed and removed
+    since.
+    """
     _inbox(folder)
     for name in ("renamed", "gone"):
         _pdf(folder / "in" / f"{name}.pdf", 1, name)
@@ -130,7 +139,12 @@ _NOTES = ("store/partial/*",)
 QUICK = (
     Job("ingest", _command(f"{_INGEST} --workers 2"), _inbox, _NOTES),
     Job("ingest --replace", _command(f"{_INGEST} --workers 1 --replace"), _other_store, _NOTES),
-    Job("ingest --mirror", _command(f"{_INGEST} --workers 1 --mirror --index index"), _last_week, _NOTES),
+    Job(
+        "ingest --mirror",
+        _command(f"{_INGEST} --workers 1 --mirror --index index"),
+        _last_week,
+        _NOTES,
+    ),
     Job("store prune", _command("store prune store"), _removed),
     Job("index build", _command("index build --store store --out index --force"), _indexed),
     Job(

@@ -48,7 +48,9 @@ def encrypted(data: bytes, algorithm: str, user: str, owner: str) -> bytes:
     return buffer.getvalue()
 
 
-def _objects(content: str, resources: str, *objects: str, size: str = "200 100") -> Callable[[Path], object]:
+def _objects(
+    content: str, resources: str, *objects: str, size: str = "200 100"
+) -> Callable[[Path], object]:
     return lambda path: write_pdf_objects(path, content, resources, *objects, size=size)
 
 
@@ -91,11 +93,17 @@ STRANGE: dict[str, Callable[[Path], object]] = {
     "content of 13 MB": _bomb,
     "content whose length is itself": _replaced(b"<</Length 14>>", b"<</Length 4 0 R>>"),
     "picture of 60000x60000": _picture("/Width 60000/Height 60000", "x"),
-    "picture of JPEG 2000 noise": _picture("/Width 9/Height 9/Filter/JPXDecode", "\x00\x00\x00\x0cjP  " * 9),
-    "picture of thirty filters": _picture(f"/Width 9/Height 9/Filter[{'/ASCIIHexDecode' * 30}]", "00" * 99),
+    "picture of JPEG 2000 noise": _picture(
+        "/Width 9/Height 9/Filter/JPXDecode", "\x00\x00\x00\x0cjP  " * 9
+    ),
+    "picture of thirty filters": _picture(
+        f"/Width 9/Height 9/Filter[{'/ASCIIHexDecode' * 30}]", "00" * 99
+    ),
     "encrypted for a certificate": _trailer(b"/Encrypt<</Filter/Adobe.PubSec/V 4>>/ID[<00><00>]"),
     "encrypted by an unknown scheme": _trailer(b"/Encrypt<</Filter/Own.Scheme/V 1>>/ID[<00><00>]"),
     "encrypted without a key": _trailer(b"/Encrypt<</Filter/Standard/V 2/R 3/P -1>>/ID[<00><00>]"),
     "trailer before itself": _trailer(b"/Prev 9 "),
 }
-"""Files of one page by what is wrong with them; what takes for ever is tried in `tests/documents`."""
+"""Files of one page by what is wrong with them; what takes for ever is tried in
+`tests/documents`.
+"""

@@ -1,4 +1,6 @@
-"""Runs with a file of every kind, as the trainer and the commands write them, and damage to one file."""
+"""Runs with a file of every kind, as the trainer and the commands write them, and damage to one
+file.
+"""
 
 import re
 import shutil
@@ -19,7 +21,12 @@ from docagent_rl.commands.rescore import rescore_command
 from docagent_rl.rollout.credit import CreditRow, write_credit
 from docagent_rl.rollout.trajectory import read_trajectories
 from docagent_rl.samples.sample import write_jsonl
-from docagent_rl.training.trainer.archive import set_aside, trajectory_file, write_metrics, write_trajectories
+from docagent_rl.training.trainer.archive import (
+    supersede_steps,
+    trajectory_file,
+    write_metrics,
+    write_trajectories,
+)
 from tests.checkpoints.saved import save
 from tests.commands.conftest import called, on_cpu
 from tests.lab.rescoring.stage import stored_run
@@ -29,12 +36,16 @@ ORACLE = ("--agent", "oracle")
 
 
 def train(world, run: Path, questions: int) -> Path:
-    """A run of two steps with validations and checkpoints, which was killed in a third and went on."""
+    """A run of two steps with validations and checkpoints, which was killed in a third and went
+    on.
+    """
     stored_run(world, run, "vrag_rl", questions=questions)
     config = yaml.safe_load((run / "hydra" / "config.yaml").read_text())
     seal = Seal(run)
     seal.write(run / "hydra" / "overrides.yaml", f"- trainer.experiment_name={run.name}\n")
-    seal.write(run / "hydra" / "hydra.yaml", yaml.safe_dump({"job": {"name": run.name, "n": questions}}))
+    seal.write(
+        run / "hydra" / "hydra.yaml", yaml.safe_dump({"job": {"name": run.name, "n": questions}})
+    )
     assert config["docagent"]["run_dir"] == str(run)
     for step in (1, 2, 3):
         played = list(read_trajectories(trajectory_file(run, min(step, 2))))
@@ -53,7 +64,7 @@ def train(world, run: Path, questions: int) -> Path:
     with sealing(run, folder):
         shutil.rmtree(folder)
         write_tracker(folder.parent, 2)
-    set_aside(run, 2)
+    supersede_steps(run, 2)
     return run
 
 
@@ -75,7 +86,15 @@ def make(world, root: Path) -> Made:
         train(world, folder / "trained", number)
         called(eval_command, RECIPE, *data, folder / "trained" / "inner", *ORACLE, *on_cpu(world))
         called(eval_command, RECIPE, *data, folder / "eval", *ORACLE, *on_cpu(world))
-        called(collect_command, RECIPE, *data, folder / "collected", "--player", "oracle", *on_cpu(world))
+        called(
+            collect_command,
+            RECIPE,
+            *data,
+            folder / "collected",
+            "--player",
+            "oracle",
+            *on_cpu(world),
+        )
         probe = ("--condition", "blank", *ORACLE)
         called(probe_command, RECIPE, *data, folder / "probe", *probe, *on_cpu(world))
         rescore = ("--out", folder / "rescored", "--", "docagent.judge.kind=exact")
@@ -115,7 +134,9 @@ def spoil(path: Path, others: list[Path], elsewhere: Path, kind: Kind, dice: Ran
         Kind.EMPTIED: lambda: b"",
         Kind.EDITED: lambda: _edited(data, dice),
         Kind.CUT: lambda: data[: dice.randrange(len(data))],
-        Kind.LINES_LOST: lambda: b"".join(data.splitlines(keepends=True)[: -dice.choice((1, 1, 2))]),
+        Kind.LINES_LOST: lambda: b"".join(
+            data.splitlines(keepends=True)[: -dice.choice((1, 1, 2))]
+        ),
         Kind.FLIPPED: lambda: _flipped(data, dice),
         Kind.APPENDED: lambda: data + dice.choice((b"\n", b"0", b"{}\n", bytes(16))),
         Kind.DOUBLED: lambda: data * 2,

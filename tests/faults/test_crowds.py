@@ -71,7 +71,13 @@ def test_a_trajectory_in_company_is_the_same_alone(crowded, number):
         before, plays = held(), range(0, count, max(4, count // 8))
         for trajectory in plays:
             alone = crowd.alone(trajectory)
-            assert (alone.sample, alone.rows) == (together[trajectory].sample, together[trajectory].rows)
-        # an event loop leaves a connection to each service that it asked, of which both ends are here
+            assert (alone.sample, alone.rows) == (
+                together[trajectory].sample,
+                together[trajectory].rows,
+            )
+        # an event loop leaves a connection to each service that it asked, of which both ends are
+        # here
         room, after = (8 + 2 * len(roles) * len(plays), 8), held()
-        assert all(now - earlier <= more for now, earlier, more in zip(after, before, room, strict=True))
+        assert all(
+            now - earlier <= more for now, earlier, more in zip(after, before, room, strict=True)
+        )

@@ -1,4 +1,6 @@
-"""Commands that are killed, or run out of disk, at any change that they make to files, and run again."""
+"""Commands that are killed, or run out of disk, at any change that they make to files, and run
+again.
+"""
 
 import hashlib
 import os
@@ -34,7 +36,9 @@ GOLDEN = 0.6180339887498949
 
 @dataclass(frozen=True)
 class Ended:
-    """The status of a command (negative: a signal), what it printed, and how much it did to files."""
+    """The status of a command (negative: a signal), what it printed, and how much it did to
+    files.
+    """
 
     status: int
     output: str
@@ -70,7 +74,9 @@ class Bench:
         """Let the disk be full from a point on, then make room."""
         work = self._copy()
         ended = self._run(work, FULL, point)
-        assert ended.status == 0 or (ended.status == 2 and is_clear(ended.output, "No space left")), ended
+        assert ended.status == 0 or (
+            ended.status == 2 and is_clear(ended.output, "No space left")
+        ), ended
         assert "Traceback" not in ended.output
         self._check(work)
         self._finish(work)
@@ -86,7 +92,13 @@ class Bench:
         for each in (state, temporary):
             each.mkdir()
         plan = Plan(str(state), f"{work}{os.sep}", fault, at)
-        env = {**os.environ, **plan.env(), "TMPDIR": str(temporary), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+        env = {
+            **os.environ,
+            **plan.env(),
+            "TMPDIR": str(temporary),
+            "OMP_NUM_THREADS": "1",
+            "COLUMNS": "200",
+        }
         output = state / "output"
         with output.open("wb") as file:
             done = subprocess.run(
@@ -111,8 +123,12 @@ class Bench:
             visible = not any(part.startswith(".") for part in Path(name).parts)
             known = digest in (self._before.get(name), self._after.get(name))
             known = known or Path(name).name == SEAL  # which `_damages` compares with the files
-            assert known or not visible or any(fnmatch(name, each) for each in self._job.halfway), name
-        assert [name for name in self._before.keys() & self._after if not (work / name).exists()] == []
+            assert known or not visible or any(fnmatch(name, each) for each in self._job.halfway), (
+                name
+            )
+        assert [
+            name for name in self._before.keys() & self._after if not (work / name).exists()
+        ] == []
         assert list(_damages(work)) == []
 
     def _finish(self, work: Path) -> None:
@@ -126,11 +142,15 @@ class Bench:
 def _tree(folder: Path) -> dict[str, str]:
     """SHA-256 of every file below a folder, and its folders."""
     paths = [path for path in folder.rglob("*") if "__pycache__" not in path.parts]
-    return {str(path.relative_to(folder)): _digest(path) if path.is_file() else "" for path in paths}
+    return {
+        str(path.relative_to(folder)): _digest(path) if path.is_file() else "" for path in paths
+    }
 
 
 def _digest(path: Path) -> str:
-    """SHA-256 of a file; of a seal, which tells its history too, only of what it knows in the end."""
+    """SHA-256 of a file; of a seal, which tells its history too, only of what it knows in the
+    end.
+    """
     content = path.read_bytes()
     if path.name == SEAL:
         records = read_seal(path.parent).records

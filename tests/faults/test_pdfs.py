@@ -66,7 +66,8 @@ def shown(store: DocumentStore, doc_id: str) -> Shown:
 
 def alike(found: Shown, sound: Sound) -> bool:
     return len(found) == len(sound.pages) and all(
-        (text, picture.shape) == (own, own_picture.shape) and np.abs(picture - own_picture).mean() <= 1
+        (text, picture.shape) == (own, own_picture.shape)
+        and np.abs(picture - own_picture).mean() <= 1
         for (picture, text), (own_picture, own) in zip(found, sound.pages, strict=True)
     )
 
@@ -74,13 +75,21 @@ def alike(found: Shown, sound: Sound) -> bool:
 @pytest.fixture(scope="module")
 def sounds(tmp_path_factory) -> list[Sound]:
     folder, plain = tmp_path_factory.mktemp("sounds"), drawn(3, compress=False)
-    files = {"plain": plain, "compressed": drawn(3, compress=True), "long": drawn(20, compress=True)}
-    files |= {f"{algorithm} for all": encrypted(plain, algorithm, "", "owner") for algorithm in ALGORITHMS}
+    files = {
+        "plain": plain,
+        "compressed": drawn(3, compress=True),
+        "long": drawn(20, compress=True),
+    }
+    files |= {
+        f"{algorithm} for all": encrypted(plain, algorithm, "", "owner") for algorithm in ALGORITHMS
+    }
     for number, data in enumerate(files.values()):
         (folder / f"{number}.pdf").write_bytes(data)
     assert not ingest(folder, folder / "store", **OPTIONS).failed
     store = DocumentStore(folder / "store")
-    found = [Sound(name, data, shown(store, str(n))) for n, (name, data) in enumerate(files.items())]
+    found = [
+        Sound(name, data, shown(store, str(n))) for n, (name, data) in enumerate(files.items())
+    ]
     assert all(picture.min() < 100 for sound in found for picture, _ in sound.pages)
     return found
 
@@ -104,7 +113,9 @@ def make(sounds: Sequence[Sound], number: int, path: Path) -> Made:
             return with_an_object(sound, how, random)
         case name:
             STRANGE[name](path)
-            return Made(name, path.read_bytes(), needs="encrypted" if name.startswith("encrypted") else "")
+            return Made(
+                name, path.read_bytes(), needs="encrypted" if name.startswith("encrypted") else ""
+            )
 
 
 def with_an_object(sound: Sound, how: str, random: Random) -> Made:
@@ -131,7 +142,11 @@ def tried(sounds, tmp_path_factory, request):
     for number, item in enumerate(made):
         (folder / "inbox" / f"d{number}.pdf").write_bytes(item.data)
     (folder / "inbox" / "sound.pdf").write_bytes(sounds[0].data)
-    return made, ingest(folder / "inbox", folder / "store", **OPTIONS), DocumentStore(folder / "store")
+    return (
+        made,
+        ingest(folder / "inbox", folder / "store", **OPTIONS),
+        DocumentStore(folder / "store"),
+    )
 
 
 def test_a_sound_document_among_them_is_stored_and_nothing_is_left_over(tried, sounds):
@@ -147,13 +162,17 @@ def test_a_damaged_document_is_refused_or_has_all_its_pages(tried, number):
     reasons = [each.reason for each in report.failed if each.name == f"{doc_id}.pdf"]
     if reasons:
         assert is_clear(reasons[0], *[item.needs] * bool(item.needs)), (item.name, reasons)
-        assert item.needs or not item.whole or item.name.endswith(Damage.APPEND), (item.name, reasons)
+        assert item.needs or not item.whole or item.name.endswith(Damage.APPEND), (
+            item.name,
+            reasons,
+        )
         return
     assert doc_id in report.ingested
     assert not item.needs, item.name
     pages = shown(store, doc_id)
     if item.sound is not None:
         assert not item.whole or alike(pages, item.sound), item.name
-        # a PDF has no checksums: a changed letter is a letter; pages that are lost or white are seen
+        # a PDF has no checksums: a changed letter is a letter; pages that are lost or white are
+        # seen
         assert len(pages) == len(item.sound.pages), item.name
         assert all(picture.min() <= 250 for picture, _ in pages), item.name

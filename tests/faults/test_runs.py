@@ -1,4 +1,6 @@
-"""Any damage to any file of a run, an evaluation, a collection, a probe, a rescoring: `check` names it."""
+"""Any damage to any file of a run, an evaluation, a collection, a probe, a rescoring: `check` names
+it.
+"""
 
 import shutil
 from random import Random
@@ -23,7 +25,9 @@ def made(world, tmp_path_factory):
 def said(folder):
     """Everything that an audit says, in which files are named by their paths."""
     audit = audit_run(folder)
-    return "\n".join([*(f"{d.path} {d.problem}" for d in audit.damages), *audit.unsealed, *audit.notes])
+    return "\n".join(
+        [*(f"{d.path} {d.problem}" for d in audit.damages), *audit.unsealed, *audit.notes]
+    )
 
 
 def test_whole_runs_have_nothing_said_of_them(made):
@@ -37,7 +41,9 @@ def damaged(made, kind, how, dice, folder):
     shutil.copytree(made.root / "2" / kind, folder)
     path = dice.choice(list(files(folder)))
     alike = [
-        each for each in files(folder) if kind_of(folder, each) == kind_of(folder, path) and each != path
+        each
+        for each in files(folder)
+        if kind_of(folder, each) == kind_of(folder, path) and each != path
     ]
     return path, spoil(path, alike, made.root / "3" / kind / path.relative_to(folder), how, dice)
 

@@ -1,4 +1,6 @@
-"""Any damage to any file of a store: what is read is right or refused, `check` says so, `ingest` heals it."""
+"""Any damage to any file of a store: what is read is right or refused, `check` says so, `ingest`
+heals it.
+"""
 
 import re
 import shutil
@@ -20,8 +22,28 @@ pytestmark = pytest.mark.slow
 SETTINGS = RenderSettings(dpi=20)
 PAGES = {"animals": 4, "b.plants": 3, "scans": 2}
 VALUE = re.compile(rb'":\s*("[^"]*"|[0-9.]+|null|true|false)')
-VALUES = (b"null", b"-1", b'""', b"1e999", b'"\\ud800"', b"[]", b"{}", b"0", b"true", b'"' + b"0" * 64 + b'"')
-KINDS = ("missing", "swapped", "of another store", "a folder", "a link", "extra", "edited", *list(Damage)[1:])
+VALUES = (
+    b"null",
+    b"-1",
+    b'""',
+    b"1e999",
+    b'"\\ud800"',
+    b"[]",
+    b"{}",
+    b"0",
+    b"true",
+    b'"' + b"0" * 64 + b'"',
+)
+KINDS = (
+    "missing",
+    "swapped",
+    "of another store",
+    "a folder",
+    "a link",
+    "extra",
+    "edited",
+    *list(Damage)[1:],
+)
 CASES = len(KINDS)
 
 
@@ -51,7 +73,9 @@ def made(tmp_path_factory):
 
 
 def shown(path):
-    """What a store shows of each document; None: it is refused, by a message that names the store."""
+    """What a store shows of each document; None: it is refused, by a message that names the
+    store.
+    """
     found = dict.fromkeys(PAGES)
     for doc_id, count in PAGES.items():
         try:

@@ -1,7 +1,8 @@
-"""What guards share: one world of documents, one tiny model, one run of a system by a server of lines.
+"""What guards share: one world of documents, one tiny model, one run of a system by a server of
+lines.
 
-A guard holds a promise of this project to its users, in whose words it is named. It is never removed or
-weakened to make room (CONTRIBUTING.md).
+A guard holds a promise of this project to its users, in whose words it is named. It is never
+removed or weakened to make room (CONTRIBUTING.md).
 """
 
 import pytest
@@ -35,7 +36,9 @@ def tiny_model(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def vrag(world, tiny_model, recipe):  # noqa: F811
-    """A run of VRAG-RL over the world, in the CPU profile: its configuration, tokenizer and processor."""
+    """A run of VRAG-RL over the world, in the CPU profile: its configuration, tokenizer and
+    processor.
+    """
 
     def make(*values):
         places = f"docagent.workspace={world.root}", f"actor_rollout_ref.model.path={tiny_model}"
@@ -48,7 +51,9 @@ def vrag(world, tiny_model, recipe):  # noqa: F811
 
 @pytest.fixture
 def loop(world, vrag):
-    """Play a trajectory whose policy says, or whose server raises, these lines; its rows and its record."""
+    """Play a trajectory whose policy says, or whose server raises, these lines; its rows and its
+    record.
+    """
 
     async def run(*lines, values=()):
         config, tokenizer, processor = vrag(*values)

@@ -1,4 +1,6 @@
-"""One clear message for what went wrong, nothing done twice, and an answer with what it rests on."""
+"""One clear message for what went wrong, nothing done twice, and an answer with what it rests
+on.
+"""
 
 import json
 import os
@@ -51,7 +53,9 @@ def run(world, tmp_path_factory):
         ("ingest", "gone", "--store", "s"),
     ],
 )
-def test_bad_input_is_one_line_with_status_2_and_no_traceback(command, arguments, tmp_path, monkeypatch):
+def test_bad_input_is_one_line_with_status_2_and_no_traceback(
+    command, arguments, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     status, _, told = command(*arguments)
     assert status == 2
@@ -84,9 +88,12 @@ def test_a_recipe_that_is_none_is_named_with_the_nearest():
 def test_help_loads_no_model_library(tmp_path):
     code = "import sys; from docagent_rl.cli import app; app(['--help'], standalone_mode=False)\n"
     code += (
-        "heavy = {'torch', 'verl', 'transformers', 'ray', 'vllm'} & set(sys.modules); sys.exit(len(heavy))"
+        "heavy = {'torch', 'verl', 'transformers', 'ray', 'vllm'} & set(sys.modules); "
+        "sys.exit(len(heavy))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path, env={**os.environ})
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, cwd=tmp_path, env={**os.environ}
+    )
     assert done.returncode == 0, done.stderr[-2000:]
 
 
@@ -101,7 +108,8 @@ def test_rescoring_by_nothing_new_changes_nothing(run, tmp_path):
     assert all(term["changed"] == 0 for term in found["terms"])
     assert found["credit"]["correlation"] == pytest.approx(1.0)
     old, new = (
-        list(read_trajectories(each / "trajectories" / "1.jsonl")) for each in (run, tmp_path / "out")
+        list(read_trajectories(each / "trajectories" / "1.jsonl"))
+        for each in (run, tmp_path / "out")
     )
     assert [(each.uid, each.number, each.reward) for each in old] == [
         (each.uid, each.number, each.reward) for each in new
@@ -119,7 +127,15 @@ def test_rescoring_leaves_files_of_others_alone(run, tmp_path):
 
 def test_an_evaluation_counts_what_could_not_be_played_and_is_not_played_twice(world, tmp_path):
     samples = asked_about(world, tmp_path, count=3)
-    given = [VRAG, "--data", tmp_path / "questions.jsonl", "--out", tmp_path / "run", "--agent", "random"]
+    given = [
+        VRAG,
+        "--data",
+        tmp_path / "questions.jsonl",
+        "--out",
+        tmp_path / "run",
+        "--agent",
+        "random",
+    ]
     called(eval_command, *given, *on_cpu(world))
     first = files_of(tmp_path / "run")["trajectories.jsonl"]
     called(eval_command, *given, *on_cpu(world))

@@ -1,4 +1,6 @@
-"""Questions are taken as people write them; what is wrong with them is told all at once, before a run."""
+"""Questions are taken as people write them; what is wrong with them is told all at once, before a
+run.
+"""
 
 import json
 
@@ -37,9 +39,16 @@ def test_four_fields_of_a_question_are_enough(store, tmp_path):
 
 
 def test_all_problems_are_told_at_once_with_their_lines_and_nothing_is_written(store, tmp_path):
-    rows = asked(answers=[]), asked(doc_id="nobody.pdf"), asked(evidence_pages=[99]), asked(question=3)
+    rows = (
+        asked(answers=[]),
+        asked(doc_id="nobody.pdf"),
+        asked(evidence_pages=[99]),
+        asked(question=3),
+    )
     questions = lines(tmp_path / "q.jsonl", *rows)
-    told = data("convert", questions, "--store", store.path, "--out", tmp_path / "x.parquet", status=2)
+    told = data(
+        "convert", questions, "--store", store.path, "--out", tmp_path / "x.parquet", status=2
+    )
     for number in range(1, 5):
         assert f"q.jsonl:{number}" in told
     assert not (tmp_path / "x.parquet").exists()
@@ -71,7 +80,9 @@ def test_a_flipped_bit_in_a_data_file_is_no_other_sample(make_sample, tmp_path):
     out = tmp_path / "train.parquet"
     data("convert", source, "--out", out)
     whole = out.read_bytes()
-    place = whole.index(b"What is the answer?") if b"What is the answer?" in whole else len(whole) // 3
+    place = (
+        whole.index(b"What is the answer?") if b"What is the answer?" in whole else len(whole) // 3
+    )
     flip(out, place)
     with pytest.raises(UserError, match=r"train\.parquet"):
         read_parquet(out)
@@ -107,7 +118,9 @@ def test_files_of_questions_that_an_import_leaves_unread_are_named(tmp_path):
     assert "samples_test.json" in told
 
 
-@pytest.mark.parametrize("name", ["no_such_module:Mine", f"{__name__}:json", f"{__name__}:Benchmark"])
+@pytest.mark.parametrize(
+    "name", ["no_such_module:Mine", f"{__name__}:json", f"{__name__}:Benchmark"]
+)
 def test_what_is_no_importer_is_refused_by_its_name(tmp_path, name):
     with pytest.raises(UserError, match=f"importer '{name}'"):
         data("import", name, tmp_path, "--out", tmp_path / "out.jsonl")

@@ -1,4 +1,6 @@
-"""Documents are stored as they are or refused by name, whatever they are and whatever happens meanwhile."""
+"""Documents are stored as they are or refused by name, whatever they are and whatever happens
+meanwhile.
+"""
 
 import io
 import os
@@ -14,7 +16,7 @@ from docagent_rl.commands.ingest import check_command, ingest_command
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.references import Turn
+from docagent_rl.documents.references import Rotation
 from docagent_rl.documents.settings import IngestLimits
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.documents.upright import turned
@@ -177,7 +179,9 @@ def test_links_out_of_a_folder_are_not_followed(inbox, ingested, stored, tmp_pat
     assert stored().doc_ids() == ["good"]
 
 
-@pytest.mark.parametrize("name", ["a\nb", "a\x1b[2Jb", "a\u202eb"], ids=["break", "escape", "turned"])
+@pytest.mark.parametrize(
+    "name", ["a\nb", "a\x1b[2Jb", "a\u202eb"], ids=["break", "escape", "turned"]
+)
 def test_an_id_that_acts_on_a_terminal_is_refused(inbox, ingested, name):
     write_pdf(inbox / f"{name}.pdf", ["x"])
     report = ingested()
@@ -225,7 +229,9 @@ def test_two_ingests_of_one_store_take_turns(ingested, tmp_path):
 
 
 @pytest.mark.parametrize("what", ["jpg", "txt.gz"])
-def test_a_page_that_is_not_the_one_that_was_stored_is_never_shown(inbox, ingested, stored, tmp_path, what):
+def test_a_page_that_is_not_the_one_that_was_stored_is_never_shown(
+    inbox, ingested, stored, tmp_path, what
+):
     write_pdf(inbox / "other.pdf", ["other words"])
     ingested()
     objects = sorted((tmp_path / "store" / "objects").rglob(f"*.{what}"))
@@ -245,7 +251,7 @@ def test_a_page_that_is_not_the_one_that_was_stored_is_never_shown(inbox, ingest
 
 def test_a_turned_page_is_read_and_shown_upright(inbox, ingested, stored):
     (inbox / "deck").mkdir()
-    for number, turn in enumerate(Turn, start=1):
+    for number, turn in enumerate(Rotation, start=1):
         turned(draw_text(TEXT), turn).save(inbox / "deck" / f"{number}.png")
     ingested()
     pages = [stored().document("deck").page(number) for number in (1, 2, 3, 4)]

@@ -12,7 +12,11 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.retrying import Places, call_service
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
-from docagent_rl.training.trainer.accounts import Accounts, TrajectoryFailedError, account_for_trajectories
+from docagent_rl.training.trainer.accounts import (
+    Accounts,
+    TrajectoryFailedError,
+    account_for_trajectories,
+)
 from docagent_rl.training.trainer.replay_buffer import GroupFilter
 from docagent_rl.training.trainer.summary import summarise, validation_table
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader
@@ -29,8 +33,12 @@ def is_masked(rows, trajectory, reason: MaskReason) -> bool:
     return trajectory.masked and trajectory.end == reason.value and untrained and len(rows) == 1
 
 
-def trajectory(uid="x", number=0, *, reward=0.0, reason: MaskReason | None = None, **metrics) -> Trajectory:
-    made = Trajectory(uid, number, 7, "train", {"question_id": f"q-{uid}"}, "vrag_rl", end="answered")
+def trajectory(
+    uid="x", number=0, *, reward=0.0, reason: MaskReason | None = None, **metrics
+) -> Trajectory:
+    made = Trajectory(
+        uid, number, 7, "train", {"question_id": f"q-{uid}"}, "vrag_rl", end="answered"
+    )
     made.reward, made.metrics = reward, metrics
     if reason is not None:
         made.status, made.end, made.error = Status.MASKED.value, reason.value, "down"
@@ -80,7 +88,11 @@ def test_trajectories_asked_for_are_trained_or_masked_and_none_is_lost(tmp_path,
         return accounts.close_step(queue.sample(buffer, 1).keys, trajectories)
 
     counts = close_step(trajectory(), trajectory(number=1, reason=MaskReason.INFRASTRUCTURE))
-    assert [counts[f"docagent/trajectories/{name}"] for name in ("asked", "trained", "masked")] == [2, 1, 1]
+    assert [counts[f"docagent/trajectories/{name}"] for name in ("asked", "trained", "masked")] == [
+        2,
+        1,
+        1,
+    ]
     with pytest.raises(TrajectoryFailedError, match="x has 1 of 2"):
         close_step(trajectory())
 
@@ -144,22 +156,36 @@ def test_waiting_for_a_place_at_a_service_is_no_failure():
             await asyncio.sleep(0.5)
             return "done"
 
-        options = {"attempts": 1, "deadline_s": 5, "backoff_s": 0, "retry_on": (OSError,), "places": places}
-        return await asyncio.gather(*(call_service(answer, what="it", **options) for _ in range(60)))
+        options = {
+            "attempts": 1,
+            "deadline_s": 5,
+            "backoff_s": 0,
+            "retry_on": (OSError,),
+            "places": places,
+        }
+        return await asyncio.gather(
+            *(call_service(answer, what="it", **options) for _ in range(60))
+        )
 
     assert virtual_clock.run(calls()) == ["done"] * 60
 
 
 @pytest.mark.parametrize("body", ["raise ValueError('no unit')", "return float('nan')"])
-async def test_a_reward_function_that_fails_masks_the_trajectory_and_names_its_question(loop, tmp_path, body):
+async def test_a_reward_function_that_fails_masks_the_trajectory_and_names_its_question(
+    loop, tmp_path, body
+):
     (tmp_path / "mine.py").write_text(f"def compute_score(*args, **kwargs):\n    {body}\n")
-    rows, played = await loop(ANSWER, values=[f"reward.custom_reward_function.path={tmp_path / 'mine.py'}"])
+    rows, played = await loop(
+        ANSWER, values=[f"reward.custom_reward_function.path={tmp_path / 'mine.py'}"]
+    )
     assert is_masked(rows, played, MaskReason.INFRASTRUCTURE)
     assert played.sample["question_id"] in played.error
     assert "compute_score" in played.error
 
 
-async def test_no_reward_vanishes_when_the_last_context_samples_nothing_but_a_control_token(world, processor):
+async def test_no_reward_vanishes_when_the_last_context_samples_nothing_but_a_control_token(
+    world, processor
+):
     stage = Stage(world, processor)
     control = stage.codec.tokenizer.convert_tokens_to_ids("<|im_start|>")
     rollout = stage.rollout(["so be it", [control]])

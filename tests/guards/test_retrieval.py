@@ -75,7 +75,9 @@ def test_an_index_is_replaced_when_asked_alone(made):
 
 
 def test_every_damaged_file_of_an_index_is_named_and_never_searched(made):
-    written = [path for path in (made / "index").rglob("*") if path.is_file() and path.stat().st_size]
+    written = [
+        path for path in (made / "index").rglob("*") if path.is_file() and path.stat().st_size
+    ]
     assert len(written) > 3
     for path in written:
         whole = path.read_bytes()
@@ -106,7 +108,11 @@ def test_an_index_can_be_read_while_it_is_replaced(made, store):
 
 @pytest.mark.parametrize("moment", ["_Build.publish", "LanceCollection._partitions"])
 def test_a_build_that_is_killed_is_continued_and_ends_as_one_that_was_not(store, tmp_path, moment):
-    killed, whole, embedded = tmp_path / "index", tmp_path / "other" / "index", moment.startswith("_Build")
+    killed, whole, embedded = (
+        tmp_path / "index",
+        tmp_path / "other" / "index",
+        moment.startswith("_Build"),
+    )
     engine = "embedded" if embedded else "lancedb"
     assert build_there(engine, store, killed, Killed(engine, moment)) == -signal.SIGKILL
     for folder in (killed, whole):
@@ -117,7 +123,8 @@ def test_a_build_that_is_killed_is_continued_and_ends_as_one_that_was_not(store,
     found[0].index.check(store)
     if not embedded:
         columns = [
-            {each.columns[0] for each in each.index.collection._pages.list_indices()} for each in found
+            {each.columns[0] for each in each.index.collection._pages.list_indices()}
+            for each in found
         ]
         assert columns == [{"doc_id", "vectors"}] * 2
 

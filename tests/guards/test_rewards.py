@@ -126,7 +126,9 @@ async def test_selecting_a_page_again_does_not_erase_the_boxes_drawn_on_it(make,
         ("unidoc_rl", "paper", [EVERY, select(0)]),  # of the wrong page
     ],
 )
-async def test_rounds_that_lead_to_nothing_are_not_paid(make, make_sample, play, system, variant, look):
+async def test_rounds_that_lead_to_nothing_are_not_paid(
+    make, make_sample, play, system, variant, look
+):
     aside = ["<search>pageq1</search>", *([select(0)] if system == "unidoc_rl" else [])]
     plain = await play(make(system, variant), make_sample(), [*look, RIGHT])
     padded = await play(make(system, variant), make_sample(), [*look, *aside, RIGHT])
@@ -134,7 +136,9 @@ async def test_rounds_that_lead_to_nothing_are_not_paid(make, make_sample, play,
 
 
 async def test_an_answer_that_nobody_judged_is_not_called_wrong(loop, world):
-    """The release's gate is closed to an answer without a search: training asks no judge, validation does."""
+    """The release's gate is closed to an answer without a search: training asks no judge,
+    validation does.
+    """
     blurted = f"<answer>{world.samples[0].answers[0]}</answer>"
     values = ["docagent.env.variant=released"]
     _, trained = await loop(blurted, values=values)
@@ -146,7 +150,9 @@ async def test_an_answer_that_nobody_judged_is_not_called_wrong(loop, world):
     assert (validated.metrics[UNJUDGED_SHARE], validated.metrics[ACCURACY]) == (0, 1)
 
 
-async def test_a_trajectory_without_gold_pages_does_not_count_as_one_that_found_none(make, make_sample, play):
+async def test_a_trajectory_without_gold_pages_does_not_count_as_one_that_found_none(
+    make, make_sample, play
+):
     refusal = {"answers": (), "answerable": False, "evidence_pages": (), "extra": {}}
     none = await play(make("alden"), make_sample(**refusal), [search("pagek3"), answer("blue")])
     assert none.metrics["has_gold"] == 0
@@ -155,14 +161,20 @@ async def test_a_trajectory_without_gold_pages_does_not_count_as_one_that_found_
 
 @pytest.mark.parametrize(
     ("system", "script"),
-    [("vrag_rl", [EVERY, RIGHT]), ("unidoc_rl", [EVERY, select(2), RIGHT]), ("alden", [search("pagek3")])],
+    [
+        ("vrag_rl", [EVERY, RIGHT]),
+        ("unidoc_rl", [EVERY, select(2), RIGHT]),
+        ("alden", [search("pagek3")]),
+    ],
 )
 async def test_a_reward_is_the_sum_of_its_shown_terms_by_its_shown_weights(
     make, make_sample, play, system, script
 ):
     env = make(system)
     state = await play(env, make_sample(extra={}), script)
-    terms = {n.removeprefix("reward/"): v for n, v in state.metrics.items() if n.startswith("reward/")}
+    terms = {
+        n.removeprefix("reward/"): v for n, v in state.metrics.items() if n.startswith("reward/")
+    }
     formula = get_system(system).formula(get_system(system).parse_config({"variant": "paper"}))
     assert terms["total"] > 0
     assert formula.total(terms) == pytest.approx(terms["total"])
@@ -174,7 +186,9 @@ async def test_an_empty_answer_is_wrong_and_asks_no_judge(make, make_sample, pla
     assert (judge.asked, state.metrics["reward/outcome"]) == ([], 0)
 
 
-async def test_each_context_carries_the_reward_of_its_own_turn_on_its_last_sampled_token(world, processor):
+async def test_each_context_carries_the_reward_of_its_own_turn_on_its_last_sampled_token(
+    world, processor
+):
     stage = Stage(world, processor)
     rollout = stage.rollout(["so be it", "a few", "more words"])
     rollout.env = Rewarding([(True, reward, 0.0, 1.0) for reward in (1.0, 2.0, 4.0)])
@@ -184,7 +198,9 @@ async def test_each_context_carries_the_reward_of_its_own_turn_on_its_last_sampl
 
 
 @pytest.mark.parametrize(("mode", "plain"), [("beside", 1), ("replace", 0)])
-async def test_a_reward_function_of_ones_own_is_called_weighted_and_logged(loop, tmp_path, mode, plain):
+async def test_a_reward_function_of_ones_own_is_called_weighted_and_logged(
+    loop, tmp_path, mode, plain
+):
     body = "    return {'score': 5, 'length': len(solution_str)}\n"
     head = "def compute_score(data_source, solution_str, ground_truth, extra_info):\n"
     (tmp_path / "mine.py").write_text(head + body)
@@ -196,11 +212,17 @@ async def test_a_reward_function_of_ones_own_is_called_weighted_and_logged(loop,
     assert played.reward == pytest.approx(plain * without.reward + 0.5 * 5)
     assert sum(sum(row.token_rewards) for row in rows) == pytest.approx(played.reward)
     numbers = played.metrics
-    assert (numbers["reward/compute_score"], numbers["reward/compute_score.length"]) == (5, len("Lisbon"))
+    assert (numbers["reward/compute_score"], numbers["reward/compute_score.length"]) == (
+        5,
+        len("Lisbon"),
+    )
 
 
 def test_a_run_that_pays_answers_without_a_document_says_so():
-    played = [Trajectory("u", n, 1, "train", {"question_id": "q"}, "vrag_rl", reward=1.0) for n in range(2)]
+    played = [
+        Trajectory("u", n, 1, "train", {"question_id": "q"}, "vrag_rl", reward=1.0)
+        for n in range(2)
+    ]
     digests = [TrajectoryDigest.of(each) for each in played]
     for digest, stage in zip(digests, ("all", "right"), strict=True):
         digest.evidence = (stage, None, None, None)

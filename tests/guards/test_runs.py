@@ -1,4 +1,6 @@
-"""What a run made is kept: nobody's files are written over, and a run goes on from what is whole."""
+"""What a run made is kept: nobody's files are written over, and a run goes on from what is
+whole.
+"""
 
 import asyncio
 import json
@@ -17,11 +19,16 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_dir, atomic_write
 from docagent_rl.base.outputs import write_output
 from docagent_rl.checkpoints.inspection import inspect
-from docagent_rl.checkpoints.manifest import CheckpointCheck, step_folder, step_folders, write_manifest
+from docagent_rl.checkpoints.manifest import (
+    CheckpointCheck,
+    step_folder,
+    step_folders,
+    write_manifest,
+)
 from docagent_rl.checkpoints.resume import settle_resume
 from docagent_rl.checkpoints.retention import Retention
 from docagent_rl.checks.preflight import check
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.runner import Runner, RunSettings
 from docagent_rl.lab.tiny.demo import prepare_demo
@@ -65,14 +72,14 @@ def users(world, tmp_path, monkeypatch):
 
 
 def checked(paths):
-    config = composed(VRAG, ["+profile=cpu"])
+    config = composed_recipe(VRAG, ["+profile=cpu"])
     OmegaConf.update(config, "docagent.workspace", str(paths.workspace))
     return check(config)
 
 
 def resumed(root, **changes) -> tuple[str, str | None]:
     """Mode and folder from which verl is told to go on."""
-    config = composed(VRAG, ["+profile=cpu"])
+    config = composed_recipe(VRAG, ["+profile=cpu"])
     for key, value in {"trainer.default_local_dir": str(root), **changes}.items():
         OmegaConf.update(config, key, value)
     settle_resume(config, FULL)
@@ -91,7 +98,11 @@ def test_the_demo_gives_a_users_workspace_a_tiny_model_and_nothing_else(users):
 def test_the_demo_never_rewrites_a_workspace_that_is_not_its_own(users, missing):
     shutil.rmtree(users.workspace / missing)
     before = files_of(users.workspace)
-    for attempt in (lambda: checked(users), lambda: prepare_demo(users.workspace), lambda: claim(users)):
+    for attempt in (
+        lambda: checked(users),
+        lambda: prepare_demo(users.workspace),
+        lambda: claim(users),
+    ):
         with pytest.raises(UserError, match=str(users.workspace)):
             attempt()
     assert files_of(users.workspace) == before
@@ -143,7 +154,7 @@ def test_steps_that_are_done_again_are_set_aside_and_not_written_over(tmp_path):
     for step in (1, 2):
         archive.write_trajectories(tmp_path, step, [trajectory(number=step)])
         archive.write_metrics(tmp_path, step, {"a": step})
-    aside = archive.set_aside(tmp_path, 1)
+    aside = archive.supersede_steps(tmp_path, 1)
     assert archive.read_metrics(tmp_path, 2) is None
     assert archive.read_metrics(aside, 2) == {"a": 2}
     assert len(list(read_trajectories(archive.trajectory_file(aside, 2)))) == 1
@@ -168,7 +179,10 @@ def test_a_folder_in_which_a_driver_runs_is_refused(tmp_path, monkeypatch):
 
 
 def test_a_start_ends_what_earlier_starts_of_its_run_left_and_nothing_else():
-    sleeper = "import setproctitle, time; setproctitle.setproctitle('VLLM::EngineCore'); print(flush=True)\n"
+    sleeper = (
+        "import setproctitle, time; setproctitle.setproctitle('VLLM::EngineCore'); "
+        "print(flush=True)\n"
+    )
     left = []
     for run in ("mine-before", "somebody-elses"):
         environment = {**os.environ, RUN_VARIABLE: run, "SPT_NOENV": "1"}
@@ -227,7 +241,9 @@ def test_a_run_of_an_agent_that_was_stopped_goes_on_to_the_same_file(tmp_path):
         with pytest.raises(asyncio.CancelledError):
             start("stopped", stop_at)
     start("stopped")
-    whole, stopped = (files_of(tmp_path / name)["trajectories.jsonl"] for name in ("whole", "stopped"))
+    whole, stopped = (
+        files_of(tmp_path / name)["trajectories.jsonl"] for name in ("whole", "stopped")
+    )
     assert stopped == whole
 
 
@@ -237,7 +253,9 @@ def test_trajectories_of_another_run_are_not_gone_on_with(tmp_path):
         RunFolder(tmp_path).begin({"player": {"model": "b"}})
 
 
-def test_checkpoints_of_all_starts_count_and_the_one_gone_on_from_stays_until_another_is_whole(tmp_path):
+def test_checkpoints_of_all_starts_count_and_the_one_gone_on_from_stays_until_another_is_whole(
+    tmp_path,
+):
     for step in range(1, 5):
         save(tmp_path, step)
     retention = Retention({"actor": 2})

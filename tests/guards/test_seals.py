@@ -47,7 +47,14 @@ def said(folder):
 def test_a_run_whose_file_was_lost_emptied_edited_or_exchanged_is_not_called_whole(run, kind):
     file, other = run / kind.format(2), run / kind.format(1)
     whole = file.read_bytes()
-    for spoilt in (None, b"", whole[:-1] + bytes([whole[-1] ^ 1]), whole[:-1], whole * 2, other.read_bytes()):
+    for spoilt in (
+        None,
+        b"",
+        whole[:-1] + bytes([whole[-1] ^ 1]),
+        whole[:-1],
+        whole * 2,
+        other.read_bytes(),
+    ):
         file.unlink() if spoilt is None else file.write_bytes(spoilt)
         assert str(file) in said(run)
     file.write_bytes(whole)
@@ -104,7 +111,9 @@ def test_no_number_is_made_of_a_damaged_file(run, tmp_path):
     folder.begin({})
     with folder.writing() as append:
         append(trajectory("q", 0))
-    folder.trajectories_file.write_bytes(folder.trajectories_file.read_bytes().replace(b"0", b"1", 1))
+    folder.trajectories_file.write_bytes(
+        folder.trajectories_file.read_bytes().replace(b"0", b"1", 1)
+    )
     with pytest.raises(UserError, match=str(folder.trajectories_file)):
         trajectories_of(folder.path)
 

@@ -44,7 +44,9 @@ class Process:
         environment = {**os.environ, "SEARCH_TOKEN": TOKEN}
         line = [sys.executable, "-m", "docagent_rl.cli", *map(str, command)]
         self.process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment)
-        self.url = next(word for word in self.process.stdout.readline().split() if word.startswith("http://"))
+        self.url = next(
+            word for word in self.process.stdout.readline().split() if word.startswith("http://")
+        )
         self.host = urllib.parse.urlsplit(self.url)
 
     def ask(self, path, method="GET", *, body=None, **headers):
@@ -108,13 +110,20 @@ def test_servers_listen_on_loopback_unless_they_are_told_otherwise(search_server
         assert server.host.hostname == "127.0.0.1"
         outside = socket.gethostbyname(socket.gethostname())
         if not outside.startswith("127."):
-            with pytest.raises(OSError), socket.create_connection((outside, server.host.port), timeout=5):
+            with (
+                pytest.raises(OSError),
+                socket.create_connection((outside, server.host.port), timeout=5),
+            ):
                 pass
 
 
 def test_a_web_page_elsewhere_reaches_no_search_server_under_its_own_name(search_server):
     path = "/v1/search"
-    for host, status in (("evil.example", 400), ("127.0.0.1.evil.example", 400), ("localhost", 200)):
+    for host, status in (
+        ("evil.example", 400),
+        ("127.0.0.1.evil.example", 400),
+        ("localhost", 200),
+    ):
         assert search_server.ask(path, "POST", body=SEARCH, Host=host, **JSON)[0] == status
 
 
@@ -131,7 +140,9 @@ def test_a_request_that_is_too_large_is_refused_before_it_is_read(search_server)
 
 
 def test_a_search_server_with_a_token_answers_nobody_else(store, index):
-    server = Process("index", "serve", "--store", store.path, "--index", index, "--token-env", "SEARCH_TOKEN")
+    server = Process(
+        "index", "serve", "--store", store.path, "--index", index, "--token-env", "SEARCH_TOKEN"
+    )
     try:
         for header, status in ((None, 401), (f"Bearer {TOKEN}x", 401), (f"Bearer {TOKEN}", 200)):
             headers = {} if header is None else {"Authorization": header}
@@ -156,7 +167,8 @@ def test_a_browser_keeps_the_token_where_no_script_reads_it(viewer):
     assert "HttpOnly; SameSite=Lax" in headers["set-cookie"]
 
 
-@pytest.mark.parametrize("path", ["/../view.sqlite", "/..%2f..%2fetc/passwd", "//etc/passwd", "/%2e%2e/x",
+@pytest.mark.parametrize("path", ["/../view.sqlite", "/..%2f..%2fetc/passwd", "//etc/passwd",
+"/%2e%2e/x",
                                   "/api/runs/0/pages/..%2f..%2f..%2fetc%2fpasswd/1"])  # fmt: skip
 def test_no_path_leads_out_of_a_run(viewer, pass_of, path):
     status, _, body = viewer.ask(path, **pass_of)
@@ -181,9 +193,12 @@ def test_text_of_a_model_ends_no_script_of_an_exported_page(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["__import__('os').system('touch hacked')", "open('hacked', 'w')", "'a'.upper()", "9 ** 999"]
+    "text",
+    ["__import__('os').system('touch hacked')", "open('hacked', 'w')", "'a'.upper()", "9 ** 999"],
 )
-async def test_text_of_a_model_is_never_evaluated(services, make_sample, tmp_path, monkeypatch, text):
+async def test_text_of_a_model_is_never_evaluated(
+    services, make_sample, tmp_path, monkeypatch, text
+):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError):
         safe_literal(text)

@@ -17,7 +17,7 @@ from docagent_rl.endpoints.meter import BudgetError, Meter
 from docagent_rl.endpoints.usage import image_part
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.retrieval import Hit
-from docagent_rl.retrieval.base import Question
+from docagent_rl.retrieval.base import SearchArguments
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.service.client import HttpRetriever
 from docagent_rl.retrieval.service.host import SearchHost
@@ -37,8 +37,16 @@ def ask_judge(chat):
     """What a judge was sent about an answer."""
 
     async def ask(prediction: str) -> str:
-        settings = {"base_url": chat.url, "model": "m", "backoff_s": 0, "timeout_s": 5, "deadline_s": 10}
-        await make_judge(JudgeConfig(kind="openai", **settings)).judge("What?", ["a fox"], prediction)
+        settings = {
+            "base_url": chat.url,
+            "model": "m",
+            "backoff_s": 0,
+            "timeout_s": 5,
+            "deadline_s": 10,
+        }
+        await make_judge(JudgeConfig(kind="openai", **settings)).judge(
+            "What?", ["a fox"], prediction
+        )
         return "\n".join(message["content"] for message in chat.requests[-1]["messages"])
 
     return ask
@@ -57,7 +65,9 @@ def test_no_redirect_takes_a_prompt_or_a_key_elsewhere(key_env, status):
 @pytest.mark.parametrize("echo", [KEY, KEY.lower(), "x" * 290 + KEY])
 async def test_a_key_that_a_service_sends_back_is_told_nowhere(chat, caplog, key_env, echo):
     caplog.set_level(logging.DEBUG)
-    chat.script = [(401, {"X-Echo": f"Bearer {KEY}"}, json.dumps({"error": {"message": echo}}).encode())]
+    chat.script = [
+        (401, {"X-Echo": f"Bearer {KEY}"}, json.dumps({"error": {"message": echo}}).encode())
+    ]
     with pytest.raises(InfrastructureError) as failed:
         await said(chat.url, api_key_env=key_env)
     told = "".join(traceback.format_exception(failed.value)) + caplog.text
@@ -106,7 +116,9 @@ async def test_a_service_is_asked_no_sooner_than_it_says(chat):
 
 async def test_a_reply_that_never_ends_is_given_up():
     async def drip(reader, writer):
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n"
+        )
         with contextlib.suppress(ConnectionError):
             while True:
                 writer.write(b" ")
@@ -171,7 +183,7 @@ async def test_a_search_server_that_hangs_is_not_called_healthy():
             return [[Hit(PageRef("K", 1), 1.0)] for _ in queries]
 
     host = SearchHost(Hanging(), threads=1, max_waiting=2, deadline_s=0.05)
-    searching = asyncio.create_task(host.search(Question(("first",))))
+    searching = asyncio.create_task(host.search(SearchArguments(("first",))))
     await asyncio.to_thread(begun.wait)
     await asyncio.sleep(0.1)
     with pytest.raises(TimeoutError):
@@ -183,7 +195,12 @@ async def test_a_search_server_that_hangs_is_not_called_healthy():
 
 @pytest.mark.parametrize(
     "reply",
-    [b"<html>", {"results": [[["K", 99, 1.0]]]}, {"results": [[["K", 0, 1.0]]]}, {"results": "none"}],
+    [
+        b"<html>",
+        {"results": [[["K", 99, 1.0]]]},
+        {"results": [[["K", 0, 1.0]]]},
+        {"results": "none"},
+    ],
     ids=["no JSON", "no such page", "no page", "no list"],
 )
 async def test_a_search_server_that_answers_nonsense_is_a_failure_and_no_empty_result(store, reply):

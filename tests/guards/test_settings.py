@@ -1,4 +1,6 @@
-"""A key that is accepted has an effect; what cannot run is told before models load, with what to do."""
+"""A key that is accepted has an effect; what cannot run is told before models load, with what to
+do.
+"""
 
 import dataclasses
 import re
@@ -9,7 +11,7 @@ from omegaconf import OmegaConf
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.checks.cards import card_memory, usable
 from docagent_rl.checks.preflight import Preflight, check, check_statically
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.checks.recipe_list import recipe_names
 from docagent_rl.commands.recipes import app
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
@@ -26,15 +28,23 @@ NOBODY = "http://127.0.0.1:9/v1"
 
 
 def settled(recipe, *overrides):
-    return check_statically(composed(recipe, ["+profile=cpu", *overrides]))
+    return check_statically(composed_recipe(recipe, ["+profile=cpu", *overrides]))
 
 
 def on_no_laptop(recipe, *overrides):
     """Sizes of a laptop and no CPU profile: what nobody chose is not silently a rule."""
-    bare = ["+profile=cpu", "docagent.profile=null", "docagent.provision=null", "docagent.env_cpu={}"]
+    bare = [
+        "+profile=cpu",
+        "docagent.profile=null",
+        "docagent.provision=null",
+        "docagent.env_cpu={}",
+    ]
     room = ("prompt_length=9000", "response_length=40000")
-    lengths = [*(f"data.max_{each}" for each in room), "actor_rollout_ref.rollout.max_model_len=50000"]
-    return composed(recipe, [*bare, *lengths, "docagent.workspace=/nowhere", *overrides])
+    lengths = [
+        *(f"data.max_{each}" for each in room),
+        "actor_rollout_ref.rollout.max_model_len=50000",
+    ]
+    return composed_recipe(recipe, [*bare, *lengths, "docagent.workspace=/nowhere", *overrides])
 
 
 @pytest.fixture
@@ -43,7 +53,9 @@ def changed_rows(world, tmp_path):
 
     def write(key, **changes):
         first = dataclasses.replace(world.samples[0], **changes)
-        return f"data.{key}={write_parquet([first, *world.samples[1:]], tmp_path / f'{key}.parquet')}"
+        return (
+            f"data.{key}={write_parquet([first, *world.samples[1:]], tmp_path / f'{key}.parquet')}"
+        )
 
     return write
 
@@ -101,7 +113,9 @@ def test_one_trajectory_of_a_question_is_no_group(estimator):
 
 
 def test_roles_and_judges_that_nobody_chose_are_not_rules_without_a_word():
-    with pytest.raises(UserError, match=r"(?s)docagent\.roles\.reader\.(base_url=|backend=embedded)"):
+    with pytest.raises(
+        UserError, match=r"(?s)docagent\.roles\.reader\.(base_url=|backend=embedded)"
+    ):
         check(on_no_laptop("mm_doc_r1_qwen3_4b"))
     with pytest.raises(UserError, match=r"docagent\.judge\.kind=openai"):
         check(on_no_laptop(VRAG, "docagent.judge.kind=null"))
@@ -109,11 +123,15 @@ def test_roles_and_judges_that_nobody_chose_are_not_rules_without_a_word():
 
 def test_two_rankings_need_two_indexes():
     with pytest.raises(UserError, match=r"docagent\.text_retriever"):
-        check_statically(composed("alden_hybrid_qwen2_5_vl_7b", ["docagent.text_retriever=null"]))
+        check_statically(
+            composed_recipe("alden_hybrid_qwen2_5_vl_7b", ["docagent.text_retriever=null"])
+        )
 
 
 def test_servers_of_their_own_are_told_all_that_is_missing_at_once():
-    with pytest.raises(UserError, match=r"(?s)parameter_sync_step.*rollout\.nnodes=0.*backend=naive"):
+    with pytest.raises(
+        UserError, match=r"(?s)parameter_sync_step.*rollout\.nnodes=0.*backend=naive"
+    ):
         settled(VRAG, "trainer.v1.trainer_mode=docagent_separate_async")
 
 
@@ -140,9 +158,16 @@ def test_a_row_that_cannot_be_played_is_named_before_the_run(checked, changed_ro
             checked(changed_rows("train_files", **changes))
 
 
-def test_a_validation_row_that_cannot_be_played_is_told_and_kept(checked, changed_rows, world, capsys):  # noqa: F811
+def test_a_validation_row_that_cannot_be_played_is_told_and_kept(
+    checked,  # noqa: F811
+    changed_rows,
+    world,
+    capsys,
+):
     checked(changed_rows("val_files", question="Which page? " * 5000))
-    assert re.search(rf"(?s)val_files: 1 of .*{world.samples[0].question_id}", capsys.readouterr().err)
+    assert re.search(
+        rf"(?s)val_files: 1 of .*{world.samples[0].question_id}", capsys.readouterr().err
+    )
 
 
 def test_a_refusal_cannot_become_a_warning_and_a_run(config, capsys):  # noqa: F811
@@ -200,7 +225,7 @@ def test_a_chat_template_that_changes_or_numbers_the_text_is_refused(change, sai
 
 @pytest.mark.parametrize("recipe", recipe_names()[::3])
 def test_every_setting_of_a_recipe_says_where_it_comes_from_and_is_what_was_printed(recipe):
-    assert provenance_problems(recipe, composed(recipe)) == []
+    assert provenance_problems(recipe, composed_recipe(recipe)) == []
 
 
 def test_a_recipe_tells_what_departs_from_its_paper_and_what_it_rewards():
@@ -217,8 +242,8 @@ def test_a_recipe_check_names_the_recipe_and_the_key(tmp_path):
 
 
 def test_the_cpu_profile_trains_in_the_layout_of_gpus():
-    small = composed(VRAG, ["+profile=cpu"]).actor_rollout_ref
-    whole = composed(VRAG).actor_rollout_ref
+    small = composed_recipe(VRAG, ["+profile=cpu"]).actor_rollout_ref
+    whole = composed_recipe(VRAG).actor_rollout_ref
     for key in ("model.use_remove_padding", "model.use_fused_kernels", "actor.use_dynamic_bsz"):
         assert OmegaConf.select(small, key) is OmegaConf.select(whole, key) is True
 
@@ -231,7 +256,9 @@ def test_a_card_is_as_large_as_its_driver_reports_and_is_never_filled():
 
 def test_a_system_of_ones_own_needs_no_change_of_the_package(monkeypatch):
     monkeypatch.syspath_prepend("examples")
-    found = check_statically(composed("base", ["docagent.system=custom_system:SYSTEM", "+profile=cpu"]))
+    found = check_statically(
+        composed_recipe("base", ["docagent.system=custom_system:SYSTEM", "+profile=cpu"])
+    )
     assert found.system == "custom_system:SYSTEM"
     with pytest.raises(UserError, match=r"docagent\.system"):
-        check_statically(composed("base"))
+        check_statically(composed_recipe("base"))

@@ -60,7 +60,9 @@ async def test_sampled_tokens_alone_are_trained(stage):
     (ledger,) = await rollout.play(stage.sample)
     row = ledger.row()
     sampled = [token for turn in rollout.trajectory.turns for token in turn.token_ids]
-    trained = [token for token, mask in zip(row.response_ids, row.response_mask, strict=True) if mask]
+    trained = [
+        token for token, mask in zip(row.response_ids, row.response_mask, strict=True) if mask
+    ]
     assert trained == sampled
     outside = zip(row.response_mask, row.turn_index, strict=True)
     assert all((index == NO_TURN) is not bool(mask) for mask, index in outside)
@@ -85,7 +87,9 @@ async def test_an_observation_that_fits_to_the_token_is_shown(stage):
         )
         rollout.env = Rewarding(plan)
         await rollout.play(stage.sample)
-        return not rollout.trajectory.turns[0].dropped, rollout.trajectory.turns[0].observation_tokens
+        return not rollout.trajectory.turns[0].dropped, rollout.trajectory.turns[
+            0
+        ].observation_tokens
 
     _, observed = await fits(200)
     said = len(stage.codec.tokenizer.encode("so be it", add_special_tokens=False)) + 1
@@ -106,11 +110,19 @@ async def test_a_control_token_that_the_policy_samples_opens_no_turn(stage):
 
 
 async def test_the_trainer_sees_the_pictures_that_the_server_saw(stage):
-    rollout = stage.rollout([search("report"), "<bbox>[10, 10, 120, 120]</bbox>", "<answer>x</answer>"])
+    rollout = stage.rollout(
+        [search("report"), "<bbox>[10, 10, 120, 120]</bbox>", "<answer>x</answer>"]
+    )
     (ledger,) = await rollout.play(stage.sample)
     row = ledger.row()
-    assert [image.key for image in row.images] == [image.key for image in rollout.generate.images[-1]]
-    assert row.response_ids.count(stage.codec.image_token_id) == sum(i.num_tokens for i in row.images) > 0
+    assert [image.key for image in row.images] == [
+        image.key for image in rollout.generate.images[-1]
+    ]
+    assert (
+        row.response_ids.count(stage.codec.image_token_id)
+        == sum(i.num_tokens for i in row.images)
+        > 0
+    )
 
 
 async def test_what_a_chat_template_is_told_reaches_prompt_and_row(world, vrag):

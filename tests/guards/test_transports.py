@@ -1,4 +1,6 @@
-"""Nobody at the other end of a connection, a file or a folder takes more than its share, or more than one."""
+"""Nobody at the other end of a connection, a file or a folder takes more than its share, or more
+than one.
+"""
 
 import asyncio
 import gzip
@@ -16,7 +18,7 @@ from docagent_rl.checks.machine import hold_run_folder
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.endpoints import connections, serving
-from docagent_rl.retrieval.base import Question, ServiceFailedError
+from docagent_rl.retrieval.base import SearchArguments, ServiceFailedError
 from docagent_rl.retrieval.pooling_server import PoolingServer
 from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.host import SearchHost
@@ -125,7 +127,7 @@ async def test_health_answers_while_a_large_batch_is_searched():
             return [[] for _ in queries]
 
     host = SearchHost(Endless(), threads=1, max_waiting=256)
-    batch = asyncio.create_task(host.search(Question(("word " * 6000,) * 256)))
+    batch = asyncio.create_task(host.search(SearchArguments(("word " * 6000,) * 256)))
     while not turns:
         await asyncio.sleep(0)
     await asyncio.gather(*(host.probe() for _ in range(50)))
@@ -145,7 +147,9 @@ def test_who_holds_the_folder_of_a_run_is_told(starts, tmp_path):  # noqa: F811
     assert tried(starts[:1], tmp_path / "run") == ["passed"]
     config = {"docagent": {"run_dir": str(tmp_path / "run")}}
     config["trainer"] = {"default_local_dir": str(tmp_path / "run" / "checkpoints")}
-    with pytest.raises(UserError, match=rf"docagent\.run_dir=.*process {starts[0].pid} on '.*', since 20"):
+    with pytest.raises(
+        UserError, match=rf"docagent\.run_dir=.*process {starts[0].pid} on '.*', since 20"
+    ):
         hold_run_folder(OmegaConf.create(config))
 
 
@@ -183,7 +187,12 @@ def test_a_document_is_found_by_a_name_that_looks_the_same(tmp_path):
     write_pdf(tmp_path / "in" / f"{apart}.pdf", ["alpha"])
     ingest(tmp_path / "in", tmp_path / "store", workers=1)
     (tmp_path / "questions.jsonl").write_text(json.dumps({**ROW, "doc_id": whole}))
-    assert validate_file(tmp_path / "questions.jsonl", store=DocumentStore(tmp_path / "store")).problems == []
+    assert (
+        validate_file(
+            tmp_path / "questions.jsonl", store=DocumentStore(tmp_path / "store")
+        ).problems
+        == []
+    )
 
 
 def test_a_table_is_not_taken_for_questions(tmp_path):
@@ -196,7 +205,13 @@ def test_a_table_is_not_taken_for_questions(tmp_path):
 
 
 def test_a_tracker_without_a_key_is_told_before_models_load(monkeypatch, tmp_path):
-    for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_IDENTITY_TOKEN_FILE", "NETRC", "WANDB_CONFIG_DIR"):
+    for name in (
+        "WANDB_API_KEY",
+        "WANDB_MODE",
+        "WANDB_IDENTITY_TOKEN_FILE",
+        "NETRC",
+        "WANDB_CONFIG_DIR",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)

@@ -22,7 +22,9 @@ def view(store, asked, tmp_path):  # noqa: F811
     def make(*runs, **written):
         folders = [run_folder(tmp_path / f"run{n}", given) for n, given in enumerate(runs)]
         for name, text in written.items():
-            path = folders[-1] / name.replace("__", "/").replace("_json", ".json").replace("_yaml", ".yaml")
+            path = folders[-1] / name.replace("__", "/").replace("_json", ".json").replace(
+                "_yaml", ".yaml"
+            )
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
         return asked(*folders)
@@ -37,7 +39,9 @@ def test_numbers_of_validation_and_of_training_stand_apart(store, view):
     assert one["steps"] == {"train": [1], "val": [1]}
     with pytest.raises(UserError, match="split"):
         ask("/api/compare?a=0&b=0&split=other")
-    rows = {split: ask(f"/api/runs/0/trajectories?split={split}")["rows"] for split in ("train", "val")}
+    rows = {
+        split: ask(f"/api/runs/0/trajectories?split={split}")["rows"] for split in ("train", "val")
+    }
     assert [row["reward"] for row in rows["train"]] == [1.0]
     assert [row["reward"] for row in rows["val"]] == [0.0]
 
@@ -95,7 +99,9 @@ def test_the_page_that_is_shown_is_the_stores_and_a_bad_one_is_said(store, view)
 
 def test_fewer_than_six_documents_have_no_p_value_and_none_is_zero():
     for documents, known in ((1, False), (5, False), (6, True), (28, True)):
-        sides = [[scored(n, side, document=f"d{n % documents}") for n in range(28)] for side in (1, 0)]
+        sides = [
+            [scored(n, side, document=f"d{n % documents}") for n in range(28)] for side in (1, 0)
+        ]
         found = compare(*sides, [SCORE], draws=20)
         *_, number, p = paired_table(found, "a", "b", "Own").rows[0]
         assert number == str(documents)
@@ -119,7 +125,16 @@ def test_an_outcome_cannot_contradict_its_score():
 
 def test_an_exported_page_needs_no_network(store, tmp_path):
     run = run_folder(tmp_path / "run", [trajectory(store)])
-    called(view_command, run, "--store", store.path, "--export", tmp_path / "x.html", "--query", "step=1")
+    called(
+        view_command,
+        run,
+        "--store",
+        store.path,
+        "--export",
+        tmp_path / "x.html",
+        "--query",
+        "step=1",
+    )
     page = (tmp_path / "x.html").read_text()
     head = page[: page.index("<style>")]
     assert "default-src 'none'" in head

@@ -11,14 +11,17 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss
 
-from docagent_rl.checks.recipe_check import composed as recipe
-from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.training.workers.extensions import composed
+from docagent_rl.checks.recipe_check import composed_recipe as recipe
+from docagent_rl.config import DocAgentConfig, plain_section
+from docagent_rl.training.workers.extensions import composed_class
 from docagent_rl.training.workers.policy import policy_kinds
 from tests.training import engines
 from tests.training.workers.batches import actor, nested
 
-FLASH = {"use_remove_padding": True, "override_config": {"attn_implementation": "flash_attention_2"}}
+FLASH = {
+    "use_remove_padding": True,
+    "override_config": {"attn_implementation": "flash_attention_2"},
+}
 MASKED = 3
 """The row of the text batch that is masked."""
 
@@ -26,8 +29,8 @@ MASKED = 3
 def worker_of(name: str) -> type[TrainingWorker]:
     """The worker that a run of a recipe trains its policy with."""
     run = recipe(name, ["+profile=cpu"])
-    kinds = policy_kinds(run, DocAgentConfig.parse(plain(run.docagent)))
-    return composed(kinds.actor, TrainingWorker)
+    kinds = policy_kinds(run, DocAgentConfig.parse(plain_section(run.docagent)))
+    return composed_class(kinds.actor, TrainingWorker)
 
 
 def weights(made: TrainingWorker) -> dict[str, Tensor]:
@@ -47,7 +50,10 @@ def frozen(path: Path, data: TensorDict) -> dict[str, float]:
     before = weights(made)
     engines.update(made, data)
     after = weights(made)
-    return {"vision": moved(before, after, vision=True), "language": moved(before, after, vision=False)}
+    return {
+        "vision": moved(before, after, vision=True),
+        "language": moved(before, after, vision=False),
+    }
 
 
 def together(path: Path, data: TensorDict) -> float:
@@ -60,7 +66,9 @@ def together(path: Path, data: TensorDict) -> float:
 
 
 def masked(path: Path) -> dict[str, float]:
-    """How far gradients beside a masked row are from those without it; what a masked batch moves."""
+    """How far gradients beside a masked row are from those without it; what a masked batch
+    moves.
+    """
     data = engines.with_numbers(engines.text_batch())
     others = [row for row in range(len(data)) if row != MASKED]
     rows = list(data["response_mask"].unbind())

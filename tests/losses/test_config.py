@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.preflight import check_statically
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.losses.config import KlConfig, KlPlace, KlScope, KlType, check_kl
 from docagent_rl.training.settings.keys import reference
 
@@ -42,9 +42,15 @@ def test_off_by_default():
 
 def test_defaults_are_the_papers():
     observation = kl(ON).observation
-    assert (observation.scope, observation.at, observation.type) == (KlScope.ALL, KlPlace.LABEL, KlType.K3)
+    assert (observation.scope, observation.at, observation.type) == (
+        KlScope.ALL,
+        KlPlace.LABEL,
+        KlType.K3,
+    )
     assert (observation.token_chunk, observation.vocabulary_chunk) == (1024, 8192)
-    assert kl({"observation": {"token_chunk": 1, "vocabulary_chunk": 1}}).observation.token_chunk == 1
+    assert (
+        kl({"observation": {"token_chunk": 1, "vocabulary_chunk": 1}}).observation.token_chunk == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,10 @@ def test_not_with_distillation():
     [
         ("actor_rollout_ref.actor.strategy=fsdp", r"actor\.strategy is fsdp"),
         ("actor_rollout_ref.ref.strategy=megatron", r"ref\.strategy is megatron"),
-        ("actor_rollout_ref.actor.ulysses_sequence_parallel_size=2", r"ref\.ulysses_sequence_parallel_size"),
+        (
+            "actor_rollout_ref.actor.ulysses_sequence_parallel_size=2",
+            r"ref\.ulysses_sequence_parallel_size",
+        ),
         ("actor_rollout_ref.ref.fsdp_config.ulysses_sequence_parallel_size=2", "whole rows"),
         ("actor_rollout_ref.model.lora_rank=1", "LoRA"),
         ("actor_rollout_ref.model.lora.rank=8", "LoRA"),
@@ -101,23 +110,26 @@ VERLS_GRPO = "algorithm.adv_estimator=grpo docagent.advantage.options=null"
 
 
 def test_the_ablation_is_what_eq_1_says():
-    config = composed(RECIPE, [EQ1])
+    config = composed_recipe(RECIPE, [EQ1])
     assert check_statically(config).loss.aggregation.value == "trajectory"
     assert config.actor_rollout_ref.actor.clip_ratio_c > 1e6
-    assert composed(RECIPE).docagent.loss.aggregation == "verl"
+    assert composed_recipe(RECIPE).docagent.loss.aggregation == "verl"
 
 
 @pytest.fixture(scope="module")
 def averaged():
     """Copies of a recipe whose loss is averaged by trajectory."""
-    config = composed("mm_doc_r1_qwen3_8b_grpo", [EQ1])
+    config = composed_recipe("mm_doc_r1_qwen3_8b_grpo", [EQ1])
     return lambda: copy.deepcopy(config)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("actor_rollout_ref.actor.loss_agg_mode=token-mean", "loss_agg_mode is token-mean: set token-sum"),
+        (
+            "actor_rollout_ref.actor.loss_agg_mode=token-mean",
+            "loss_agg_mode is token-mean: set token-sum",
+        ),
         ("actor_rollout_ref.actor.policy_loss.loss_mode=gspo", "loss_mode is gspo"),
         ("docagent.kl.observation.coef=0.1", "docagent.kl.observation has a mean of its own"),
         ("algorithm.rollout_correction.bypass_mode=true", "bypass_mode"),

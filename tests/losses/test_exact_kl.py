@@ -24,7 +24,9 @@ class Pair:
         return exact_kl(self.hidden, self.head, self.ref_hidden, self.ref_head, **options)
 
 
-def draw(seed: int, n: int = 5, v: int = 13, d: int = 4, scale: float = 1.0, dtype=torch.float64) -> Pair:
+def draw(
+    seed: int, n: int = 5, v: int = 13, d: int = 4, scale: float = 1.0, dtype=torch.float64
+) -> Pair:
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> Tensor:
@@ -46,7 +48,8 @@ def naive(pair: Pair, temperature: float | Tensor = 1.0, vocabulary: int | None 
 
 def gradients(value: Tensor, pair: Pair) -> tuple[Tensor, ...]:
     return torch.autograd.grad(
-        (value * torch.arange(1, len(value) + 1)).sum(), (pair.hidden, pair.head.weight, pair.head.bias)
+        (value * torch.arange(1, len(value) + 1)).sum(),
+        (pair.hidden, pair.head.weight, pair.head.bias),
     )
 
 
@@ -54,7 +57,9 @@ def test_hand_computed():
     own = torch.tensor([0.6, 0.25, 0.149, 0.001], dtype=torch.float64)
     ref = torch.tensor([0.2, 0.7, 0.099, 0.001], dtype=torch.float64)
     # a log-prob of the last token sees nothing of it: 0.001 on both sides
-    kl = exact_kl(own.log()[None], Head(torch.eye(4).double()), ref.log()[None], Head(torch.eye(4).double()))
+    kl = exact_kl(
+        own.log()[None], Head(torch.eye(4).double()), ref.log()[None], Head(torch.eye(4).double())
+    )
     assert kl.item() == pytest.approx(0.4627, abs=5e-5)
 
 
@@ -62,7 +67,9 @@ def test_hand_computed():
 @pytest.mark.parametrize("temperature", [1.0, 0.6, torch.tensor([0.5, 1.0, 2.0, 0.9, 1.1])])
 def test_equal_to_naive(temperature, vocabulary):
     pair = draw(1)
-    value = pair.kl(temperature=temperature, vocabulary=vocabulary, token_chunk=2, vocabulary_chunk=4)
+    value = pair.kl(
+        temperature=temperature, vocabulary=vocabulary, token_chunk=2, vocabulary_chunk=4
+    )
     expected = naive(pair, temperature, vocabulary)
     torch.testing.assert_close(value, expected, rtol=1e-12, atol=1e-12)
     ours = gradients(value, pair)
@@ -100,7 +107,9 @@ def test_any_chunks_give_the_same(seed, n, v, token_chunk, vocabulary_chunk, sca
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_zero_with_zero_gradient_where_both_are_equal(dtype):
     pair = draw(4, scale=4, dtype=dtype)
-    value = exact_kl(pair.hidden, pair.head, pair.hidden, pair.head, token_chunk=2, vocabulary_chunk=3)
+    value = exact_kl(
+        pair.hidden, pair.head, pair.hidden, pair.head, token_chunk=2, vocabulary_chunk=3
+    )
     assert value.tolist() == [0.0] * 5
     assert all(not gradient.any() for gradient in gradients(value, pair))
 
@@ -108,13 +117,17 @@ def test_zero_with_zero_gradient_where_both_are_equal(dtype):
 def test_half_precision_is_accumulated_in_float32():
     pair = draw(5, n=6, v=1000, d=64, scale=0.4, dtype=torch.bfloat16)
     value = pair.kl(token_chunk=4, vocabulary_chunk=512)
-    exact = Pair(*(_double(part) for part in (pair.hidden, pair.head, pair.ref_hidden, pair.ref_head)))
+    exact = Pair(
+        *(_double(part) for part in (pair.hidden, pair.head, pair.ref_hidden, pair.ref_head))
+    )
     expected = naive(exact)
     assert value.dtype == torch.float32
     torch.testing.assert_close(value.double(), expected, rtol=1e-4, atol=1e-5)
     for ours, theirs in zip(gradients(value, pair), gradients(expected, exact), strict=True):
         assert ours.dtype == torch.bfloat16
-        torch.testing.assert_close(ours.double(), theirs, rtol=2e-2, atol=2e-2 * theirs.abs().max().item())
+        torch.testing.assert_close(
+            ours.double(), theirs, rtol=2e-2, atol=2e-2 * theirs.abs().max().item()
+        )
 
 
 def _double(part: Tensor | Head) -> Tensor | Head:
@@ -138,7 +151,9 @@ def test_no_gradient_for_the_reference_nor_for_a_frozen_head():
     assert pair.ref_hidden.grad is None
     assert pair.ref_head.weight.grad is None
     head_alone = exact_kl(pair.hidden.detach(), pair.head, pair.ref_hidden, pair.ref_head)
-    torch.testing.assert_close(gradients_of_head(head_alone, pair), gradients_of_head(naive(pair), pair))
+    torch.testing.assert_close(
+        gradients_of_head(head_alone, pair), gradients_of_head(naive(pair), pair)
+    )
 
 
 def gradients_of_head(value: Tensor, pair: Pair) -> Tensor:

@@ -59,7 +59,9 @@ def test_a_head_that_nothing_has_sharded_is_itself():
 
 def test_a_head_that_something_else_has_sharded_is_refused(mesh):
     model = Model()
-    model.head.weight = nn.Parameter(distribute_tensor(model.head.weight.detach(), mesh, [Replicate()]))
+    model.head.weight = nn.Parameter(
+        distribute_tensor(model.head.weight.detach(), mesh, [Replicate()])
+    )
     with pytest.raises(RuntimeError):
         gathered_head(model)
 

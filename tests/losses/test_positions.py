@@ -24,7 +24,8 @@ def marks(text: str, scope: KlScope, at: KlPlace, kind: str) -> str:
         (KlScope.ALL, KlPlace.LABEL, "...xxxxx..x"),
         # the states of the images predict the two next images and the token after them
         (KlScope.IMAGE, KlPlace.STATE, ".....xxx..."),
-        # the state before a sampled token is that token's, in verl's term; the last state predicts nothing
+        # the state before a sampled token is that token's, in verl's term; the last state predicts
+        # nothing
         (KlScope.ALL, KlPlace.STATE, "....xxxx..."),
     ],
 )
@@ -70,10 +71,17 @@ def test_a_rejected_token_is_no_observation():
     data["response_mask"] = nested([torch.tensor([1, 0, 0, 0]), torch.tensor([0, 0])])
     rows = read_rows(data)
     assert rows.sampled.tolist() == [[True, False, False, True], [True, True, False, False]]
-    assert rule(KlScope.ALL).observations(rows).tolist() == [[False, True, True, False], [False] * 4]
+    assert rule(KlScope.ALL).observations(rows).tolist() == [
+        [False, True, True, False],
+        [False] * 4,
+    ]
 
 
-@given(st.lists(st.tuples(st.integers(1, 4), st.text("soi", min_size=1, max_size=9)), min_size=1, max_size=5))
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 4), st.text("soi", min_size=1, max_size=9)), min_size=1, max_size=5
+    )
+)
 @settings(deadline=None)
 def test_states_of_both_layouts_against_a_loop(spec):
     prompts, responses = [n for n, _ in spec], [text for _, text in spec]
@@ -86,7 +94,9 @@ def test_states_of_both_layouts_against_a_loop(spec):
     for scope in KlScope:
         for at in KlPlace:
             mask = rule(scope, at).observations(rows)
-            expected = [[r, n - 1 + int(j)] for r, n in enumerate(prompts) for j in mask[r].nonzero()]
+            expected = [
+                [r, n - 1 + int(j)] for r, n in enumerate(prompts) for j in mask[r].nonzero()
+            ]
             assert predicting_states(packed, mask, rows, packed=True).tolist() == expected
             assert predicting_states(padded, mask, rows, packed=False).tolist() == expected
 
@@ -114,7 +124,9 @@ def test_states_are_those_that_log_probs_are_read_from():
     verls = torch.nested.nested_tensor_from_jagged(log_probs, data["input_ids"].offsets())
     table = no_padding_2_padding(verls, data)
     mask = rule(KlScope.ALL).observations(rows)
-    ours = model.lm_head(predicting_states(torch.cat(hidden)[None], mask, rows, packed=True)).log_softmax(-1)
+    ours = model.lm_head(
+        predicting_states(torch.cat(hidden)[None], mask, rows, packed=True)
+    ).log_softmax(-1)
     torch.testing.assert_close(ours.gather(1, rows.responses[mask][:, None])[:, 0], table[mask])
     for row, part in enumerate(response_part(verls, data)):
         assert part.tolist() == table[row, : len(part)].tolist()

@@ -1,4 +1,6 @@
-"""What a model points at in the image that its encoder sees is what the crop shows, for every family."""
+"""What a model points at in the image that its encoder sees is what the crop shows, for every
+family.
+"""
 
 import numpy as np
 import pytest
@@ -41,7 +43,9 @@ def pointed_at(seen, frame):
 @pytest.mark.parametrize("family", SEEING, ids=lambda family: family.name)
 def test_a_crop_shows_what_was_pointed_at(family, snap):
     grid, page = family.vision.grid, DrawnPage()
-    rule = DisplayRule(min_pixels=256 * grid.unit**2, max_pixels=512 * grid.unit**2, snap=snap, grid=grid)
+    rule = DisplayRule(
+        min_pixels=256 * grid.unit**2, max_pixels=512 * grid.unit**2, snap=snap, grid=grid
+    )
     view = page_view(page, rule, 1)
     shown = drawn(page.size).resize(view.image.size, Image.Resampling.LANCZOS)
     encoded = EncodedImage.make(view.image, shown, Processor(family.name).image_processor)

@@ -8,7 +8,12 @@ from docagent_rl.documents.settings import DisplayError
 from docagent_rl.models import check_config, families, get_family
 from docagent_rl.rollout.images import image_tokens
 from docagent_rl.rollout.patches import PatchFormat
-from docagent_rl.training.settings.models import check_model_type, known_model, on_meta, vision_modules
+from docagent_rl.training.settings.models import (
+    check_model_type,
+    known_model,
+    on_meta,
+    vision_modules,
+)
 
 PUBLISHED = {
     "Qwen/Qwen2.5-VL-7B-Instruct": 8_292_166_656,
@@ -27,15 +32,23 @@ PUBLISHED = {
 QWEN3 = {"patch_size": 16, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 PROCESSORS = {
     "glm4v": ("Glm4vImageProcessor", {"size": {"shortest_edge": 12544, "longest_edge": 9633792}}),
-    "qwen2_5_vl": ("Qwen2VLImageProcessor", {"size": {"shortest_edge": 3136, "longest_edge": 12845056}}),
+    "qwen2_5_vl": (
+        "Qwen2VLImageProcessor",
+        {"size": {"shortest_edge": 3136, "longest_edge": 12845056}},
+    ),
     **dict.fromkeys(
         ("qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"),
-        ("Qwen2VLImageProcessor", {**QWEN3, "size": {"shortest_edge": 65536, "longest_edge": 16777216}}),
+        (
+            "Qwen2VLImageProcessor",
+            {**QWEN3, "size": {"shortest_edge": 65536, "longest_edge": 16777216}},
+        ),
     ),
 }
 """Image processors of the released checkpoints, by family."""
 SEEING = [family for family in families() if family.name in PROCESSORS]
-"""Families whose images are patches of bytes; those of InternVL are not (`tests/rollout/test_whole.py`)."""
+"""Families whose images are patches of bytes; those of InternVL are not
+(`tests/rollout/test_whole.py`).
+"""
 
 
 class Processor:
@@ -78,7 +91,11 @@ def test_the_processor_of_a_family_is_accepted_and_makes_patches_of_bytes(family
 @pytest.mark.parametrize("family", SEEING, ids=lambda family: family.name)
 @pytest.mark.parametrize(
     "change",
-    [{"patch_size": 15}, {"merge_size": 4}, {"size": {"shortest_edge": 3000, "longest_edge": 4_000_000}}],
+    [
+        {"patch_size": 15},
+        {"merge_size": 4},
+        {"size": {"shortest_edge": 3000, "longest_edge": 4_000_000}},
+    ],
 )
 def test_a_processor_that_sees_otherwise_is_refused(family, change):
     with pytest.raises(UserError, match=f"model_family={family.name}: {next(iter(change))}"):
@@ -130,7 +147,9 @@ def test_a_small_gemma_4_is_taken_and_a_large_one_sees_in_both_directions(tmp_pa
 def test_what_there_is_not_is_named():
     with pytest.raises(UserError, match=r"qwen2_vl.*qwen3_vl"):
         get_family("qwen2_vl")
-    with pytest.raises(UserError, match=r"model_family=qwen2_5_vl: m .*docagent\.model_family=qwen3_vl,"):
+    with pytest.raises(
+        UserError, match=r"model_family=qwen2_5_vl: m .*docagent\.model_family=qwen3_vl,"
+    ):
         check_config(get_family("qwen2_5_vl"), "m", "qwen3_vl")
     with pytest.raises(UserError, match=r"no family .* has it"):
         check_config(get_family("qwen2_5_vl"), "m", "mllama")

@@ -28,9 +28,18 @@ CLOSE_AT_MOST = 1.06
 """Of the most that lives at a time."""
 FAST = {"Qwen/Qwen3-4B", "Qwen/Qwen2.5-VL-3B-Instruct", "Qwen/Qwen3-VL-2B-Instruct"}
 OTHER_WIDTHS = {
-    "qwen3": {"hidden_size": 1024, "intermediate_size": 5120, "num_attention_heads": 24, "head_dim": 64},
+    "qwen3": {
+        "hidden_size": 1024,
+        "intermediate_size": 5120,
+        "num_attention_heads": 24,
+        "head_dim": 64,
+    },
     "llama": {"hidden_size": 2048, "intermediate_size": 4096, "num_key_value_heads": 32},
-    "qwen3_5": {"linear_num_value_heads": 48, "linear_key_head_dim": 64, "linear_value_head_dim": 256},
+    "qwen3_5": {
+        "linear_num_value_heads": 48,
+        "linear_key_head_dim": 64,
+        "linear_value_head_dim": 256,
+    },
 }
 
 
@@ -69,7 +78,9 @@ def test_other_widths_too(name):
 
 
 def outside_calls(model, vision, patches):
-    """Yield modules of a tower before and behind its layers, with a call of each for so many patches."""
+    """Yield modules of a tower before and behind its layers, with a call of each for so many
+    patches.
+    """
     tower = getattr(model, "visual", None) or model.vision_tower
     states = torch.randn(patches, vision.hidden_size, dtype=torch.bfloat16, requires_grad=True)
     if vision.model_type == "internvl_vision":
@@ -78,10 +89,14 @@ def outside_calls(model, vision, patches):
         pixels = torch.randn(patches // 1024, 3, *vision.image_size)
         yield tower.embeddings, lambda: tower.embeddings(pixels)
         return
-    pixels = torch.randn(patches, vision.in_channels * vision.temporal_patch_size * vision.patch_size**2)
+    pixels = torch.randn(
+        patches, vision.in_channels * vision.temporal_patch_size * vision.patch_size**2
+    )
     yield tower.patch_embed, lambda: tower.patch_embed(pixels)
     if vision.model_type == "glm4v_vision":
-        tokens = torch.randn(patches // 4, vision.out_hidden_size, dtype=torch.bfloat16, requires_grad=True)
+        tokens = torch.randn(
+            patches // 4, vision.out_hidden_size, dtype=torch.bfloat16, requires_grad=True
+        )
         squares = states.view(-1, 2, 2, vision.hidden_size).permute(0, 3, 1, 2)
         yield tower.post_conv_layernorm, lambda: tower.post_conv_layernorm(states)
         yield tower.post_layernorm, lambda: tower.post_layernorm(states)
@@ -94,7 +109,9 @@ def outside_calls(model, vision, patches):
 
 @pytest.mark.parametrize("name", ["qwen2_5_vl", "qwen3_vl", "qwen3_5", "glm4v", "internvl"])
 def test_mergers_and_first_layers_keep_what_is_counted_outside_the_layers(name):
-    family, config = next((each, config) for each, _, config in configurations() if each.name == name)
+    family, config = next(
+        (each, config) for each, _, config in configurations() if each.name == name
+    )
     config = shortened(config)
     patches = 16_384
     with FakeTensorMode():
@@ -104,13 +121,17 @@ def test_mergers_and_first_layers_keep_what_is_counted_outside_the_layers(name):
             with as_on_a_gpu():
                 found += kept_by(module, call)
     formula = family.vision.outside(config.vision_config)
-    assert found // patches <= formula <= 1.2 * found / patches  # InternVL's depends on the text's width too
+    assert (
+        found // patches <= formula <= 1.2 * found / patches
+    )  # InternVL's depends on the text's width too
 
 
 def test_the_places_and_the_pool_of_gemma_4_are_counted():
     config = OTHERS["gemma4"]()
     vision = config.vision_config
-    vision.position_embedding_size = 2_000  # of 10,240, since this test has memory behind its tensors
+    vision.position_embedding_size = (
+        2_000  # of 10,240, since this test has memory behind its tensors
+    )
     config.text_config.vocab_size = config.text_config.vocab_size_per_layer_input = 64
     config.text_config.hidden_size_per_layer_input = 8
     places = torch.cartesian_prod(torch.arange(60), torch.arange(42))[None]
@@ -131,7 +152,8 @@ def test_the_places_and_the_pool_of_gemma_4_are_counted():
 
 
 def test_parts_by_hand():
-    # input 2 x 8; queries and output 4 x 12, keys and values 4 x 6, sums 4 x 4, cosines and sines 4 x 3
+    # input 2 x 8; queries and output 4 x 12, keys and values 4 x 6, sums 4 x 4, cosines and sines 4
+    # x 3
     attention = Attention(hidden=8, heads=4, key_heads=2, head=3)
     assert attention.kept == 16 + 48 + 24 + 16 + 12
     assert (rms_norm(8), rms_norm(12, heads=4)) == (6 * 8 + 4, 6 * 12 + 16)
@@ -201,15 +223,26 @@ def plain_kept() -> int:
 
 
 def test_adapters_keep_less_than_trained_weights():
-    """Count with tensors that have memory, where the formula is the same, and then with adapters."""
-    sizes = {"hidden_size": 256, "intermediate_size": 768, "num_attention_heads": 8, "num_key_value_heads": 2}
+    """Count with tensors that have memory, where the formula is the same, and then with
+    adapters.
+    """
+    sizes = {
+        "hidden_size": 256,
+        "intermediate_size": 768,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+    }
     config = Qwen3Config(**sizes, head_dim=32, num_hidden_layers=1, vocab_size=64)
     layer = build(config).model.layers[0]
     formula = get_family("qwen3").layer(config, 0)
     whole = per_token(layer, text_call(layer, config, 0), 2048)
     assert (whole.kept, whole.peak) == (formula.kept, formula.kept + formula.working)
     layer.requires_grad_(False)
-    linear = [name.rpartition(".")[2] for name, each in layer.named_modules() if isinstance(each, nn.Linear)]
+    linear = [
+        name.rpartition(".")[2]
+        for name, each in layer.named_modules()
+        if isinstance(each, nn.Linear)
+    ]
     inject_adapter_in_model(LoraConfig(r=8, target_modules=linear), layer)
     layer.to(torch.bfloat16)  # as FSDP2 gathers adapters for the passes
     adapted = per_token(layer, text_call(layer, config, 0), 2048)

@@ -1,4 +1,6 @@
-"""A tiny Qwen2.5-VL with LoRA in verl's FSDP2 engine: what is trained, sent, saved and compared with."""
+"""A tiny Qwen2.5-VL with LoRA in verl's FSDP2 engine: what is trained, sent, saved and compared
+with.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -17,7 +19,10 @@ MERGE = {"lora": {"merge": True}}
 BFLOAT16 = {"model_dtype": "bfloat16"}
 VARIANTS: dict[str, dict[str, Any]] = {
     "all": {"model": LORA | MERGE},
-    "language": {"model": LANGUAGE | MERGE, "engine": {"param_offload": True, "optimizer_offload": True}},
+    "language": {
+        "model": LANGUAGE | MERGE,
+        "engine": {"param_offload": True, "optimizer_offload": True},
+    },
     "half": {"model": LANGUAGE | MERGE, "engine": BFLOAT16},
     "adapter": {"model": LANGUAGE},
 }
@@ -62,7 +67,9 @@ def apart(one: list[torch.Tensor], two: list[torch.Tensor]) -> float:
     return float((torch.cat(one) - torch.cat(two)).abs().max())
 
 
-def variant(make: Any, plain: TrainingWorker, data: Any, reference: Any, folder: Path) -> dict[str, Any]:
+def variant(
+    make: Any, plain: TrainingWorker, data: Any, reference: Any, folder: Path
+) -> dict[str, Any]:
     said = partial(engines.outputs, data=data, name="log_probs")
     made = make()
     first = said(made)
@@ -77,7 +84,9 @@ def variant(make: Any, plain: TrainingWorker, data: Any, reference: Any, folder:
         "without": apart(said(made, no_lora_adapter=True), first),
     }
     if made.model_config.lora.get("merge"):
-        merged = {"merged": sent(made)} | ({} if folder.name == "half" else {"upstream": upstream(made)})
+        merged = {"merged": sent(made)} | (
+            {} if folder.name == "half" else {"upstream": upstream(made)}
+        )
         for name, weights in merged.items():
             put(plain, weights)
             found[name] = {"apart": apart(said(plain), after), "types": _types(weights)}
@@ -89,7 +98,9 @@ def variant(make: Any, plain: TrainingWorker, data: Any, reference: Any, folder:
     return found | (resumed(make, made, after, data, folder) if folder.name in RESUMED else {})
 
 
-def resumed(make: Any, made: TrainingWorker, after: Any, data: Any, folder: Path) -> dict[str, float]:
+def resumed(
+    make: Any, made: TrainingWorker, after: Any, data: Any, folder: Path
+) -> dict[str, float]:
     said = partial(engines.outputs, data=data, name="log_probs")
     made.save_checkpoint(str(folder), global_step=1)
     engines.update(made, data)

@@ -1,7 +1,9 @@
-"""Program: what the patches change in each of their modules, when it is imported alone and with all others.
+"""Program: what the patches change in each of their modules, when it is imported alone and with all
+others.
 
-Each import happens in a fork of a process that has imported verl, and vLLM before modules that need it.
-Prints one JSON object: by module, the names that are ours when it was imported alone, and when all were.
+Each import happens in a fork of a process that has imported verl, and vLLM before modules that need
+it. Prints one JSON object: by module, the names that are ours when it was imported alone, and when
+all were.
 """
 
 import importlib
@@ -65,7 +67,9 @@ def together(names: Iterable[str]) -> dict[str, list[str]]:
 def main() -> None:
     """Ask for all modules of patches that this environment needs."""
     waiting = {each.name for each in patch_status() if each.state is not PatchState.NOT_NEEDED}
-    names = sorted({module for patch in ALL_PATCHES if patch.name in waiting for module in patch.modules})
+    names = sorted(
+        {module for patch in ALL_PATCHES if patch.name in waiting for module in patch.modules}
+    )
     before_vllm = [name for name in names if not name.startswith(NEED_VLLM)]
     found = {name: in_a_fork(lambda name=name: alone(name)) for name in before_vllm}
     importlib.import_module("vllm")

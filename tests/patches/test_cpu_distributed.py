@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("cpu_only")
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
     """What torchrun and Ray's workers set for a single rank."""
-    cpu_platform.register()
+    cpu_platform.register_cpu_platform()
     monkeypatch.delenv("DIST_INIT_METHOD", raising=False)
     ranks = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
     for name, value in {**ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
@@ -27,7 +27,9 @@ def _environment(monkeypatch):
         dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("name", ["initialize_global_process_group", "initialize_global_process_group_ray"])
+@pytest.mark.parametrize(
+    "name", ["initialize_global_process_group", "initialize_global_process_group_ray"]
+)
 def test_upstream_still_names_the_device_twice(name, monkeypatch):
     monkeypatch.setattr(upstream, "get_device_name", lambda: "cpu")
     monkeypatch.setattr(upstream, "get_nccl_backend", lambda: "gloo")

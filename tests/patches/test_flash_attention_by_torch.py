@@ -17,7 +17,9 @@ def models(dtype=torch.float32):
     layers = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
     config = Qwen3Config(**sizes, **layers, max_position_embeddings=64, initializer_range=0.3)
     eager = AutoModelForCausalLM.from_config(config, attn_implementation="eager").to(dtype)
-    flash = AutoModelForCausalLM.from_config(config, attn_implementation="flash_attention_2").to(dtype)
+    flash = AutoModelForCausalLM.from_config(config, attn_implementation="flash_attention_2").to(
+        dtype
+    )
     flash.load_state_dict(eager.state_dict())
     return eager, flash
 
@@ -34,7 +36,9 @@ def test_flash_attention_is_torchs_where_upstream_still_has_none():
 def test_packed_rows_equal_each_row_alone_forward_and_backward():
     eager, flash = models()
     positions = torch.cat([torch.arange(len(row)) for row in ROWS])
-    packed = flash(input_ids=torch.cat(ROWS)[None], position_ids=positions[None], use_cache=False).logits[0]
+    packed = flash(
+        input_ids=torch.cat(ROWS)[None], position_ids=positions[None], use_cache=False
+    ).logits[0]
     alone = torch.cat([eager(input_ids=row[None]).logits[0] for row in ROWS])
     torch.testing.assert_close(packed, alone, rtol=1e-4, atol=1e-4)
     weights = torch.randn_like(alone)

@@ -41,7 +41,9 @@ def test_the_one_model_gives_log_probs_and_others_of_its_class_keep_their_logits
     policy, other = models
     expected = logits(other)
     chosen = logits(policy).log_softmax(-1)[:, :-1].gather(-1, IDS[:, 1:, None])[..., 0]
-    upstream.patch_forward_with_backends(policy, use_fused_kernels=True, fused_kernels_backend="torch")
+    upstream.patch_forward_with_backends(
+        policy, use_fused_kernels=True, fused_kernels_backend="torch"
+    )
     assert torch.equal(logits(other), expected)
     found = policy(input_ids=IDS, return_dict=True)
     assert found.logits is None
@@ -68,8 +70,12 @@ def test_a_model_that_verl_does_not_list_sees_its_images_with_fused_kernels():
     row = {"input_ids": ids, "pixel_values": torch.randn(1, 3, 28, 28), "return_dict": True}
     with torch.no_grad():
         chosen = model(**row).logits.log_softmax(-1)[:, :-1].gather(-1, ids[:, 1:, None])[..., 0]
-        upstream.patch_forward_with_backends(model, use_fused_kernels=True, fused_kernels_backend="torch")
+        upstream.patch_forward_with_backends(
+            model, use_fused_kernels=True, fused_kernels_backend="torch"
+        )
         ours = model(**row).log_probs[:, :-1]
         blind = dense_common.forward_with_torch_backend.__wrapped__(model, **row).log_probs[:, :-1]
     assert torch.allclose(ours, chosen, atol=1e-6)
-    assert not torch.allclose(blind[:, 1:], chosen[:, 1:], atol=1e-3)  # else the patch is not needed
+    assert not torch.allclose(
+        blind[:, 1:], chosen[:, 1:], atol=1e-3
+    )  # else the patch is not needed

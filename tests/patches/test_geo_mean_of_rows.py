@@ -9,8 +9,12 @@ MASKS = torch.tensor([[1, 1, 0], [0, 0, 0], [1, 0, 1], [0, 1, 0]])
 CLIP = 0.2
 
 
-def by_hand(log_ratios: torch.Tensor, advantages: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """The mean over the three rows with tokens; a ratio is the geometric mean of those of its tokens."""
+def by_hand(
+    log_ratios: torch.Tensor, advantages: torch.Tensor, weights: torch.Tensor
+) -> torch.Tensor:
+    """The mean over the three rows with tokens; a ratio is the geometric mean of those of its
+    tokens.
+    """
     losses = []
     for row in (0, 2, 3):
         at = MASKS[row].bool()
@@ -22,14 +26,20 @@ def by_hand(log_ratios: torch.Tensor, advantages: torch.Tensor, weights: torch.T
     return torch.stack(losses).mean()
 
 
-def parts(function, cuts: list[list[int]], workers: int) -> tuple[float, float, torch.Tensor, torch.Tensor]:
+def parts(
+    function, cuts: list[list[int]], workers: int
+) -> tuple[float, float, torch.Tensor, torch.Tensor]:
     """The sum over micro-batches and its gradient; those by hand."""
     generator = torch.Generator().manual_seed(0)
-    log_ratios = (0.3 * torch.randn(4, 3, generator=generator, dtype=torch.float64)).requires_grad_()
+    log_ratios = (
+        0.3 * torch.randn(4, 3, generator=generator, dtype=torch.float64)
+    ).requires_grad_()
     # one for all tokens of a row
     advantages = torch.randn(4, 1, generator=generator, dtype=torch.float64).expand(4, 3) * MASKS
     weights = 0.5 + torch.rand(4, 3, generator=generator, dtype=torch.float64)
-    config = FSDPActorConfig(strategy="fsdp2", rollout_n=1, ppo_micro_batch_size_per_gpu=1, clip_ratio=CLIP)
+    config = FSDPActorConfig(
+        strategy="fsdp2", rollout_n=1, ppo_micro_batch_size_per_gpu=1, clip_ratio=CLIP
+    )
     config.global_batch_info.update(dp_size=workers, batch_num_tokens=5, global_batch_size=3)
     old = torch.full((4, 3), -1.0, dtype=torch.float64)
     losses = [
@@ -45,7 +55,9 @@ def parts(function, cuts: list[list[int]], workers: int) -> tuple[float, float, 
     ]
     found = torch.stack(losses).sum() / workers
     expected = by_hand(log_ratios, advantages, weights)
-    slopes = [torch.autograd.grad(each, log_ratios, retain_graph=True)[0] for each in (found, expected)]
+    slopes = [
+        torch.autograd.grad(each, log_ratios, retain_graph=True)[0] for each in (found, expected)
+    ]
     return found.item(), expected.item(), *slopes
 
 

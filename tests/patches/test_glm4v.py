@@ -26,10 +26,18 @@ def model():
     rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}
     text = {**SMALL, "rope_parameters": {**rope, "partial_rotary_factor": 0.5}}
     text |= dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), 0)
-    vision = {"depth": 1, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "out_hidden_size": 32}
+    vision = {
+        "depth": 1,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_heads": 2,
+        "out_hidden_size": 32,
+    }
     marks = {"image_token_id": IMAGE, "image_start_token_id": START, "image_end_token_id": END}
     config = Glm4vConfig(text_config=text, vision_config=vision, video_token_id=61, **marks)
-    return AutoModelForImageTextToText.from_config(config, attn_implementation="eager").float().model
+    return (
+        AutoModelForImageTextToText.from_config(config, attn_implementation="eager").float().model
+    )
 
 
 def test_operations_are_those_of_the_language_model(model):
@@ -56,7 +64,12 @@ def test_upstream_still_takes_the_towers_output_for_a_tensor(model, pixels):
 
 def test_images_are_read_as_transformers_reads_them(model, pixels, monkeypatch):
     places = torch.arange(WITH_IMAGE.shape[1]).expand(3, 1, -1)
-    given = {"input_ids": WITH_IMAGE, "position_ids": places, "pixel_values": pixels, "image_grid_thw": GRID}
+    given = {
+        "input_ids": WITH_IMAGE,
+        "position_ids": places,
+        "pixel_values": pixels,
+        "image_grid_thw": GRID,
+    }
     wanted = model(**given, mm_token_type_ids=(WITH_IMAGE == IMAGE).int()).last_hidden_state
     monkeypatch.setattr(glm4v.Glm4vModel, "forward", upstream.glm4v_base_forward)
     found = model(**given).last_hidden_state
@@ -85,6 +98,8 @@ print(module.flash_attn_varlen_func.__module__, module._flash_use_top_left_mask)
 @pytest.mark.skipif(flash_attn_version() is not None, reason="flash-attn is installed")
 def test_attention_over_packed_rows_is_there_in_a_process_that_imports_no_other_model():
     """As in a worker of GLM: the names that Qwen2-VL's module gets are not looked up for it."""
-    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines()[-1] == "docagent_rl.training.attention False"

@@ -43,7 +43,9 @@ def test_upstream_still_sends_bfloat16_and_leaves_the_projector_out(report):
 def test_adapters_are_float32_over_a_base_in_bfloat16(report):
     assert report["half"]["types"] == ["torch.float32"]
     assert report["half"]["merged"]["types"] == ["torch.bfloat16"]
-    assert report["upstream"]["types"] == ["torch.bfloat16"]  # else `lora_float32_adapters` is not needed
+    assert report["upstream"]["types"] == [
+        "torch.bfloat16"
+    ]  # else `lora_float32_adapters` is not needed
 
 
 def test_adapter_is_sent_apart_from_its_base(report):

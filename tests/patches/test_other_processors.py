@@ -25,7 +25,9 @@ def test_a_processor_that_upstream_does_not_list_is_loaded(tmp_path):
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3"])
-def test_positions_of_a_models_own_are_left_to_upstream_and_texts_have_no_processor(tmp_path, family):
+def test_positions_of_a_models_own_are_left_to_upstream_and_texts_have_no_processor(
+    tmp_path, family
+):
     path = saved(tmp_path, build_processor(build_tokenizer(), family), family)
     assert other_processors._unlisted(path, {}) is None
     assert (hf_processor(path) is None) == (family == "qwen3")

@@ -12,7 +12,8 @@ from docagent_rl.training.patching import PatchState, patch_status
 NO_FUNCTION = {
     "vllm",  # root_logger_level sets a variable
     "importlib.metadata",  # where vLLM is not installed
-    "verl.trainer.ppo.v1.trainer_separate_async",  # log_without_flush puts a logger in the place of another
+    # log_without_flush puts a logger in the place of another
+    "verl.trainer.ppo.v1.trainer_separate_async",
 }
 """Modules in which no function of ours is put."""
 

@@ -38,14 +38,16 @@ print("\\n" + json.dumps(report))
 
 
 def report(before="", then=""):
-    environment = {name: value for name, value in os.environ.items() if name not in {VARIABLE, "LOG_LEVEL"}}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in {VARIABLE, "LOG_LEVEL"}
+    }
     command = [sys.executable, "-c", SCRIPT.format(before=before, then=then)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.slow
-def test_upstream_still_imports_sklearn_and_silences_all_loggers_and_vllm_alone_has_the_patch_of_its_queues():
+def test_upstream_still_imports_sklearn_and_silences_loggers_and_vllm_alone_patches_its_queues():
     """The engine's core of vLLM imports no verl."""
     found = report(then="from vllm.plugins import load_general_plugins; load_general_plugins()")
     assert found["sklearn"]
@@ -58,7 +60,11 @@ def test_with_verl_sklearn_waits_and_others_are_heard():
     """The package itself stays quiet, and children begin anew."""
     found = report("import verl", "import vllm")
     assert (found["sklearn"], found["available"]) == (False, True)
-    assert (found["levels"][0], found["levels"][2], found["left"]) == (logging.WARNING, logging.ERROR, None)
+    assert (found["levels"][0], found["levels"][2], found["left"]) == (
+        logging.WARNING,
+        logging.ERROR,
+        None,
+    )
 
 
 def test_sklearns_function_is_there_when_it_is_called():
@@ -71,7 +77,9 @@ def test_sklearns_function_is_there_when_it_is_called():
 
 
 def test_loopback_stays_in_a_run_that_keeps_to_it(monkeypatch):
-    monkeypatch.setattr("ray._private.services.node_ip_address_from_perspective", lambda _: "192.0.2.7")
+    monkeypatch.setattr(
+        "ray._private.services.node_ip_address_from_perspective", lambda _: "192.0.2.7"
+    )
     # upstream still puts the address of the network in its place
     assert services.resolve_ip_for_localhost.__wrapped__(LOOPBACK) == "192.0.2.7"
     monkeypatch.setenv(LOOPBACK_VARIABLE, "1")

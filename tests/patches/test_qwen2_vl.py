@@ -19,7 +19,9 @@ from verl.models.transformers.monkey_patch import apply_monkey_patch
 from docagent_rl.training.attention import flash_attn_varlen_func
 from docagent_rl.training.hardware import flash_attn_version
 
-without_flash_attn = pytest.mark.skipif(flash_attn_version() is not None, reason="flash-attn is installed")
+without_flash_attn = pytest.mark.skipif(
+    flash_attn_version() is not None, reason="flash-attn is installed"
+)
 
 IMAGE, START, END = 60, 62, 63
 GRID = torch.tensor([[1, 8, 4]])
@@ -50,11 +52,15 @@ def eager(qwen2_5_vl_config):
 
 @pytest.fixture
 def packing(eager, monkeypatch):
-    """The same model as verl changes it for packed rows; its classes are put back after the test."""
+    """The same model as verl changes it for packed rows; its classes are put back after the
+    test.
+    """
     for name in ("Model", "ForConditionalGeneration", "Attention"):
         for kind in (getattr(qwen2_5, f"Qwen2_5_VL{name}"), getattr(qwen2, f"Qwen2VL{name}")):
             monkeypatch.setattr(kind, "forward", kind.forward)
-    monkeypatch.setattr(integration, "_flash_attention_forward", integration._flash_attention_forward)
+    monkeypatch.setattr(
+        integration, "_flash_attention_forward", integration._flash_attention_forward
+    )
     padded = copy.deepcopy(eager)  # has to answer before the classes are changed
 
     def pack(rows: list[list[int]], attention: str = "flash_attention_2") -> tuple[Tensor, Tensor]:
@@ -91,7 +97,9 @@ def _padded(model, rows: list[list[int]]) -> list[Tensor]:
     places = torch.stack(
         [torch.nn.functional.pad(positions(row), (0, longest - len(row))) for row in rows], dim=1
     )
-    logits = model(input_ids=ids, attention_mask=mask, position_ids=places, **images(model, rows)).logits
+    logits = model(
+        input_ids=ids, attention_mask=mask, position_ids=places, **images(model, rows)
+    ).logits
     return [logits[index, : len(row)] for index, row in enumerate(rows)]
 
 
@@ -159,7 +167,9 @@ def test_embeddings_of_text_are_those_of_the_table(model):
 
 
 def test_blank_image_is_where_the_embeddings_are_and_not_where_their_weight_is_kept(model):
-    """As under FSDP2's offload: the weight is on the host again when its output is on the accelerator."""
+    """As under FSDP2's offload: the weight is on the host again when its output is on the
+    accelerator.
+    """
     found = {}
 
     def receive(encoder, args, kwargs):

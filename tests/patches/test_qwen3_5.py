@@ -38,7 +38,9 @@ def packed(layer: torch.nn.Module, rows: list[Tensor]) -> Tensor:
     """(t, hidden): the layer on one pack of all rows, in verl's forward pass."""
     ends = torch.tensor([0, *torch.tensor([len(row) for row in rows]).cumsum(0).tolist()])
     states = torch.cat(rows)[None]
-    return upstream.qwen3_5_gated_delta_net_forward(layer, states, cu_seqlens=ends, cu_seqlens_cpu=ends)[0]
+    return upstream.qwen3_5_gated_delta_net_forward(
+        layer, states, cu_seqlens=ends, cu_seqlens_cpu=ends
+    )[0]
 
 
 def rows_of(layer: torch.nn.Module) -> list[Tensor]:

@@ -31,7 +31,9 @@ class Balanced:
 
 def reply(ids, loads, step, stop="completed"):
     fields = {"global_steps": step, LOADS: loads, "place": f"of {step}"}
-    return TokenOutput(token_ids=ids, log_probs=[-1.0] * len(ids), stop_reason=stop, extra_fields=fields)
+    return TokenOutput(
+        token_ids=ids, log_probs=[-1.0] * len(ids), stop_reason=stop, extra_fields=fields
+    )
 
 
 @pytest.fixture
@@ -55,7 +57,11 @@ async def test_loads_of_a_request_reach_the_loop_and_resumed_ones_are_added_up(a
     fields = output.extra_fields
     assert (output.token_ids, fields[LOADS], fields["place"]) == ([1, 2, 5], 5, "of 6")
     # what upstream carries over stays as it made it
-    assert (fields["global_steps"], fields["min_global_steps"], fields["max_global_steps"]) == (6, 4, 6)
+    assert (fields["global_steps"], fields["min_global_steps"], fields["max_global_steps"]) == (
+        6,
+        4,
+        6,
+    )
 
 
 async def test_upstream_still_loses_them_and_other_clients_are_as_they_were(ask, monkeypatch):

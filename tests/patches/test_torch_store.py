@@ -26,7 +26,9 @@ def port():
 
 def listens_at(port):
     connections = psutil.Process(os.getpid()).net_connections("tcp")
-    return {each.laddr.ip for each in connections if each.status == "LISTEN" and each.laddr.port == port}
+    return {
+        each.laddr.ip for each in connections if each.status == "LISTEN" and each.laddr.port == port
+    }
 
 
 def test_it_is_applied():

@@ -1,4 +1,5 @@
-"""Arguments that verl's code of our models takes and does not read, each with the reason why that is right.
+"""Arguments that verl's code of our models takes and does not read, each with the reason why that
+is right.
 
 An argument that nobody reads is lost without a word: a new one has to be looked at.
 """
@@ -43,7 +44,9 @@ def unread(function: ast.FunctionDef) -> set[str]:
 def test_what_is_taken_is_read_or_needs_no_reading(name):
     module = importlib.import_module(f"verl.models.transformers.{name}")
     functions = [
-        part for part in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(part, ast.FunctionDef)
+        part
+        for part in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(part, ast.FunctionDef)
     ]
     found = {f"{name}.{each.name}": unread(each) for each in functions if unread(each)}
     assert found == {key: names for key, names in REASONS.items() if key.startswith(f"{name}.")}

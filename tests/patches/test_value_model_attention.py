@@ -9,7 +9,9 @@ from transformers.utils import is_flash_attn_2_available
 
 from docagent_rl.patches.value_model_attention import attention_implementation
 
-without_flash_attention = pytest.mark.skipif(is_flash_attn_2_available(), reason="flash-attn is installed")
+without_flash_attention = pytest.mark.skipif(
+    is_flash_attn_2_available(), reason="flash-attn is installed"
+)
 FLASH = "flash_attention_2"
 IDS = torch.tensor([[5, 6, 7, 8], [9, 10, 11, 12]])
 
@@ -36,14 +38,20 @@ def test_upstream_still_ignores_the_configured_attention(vision_language_model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attention", ["sdpa", "eager", pytest.param(FLASH, marks=without_flash_attention)])
-def test_vision_language_value_model_uses_the_configured_attention(vision_language_model, attention):
+@pytest.mark.parametrize(
+    "attention", ["sdpa", "eager", pytest.param(FLASH, marks=without_flash_attention)]
+)
+def test_vision_language_value_model_uses_the_configured_attention(
+    vision_language_model, attention
+):
     """It has all its values, and no logits of the vocabulary."""
     model = load(vision_language_model, attention)
     assert model.pretrained_model.config._attn_implementation == attention
     policy = AutoModelForImageTextToText.from_pretrained(vision_language_model).state_dict()
     assert model.pretrained_model.state_dict().keys() == policy.keys()
-    assert all(torch.equal(model.pretrained_model.state_dict()[name], policy[name]) for name in policy)
+    assert all(
+        torch.equal(model.pretrained_model.state_dict()[name], policy[name]) for name in policy
+    )
     logits, _, values = model(input_ids=IDS, attention_mask=torch.ones_like(IDS))
     assert logits.shape == (2, 1, 64)
     hidden = model.pretrained_model(input_ids=IDS, output_hidden_states=True).hidden_states[-1]
@@ -54,7 +62,9 @@ def test_vision_language_value_model_uses_the_configured_attention(vision_langua
 
 def test_absent_flash_attention_becomes_sdpa_with_a_warning(caplog, monkeypatch):
     config = Qwen2Config(attn_implementation=FLASH)
-    monkeypatch.setitem(FLASH_ATTENTION_COMPATIBILITY_MATRIX[2], "general_availability_check", lambda: False)
+    monkeypatch.setitem(
+        FLASH_ATTENTION_COMPATIBILITY_MATRIX[2], "general_availability_check", lambda: False
+    )
     with caplog.at_level(logging.WARNING):
         assert attention_implementation(config) == "sdpa"
     assert "flash" in caplog.text

@@ -1,4 +1,6 @@
-"""verl's functions of batches: positions, patches of images, advantages, log-probs and resumed loaders."""
+"""verl's functions of batches: positions, patches of images, advantages, log-probs and resumed
+loaders.
+"""
 
 import pickle
 from types import SimpleNamespace
@@ -28,7 +30,9 @@ from docagent_rl.rollout.images import EncodedImage, join_patches
 from docagent_rl.rollout.patches import PATCHES
 from docagent_rl.training.hardware import flash_attn_version
 
-without_flash_attn = pytest.mark.skipif(flash_attn_version() is not None, reason="flash-attn is installed")
+without_flash_attn = pytest.mark.skipif(
+    flash_attn_version() is not None, reason="flash-attn is installed"
+)
 
 
 def positions(lengths: list[int]) -> tuple[TensorDict, list[torch.Tensor]]:
@@ -70,14 +74,21 @@ def pictures():
 @pytest.fixture
 def rows(processor, pictures):
     """The first two images in a row, none, the third."""
-    refs = [ImageRef(PageRef("doc", n + 1), f"h{n}", (0, 0, 140, 112), (140, 112)) for n in range(3)]
-    made = [EncodedImage.make(r, p, processor.image_processor) for r, p in zip(refs, pictures, strict=True)]
+    refs = [
+        ImageRef(PageRef("doc", n + 1), f"h{n}", (0, 0, 140, 112), (140, 112)) for n in range(3)
+    ]
+    made = [
+        EncodedImage.make(r, p, processor.image_processor)
+        for r, p in zip(refs, pictures, strict=True)
+    ]
     return [join_patches(made[:2]), {}, NonTensorData(join_patches(made[2:]))]
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 1, 1, 2)])
 def test_the_training_engine_gets_the_processors_features(rows, pictures, processor, order):
-    assert PATCHES in models.extract_multi_modal_inputs.__wrapped__(rows)  # else the patch is not needed
+    assert PATCHES in models.extract_multi_modal_inputs.__wrapped__(
+        rows
+    )  # else the patch is not needed
     if len(order) == 4:
         floats = processor.image_processor(images=pictures[1:2], return_tensors="pt")
         rows = [rows[0], NonTensorData(dict(floats)), {}, rows[2]]
@@ -128,8 +139,12 @@ def operations(function, tokens: int, dtype) -> int:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_operations_of_log_probs_do_not_grow_with_the_tokens(dtype):
     stock = functional.logprobs_from_logits.__wrapped__
-    assert operations(stock, 64, dtype) > operations(stock, 8, dtype) + 50  # else the patch is not needed
-    assert len({operations(functional.logprobs_from_logits, tokens, dtype) for tokens in (8, 64)}) == 1
+    assert (
+        operations(stock, 64, dtype) > operations(stock, 8, dtype) + 50
+    )  # else the patch is not needed
+    assert (
+        len({operations(functional.logprobs_from_logits, tokens, dtype) for tokens in (8, 64)}) == 1
+    )
 
 
 @without_flash_attn
@@ -193,7 +208,9 @@ class StopPassError(Exception):
 
 
 def marks_of_a_reference_pass(function) -> list[bool]:
-    """Whether a batch is marked as one without adapters, while the reference reads it and afterwards."""
+    """Whether a batch is marked as one without adapters, while the reference reads it and
+    afterwards.
+    """
     found = []
 
     def compute_log_prob(batch):

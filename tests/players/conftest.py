@@ -24,11 +24,15 @@ def library(tmp_path_factory) -> Corpus:
 
 @pytest.fixture(scope="session")
 def hostile(library, tmp_path_factory) -> Corpus:
-    """The same reports with injections on every page, which name the right answer where there is one."""
+    """The same reports with injections on every page, which name the right answer where there is
+    one.
+    """
     folder = tmp_path_factory.mktemp("hostile")
     poison(library.store.path.parent / "pdfs", folder / "pdfs")
     # the pages say what is right: whoever took their text for the agent's would pay for it
-    questions = [dataclasses.replace(r, answers=(LIE,)) if r.answers else r for r in library.questions]
+    questions = [
+        dataclasses.replace(r, answers=(LIE,)) if r.answers else r for r in library.questions
+    ]
     corpus = open_corpus(folder / "pdfs", folder / "store", questions)
     for page in corpus.words:
         text = " ".join(corpus.store.page(PageRef(*page)).text().split())

@@ -15,7 +15,14 @@ from tests.systems.doc_v_star.play import adversary, fetch, oracle, retrieve, tu
 
 TURNS = 8
 WEIGHTS = {"answer": 0.6, "evidence": 0.3, "format": 0.1}
-ABSTENTIONS = {"not answerable", "unanswerable", "not answerable from the document", "n/a", "none", "unknown"}
+ABSTENTIONS = {
+    "not answerable",
+    "unanswerable",
+    "not answerable from the document",
+    "n/a",
+    "none",
+    "unknown",
+}
 TIGHT = {"context_tokens": 4000, "reserve_tokens": 500}
 
 
@@ -73,7 +80,9 @@ class DocVStar(Rules):
             "evidence": page_f(listed, state.sample.evidence_pages, shown),
             "format": float(formed and bool(said)),
         }
-        paid_at_the_end(state, {**terms, "total": sum(WEIGHTS[name] * terms[name] for name in WEIGHTS)})
+        paid_at_the_end(
+            state, {**terms, "total": sum(WEIGHTS[name] * terms[name] for name in WEIGHTS)}
+        )
         if self.settings:
             assert visual_tokens([*state.prompt.images, *images]) <= 3500
 

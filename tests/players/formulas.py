@@ -1,4 +1,6 @@
-"""The formulas of the papers once more, written plainly and slowly; nothing here imports a reward."""
+"""The formulas of the papers once more, written plainly and slowly; nothing here imports a
+reward.
+"""
 
 import math
 import string
@@ -9,7 +11,9 @@ Box = Sequence[float]
 
 
 def ndcg(shown: Sequence[Hashable], gold: Collection[Hashable]) -> float:
-    """DCG of the pages in the order shown over that of all gold pages in the first places; 0 without gold."""
+    """DCG of the pages in the order shown over that of all gold pages in the first places; 0
+    without gold.
+    """
     gain = sum(1 / math.log2(place + 1) for place, page in enumerate(shown, 1) if page in gold)
     most = sum(1 / math.log2(place + 1) for place in range(1, len(gold) + 1))
     return gain / most if most else 0.0
@@ -67,8 +71,8 @@ def repetition(
 ) -> tuple[float, tuple[float, ...]]:
     """ALDEN's repetition of queries: how alike the nearest is by n-grams, or else by shorter ones.
 
-    As published by the Jaccard index, and words answer for what they share with the nearest; as released by
-    the share of the query's n-grams, and words answer for what they share with any.
+    As published by the Jaccard index, and words answer for what they share with the nearest; as
+    released by the share of the query's n-grams, and words answer for what they share with any.
 
     Returns:
         The likeness, and the part of each word in it.
@@ -83,7 +87,9 @@ def repetition(
                 best, charged = value, other
         if best:
             charged = charged if nearest else set().union(*others)
-            counts = Counter(u for i, g in enumerate(grams) if g in charged for u in range(i, i + size))
+            counts = Counter(
+                u for i, g in enumerate(grams) if g in charged for u in range(i, i + size)
+            )
             return best, tuple(counts[u] / counts.total() for u in range(len(query)))
     return 0.0, (0.0,) * len(query)
 

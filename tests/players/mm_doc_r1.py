@@ -5,7 +5,7 @@ import dataclasses
 from docagent_rl.envs.base import EndReason
 from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.rule_roles import INSUFFICIENT
-from docagent_rl.rewards.mmlongbench import AnswerFormat, score
+from docagent_rl.rewards.mmlongbench import AnswerFormat, answer_rightness
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
 from docagent_rl.systems.mm_doc_r1.env import MMDocEnv
 from tests.players.attacks import Voice
@@ -16,7 +16,9 @@ from tests.systems.mm_doc_r1.play import adversary, oracle
 
 
 class Knower:
-    """An answer agent, and an extractor, that know what is right: the best that the roles can be."""
+    """An answer agent, and an extractor, that know what is right: the best that the roles can
+    be.
+    """
 
     def __init__(self, reply: str) -> None:
         self._reply = reply
@@ -70,12 +72,18 @@ class MMDoc(Rules):
         # the scorer of MMLongBench-Doc has an independent version in its own tests
         kind = AnswerFormat.of(state.sample.answer_format if state.sample.answers else "None")
         references = state.sample.answers or (self.refusal,)
-        correct = max(score(reference, outcome["extracted"], kind) for reference in references)
-        paid_at_the_end(state, {"page_recall": recall, "correctness": correct, "total": recall + correct})
+        correct = max(
+            answer_rightness(reference, outcome["extracted"], kind) for reference in references
+        )
+        paid_at_the_end(
+            state, {"page_recall": recall, "correctness": correct, "total": recall + correct}
+        )
         # the answer is a piece of what was read, or a refusal; never what the seeker said
         document = corpus.store.document(state.sample.doc_id)
         texts = (" ".join(f"Page {n}: {document.page(n).text()}".split()) for n in sorted(read))
-        assert outcome["answer"] == INSUFFICIENT or outcome["answer"].rstrip("\u2026") in " ".join(texts)
+        assert outcome["answer"] == INSUFFICIENT or outcome["answer"].rstrip("\u2026") in " ".join(
+            texts
+        )
         if state.sample.answers and not read:
             assert state.pay[-1] == 0
 

@@ -1,4 +1,6 @@
-"""Which answer a turn gives, read once more by the rules of each system; nothing here imports a grammar."""
+"""Which answer a turn gives, read once more by the rules of each system; nothing here imports a
+grammar.
+"""
 
 import re
 
@@ -6,7 +8,9 @@ from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.base import AssistantTurn
 
 
-def tagged_answer(turn: AssistantTurn, tags: tuple[str, ...], notes: tuple[str, ...] = ()) -> str | None:
+def tagged_answer(
+    turn: AssistantTurn, tags: tuple[str, ...], notes: tuple[str, ...] = ()
+) -> str | None:
     """VRAG-RL, UniDoc-RL: the first closed action outside thoughts (and notes), if it is an answer.
 
     Returns:
@@ -68,11 +72,15 @@ def doc_v_star_answer(turn: AssistantTurn) -> str | None:
 
 def doc_v_star_form(turn: AssistantTurn, pages: int, *, first: bool) -> bool:
     """Doc-V*: a turn without any fault, by its grammar; page numbers are those of the document."""
-    whole = re.fullmatch(r"\s*<think>(.*?)</think>\s*<action>(.*)</action>\s*", turn.text, re.DOTALL)
+    whole = re.fullmatch(
+        r"\s*<think>(.*?)</think>\s*<action>(.*)</action>\s*", turn.text, re.DOTALL
+    )
     if whole is None or turn.stop is not StopCause.END_OF_TURN:
         return False
     blocks = r"\s*<analysis>(.*?)</analysis>\s*<{0}>(.*?)</{0}>\s*<summary>(.*?)</summary>\s*"
-    thought = re.fullmatch(blocks.format("plan" if first else "relevant_pages"), whole[1], re.DOTALL)
+    thought = re.fullmatch(
+        blocks.format("plan" if first else "relevant_pages"), whole[1], re.DOTALL
+    )
     act = re.fullmatch(r"\s*<(retrieval_page|fetch_page|answer)>(.*?)</\1>\s*", whole[2], re.DOTALL)
     if thought is None or act is None or not act[2].strip():
         return False
@@ -90,7 +98,9 @@ def _are_pages(text: str, pages: int) -> bool:
     text = text.strip()
     inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     return all(
-        re.fullmatch("0*[1-9][0-9]{0,8}", n) and int(n) <= pages for n in re.split(r"[,\s]+", inner) if n
+        re.fullmatch("0*[1-9][0-9]{0,8}", n) and int(n) <= pages
+        for n in re.split(r"[,\s]+", inner)
+        if n
     )
 
 

@@ -1,4 +1,6 @@
-"""Plays turns in an environment and sees that nobody cheats; knows the limits by heart, not from a config."""
+"""Plays turns in an environment and sees that nobody cheats; knows the limits by heart, not from a
+config.
+"""
 
 import json
 import math
@@ -14,7 +16,9 @@ from docagent_rl.samples.sample import Sample
 
 @dataclass
 class AgentState:
-    """A finished trajectory: the question, the prompt, the turns that were played, and what each led to."""
+    """A finished trajectory: the question, the prompt, the turns that were played, and what each
+    led to.
+    """
 
     sample: Sample
     prompt: Observation
@@ -57,7 +61,9 @@ async def play(env: DocEnv, sample: Sample, turns: Iterable[str | AssistantTurn]
 
 @dataclass(frozen=True)
 class Limits:
-    """The most turns; images and visual tokens after the prompt; least and greatest pay of a turn."""
+    """The most turns; images and visual tokens after the prompt; least and greatest pay of a
+    turn.
+    """
 
     turns: int
     images: int
@@ -66,7 +72,9 @@ class Limits:
 
 
 def check(state: AgentState, limits: Limits) -> None:
-    """Whatever was played: within the limits, finite, JSON, and every action in the agent's own words."""
+    """Whatever was played: within the limits, finite, JSON, and every action in the agent's own
+    words.
+    """
     assert 1 <= len(state.results) <= limits.turns
     assert [result.done for result in state.results] == [False] * (len(state.results) - 1) + [True]
     images = [i for r in state.results if r.observation for i in r.observation.images]
@@ -80,7 +88,10 @@ def check(state: AgentState, limits: Limits) -> None:
     assert json.loads(json.dumps(infos, allow_nan=False)) == infos
     # who reads a trajectory gets all that was written
     assert [TurnRecord.from_dict(info).to_dict() for info in infos] == infos
-    assert all({"action", "valid", "reason", "executed", "effect", "seconds"} <= set(info) for info in infos)
+    assert all(
+        {"action", "valid", "reason", "executed", "effect", "seconds"} <= set(info)
+        for info in infos
+    )
     for turn, result in zip(state.turns, state.results, strict=True):
         _own_words(turn.text, result.record.to_dict()["action"])
 
@@ -91,7 +102,9 @@ def visual_tokens(images: Iterable[Picture]) -> int:
 
 
 def _own_words(text: str, action: Mapping[str, Any]) -> None:
-    """An action stands in the turn that it is said to stand in, tags and all, and says what stands there."""
+    """An action stands in the turn that it is said to stand in, tags and all, and says what stands
+    there.
+    """
     if action["block"] is None:
         assert action["kind"] == "invalid"
         return

@@ -1,4 +1,6 @@
-"""A system as its players know it: how turns are written, what a trajectory may take, what it is paid."""
+"""A system as its players know it: how turns are written, what a trajectory may take, what it is
+paid.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class Rules:
     """What all systems have in common. Subclasses import no grammar and no reward; each has besides
 
     - `best(corpus, sample)`: the turns of an oracle and what each of them is paid;
-    - `good_calls(corpus, sample)`: calls that can be executed, and some whose arguments lead nowhere;
+    - `good_calls(corpus, sample)`: calls that can be executed, and some whose arguments lead
+      nowhere;
     - `audit(state, corpus, said, right)`: sees that every turn got its reward, given the answer and
       what the judge says of it.
     """

@@ -1,7 +1,7 @@
 """More turns, more pay? Trajectories of all systems, padded with rounds that lead to nothing.
 
-Limits on turns and images are lifted, so that nothing but the reward stands in the way of junk. What a
-formula pays for nonetheless is written down in `PAYS`, and docs/variants.md says so.
+Limits on turns and images are lifted, so that nothing but the reward stands in the way of junk.
+What a formula pays for nonetheless is written down in `PAYS`, and docs/variants.md says so.
 """
 
 import pytest
@@ -37,8 +37,9 @@ def other_words(corpus, sample):
     )
 
 
-# Of each system: rules with room for junk; trajectories, of which the oracle's is paid the maximum, or all
-# that it can be without stalling; rounds of junk; kinds that may put right what other trajectories got wrong.
+# Of each system: rules with room for junk; trajectories, of which the oracle's is paid the maximum,
+# or all that it can be without stalling; rounds of junk; kinds that may put right what other
+# trajectories got wrong.
 
 
 def alden(corpus, sample, variant):
@@ -64,7 +65,10 @@ def doc_v_star(corpus, sample, variant):
     play, rules = doc_v_star_play, DocVStar().lifted(max_turns=MANY)
     oracle, _ = rules.best(corpus, sample)
     first = sample.evidence_pages[0]
-    trajectories = {"oracle": oracle, "nothing listed": [*oracle[:-1], play.answer(sample.answers[0], "")]}
+    trajectories = {
+        "oracle": oracle,
+        "nothing listed": [*oracle[:-1], play.answer(sample.answers[0], "")],
+    }
     junk = {
         "repeated": [play.retrieve(corpus.own_query(sample.doc_id, first), "")],
         "irrelevant": [play.fetch("[1]", "")],
@@ -127,7 +131,8 @@ def vrag_rl(corpus, sample, variant):
 
 
 def padded(turns: list[str], junk: list[str], *, oracle: bool) -> list[list[str]]:
-    """Rounds of junk before the answer, and for an oracle at the beginning and before its last search.
+    """Rounds of junk before the answer, and for an oracle at the beginning and before its last
+    search.
 
     Pages that were shown early are not found later, which may put a gold page first.
     """
@@ -141,7 +146,11 @@ def padded(turns: list[str], junk: list[str], *, oracle: bool) -> list[list[str]
 @pytest.mark.parametrize(
     ("make", "variant"),
     [
-        *((make, variant) for make in (alden, unidoc_rl, vrag_rl) for variant in ("paper", "released")),
+        *(
+            (make, variant)
+            for make in (alden, unidoc_rl, vrag_rl)
+            for variant in ("paper", "released")
+        ),
         *((make, "paper") for make in (doc_v_star, mm_doc_r1)),
     ],
     ids=lambda part: part if isinstance(part, str) else part.__name__,
@@ -167,4 +176,6 @@ async def test_more_turns_are_not_paid_more(library, services, make, variant):
 
 def test_what_is_paid_for_is_written_down():
     """Per system and variant one paragraph of docs/variants.md."""
-    assert set(PAYS) == {(name, variant) for name in SYSTEMS for variant in get_system(name).padding}
+    assert set(PAYS) == {
+        (name, variant) for name in SYSTEMS for variant in get_system(name).padding
+    }

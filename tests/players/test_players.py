@@ -42,7 +42,9 @@ async def test_the_oracle_gets_the_maximum(library, services, rules):
 def hostile_services(hostile, clerk):
     """Most texts are counted many times over."""
     count = functools.cache(estimated_tokens)
-    return EnvServices(hostile.store, RetrieverService(hostile.retriever), clerk, count_tokens=count)
+    return EnvServices(
+        hostile.store, RetrieverService(hostile.retriever), clerk, count_tokens=count
+    )
 
 
 @pytest.mark.parametrize("rules", [*RULES, DocVStar(tight=True)], ids=str)
@@ -81,6 +83,12 @@ async def test_every_trajectory_has_the_same_metrics(library, services, rules):
     # what an action of Doc-V* brought is measured where it was used
     names = [[name for name in metrics if "/page_" not in name] for metrics in numbers]
     assert all(each == names[0] for each in names)
-    assert set(names[0]) >= {"turns", "finished", "invalid_action_rate", "pages_seen", "context_full"}
+    assert set(names[0]) >= {
+        "turns",
+        "finished",
+        "invalid_action_rate",
+        "pages_seen",
+        "context_full",
+    }
     values = [value for metrics in numbers for value in metrics.values()]
     assert all(type(value) is float and math.isfinite(value) for value in values)

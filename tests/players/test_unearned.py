@@ -1,4 +1,6 @@
-"""The rewards of agents that do not know the answer are what `System.unearned` says, and no more nearby."""
+"""The rewards of agents that do not know the answer are what `System.unearned` says, and no more
+nearby.
+"""
 
 import pytest
 
@@ -6,7 +8,11 @@ from docagent_rl.systems import SYSTEMS, get_system
 from tests.players.unearned import Plan, Table, asked_of, games, neighbours
 
 GAMES = games()
-STATED = {(name, variant): found for name in SYSTEMS for variant, found in get_system(name).unearned.items()}
+STATED = {
+    (name, variant): found
+    for name in SYSTEMS
+    for variant, found in get_system(name).unearned.items()
+}
 
 
 @pytest.fixture(scope="module", params=GAMES, ids="-".join)

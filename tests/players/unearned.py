@@ -1,11 +1,11 @@
 """An adversary over trajectories: plans that are paid more than what they know is worth.
 
-A plan is a list of moves, the same for all questions, so that a lucky hit on one of them counts no more than
-it does on average. Plans of an agent that knows nothing need no page to be read: they search for the
-question's own words in any order, open pages by number, draw the same boxes on everything, answer anything.
-Plans of an agent that knows evidence and answer are to be paid no more than an honest trajectory. A plan is
-changed one move at a time as long as that pays more; the best stand in `System.unearned` and in
-docs/variants.md.
+A plan is a list of moves, the same for all questions, so that a lucky hit on one of them counts no
+more than it does on average. Plans of an agent that knows nothing need no page to be read: they
+search for the question's own words in any order, open pages by number, draw the same boxes on
+everything, answer anything. Plans of an agent that knows evidence and answer are to be paid no more
+than an honest trajectory. A plan is changed one move at a time as long as that pays more; the best
+stand in `System.unearned` and in docs/variants.md.
 
     python -m tests.players.unearned [--restarts 4] [--seed 0] [NAME ...]
 """
@@ -81,7 +81,9 @@ def asked(write: Callable[[str], str]) -> dict[str, Move]:
 
 @dataclass(frozen=True)
 class Game:
-    """A system as it is played by plans: its moves, its answers, and the trajectory of an honest agent."""
+    """A system as it is played by plans: its moves, its answers, and the trajectory of an honest
+    agent.
+    """
 
     rules: Rules
     moves: Mapping[str, Move]
@@ -90,7 +92,9 @@ class Game:
     honest: Callable[[Corpus, Sample], Sequence[str]]
     turns: int
     informed: Mapping[str, Move]
-    """Further moves, of an agent that knows the evidence; none where no more than the honest can be paid."""
+    """Further moves, of an agent that knows the evidence; none where no more than the honest can be
+    paid.
+    """
     last: Sequence[str] = ("answer unknown", "answer the question", "refuse")
     """Answers without knowledge."""
 
@@ -117,16 +121,22 @@ def alden(variant: str) -> Game:
     rules = Alden(variant, "visual")
     ordinal = "-th" if variant == "released" else ""
     pages: dict[str, Move] = {
-        f"fetch page {number}": lambda corpus, sample, number=number: alden_fetch(f"{number}{ordinal}")
+        f"fetch page {number}": lambda corpus, sample, number=number: alden_fetch(
+            f"{number}{ordinal}"
+        )
         for number in (1, 2, 3, 4)
     }
     pages["fetch the middle page"] = lambda corpus, sample: alden_fetch(
         f"{pages_of(corpus, sample) // 2}{ordinal}"
     )
-    pages["fetch the last page"] = lambda corpus, sample: alden_fetch(f"{pages_of(corpus, sample)}{ordinal}")
+    pages["fetch the last page"] = lambda corpus, sample: alden_fetch(
+        f"{pages_of(corpus, sample)}{ordinal}"
+    )
     moves = {**asked(alden_search), **pages}
     informed: dict[str, Move] = {
-        "search for the evidence": lambda corpus, sample: alden_search(corpus.own_query(*evidence(sample))),
+        "search for the evidence": lambda corpus, sample: alden_search(
+            corpus.own_query(*evidence(sample))
+        ),
         "search for the evidence in other words": lambda corpus, sample: alden_search(
             corpus.queries(*evidence(sample))[-1]
         ),
@@ -254,7 +264,9 @@ class Table:
             totals = []
             for sample in self.samples:
                 env = rules.make(rules.knowing(self._services(), sample))
-                totals.append(sum((await play(env, sample, self.game.honest(self.corpus, sample))).pay))
+                totals.append(
+                    sum((await play(env, sample, self.game.honest(self.corpus, sample))).pay)
+                )
             return fmean(totals)
 
         return asyncio.run(paid())
@@ -285,14 +297,18 @@ class Table:
 
 
 def neighbours(plan: Plan, moves: Sequence[str], answers: Sequence[str], turns: int) -> list[Plan]:
-    """The plans that differ from one in a move that is added, left out or another, or in the answer."""
+    """The plans that differ from one in a move that is added, left out or another, or in the
+    answer.
+    """
     *body, last = plan
     found = [(*body, other) for other in answers if other != last]
     for at in range(len(body)):
         found.append((*body[:at], *body[at + 1 :], last))
         found += [(*body[:at], move, *body[at + 1 :], last) for move in moves if move != body[at]]
     if len(body) < turns - 1:
-        found += [(*body[:at], move, *body[at:], last) for at in range(len(body) + 1) for move in moves]
+        found += [
+            (*body[:at], move, *body[at:], last) for at in range(len(body) + 1) for move in moves
+        ]
     return found
 
 
@@ -310,7 +326,9 @@ def climb(
         plan = better
 
 
-def search(table: Table, moves: Sequence[str], answers: Sequence[str], *, restarts: int, seed: int) -> Plan:
+def search(
+    table: Table, moves: Sequence[str], answers: Sequence[str], *, restarts: int, seed: int
+) -> Plan:
     """The plan that is paid most among those that climbs from random plans lead to."""
     rng = random.Random(seed)
     found = []
@@ -344,11 +362,16 @@ def main() -> None:
             print(f"{system} {variant}: honest {honest:.3f}", flush=True)
             kinds = {"without the answer": (tuple(game.moves), game.last)}
             if game.informed:
-                kinds["with evidence and answer"] = ((*game.moves, *game.informed), ("answer right",))
+                kinds["with evidence and answer"] = (
+                    (*game.moves, *game.informed),
+                    ("answer right",),
+                )
             for kind, (moves, answers) in kinds.items():
                 plan = search(table, moves, answers, restarts=args.restarts, seed=args.seed)
                 value = table.value(plan)
-                print(f"  {kind}: {value:.3f}, {value / honest:.0%}: {' | '.join(plan)}", flush=True)
+                print(
+                    f"  {kind}: {value:.3f}, {value / honest:.0%}: {' | '.join(plan)}", flush=True
+                )
 
 
 if __name__ == "__main__":

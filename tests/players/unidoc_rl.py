@@ -19,7 +19,9 @@ WEIGHTS = {"search_ndcg": 0.1, "select": 0.1, "roi": 0.1, "format": 0.1, "outcom
 
 @dataclass
 class Search:
-    """A search: its candidates, the one selected, and boxes with the page that they were drawn on."""
+    """A search: its candidates, the one selected, and boxes with the page that they were drawn
+    on.
+    """
 
     pages: list[tuple[str, int]]
     chosen: tuple[str, int] | None = None
@@ -108,7 +110,10 @@ class UniDoc(Rules):
         if not sample.gold_pages:
             # any search with its first candidate will do
             note = "<information>seen</information>"
-            search, answer = f"<search>{sample.question}</search>", f"<answer>{self.secret(sample)}</answer>"
+            search, answer = (
+                f"<search>{sample.question}</search>",
+                f"<answer>{self.secret(sample)}</answer>",
+            )
             return [search, "<select>0</select>", f"{note}{answer}"], [0.0, 0.0, 0.9]
         at = self.places(corpus, sample)
         size = self.shown_size(corpus, PageRef(sample.doc_id, 1))
@@ -128,7 +133,10 @@ class UniDoc(Rules):
 
     def audit(self, state, corpus, said, right):
         searches, gold = self.retold(state, corpus), set(state.sample.gold_pages)
-        wanted = {(state.sample.doc_id, page): boxes for page, boxes in state.sample.evidence_boxes.items()}
+        wanted = {
+            (state.sample.doc_id, page): boxes
+            for page, boxes in state.sample.evidence_boxes.items()
+        }
         published = self.variant == "paper"
         terms = {
             "search_ndcg": ndcg(by_rank([search.pages for search in searches]), gold),
@@ -138,7 +146,11 @@ class UniDoc(Rules):
             "outcome": right,
         }
         # as released nothing is paid without the format
-        total = sum(WEIGHTS[name] * terms[name] for name in WEIGHTS) if published or terms["format"] else 0.0
+        total = (
+            sum(WEIGHTS[name] * terms[name] for name in WEIGHTS)
+            if published or terms["format"]
+            else 0.0
+        )
         paid_at_the_end(state, {**terms, "total": total})
 
     def form(self, state):
@@ -155,7 +167,9 @@ class UniDoc(Rules):
         return 1.0 if answered else 0.5
 
     def retold(self, state, corpus):
-        """The searches of a trajectory from the records of its turns; boxes from the text of the turn."""
+        """The searches of a trajectory from the records of its turns; boxes from the text of the
+        turn.
+        """
         searches, view = [], None
         for turn, result, effect in zip(state.turns, state.results, state.effects, strict=True):
             match effect["kind"]:
@@ -164,7 +178,10 @@ class UniDoc(Rules):
                     view = None
                 case "selection":
                     view = searches[-1].chosen = _page(effect["page"])
-                    assert view == searches[-1].pages[self._index(turn, result, len(searches[-1].pages))]
+                    assert (
+                        view
+                        == searches[-1].pages[self._index(turn, result, len(searches[-1].pages))]
+                    )
                 case "crop" if view:
                     if not searches[-1].boxes:
                         size = self.shown_size(corpus, PageRef(*view))
@@ -173,7 +190,9 @@ class UniDoc(Rules):
         return searches
 
     def _index(self, turn, result, count):
-        """The index that a turn says; only as released, one that is none stands for the first candidate."""
+        """The index that a turn says; only as released, one that is none stands for the first
+        candidate.
+        """
         said = turn.text[slice(*result.record.to_dict()["action"]["argument"])].strip()
         good = said.isascii() and said.isdecimal() and len(said) < 9 and int(said) < count
         assert good or self.variant == "released"
@@ -189,4 +208,7 @@ def _drawn(turn, result, size):
     """The boxes that a turn says, as fractions of the page, clamped to it."""
     boxes = json.loads(turn.text[slice(*result.record.to_dict()["action"]["argument"])])
     boxes = boxes if isinstance(boxes[0], list) else [boxes]
-    return [[min(max(edge / side, 0), 1) for edge, side in zip(box, size * 2, strict=True)] for box in boxes]
+    return [
+        [min(max(edge / side, 0), 1) for edge, side in zip(box, size * 2, strict=True)]
+        for box in boxes
+    ]

@@ -19,7 +19,8 @@ class Vrag(Rules):
         calls=(lambda text: f"<bbox>{text}</bbox>",),
         boxes=lambda text: f"<bbox>{text}</bbox>",
     )
-    # 5 turns, of which the last shows nothing; 512 visual tokens an image, and rounding may add a row of 40
+    # 5 turns, of which the last shows nothing; 512 visual tokens an image, and rounding may add a
+    # row of 40
     limits = Limits(turns=5, images=4, tokens=4 * 552, reward=(0.0, 1.0))
     adversary = staticmethod(adversary)
 
@@ -33,7 +34,10 @@ class Vrag(Rules):
     def best(self, corpus, sample):
         if not sample.gold_pages:
             # any search will do
-            turns = [f"<search>{sample.question}</search>", f"<answer>{self.secret(sample)}</answer>"]
+            turns = [
+                f"<search>{sample.question}</search>",
+                f"<answer>{self.secret(sample)}</answer>",
+            ]
             return turns, [0.0, 0.8]
         turns = list(oracle(sample, corpus.query))
         return turns, [0.0] * (len(turns) - 1) + [1.0]
@@ -54,6 +58,10 @@ class Vrag(Rules):
         done = float(state.ran("search") > 0 and said is not None)
         # what was found counts as published, and only behind the gate as released
         total = (
-            0.2 * found + 0.8 * right if self.variant == "paper" else (0.2 * found + 0.7 * right + 0.1) * done
+            0.2 * found + 0.8 * right
+            if self.variant == "paper"
+            else (0.2 * found + 0.7 * right + 0.1) * done
         )
-        paid_at_the_end(state, {"retrieval_ndcg": found, "outcome": right, "format": done, "total": total})
+        paid_at_the_end(
+            state, {"retrieval_ndcg": found, "outcome": right, "format": done, "total": total}
+        )

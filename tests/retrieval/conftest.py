@@ -19,7 +19,9 @@ PAGES = {
 
 
 def _make_store(folder: Path, documents: Mapping[str, Sequence[str]]) -> DocumentStore:
-    """A store with one text a page; long texts run off the page, which the text layer does not mind."""
+    """A store with one text a page; long texts run off the page, which the text layer does not
+    mind.
+    """
     for doc_id, texts in documents.items():
         write_pdf(folder / "inbox" / f"{doc_id}.pdf", texts, size=(400, 100))
     ingest_here(folder / "inbox", folder / "store", dpi=10)
@@ -56,7 +58,9 @@ def saved(bm25: BM25Retriever, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture(scope="module")
 def ray_head(warm_python: Path) -> Iterator[str]:
-    """The address of a cluster of two nodes: what one file leaves there takes no places of another file."""
+    """The address of a cluster of two nodes: what one file leaves there takes no places of another
+    file.
+    """
     from ray.cluster_utils import Cluster
 
     room = {"object_store_memory": 200_000_000}

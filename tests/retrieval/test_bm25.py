@@ -56,7 +56,9 @@ def slow_bm25(pages: dict[str, list[str]], query: str, k1: float, b: float) -> d
 
 
 def test_a_score_by_hand(make_store, tmp_path):
-    """Three pages of 3, 5 and 4 tokens with the title `a`; `cat` is on two: idf = ln(1 + 1.5 / 2.5)."""
+    """Three pages of 3, 5 and 4 tokens with the title `a`; `cat` is on two: idf = ln(1 + 1.5 /
+    2.5).
+    """
     store = make_store(tmp_path, {"a": ["cat dog", "cat cat bird fish", "no such thing"]})
     (hits,) = BM25Retriever.build(store, settings=plain(k1=2.0, b=0.6)).search(["cat"], top_k=5)
     idf = math.log(1.6)
@@ -79,7 +81,11 @@ def test_batches_and_threads_get_the_answers_of_single_queries_in_order(bm25):
 
 WORDS = ["cat", "the", "grow", "birds", "table", "3", "zebra", "and", "items"]
 DOCS = [None, "animals", "b.plants", "numbers"]
-REFS = [PageRef(d, n) for d, k in (("animals", 4), ("b.plants", 3), ("numbers", 3)) for n in range(1, k + 1)]
+REFS = [
+    PageRef(d, n)
+    for d, k in (("animals", 4), ("b.plants", 3), ("numbers", 3))
+    for n in range(1, k + 1)
+]
 
 
 @settings(max_examples=60)
@@ -93,10 +99,14 @@ REFS = [PageRef(d, n) for d, k in (("animals", 4), ("b.plants", 3), ("numbers", 
 def test_any_search_is_the_best_of_what_is_left(
     by_parameters, pages, parameters, query, doc_id, top_k, exclude
 ):
-    """Scores are the formula's, equal pages are in their order, pages without a word of the query no hits."""
+    """Scores are the formula's, equal pages are in their order, pages without a word of the query
+    no hits.
+    """
     (hits,) = by_parameters[parameters].search([query], doc_id=doc_id, top_k=top_k, exclude=exclude)
     scores = slow_bm25(pages, query, *parameters)
-    left = {r for r, s in scores.items() if s > 0 and r not in exclude and doc_id in (None, r.doc_id)}
+    left = {
+        r for r, s in scores.items() if s > 0 and r not in exclude and doc_id in (None, r.doc_id)
+    }
     assert len(hits) == min(top_k, len(left))
     assert {hit.ref for hit in hits} <= left
     assert [hit.score for hit in hits] == pytest.approx([scores[hit.ref] for hit in hits], rel=1e-5)
@@ -128,13 +138,18 @@ def test_jax_is_not_imported_where_it_is_installed(tmp_path):
     )
     paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     done = subprocess.run(
-        [sys.executable, "-c", script], env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
 
 
 def test_an_index_is_built_without_a_line_of_the_library(store, capsys, monkeypatch):
-    """Also where the root logger has a handler that writes all that it gets, as after an import of verl."""
+    """Also where the root logger has a handler that writes all that it gets, as after an import of
+    verl.
+    """
     monkeypatch.setattr(logging.getLogger(), "handlers", [logging.StreamHandler()])
     BM25Retriever.build(store)
     assert not capsys.readouterr().err.strip()
@@ -155,7 +170,9 @@ def test_pages_and_rows_are_each_others():
 @settings(max_examples=60)
 @given(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0, 1.5]), max_size=40), st.integers(1, 50))
 def test_the_best_rows_are_those_of_a_full_sort(scores, top_k):
-    ranked = [row for score, row in sorted((-score, row) for row, score in enumerate(scores) if score > 0)]
+    ranked = [
+        row for score, row in sorted((-score, row) for row, score in enumerate(scores) if score > 0)
+    ]
     assert top_rows(np.array(scores, dtype=np.float32), top_k).tolist() == ranked[:top_k]
     below = [row for score, row in sorted((-score, row) for row, score in enumerate(scores))]
     assert top_rows(np.array(scores, dtype=np.float32), top_k, -np.inf).tolist() == below[:top_k]
@@ -168,7 +185,8 @@ def test_the_scores_of_some_rows_are_those_of_the_library(bm25, data):
     ids = data.draw(st.lists(tokens, min_size=1, max_size=9))
     start, end = sorted(data.draw(st.tuples(*[st.integers(0, bm25.num_pages)] * 2)))
     assert (
-        bm25._scores(ids, start, end).tobytes() == bm25._index.get_scores_from_ids(ids)[start:end].tobytes()
+        bm25._scores(ids, start, end).tobytes()
+        == bm25._index.get_scores_from_ids(ids)[start:end].tobytes()
     )
 
 
@@ -193,10 +211,14 @@ def test_bad_arguments_are_refused(bm25, make_store, tmp_path):
         ("Größe naïve Ünïcode", ["grosse", "naive", "unicode"]),
         ("\N{LATIN SMALL LIGATURE FI}gure \N{FULLWIDTH DIGIT ONE}", ["figure", "1"]),
         (
-            "co\N{SOFT HYPHEN}ope\N{ZERO WIDTH SPACE}rate\N{VARIATION SELECTOR-16}\N{HANGUL FILLER}",
+            "co\N{SOFT HYPHEN}ope\N{ZERO WIDTH SPACE}rate"
+            "\N{VARIATION SELECTOR-16}\N{HANGUL FILLER}",
             ["cooperate"],
         ),
-        ("\N{CIRCLED LATIN SMALL LETTER A}e\N{COMBINING ACUTE ACCENT}\x01 \ue000STRASSE", ["ae", "strasse"]),
+        (
+            "\N{CIRCLED LATIN SMALL LETTER A}e\N{COMBINING ACUTE ACCENT}\x01 \ue000STRASSE",
+            ["ae", "strasse"],
+        ),
         ("\u0e2b\u0e19\u0e35\u0e49 \u0e2b\u0e19\u0e35", ["\u0e2b", "\u0e19"] * 2),
         ("维护 Debian 软件", ["维", "护", "debian", "软", "件"]),
         ("テスト2回", ["テ", "ス", "ト", "2", "回"]),
@@ -205,7 +227,11 @@ def test_bad_arguments_are_refused(bm25, make_store, tmp_path):
 )
 def test_tokens(text, tokens):
     assert Tokenizer()(text) == tokens
-    assert Tokenizer(Stemmer.ENGLISH)("Connected connections, running") == ["connect", "connect", "run"]
+    assert Tokenizer(Stemmer.ENGLISH)("Connected connections, running") == [
+        "connect",
+        "connect",
+        "run",
+    ]
 
 
 # -- titles and headings, in indexes alone

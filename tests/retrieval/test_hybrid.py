@@ -4,7 +4,7 @@ import pytest
 
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit, best_hits
-from docagent_rl.retrieval.hybrid import HybridRetriever, Part, combined
+from docagent_rl.retrieval.hybrid import HybridPart, HybridRetriever, combined
 
 A, B, C, D = (PageRef("doc", page) for page in range(1, 5))
 
@@ -25,7 +25,9 @@ class Fixed:
 
     def search(self, queries, *, doc_id=None, top_k, exclude=()):
         self.asked.append((list(queries), doc_id, top_k, set(exclude)))
-        kept = [hit for hit in self.hits if hit.ref not in exclude and doc_id in (None, hit.ref.doc_id)]
+        kept = [
+            hit for hit in self.hits if hit.ref not in exclude and doc_id in (None, hit.ref.doc_id)
+        ]
         return [kept[:top_k] if query.strip() else [] for query in queries]
 
 
@@ -57,7 +59,7 @@ def test_negative_scores_are_shifted():
 
 def test_parts_are_asked_deep_enough_and_leave_out_the_same():
     one, two = Fixed((A, 3.0), (B, 2.0), (C, 1.0)), Fixed((D, 9.0), (B, 1.0))
-    hybrid = HybridRetriever({"one": Part(one), "two": Part(two)}, depth=3)
+    hybrid = HybridRetriever({"one": HybridPart(one), "two": HybridPart(two)}, depth=3)
     (found,) = hybrid.search(["words"], doc_id="doc", top_k=2, exclude=[A])
     assert [hit.ref for hit in found] == [B, D]
     assert one.asked == two.asked == [(["words"], "doc", 3, {A})]

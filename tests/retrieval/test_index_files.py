@@ -29,7 +29,9 @@ def test_saved_and_loaded_it_answers_the_same(bm25, store, saved, tmp_path):
     assert (loaded.settings, loaded.num_pages) == (bm25.settings, 10)
     assert isinstance(loaded._index.scores["data"], np.memmap)
     for doc_id in (None, "animals"):
-        assert loaded.search(WORDS, doc_id=doc_id, top_k=4) == bm25.search(WORDS, doc_id=doc_id, top_k=4)
+        assert loaded.search(WORDS, doc_id=doc_id, top_k=4) == bm25.search(
+            WORDS, doc_id=doc_id, top_k=4
+        )
     BM25Retriever.build(store).save(tmp_path / "again")
     assert files_of(tmp_path / "again") == files_of(saved)
     assert len(files_of(saved)) == 7
@@ -37,7 +39,9 @@ def test_saved_and_loaded_it_answers_the_same(bm25, store, saved, tmp_path):
 
 @pytest.mark.parametrize("missing", [1, 5000])
 def test_a_disk_that_is_full_is_told_as_such(make_store, tmp_path, missing):
-    """numpy tells of one without an error number, or, where the last bytes of an array are missing, not."""
+    """numpy tells of one without an error number, or, where the last bytes of an array are missing,
+    not.
+    """
     words = [" ".join(f"w{page}x{number}" for number in range(9)) for page in range(300)]
     retriever = BM25Retriever.build(make_store(tmp_path / "corpus", {"a": words}))
     retriever.save(tmp_path / "whole")
@@ -75,7 +79,9 @@ def test_an_index_of_other_words_is_refused(index):
         BM25Retriever.load(index)
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-3] + b"x" + data[-2:], None])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-1], lambda data: data[:-3] + b"x" + data[-2:], None]
+)
 def test_damage_is_named_and_mended_by_saving_the_same_again(bm25, index, damage):
     for path in [path for path in index.rglob("*") if path.is_file() and path.stat().st_size]:
         data = path.read_bytes()

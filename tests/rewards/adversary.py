@@ -1,6 +1,8 @@
-"""A search for texts that are right for more than one gold, as a policy that is trained on verdicts searches.
+"""A search for texts that are right for more than one gold, as a policy that is trained on verdicts
+searches.
 
-`make adversary ARGS='--texts 100000 --seed 7'` prints those it finds, and the best texts of `document_free`.
+`make adversary ARGS='--texts 100000 --seed 7'` prints those it finds, and the best texts of
+`document_free`.
 """
 
 import argparse
@@ -18,16 +20,20 @@ from tests.rewards.fair_answers import read_frames
 
 GOLDS: dict[str, tuple[str, ...]] = {
     "names": (
-        "Paris", "London", "Jane Roe", "Mark Webb", "United Nations", "Acme Corp", "Will Smith", "Oslo",
+        "Paris", "London", "Jane Roe", "Mark Webb", "United Nations", "Acme Corp", "Will Smith",
+        "Oslo",
     ),
     "words": (
-        "blue", "green", "raw material costs", "higher wages", "the finance committee", "steel", "north",
+        "blue", "green", "raw material "
+                         "costs", "higher wages", "the finance committee", "steel", "north",
     ),
     "numbers": ("12", "13", "1,234", "0.5", "-7", "3", "twenty", "1 million"),
     "amounts": ("5 km", "6 km", "$12", "€12", "40 kg", "3.5 million dollars", "20 minutes", "7 m2"),
     "shares": ("45%", "46%", "0.3", "12.5 percent", "3 percentage points", "a quarter"),
-    "ranges": ("10-20", "15-20", "from 3 to 5", "between 7 and 9", "over 12", "at least 3", "up to 40"),
-    "dates": ("3 April 2021", "4 March 2021", "12 May 1999", "June 2010", "July 2010", "1998", "2003"),
+    "ranges": ("10-20", "15-20", "from 3 to 5", "between 7 and "
+                                                "9", "over 12", "at least 3", "up to 40"),
+    "dates": ("3 April 2021", "4 March 2021", "12 May 1999", "June 2010", "July 2010", "1998",
+    "2003"),
     "times": ("9:30 am", "9:30 pm", "14:00", "16:45"),
     "european": ("1.234,56", "7,25", "1.234.567", "12,5 %", "0,5", "2.500,00 \u20ac"),
     "ratios": ("3:1", "2:3", "16:9", "4 to 1", "1:3"),
@@ -61,8 +67,10 @@ QUESTIONS = (
 JOINTS = (
     *(", ", "; ", " / ", " - ", "\n", ". ", ": ", " (", ") ", " = ", " | ", " "),
     *("\n- ", "\n1. ", "\n\n", " & "),
-    *(" or ", " and ", " but ", " not ", " rather than ", " instead of ", " either ", " if not ", " i.e. "),
-    *(", that is, ", " also known as ", ", alternatively ", " plus ", " then ", " versus ", " as well as "),
+    *(" or ", " and ", " but ", " not ", " rather than ", " instead of ", " either ", " if not ",
+    " i.e. "),
+    *(", that is, ", " also known as ", ", alternatively ", " plus ", " then ", " versus ",
+    " as well as "),
 )  # fmt: skip
 DENIALS = (
     *(
@@ -74,7 +82,14 @@ DENIALS = (
         "{}? No.",
         "neither {} nor others",
     ),
-    *("{} or others", "the opposite of {}", "{} is not the answer", "before {}", "outside {}", "almost {}"),
+    *(
+        "{} or others",
+        "the opposite of {}",
+        "{} is not the answer",
+        "before {}",
+        "outside {}",
+        "almost {}",
+    ),
     *(
         "{} is incorrect",
         "\u4e0d\u662f{}",
@@ -124,18 +139,24 @@ class Attempt:
 
 
 def attempts(number: int, seed: int) -> Iterator[Attempt]:
-    """Texts of two to eight golds of a kind, joined and dressed in any way; a third of them in a frame."""
+    """Texts of two to eight golds of a kind, joined and dressed in any way; a third of them in a
+    frame.
+    """
     draw = random.Random(seed)
     for _ in range(number):
         kind = draw.choice(list(GOLDS))
         golds = draw.sample(GOLDS[kind], min(draw.choice((2, 2, 2, 3, 4, 8)), len(GOLDS[kind])))
         question = draw.choice(QUESTIONS).format(*golds)
         text = _joined(golds, draw)
-        yield Attempt(kind, question, tuple(golds), _framed(text, draw) if draw.random() < 0.3 else text)
+        yield Attempt(
+            kind, question, tuple(golds), _framed(text, draw) if draw.random() < 0.3 else text
+        )
 
 
 def framed_attempts(number: int, seed: int) -> Iterator[Attempt]:
-    """A gold in a frame, or in one within another, tried with others of its kind; and denied, with all."""
+    """A gold in a frame, or in one within another, tried with others of its kind; and denied, with
+    all.
+    """
     draw = random.Random(seed)
     # a frame may name page 3
     questions = [question for question in QUESTIONS if "page" not in question]
@@ -147,7 +168,11 @@ def framed_attempts(number: int, seed: int) -> Iterator[Attempt]:
         question = draw.choice(questions).format(named, others[0])
         text = _framed(named, draw)
         yield Attempt(
-            kind, question, tuple(others), text if draw.random() < 0.7 else _framed(text, draw), most=0
+            kind,
+            question,
+            tuple(others),
+            text if draw.random() < 0.7 else _framed(text, draw),
+            most=0,
         )
         denied = _framed(draw.choice(DENIALS).format(named), draw)
         yield Attempt(kind, question, (named, *others), denied, most=0)
@@ -178,7 +203,9 @@ def _words(draw: random.Random) -> str:
 async def winners(judge: Judge, attempt: Attempt) -> list[str]:
     """The golds that a text is right for."""
     return [
-        gold for gold in attempt.golds if await judge.judge(attempt.question, [gold], attempt.text) == 1.0
+        gold
+        for gold in attempt.golds
+        if await judge.judge(attempt.question, [gold], attempt.text) == 1.0
     ]
 
 
@@ -189,21 +216,34 @@ async def wins(judge: Judge, tried: Iterable[Attempt]) -> list[tuple[Attempt, li
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Texts that are rewarded wrongly, found by chance.")
-    parser.add_argument("--texts", type=int, default=20_000, help="that name several answers (rule judge)")
+    parser = argparse.ArgumentParser(
+        description="Texts that are rewarded wrongly, found by chance."
+    )
+    parser.add_argument(
+        "--texts", type=int, default=20_000, help="that name several answers (rule judge)"
+    )
     parser.add_argument("--steps", type=int, default=STEPS, help="of the search without a document")
     parser.add_argument("--seed", type=int, default=SEED)
     arguments = parser.parse_args()
     for tried, flaw in (
         (attempts(arguments.texts, arguments.seed), "texts win for more than one gold"),
-        (framed_attempts(arguments.texts // 2, arguments.seed), "wrong answers in frames are accepted"),
+        (
+            framed_attempts(arguments.texts // 2, arguments.seed),
+            "wrong answers in frames are accepted",
+        ),
     ):
         found = asyncio.run(wins(RuleJudge(), tried))
         for attempt, golds in found:
             print(f"{attempt.kind}: {attempt.text!r} [{attempt.question}] is right for {golds}")
         print(f"{len(found)} of {arguments.texts} {flaw}")
-    best = [best_text(m, k, steps=arguments.steps, seed=arguments.seed) for m in METRICS for k in KINDS]
-    print("".join(f"{each.metric}, {each.kind}: {each.score:.3f} for {each.text!r}\n" for each in best))
+    best = [
+        best_text(m, k, steps=arguments.steps, seed=arguments.seed) for m in METRICS for k in KINDS
+    ]
+    print(
+        "".join(
+            f"{each.metric}, {each.kind}: {each.score:.3f} for {each.text!r}\n" for each in best
+        )
+    )
     print(free_table(best))
 
 

@@ -25,15 +25,29 @@ STEPS, SEED = 60, 0
 """Of the table in docs/rule_judge.md."""
 LEARNT, HELD_OUT = 30, 200
 """Golds that the search sees, and golds on which its text is measured."""
-PIECES = (*string.digits, *string.ascii_lowercase, " ", ".", ",", "%", "of", "the", "and", "in", "is")
+PIECES = (
+    *string.digits,
+    *string.ascii_lowercase,
+    " ",
+    ".",
+    ",",
+    "%",
+    "of",
+    "the",
+    "and",
+    "in",
+    "is",
+)
 STARTS = (
-    "1 2 3 4 5 6 7 8 9 0", string.ascii_lowercase, "etaoin shrdlu", "yes", "no", "0", "1", "the", "2020",
+    "1 2 3 4 5 6 7 8 9 "
+    "0", string.ascii_lowercase, "etaoin shrdlu", "yes", "no", "0", "1", "the", "2020",
 )  # fmt: skip
 FIRST, LAST = (
     names.split()
     for names in (
         "Anna Ben Carla David Elena Frank Grace Hugo Irene John Karen Lars Maria Nils Olga Paul",
-        "Adams Berg Costa Dietz Evans Fischer Garcia Hansen Ivanov Jones Keller Lopez Meyer Novak Olsen",
+        "Adams Berg Costa Dietz Evans Fischer Garcia Hansen Ivanov Jones Keller Lopez Meyer Novak "
+        "Olsen",
     )
 )
 MONTHS = calendar.month_name[1:]
@@ -48,18 +62,26 @@ KINDS: Mapping[str, Callable[[random.Random], str]] = {
     "decimals": lambda draw: f"{10 ** draw.uniform(0, 3):.{draw.randint(1, 2)}f}",
     "percentages": lambda draw: f"{draw.randint(1, 99)}%",
     "years": lambda draw: str(draw.randint(1990, 2024)),
-    "dates": lambda draw: f"{draw.choice(MONTHS)} {draw.randint(1, 28)}, {draw.randint(2000, 2024)}",
+    "dates": lambda draw: (
+        f"{draw.choice(MONTHS)} {draw.randint(1, 28)}, {draw.randint(2000, 2024)}"
+    ),
     "names": lambda draw: f"{draw.choice(FIRST)} {draw.choice(LAST)}",
     "words": lambda draw: _phrase(draw, draw.randint(1, 3)),
-    "sentences": lambda draw: f"The {_phrase(draw, 3)} of the {_phrase(draw, 3)} is a {_phrase(draw, 3)}.",
+    "sentences": lambda draw: (
+        f"The {_phrase(draw, 3)} of the {_phrase(draw, 3)} is a {_phrase(draw, 3)}."
+    ),
     "yes and no": lambda draw: draw.choice(("Yes", "No")),
 }
-"""Right answers as the data sets have them, by kind; refusals are left out, which need no document."""
+"""Right answers as the data sets have them, by kind; refusals are left out, which need no
+document.
+"""
 
 
 def _mmlongbench(gold: str, text: str) -> float:
     kind = AnswerFormat.INT if gold.isdigit() else AnswerFormat.STR
-    return correctness([gold], text, AnswerFormat.FLOAT if "." in gold[:-1] and gold[0].isdigit() else kind)
+    return correctness(
+        [gold], text, AnswerFormat.FLOAT if "." in gold[:-1] and gold[0].isdigit() else kind
+    )
 
 
 def _alden(variant: str, **changes: str) -> Score:
@@ -106,7 +128,9 @@ class Found:
 def best_text(metric: str, kind: str, *, steps: int, seed: int) -> Found:
     """Climb from guesses and from constant texts, a piece at a time."""
     draw, score = random.Random(f"{seed}/{kind}"), METRICS[metric]
-    learnt, unseen, guesses = ([KINDS[kind](draw) for _ in range(n)] for n in (LEARNT, HELD_OUT, LEARNT))
+    learnt, unseen, guesses = (
+        [KINDS[kind](draw) for _ in range(n)] for n in (LEARNT, HELD_OUT, LEARNT)
+    )
 
     def mean(text: str, golds: Sequence[str]) -> float:
         return fmean(score(gold, text) for gold in golds)
@@ -119,7 +143,9 @@ def best_text(metric: str, kind: str, *, steps: int, seed: int) -> Found:
         changed = best[:at] + draw.choice(("", *PIECES)) + best[at + span :]
         if ((new := mean(changed, learnt)), -len(changed)) > (level, -len(best)):
             best, level = changed, new
-    chance = fmean(score(gold, other) for gold, other in zip(unseen, unseen[1:] + unseen[:1], strict=True))
+    chance = fmean(
+        score(gold, other) for gold, other in zip(unseen, unseen[1:] + unseen[:1], strict=True)
+    )
     commonest = max(Counter(unseen).values()) / len(unseen)
     return Found(metric, kind, chance, commonest, best, mean(best, unseen))
 
@@ -128,6 +154,8 @@ def free_table(found: Sequence[Found]) -> str:
     """Markdown: a row a metric, in a cell the score of another gold and that of the best text."""
     lines = [f"| rewarded by | {' | '.join(KINDS)} |", "|---" * (len(KINDS) + 1) + "|"]
     for metric in METRICS:
-        cells = [f"{each.chance:.2f}, **{each.score:.2f}**" for each in found if each.metric == metric]
+        cells = [
+            f"{each.chance:.2f}, **{each.score:.2f}**" for each in found if each.metric == metric
+        ]
         lines.append(f"| {metric} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

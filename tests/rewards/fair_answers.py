@@ -1,7 +1,9 @@
-"""Right answers as models write them: frames around writings of golds, as fair readers would accept them.
+"""Right answers as models write them: frames around writings of golds, as fair readers would accept
+them.
 
-`python -m tests.rewards.fair_answers` prints how many the rule judge refuses, by kind of gold and by group of
-frames, and every frame that it refuses often. Frames and golds were written before its rules for frames.
+`python -m tests.rewards.fair_answers` prints how many the rule judge refuses, by kind of gold and
+by group of frames, and every frame that it refuses often. Frames and golds were written before its
+rules for frames.
 """
 
 import argparse
@@ -96,7 +98,10 @@ class Fair:
         return RuleJudge()._judge(self.gold.question, self.gold.texts, self.text) < 1.0
 
     def __str__(self) -> str:
-        return f"{self.gold.kind}: {' | '.join(self.gold.texts)!r} <- {self.text!r} [{self.gold.question}]"
+        return (
+            f"{self.gold.kind}: {' | '.join(self.gold.texts)!r} <- {self.text!r} "
+            f"[{self.gold.question}]"
+        )
 
 
 def read_fair(prefix: str = "fair") -> list[Fair]:
@@ -162,7 +167,10 @@ def _table(title: str, answers: Iterable[Fair], key: Callable[[Fair], str]) -> s
             refused[row] += missed
     rows = [row for row in asked if row != "**all**"] + ["**all**"]
     lines = [f"| {title} | fair answers | refused | share |", "|---|---|---|---|"]
-    lines += [f"| {row} | {asked[row]} | {refused[row]} | {refused[row] / asked[row]:.1%} |" for row in rows]
+    lines += [
+        f"| {row} | {asked[row]} | {refused[row]} | {refused[row] / asked[row]:.1%} |"
+        for row in rows
+    ]
     return "\n".join(lines)
 
 
@@ -173,7 +181,13 @@ def main() -> None:
     arguments = parser.parse_args()
     answers = read_fair(arguments.prefix)
     print(refused_table(answers))
-    print(_table("group of frames", answers, lambda fair: "own words" if fair.is_own else fair.frame.group))
+    print(
+        _table(
+            "group of frames",
+            answers,
+            lambda fair: "own words" if fair.is_own else fair.frame.group,
+        )
+    )
     if arguments.print:
         for fair in answers:
             if fair.is_refused:

@@ -35,7 +35,9 @@ class Hostile:
 
 
 def read_hostile(prefix: str = "fair") -> Iterator[Hostile]:
-    """Every wrong answer: frames around the golds of `PREFIX_golds.jsonl`, and what denies a verdict."""
+    """Every wrong answer: frames around the golds of `PREFIX_golds.jsonl`, and what denies a
+    verdict.
+    """
     frames = _rows("hostile_frames.jsonl")
     golds = [gold for gold in read_golds(prefix) if gold.shape in _ANSWERS]
     for gold in golds:

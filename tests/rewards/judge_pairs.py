@@ -1,7 +1,7 @@
 """The labelled pairs that the rule judge is measured on.
 
-`python -m tests.rewards.judge_pairs` prints its accuracy by kind, and what it gets wrong. Pairs were written
-and labelled by hand, before the judge was.
+`python -m tests.rewards.judge_pairs` prints its accuracy by kind, and what it gets wrong. Pairs
+were written and labelled by hand, before the judge was.
 """
 
 import asyncio
@@ -40,7 +40,10 @@ class Pair:
 
     def __str__(self) -> str:
         question = f"   [{self.question}]" if self.question else ""
-        return f"{self.kind}: {' | '.join(self.gold)!r} <- {self.said!r}{question}: right is {self.right}"
+        return (
+            f"{self.kind}: {' | '.join(self.gold)!r} <- {self.said!r}{question}: right is "
+            f"{self.right}"
+        )
 
 
 def read_pairs() -> list[Pair]:

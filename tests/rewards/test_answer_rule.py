@@ -115,7 +115,9 @@ def slow_score(prediction, gold):
 WORDS = ["blue", "blues", "red", "rod", "12", "13", "3.5", "2019", "none", "a b", "A  B", "n/a"]
 words = st.sampled_from(WORDS)
 texts = st.lists(words, min_size=1, max_size=4).map(tuple)
-golds = st.builds(Gold, st.sampled_from([GoldForm.VARIANTS, GoldForm.LIST]), texts) | st.just(NOBODY_KNOWS)
+golds = st.builds(Gold, st.sampled_from([GoldForm.VARIANTS, GoldForm.LIST]), texts) | st.just(
+    NOBODY_KNOWS
+)
 
 
 @settings(max_examples=80)
@@ -129,7 +131,9 @@ def test_against_the_slow_version(prediction, gold):
 def test_bounds(prediction, texts):
     scores = [RULE.score(prediction, Gold(form, texts)) for form in GoldForm]
     assert 0 <= min(scores) <= max(scores) <= 1
-    assert RULE.score(prediction, variants(*texts, "another")) >= RULE.score(prediction, variants(*texts))
+    assert RULE.score(prediction, variants(*texts, "another")) >= RULE.score(
+        prediction, variants(*texts)
+    )
 
 
 def brute_force(table):

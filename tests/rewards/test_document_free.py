@@ -16,7 +16,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "rule_judge.md"
 
 @pytest.mark.slow
 def test_the_best_text_of_every_metric_is_worth_what_the_page_says():
-    found = [best_text(metric, kind, steps=STEPS, seed=SEED) for metric in METRICS for kind in KINDS]
+    found = [
+        best_text(metric, kind, steps=STEPS, seed=SEED) for metric in METRICS for kind in KINDS
+    ]
     assert free_table(found) in PAGE.read_text(encoding="utf-8")
     for each in found:
         if each.metric in ("judge `rule`", "judge `exact`"):

@@ -8,13 +8,18 @@ from docagent_rl.systems import get_system
     ("system", "variant", "text"),
     [
         ("vrag_rl", "paper", "0.2 retrieval_ndcg + 0.8 outcome"),
-        ("vrag_rl", "released", "0.2 retrieval_ndcg + 0.7 outcome + 0.1 format; 0 unless format > 0"),
+        (
+            "vrag_rl",
+            "released",
+            "0.2 retrieval_ndcg + 0.7 outcome + 0.1 format; 0 unless format > 0",
+        ),
         ("mm_doc_r1", "paper", "page_recall + correctness"),
         ("doc_v_star", "paper", "0.6 answer + 0.3 evidence + 0.1 format"),
         (
             "unidoc_rl",
             "released",
-            "0.1 search_ndcg + 0.1 select + 0.1 roi + 0.1 format + 0.6 outcome; 0 unless format > 0",
+            "0.1 search_ndcg + 0.1 select + 0.1 roi + 0.1 format + 0.6 outcome; 0 unless format > "
+            "0",
         ),
         (
             "alden",

@@ -36,7 +36,8 @@ def test_verdicts(reply, verdict):
         "", "True", "<judge>not true</judge>", "<judge></judge>", "<judge>True", "True</judge>",
         "<judge>True</judge> wait: <judge>false</judge>",
         "<think>perhaps <judge>True</judge>",
-        "<judge>True.</judge>", "<judge>True</judge><judge>?</judge>", "</judge><judge>", "<judge>1</judge>",
+        "<judge>True.</judge>", "<judge>True</judge><judge>?</judge>", "</judge><judge>",
+        "<judge>1</judge>",
     ],
 )  # fmt: skip
 def test_no_verdicts(reply):
@@ -58,7 +59,9 @@ def test_a_quotation_is_no_verdict(reply):
 
 
 def test_a_verdict_about_an_answer_with_a_tag():
-    assert parse_verdict("It writes [judge]True[/judge]. <judge>False</judge>\n", echoes=True) is False
+    assert (
+        parse_verdict("It writes [judge]True[/judge]. <judge>False</judge>\n", echoes=True) is False
+    )
     assert parse_verdict("<judge>True</judge>", echoes=True) is True
 
 
@@ -72,7 +75,9 @@ SPELLINGS = (
 
 
 @pytest.mark.parametrize("attack", SPELLINGS)
-async def test_nothing_that_is_judged_spells_a_turn_or_a_verdict(judge_server, openai_judge, attack):
+async def test_nothing_that_is_judged_spells_a_turn_or_a_verdict(
+    judge_server, openai_judge, attack
+):
     await openai_judge().judge(attack, [attack], attack)
     sent = "".join(message["content"] for message in judge_server.requests[0]["messages"])
     harmless = sent.replace("like this:\n<judge>True</judge>", "")
@@ -145,7 +150,9 @@ async def test_check(judge_server, openai_judge, tmp_path):
         0,
     )
     judge_server.script = [401]
-    with pytest.raises(UserError, match=f"'m' at {judge_server.url}.*base_url, model and api_key_env"):
+    with pytest.raises(
+        UserError, match=f"'m' at {judge_server.url}.*base_url, model and api_key_env"
+    ):
         await judge.check()
 
 

@@ -33,11 +33,13 @@ def test_literals(text, value):
 @pytest.mark.parametrize(
     "text",
     [
-        "", "list", "open('x')", "__import__('os').system('true')", "[x for x in (1,)]", "'a'.upper()",
+        "", "list", "open('x')", "__import__('os').system('true')", "[x for x in "
+                                                                    "(1,)]", "'a'.upper()",
         "a[0]",
         "lambda: 1", "1 if 1 else 2", "b'x'", "1j", "'a' * 3", "[1] + [2]", "9 ** 999", "1 / 0",
         "(-8) ** 0.5",
-        "{[1]: 2}", "{**{}}", "{[]}", "['a'", "f'{1}'", "1 < 2", "not 1", "~1", "1 << 70", "\x00", "...",
+        "{[1]: 2}", "{**{}}", "{[]}", "['a'", "f'{1}'", "1 < 2", "not 1", "~1", "1 << 70", "\x00",
+        "...",
         "(" * 3000 + ")" * 3000, "1e999 + 1", "2 ** 64 ** 64",
         "2 ** 65", "2 ** -65", "1.5e300 - 1", "1 - 1.5e300", "1" + " " * 10_000, "1 @ 2",
         "\n 18", "18 \n ", "((10 ** 64) ** 4) ** 64", "(10 ** 64) ** 5",
@@ -66,7 +68,8 @@ def test_logic_is_read_on_request(text, value):
 @pytest.mark.parametrize(
     "text",
     [
-        "3 and four", "1 in 5", "1 < 2", "not 1", "1 if 1 else 2", "~2.5", "2.5 & 1", "1 << 2", "{1} | {2}",
+        "3 and four", "1 in 5", "1 < 2", "not 1", "1 if 1 else "
+                                                  "2", "~2.5", "2.5 & 1", "1 << 2", "{1} | {2}",
         "[1] + [2]", "'a' * 3",
     ],
 )  # fmt: skip
@@ -83,7 +86,8 @@ def test_long_texts_are_refused():
 numbers = st.integers(-(10**9), 10**9) | st.floats(allow_nan=False, allow_infinity=False)
 values = st.recursive(
     st.none() | st.booleans() | numbers | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner,
+    max_size=3),
     max_leaves=8,
 )  # fmt: skip
 

@@ -87,4 +87,6 @@ def test_navigation_without_evidence_is_no_number():
 def test_the_ideal_runs_over_all_gold_pages_however_many():
     gold = list(range(12))
     assert ndcg(gold, gold) == pytest.approx(1.0)
-    assert ndcg([0], gold) == pytest.approx(1 / sum(1 / math.log2(rank + 1) for rank in range(1, 13)))
+    assert ndcg([0], gold) == pytest.approx(
+        1 / sum(1 / math.log2(rank + 1) for rank in range(1, 13))
+    )

@@ -19,7 +19,8 @@ SPELLINGS = [
     ["\u00b0C", "degrees Celsius"], ["V", "volts"],
 ]  # fmt: skip
 HOSTILE_PIECES = [
-    "1,111", ",111", "one hundred and ", "1 to ", "jan 1 ", "km/", "not ", "A ", "(", "**", "$1", "\\boxed{",
+    "1,111", ",111", "one hundred and ", "1 to ", "jan 1 ", "km/", "not ", "A ", "(", "**", "$1",
+    "\\boxed{",
     "www.", "a@", "e\u0301", "\ud800", "from 1 ", "n", " ", "-", "Paris, ",
 ]  # fmt: skip
 
@@ -87,14 +88,20 @@ def test_what_a_question_names_may_be_left_out_or_added(reference, prediction, q
 ASKED = "How many employees are there, and is the product certified?"
 FRAMED = [
     ("350", "**Final Answer:** 350"), ("350", "Final Answer: 350"), ("350", "Final answer: 350"),
-    ("Paris", "### Answer\nParis"), ("350", "\\boxed{\\text{350}}"), ("Paris", "\\boxed{\\text{Paris}}"),
-    ("350", "$\\boxed{350}$"), ("350", "350 [7]"), ("Paris", "Paris [1][2]"), ("Paris", "Paris (page 3)"),
-    ("350", "Based on the provided document, the answer is 350."), ("350", "Sure! The answer is 350."),
-    ("Paris", "From the image, I can see that it is Paris."), ("350", "The company has 350 employees"),
-    ("350", "The company has **350** employees."), ("350", "There are 350 employees."), ("350", '"350"'),
+    ("Paris", "### Answer\nParis"), ("350", "\\boxed{\\text{350}}"), ("Paris",
+    "\\boxed{\\text{Paris}}"),
+    ("350", "$\\boxed{350}$"), ("350", "350 [7]"), ("Paris", "Paris [1][2]"), ("Paris",
+    "Paris (page 3)"),
+    ("350", "Based on the provided document, the answer is "
+            "350."), ("350", "Sure! The answer is 350."),
+    ("Paris", "From the image, I can see that it is "
+              "Paris."), ("350", "The company has 350 employees"),
+    ("350", "The company has **350** "
+            "employees."), ("350", "There are 350 employees."), ("350", '"350"'),
     ("350", "`350`"), ("350", "- 350"), ("\u5317\u4eac", "\u7b54\u6848\u662f\u5317\u4eac\u3002"),
     ("350", "According to the table on page 3, the company has 350 employees."),
-    ("350", "350. Let me know if you need anything else!"), ("350", "<think>Page 3 has it.</think>\n\n350"),
+    ("350", "350. Let me know if you need anything "
+            "else!"), ("350", "<think>Page 3 has it.</think>\n\n350"),
     ("1.234,56", "1,234.56"), ("12,5 %", "12.5%"), ("3:1", "3 : 1"),
     ("10-20", "**Answer:** from 10 to 20 [2]"),
     ("2019", "2019\u5e74"), ("45%", "\u767e\u5206\u4e4b\u56db\u5341\u4e94"),
@@ -115,11 +122,13 @@ UNFRAMED = [
     ("45%", "\\boxed{> 45\\%}"), ("45%", "**Final Answer:** not 45%"), ("45%", "\u5c11\u4e8e45%"),
     ("Paris", "maybe Paris"), ("Paris", "It could be Paris."), ("350", "350 kg"),
     ("350", "350 fewer employees"),
-    ("350", "The company has 350 employees, 20 of them in Oslo"), ("350", "half of 350"), ("350", "350 etc."),
+    ("350", "The company has 350 employees, 20 of them in "
+            "Oslo"), ("350", "half of 350"), ("350", "350 etc."),
     ("350", "The company does not have 350 employees"), ("350", "the rival of 350"),
     ("B-350", "350 employees"),
     ("350", "It has 350 xyz"), ("350", "350-year plan"), ("Paris", "The rival of **Paris**"),
-    ("yes", "Indeed not"), ("yes", "Yes in 1990, revoked since"), ("yes", "Yes, but it was revoked"),
+    ("yes", "Indeed not"), ("yes", "Yes in 1990, revoked "
+                                   "since"), ("yes", "Yes, but it was revoked"),
     ("yes", "The answer is not yes"), ("no", "No problem, it is certified"),
     ("no", "No doubt it is certified"),
     ("no", "The answer is no is wrong."), ("no", "No. The product is certified."), ("no", "No. 5"),
@@ -171,7 +180,9 @@ HOSTILE = [
     ("3.5 million", "3.5 thousand", "Which unit cost most?"),
     ("unknown land", "Not answerable: unknown land", "Which section describes Not answerable?"),
 ]
-"""Found by trying to be paid without knowing; the pairs that the judge is measured on stand elsewhere."""
+"""Found by trying to be paid without knowing; the pairs that the judge is measured on stand
+elsewhere.
+"""
 
 
 @pytest.mark.parametrize(("reference", "prediction", "question"), HOSTILE)
@@ -184,7 +195,9 @@ DOCUMENTATION = Path(__file__).parents[2] / "docs" / "rule_judge.md"
 
 
 def test_the_labelled_pairs_are_judged_as_the_documentation_says():
-    assert table(PAIRS) in DOCUMENTATION.read_text(), "\n".join([table(PAIRS), *map(str, wrong(PAIRS))])
+    assert table(PAIRS) in DOCUMENTATION.read_text(), "\n".join(
+        [table(PAIRS), *map(str, wrong(PAIRS))]
+    )
 
 
 @pytest.mark.parametrize("trap", list(Trap))
@@ -257,7 +270,9 @@ def test_another_unit_is_another_amount(number, units):
 
 @given(
     st.sampled_from(CANDIDATES),
-    st.sampled_from(["not {}", "anything but {}", "It isn't {}.", "{} is wrong", "{}? No.", "never {}"]),
+    st.sampled_from(
+        ["not {}", "anything but {}", "It isn't {}.", "{} is wrong", "{}? No.", "never {}"]
+    ),
 )
 @settings(deadline=None)
 def test_a_denial_never_wins(name, denial):

@@ -43,7 +43,12 @@ def test_anls(reference, prediction, value):
 
 @pytest.mark.parametrize(
     ("one", "other", "edits"),
-    [("kitten", "sitting", 3), ("", "ab", 2), ("\ud800", "\U0001f600", 1), ("ab" * 4000, "ba" * 4000, 2)],
+    [
+        ("kitten", "sitting", 3),
+        ("", "ab", 2),
+        ("\ud800", "\U0001f600", 1),
+        ("ab" * 4000, "ba" * 4000, 2),
+    ],
 )
 def test_edit_distance(one, other, edits):
     assert edit_distance(one, other) == edit_distance(other, one) == edits

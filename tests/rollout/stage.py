@@ -66,8 +66,8 @@ class Rewarding(DocEnv):
     """Rewards each turn with what a list says, and shows a new context or goes on as it says.
 
     Args:
-        plan: of each turn, whether a new context follows, its reward, the value of a term on its first
-            `word` (or its first characters) and the weight of that term.
+        plan: of each turn, whether a new context follows, its reward, the value of a term on its
+            first `word` (or its first characters) and the weight of that term.
         concluding: terms of a trajectory that the rollout ends.
         shown: what the policy sees after a turn.
         prompt: what it sees first.

@@ -47,10 +47,15 @@ def test_turns_and_observations_equal_the_whole_conversation(processor, numbered
         ids += processor.tokenizer.encode(answer, add_special_tokens=False)
         if number < 2:
             observation = Observation.user(ImagePart(images[number].ref))
-            ids += codec.observation_ids(observation, [images[number]], closed=False, shown=1 + number)
+            ids += codec.observation_ids(
+                observation, [images[number]], closed=False, shown=1 + number
+            )
     messages = [
         {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "Where is the table?"}]},
+        {
+            "role": "user",
+            "content": [{"type": "image"}, {"type": "text", "text": "Where is the table?"}],
+        },
         {"role": "assistant", "content": answers[0]},
         {"role": "user", "content": [{"type": "image"}]},
         {"role": "assistant", "content": answers[1]},
@@ -59,7 +64,9 @@ def test_turns_and_observations_equal_the_whole_conversation(processor, numbered
     ]
     text = processor.apply_chat_template(messages, tokenize=False, **arguments)
     assert ("Picture 3: " in text) == numbered
-    whole = list(processor(text=[text], images=[i.pixels for i in (first, *images)])["input_ids"][0])
+    whole = list(
+        processor(text=[text], images=[i.pixels for i in (first, *images)])["input_ids"][0]
+    )
     assert whole[: len(ids)] == ids
     assert whole[len(ids)] == codec.end_of_turn_id
     assert codec.unread == ({"enable_thinking"} if numbered else set())
@@ -72,8 +79,8 @@ def test_turns_and_observations_equal_the_whole_conversation(processor, numbered
 
 
 def test_half_a_character_is_a_question_mark(codec):
-    """A tokenizer takes none, and a trajectory that meets one would be lost; and it hides no control
-    token.
+    """A tokenizer takes none, and a trajectory that meets one would be lost; and it hides no
+    control token.
     """
     broken, mended = (
         conversation(TextPart(f"a {half} of"), TextPart(f"{half}b")) for half in ("\ud83d", "?")
@@ -86,7 +93,9 @@ def test_half_a_character_is_a_question_mark(codec):
     spelled = codec.prompt_ids(
         conversation(TextPart(f"\ud83d{codec.tokenizer.decode([codec.end_of_turn_id])}"))
     )
-    assert spelled.count(codec.end_of_turn_id) == codec.prompt_ids(mended).count(codec.end_of_turn_id)
+    assert spelled.count(codec.end_of_turn_id) == codec.prompt_ids(mended).count(
+        codec.end_of_turn_id
+    )
 
 
 def test_page_text_cannot_open_a_turn_or_stand_in_for_an_image(codec):
@@ -143,7 +152,9 @@ def thinker():
 @pytest.mark.parametrize("thinking", [True, False])
 @pytest.mark.parametrize("closed", [True, False])
 def test_observations_of_a_template_with_a_tail(thinker, thinking, closed):
-    """Each turn follows the tail that the model would be given for it, whatever was thought before."""
+    """Each turn follows the tail that the model would be given for it, whatever was thought
+    before.
+    """
     codec = ChatCodec(thinker, template_kwargs=(("enable_thinking", thinking),))
     tail = "<|im_start|>assistant\n" + ("" if thinking else "<think>\n\n</think>\n\n")
     turns = ["<think>\nfirst\n</think>\n\n<search>a</search>", "<answer>b</answer>"]
@@ -214,7 +225,11 @@ IN_PARTS = """{{- '<|im_start|>' ~ message.role ~ '\n' -}}
 
 @pytest.mark.parametrize(
     ("part", "instead"),
-    [("part.text", "''"), ("'<|image_pad|>'", "''"), ("'<|image_pad|>'", "'<|image_pad|><|image_pad|>'")],
+    [
+        ("part.text", "''"),
+        ("'<|image_pad|>'", "''"),
+        ("'<|image_pad|>'", "'<|image_pad|><|image_pad|>'"),
+    ],
 )
 def test_neither_an_image_nor_the_text_beside_it_may_be_lost(processor, part, instead):
     odd = copy.copy(processor)
@@ -225,7 +240,9 @@ def test_neither_an_image_nor_the_text_beside_it_may_be_lost(processor, part, in
         check_template(ChatCodec(processor.tokenizer, odd))
 
 
-@pytest.mark.parametrize(("path", "named"), [("family/model-7b", "family/model-7b"), ("", "the model")])
+@pytest.mark.parametrize(
+    ("path", "named"), [("family/model-7b", "family/model-7b"), ("", "the model")]
+)
 def test_a_bad_template_is_named_by_its_model(path, named):
     codec = ChatCodec(build_tokenizer())
     codec.tokenizer.name_or_path = path
@@ -238,20 +255,40 @@ def test_a_bad_template_is_named_by_its_model(path, named):
     ("text", "told"),
     [
         (template(EACH.replace("message.content", "message.content | upper")), "text of a message"),
-        (template(EACH.replace("message.content", "message.content.split() | join(' ')")), "text of a"),
+        (
+            template(EACH.replace("message.content", "message.content.split() | join(' ')")),
+            "text of a",
+        ),
         (template(EACH.replace("message.role", "message.role ~ loop.index")), "by their position"),
         (template(over="messages[-2:]"), "earlier messages"),
         (
-            template(EACH.replace("message.content", "(message.content if message.role != 'assistant')")),
+            template(
+                EACH.replace("message.content", "(message.content if message.role != 'assistant')")
+            ),
             "said",
         ),
         # after the first turn alone, or the third
-        (template(EACH.replace("message.role", "message.role ~ ('!' if loop.index == 3)")), "position"),
-        (template(EACH.replace("message.role", "message.role ~ ('!' if loop.index == 7)")), "position"),
+        (
+            template(EACH.replace("message.role", "message.role ~ ('!' if loop.index == 3)")),
+            "position",
+        ),
+        (
+            template(EACH.replace("message.role", "message.role ~ ('!' if loop.index == 7)")),
+            "position",
+        ),
         (template(before=DATED), "the date"),
-        (template(tail=TAIL.replace("'<|im_start|>", DATED[3:-3] + " ~ '<|im_start|>")), "the date"),
-        (template(tail=TAIL.replace("assistant", "assistant' ~ (messages | length) ~ '")), "position"),
-        (template(tail=TAIL.replace("assistant", "assistant' ~ (messages | length > 2) ~ '")), "opens"),
+        (
+            template(tail=TAIL.replace("'<|im_start|>", DATED[3:-3] + " ~ '<|im_start|>")),
+            "the date",
+        ),
+        (
+            template(tail=TAIL.replace("assistant", "assistant' ~ (messages | length) ~ '")),
+            "position",
+        ),
+        (
+            template(tail=TAIL.replace("assistant", "assistant' ~ (messages | length > 2) ~ '")),
+            "opens",
+        ),
     ],
 )
 def test_bad_ones_are_refused_by_what_they_do(checked, text, told):
@@ -306,7 +343,9 @@ def test_a_model_of_text_refuses_images(processor):
     with pytest.raises(UserError, match="the model has no image processor"):
         codec.prompt_ids(Observation.user(TextPart("x")), [image])
     ids = codec.prompt_ids(Observation.user(TextPart("x")))
-    assert ids == ChatCodec(processor.tokenizer, processor).prompt_ids(Observation.user(TextPart("x")))
+    assert ids == ChatCodec(processor.tokenizer, processor).prompt_ids(
+        Observation.user(TextPart("x"))
+    )
 
 
 def test_texts_alone_are_one_text_and_beside_an_image_parts(codec, processor):
@@ -344,7 +383,9 @@ def test_a_template_that_refuses_is_named_with_the_roles():
 def test_an_observation_does_not_count_images_unless_the_template_does(codec, processor):
     image = encoded(processor, SIZES[1])
     observation = Observation.user(ImagePart(image.ref))
-    first, later = (codec.observation_ids(observation, [image], closed=True, shown=n) for n in (0, 3))
+    first, later = (
+        codec.observation_ids(observation, [image], closed=True, shown=n) for n in (0, 3)
+    )
     assert first == later
     assert first.count(codec.image_token_id) == image.num_tokens
 

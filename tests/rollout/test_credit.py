@@ -7,7 +7,9 @@ from docagent_rl.rollout.credit import CreditRow, StepCredit, credit_file, read_
 
 
 def row(uid="u", trajectory=0, number=0, **lists):
-    return CreditRow(uid, trajectory, number, {name: np.array(v, np.float32) for name, v in lists.items()})
+    return CreditRow(
+        uid, trajectory, number, {name: np.array(v, np.float32) for name, v in lists.items()}
+    )
 
 
 def test_what_was_written_is_read(tmp_path):
@@ -21,7 +23,10 @@ def test_what_was_written_is_read(tmp_path):
     assert read_credit(credit_file(tmp_path, 1)) is None
     found = read_credit(path)
     assert found.estimator == "turn_gae"
-    told = [(each.uid, each.trajectory, each.row, each.lists["advantages"].tolist()) for each in found.rows]
+    told = [
+        (each.uid, each.trajectory, each.row, each.lists["advantages"].tolist())
+        for each in found.rows
+    ]
     assert told == [("u", 0, 0, [1.5]), ("u", 0, 1, []), ("v", 1, 0, [0.5, -0.25])]
     assert found.rows[2].lists["values"].dtype == np.float32
     assert [each.row for each in found.of("u", 0)] == [0, 1]
@@ -46,7 +51,9 @@ def test_a_group_is_read_alone(tmp_path):
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "text"])
 def test_damage_is_noticed(tmp_path, damage):
-    path = write_credit(tmp_path, 1, "grpo", [row(advantages=np.random.default_rng(0).normal(size=5000))])
+    path = write_credit(
+        tmp_path, 1, "grpo", [row(advantages=np.random.default_rng(0).normal(size=5000))]
+    )
     content = path.read_bytes()
     half = len(content) // 2
     damaged = {
@@ -91,7 +98,12 @@ def test_files_are_compressed_with_checksums(tmp_path):
 def test_credit_of_another_release_is_refused(tmp_path):
     path = write_credit(tmp_path, 1, "grpo", [row(advantages=[1])])
     table = pq.read_table(path)
-    for about in ({b"docagent": b'{"version": 2, "estimator": "grpo"}'}, {b"docagent": b"{}"}, {}, None):
+    for about in (
+        {b"docagent": b'{"version": 2, "estimator": "grpo"}'},
+        {b"docagent": b"{}"},
+        {},
+        None,
+    ):
         pq.write_table(table.replace_schema_metadata(about), path)
         with pytest.raises(UserError, match=r"1\.parquet holds no credit that this release reads"):
             read_credit(path)

@@ -27,18 +27,27 @@ from docagent_rl.rollout.env_resources import EnvResources
 from tests.documents.conftest import write_pdf
 from tests.workspaces import Workspace
 
-PAGES = ["rivers of the north", "mountains of the south", "lakes and their fish", "the sea in winter"]
+PAGES = [
+    "rivers of the north",
+    "mountains of the south",
+    "lakes and their fish",
+    "the sea in winter",
+]
 SEARCHES = {"mm_doc_r1": {"search": {"engine": "retriever"}}}
 """Settings with which a system asks the retriever, where it searches by its own words."""
 SECTIONS = ("system", "env", "retriever", "text_retriever")
 
 
 def sections(recipe: str) -> tuple[str, ...]:
-    """Return what a recipe, after those it builds on, says of its environment and its retrievers."""
+    """Return what a recipe, after those it builds on, says of its environment and its
+    retrievers.
+    """
     written = yaml.safe_load((ROOT / f"{recipe}.yaml").read_text())
     below = written["defaults"][0]
     own = {key: value for key, value in written.get("docagent", {}).items() if key in SECTIONS}
-    return (sections(below) if below in recipe_names() else ()) + ((json.dumps(own),) if own else ())
+    return (sections(below) if below in recipe_names() else ()) + (
+        (json.dumps(own),) if own else ()
+    )
 
 
 DISTINCT = sorted({sections(name): name for name in reversed(recipe_names())}.values())
@@ -50,7 +59,9 @@ def workspace(tmp_path_factory) -> Workspace:
     """Two documents of four pages, with an index of each kind."""
     root = tmp_path_factory.mktemp("every_retriever")
     for name in ("short", "other"):
-        write_pdf(root / "pdf" / f"{name}.pdf", [f"{text}, {name}" for text in PAGES], size=(210, 297))
+        write_pdf(
+            root / "pdf" / f"{name}.pdf", [f"{text}, {name}" for text in PAGES], size=(210, 297)
+        )
     ingest(root / "pdf", root / "store", workers=1, settings=RenderSettings(dpi=36))
     store = DocumentStore(root / "store")
     make_retriever(root / "tiny")

@@ -3,8 +3,24 @@ import pytest
 from docagent_rl.envs.outcome import OutcomeState
 from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.rollout.evidence import Branch, Evidence, Stage, covered, evidence_of, shares
-from docagent_rl.rollout.looks import Look, PlayedTurn, answer_in, gold_boxes, gold_pages, records_of
-from tests.rollout.evidence_turns import BOX, SIZE, answer, crop, search, shown_image, trajectory, turn
+from docagent_rl.rollout.looks import (
+    Look,
+    PlayedTurn,
+    answer_in,
+    gold_boxes,
+    gold_pages,
+    records_of,
+)
+from tests.rollout.evidence_turns import (
+    BOX,
+    SIZE,
+    answer,
+    crop,
+    search,
+    shown_image,
+    trajectory,
+    turn,
+)
 
 SMALL = {"size": [140, 84]}
 
@@ -22,9 +38,17 @@ def looks(given, number):
         ([search("r#13", kind="candidates"), answer()], Stage.SHOWN, None),
         ([search("r#13")], Stage.LOOKED, Branch.WHOLE),
         ([search("r#13"), answer()], Stage.RIGHT, Branch.WHOLE),
-        ([search("r#13"), crop("r#13", [0.0, 0.0, 0.6, 0.4]), answer()], Stage.RIGHT, Branch.ZOOMED),
+        (
+            [search("r#13"), crop("r#13", [0.0, 0.0, 0.6, 0.4]), answer()],
+            Stage.RIGHT,
+            Branch.ZOOMED,
+        ),
         # the part is shown no larger than the page was
-        ([search("r#13"), crop("r#13", [0.0, 0.0, 0.6, 0.6], SMALL), answer()], Stage.RIGHT, Branch.WHOLE),
+        (
+            [search("r#13"), crop("r#13", [0.0, 0.0, 0.6, 0.6], SMALL), answer()],
+            Stage.RIGHT,
+            Branch.WHOLE,
+        ),
         ([search("r#13"), crop("r#13", [0.4, 0.0, 1.0, 0.4]), answer()], Stage.RIGHT, Branch.WHOLE),
         ([search(), crop("r#13", [0.4, 0.0, 1.0, 0.4]), answer()], Stage.SHOWN, None),
         ([search("r#13", dropped=True), answer()], Stage.FOUND, None),
@@ -47,7 +71,11 @@ def test_every_gold_page_counts():
 
 
 def test_a_thumbnail_is_not_shown():
-    sheet = {"tiles": [{"image": {"page": "r#13", **SIZE}, "at": [0, 0]}], "canvas": [9, 9], "size": [9, 9]}
+    sheet = {
+        "tiles": [{"image": {"page": "r#13", **SIZE}, "at": [0, 0]}],
+        "canvas": [9, 9],
+        "size": [9, 9],
+    }
     prompt = [{"role": "user", "parts": [{"image": sheet}]}]
     assert evidence_of(trajectory(answer(), prompt=prompt)).stage is Stage.ALL
     assert evidence_of(trajectory(answer(), prompt=shown_image("r#13"))).stage is Stage.RIGHT
@@ -75,13 +103,17 @@ def test_whoever_answers_from_notes_keeps_what_was_read():
 def test_a_query_with_the_question_s_own_words_tells_its_reach():
     asked = search("r#2", hits=["r#2", "r#13"], query="when was it OPENED")
     assert evidence_of(trajectory(asked, answer())).reach is True
-    assert evidence_of(trajectory(search("r#2", query="when was it opened?"), answer())).reach is False
+    assert (
+        evidence_of(trajectory(search("r#2", query="when was it opened?"), answer())).reach is False
+    )
     assert evidence_of(trajectory(search("r#2"), answer())).reach is None
     seen = turn({"kind": "search"}, {}, hits=["r#13"], query="x") | {"searches": asked["searches"]}
     assert evidence_of(trajectory(seen, answer(), gold=(13, 14))).stage is Stage.SOUGHT
 
 
-@pytest.mark.parametrize("change", [{"status": "masked"}, {"sample": {"doc_id": "r", "evidence_pages": []}}])
+@pytest.mark.parametrize(
+    "change", [{"status": "masked"}, {"sample": {"doc_id": "r", "evidence_pages": []}}]
+)
 def test_without_evidence_or_play_there_is_no_stage(change):
     assert evidence_of({**trajectory(answer()), **change}).stage is None
 
@@ -98,7 +130,10 @@ def test_boxes_of_further_documents_count_like_those_of_the_question_s_own():
     near, far = crop("s#2", [0.0, 0.0, 0.6, 0.4]), crop("s#2", [0.4, 0.0, 1.0, 0.4])
     for look, branch in ((near, Branch.ZOOMED), (far, Branch.WHOLE)):
         given = trajectory(search("s#2"), look, answer())
-        given["sample"]["extra"] = {"page_ids": ["s#2"], "other_boxes": {"s#2": [BOX], "s": [BOX], "s#3": 1}}
+        given["sample"]["extra"] = {
+            "page_ids": ["s#2"],
+            "other_boxes": {"s#2": [BOX], "s": [BOX], "s#3": 1},
+        }
         assert evidence_of(given).branch is branch
     assert gold_boxes(given["sample"]) == {"s#2": [tuple(BOX)]}
     assert gold_pages({"extra": {"page_ids": ["r#1", "s#2"]}}) == {"r#1", "s#2"}
@@ -116,7 +151,17 @@ def test_shares_are_of_the_trajectories_with_known_evidence():
         Evidence(Stage.ALL, None, OutcomeState.RIGHT),
         Evidence(None, None, OutcomeState.RIGHT),
     ]
-    halves = ("sought", "reach", "found", "shown", "looked", "answered", "kept", "guessed", "read_whole")
+    halves = (
+        "sought",
+        "reach",
+        "found",
+        "shown",
+        "looked",
+        "answered",
+        "kept",
+        "guessed",
+        "read_whole",
+    )
     assert shares(found) == {
         **dict.fromkeys(halves, 0.5),
         "zoomed": 0.0,
@@ -124,25 +169,41 @@ def test_shares_are_of_the_trajectories_with_known_evidence():
         "right": 1.0,
         "unjudged": 0.0,
     }
-    known = [Evidence(Stage.RIGHT, None, OutcomeState.RIGHT), Evidence(Stage.ALL, False, OutcomeState.WRONG)]
+    known = [
+        Evidence(Stage.RIGHT, None, OutcomeState.RIGHT),
+        Evidence(Stage.ALL, False, OutcomeState.WRONG),
+    ]
     assert shares(known)["reach"] == 0.5
     assert shares([]) == {}
 
 
-@pytest.mark.parametrize("turns", [[search("r#13"), answer()], [search("r#1"), answer()], [answer()]])
+@pytest.mark.parametrize(
+    "turns", [[search("r#13"), answer()], [search("r#1"), answer()], [answer()]]
+)
 @pytest.mark.parametrize("outcome", [*OutcomeState, None])
 def test_an_unjudged_answer_is_neither_right_nor_wrong(turns, outcome):
     found = evidence_of(trajectory(*turns, outcome=outcome))
     assert found.outcome is outcome
-    assert (found.right, found.unjudged) == (outcome is OutcomeState.RIGHT, outcome is OutcomeState.UNJUDGED)
-    assert found.reached(Stage.RIGHT) is (None if outcome is None else outcome is OutcomeState.RIGHT)
-    assert (found.stage is Stage.RIGHT) is (found.right and len(turns) == 2 and found.branch is Branch.WHOLE)
+    assert (found.right, found.unjudged) == (
+        outcome is OutcomeState.RIGHT,
+        outcome is OutcomeState.UNJUDGED,
+    )
+    assert found.reached(Stage.RIGHT) is (
+        None if outcome is None else outcome is OutcomeState.RIGHT
+    )
+    assert (found.stage is Stage.RIGHT) is (
+        found.right and len(turns) == 2 and found.branch is Branch.WHOLE
+    )
     assert found.guessed is (found.right and found.branch is None)
 
 
 def test_shares_of_outcomes_are_of_all_and_there_where_all_are_known():
     found = [Evidence(Stage.KEPT, None, state) for state in (*OutcomeState, OutcomeState.UNJUDGED)]
-    assert (shares(found)["right"], shares(found)["unjudged"], shares(found)["kept"]) == (0.25, 0.5, 1.0)
+    assert (shares(found)["right"], shares(found)["unjudged"], shares(found)["kept"]) == (
+        0.25,
+        0.5,
+        1.0,
+    )
     silent = shares([*found, Evidence(Stage.KEPT, None, None)])
     assert not {"right", "unjudged"} & silent.keys()
 
@@ -150,11 +211,16 @@ def test_shares_of_outcomes_are_of_all_and_there_where_all_are_known():
 def test_a_wrong_answer_with_the_evidence_kept_is_lost_at_the_last_stage():
     kept = evidence_of(trajectory(search("r#13"), answer(), outcome=OutcomeState.WRONG))
     assert (kept.stage, kept.right, kept.guessed) == (Stage.KEPT, False, False)
-    assert [kept.reached(stage) for stage in (Stage.ALL, Stage.LOOKED, Stage.KEPT, Stage.RIGHT)] == [
+    assert [kept.reached(stage) for stage in (Stage.ALL, Stage.LOOKED, Stage.KEPT,
+    Stage.RIGHT)] == [
         True, True, True, False,
     ]  # fmt: skip
     unknown = evidence_of(trajectory(search("r#13"), answer(), outcome=None))
-    assert (unknown.stage, unknown.reached(Stage.RIGHT), unknown.guessed) == (Stage.KEPT, None, False)
+    assert (unknown.stage, unknown.reached(Stage.RIGHT), unknown.guessed) == (
+        Stage.KEPT,
+        None,
+        False,
+    )
 
 
 def test_a_guess_is_right_before_the_evidence_was_shown():
@@ -163,7 +229,8 @@ def test_a_guess_is_right_before_the_evidence_was_shown():
     assert not evidence_of(trajectory(search("r#1"), answer(), outcome=OutcomeState.WRONG)).guessed
     assert not Evidence(None, None, OutcomeState.RIGHT).guessed
     assert [
-        Evidence(None, None, OutcomeState.RIGHT).reached(stage) for stage in (Stage.ALL, Stage.RIGHT)
+        Evidence(None, None, OutcomeState.RIGHT).reached(stage)
+        for stage in (Stage.ALL, Stage.RIGHT)
     ] == [None, None]
 
 
@@ -215,9 +282,14 @@ def test_several_regions_are_one_look():
     (look,) = looks(stacked, 3)
     assert look == Look("r#13", 3, ((0.0, 0.0, 0.5, 0.25), (0.1, 0.1, 0.5, 0.3)), 280 * 168)
     boxes = {"13": [BOX, [0.0, 0.0, 0.1, 0.1]]}
-    assert evidence_of(trajectory(search("r#13"), stacked, answer(), boxes=boxes)).branch is Branch.ZOOMED
+    assert (
+        evidence_of(trajectory(search("r#13"), stacked, answer(), boxes=boxes)).branch
+        is Branch.ZOOMED
+    )
     far = {"13": [BOX, [0.8, 0.8, 0.9, 0.9]]}  # every box has to be covered
-    assert evidence_of(trajectory(search("r#13"), stacked, answer(), boxes=far)).branch is Branch.WHOLE
+    assert (
+        evidence_of(trajectory(search("r#13"), stacked, answer(), boxes=far)).branch is Branch.WHOLE
+    )
 
 
 def test_pages_that_were_read_by_somebody_else_are_read_as_text():

@@ -61,7 +61,9 @@ def forgetful(state, writer):
     act = oracle(state, writer)
     if act.move is not Move.ANSWER:
         return act
-    return lost(replace(state, turn=1 + (state.record.action.arguments.get("query") == "xyzzy")), writer)
+    return lost(
+        replace(state, turn=1 + (state.record.action.arguments.get("query") == "xyzzy")), writer
+    )
 
 
 class Forgetting:
@@ -93,7 +95,10 @@ async def play(shared, sample, agent, said, *, validate=True, spoil=str):
         act = agent(state, writer)
         said["answer"] = act.text
         if act.move is Move.SEARCH:
-            act, state.searches = replace(act, query=act.query or sample.question), state.searches + 1
+            act, state.searches = (
+                replace(act, query=act.query or sample.question),
+                state.searches + 1,
+            )
         if act.move is Move.ANSWER and Move.FINISH in writer.legal(state):
             act = replace(act, move=Move.FINISH)
         state.magnified.update(act.pages if act.move is Move.CROP else ())
@@ -146,7 +151,11 @@ async def test_every_agent_is_diagnosed_as_what_it_is(world, said, system, agent
     assert [each.stage for each in found] == [stage] * 3
     lost = {name: count for name, count in lost_at(found, counts).items() if count}
     assert lost == ({missed: 3} if missed else {})
-    assert counts[Stage.RIGHT] == sum(each.outcome.score == 1 for each in played) == (0 if missed else 3)
+    assert (
+        counts[Stage.RIGHT]
+        == sum(each.outcome.score == 1 for each in played)
+        == (0 if missed else 3)
+    )
     assert sum(each.guessed for each in found) == (3 if agent is guesser else 0)
     ways = {"alden": Branch.WHOLE, "doc_v_star": Branch.WHOLE, "mm_doc_r1": Branch.TEXT}
     read = ways.get(system, Branch.ZOOMED) if agent in (oracle, forgetful) else None
@@ -161,8 +170,13 @@ def without_notes(text):
     return re.sub(r"<information>.*?</information>", "", text, flags=re.DOTALL)
 
 
-CLOSED_GATES = {"unidoc_rl": (oracle, without_notes, Stage.RIGHT), "vrag_rl": (blurter, str, Stage.ALL)}
-"""Agents whose right answer stands behind the closed gate of the release; how far their evidence comes."""
+CLOSED_GATES = {
+    "unidoc_rl": (oracle, without_notes, Stage.RIGHT),
+    "vrag_rl": (blurter, str, Stage.ALL),
+}
+"""Agents whose right answer stands behind the closed gate of the release; how far their evidence
+comes.
+"""
 
 
 @pytest.mark.parametrize("system", CLOSED_GATES)
@@ -184,9 +198,13 @@ async def test_a_right_answer_behind_a_closed_gate_is_not_wrong(world, said, sys
     trained, counts, share = await outcomes(validate=False)
     assert {each.outcome for each in trained} == {UNJUDGED}
     assert (counts[Stage.RIGHT], share["right"], share["unjudged"]) == (0, 0.0, 1.0)
-    assert all(each.metrics[UNJUDGED_SHARE] == 1 and ACCURACY not in each.metrics for each in trained)
+    assert all(
+        each.metrics[UNJUDGED_SHARE] == 1 and ACCURACY not in each.metrics for each in trained
+    )
     validated, counts, share = await outcomes(validate=True)
     assert {each.outcome for each in validated} == {Outcome.of(1.0)}
     assert {each.evidence.stage for each in validated} == {stage}
     assert (counts[Stage.RIGHT], share["right"], share["unjudged"]) == (3, 1.0, 0.0)
-    assert all(each.metrics[UNJUDGED_SHARE] == 0 and each.metrics[ACCURACY] == 1 for each in validated)
+    assert all(
+        each.metrics[UNJUDGED_SHARE] == 0 and each.metrics[ACCURACY] == 1 for each in validated
+    )

@@ -22,7 +22,12 @@ def test_shares_of_the_last_stage_are_of_judged_answers():
     zoomed = Evidence(Stage.KEPT, True, OutcomeState.WRONG, Branch.ZOOMED)
     judged = [zoomed, Evidence(Stage.RIGHT, True, OutcomeState.RIGHT, Branch.TEXT)]
     found = shares(judged)
-    assert (found["kept"], found["right"], found["zoomed"], found["as_text"]) == (1.0, 0.5, 0.5, 0.5)
+    assert (found["kept"], found["right"], found["zoomed"], found["as_text"]) == (
+        1.0,
+        0.5,
+        0.5,
+        0.5,
+    )
     assert "all" not in found
     unjudged = shares([*judged, Evidence(Stage.KEPT, True, None, Branch.WHOLE)])
     assert "right" not in unjudged
@@ -47,14 +52,18 @@ def test_a_page_of_the_prompt_is_whole_and_stays_in_its_row():
     prompt = [*shown_image("r#13"), {"role": "user", "parts": [{"text": "x"}, {"image": {**SIZE}}]}]
     found = evidence_of(trajectory(search("r#1"), answer(), prompt=prompt))
     assert (found.stage, found.branch) == (Stage.RIGHT, Branch.WHOLE)
-    later = evidence_of(trajectory(search("r#1"), search("r#2", row=1), answer(row=1), prompt=prompt))
+    later = evidence_of(
+        trajectory(search("r#1"), search("r#2", row=1), answer(row=1), prompt=prompt)
+    )
     assert later.stage is Stage.ANSWERED
 
 
 def test_what_was_dropped_or_only_a_candidate_may_be_shown_later():
     dropped = evidence_of(trajectory(search("r#13", dropped=True), search("r#13"), answer()))
     assert dropped.stage is Stage.RIGHT
-    chosen = evidence_of(trajectory(search("r#1", "r#13", kind="candidates"), search("r#13"), answer()))
+    chosen = evidence_of(
+        trajectory(search("r#1", "r#13", kind="candidates"), search("r#13"), answer())
+    )
     assert (chosen.stage, chosen.branch) == (Stage.RIGHT, Branch.WHOLE)
 
 
@@ -80,13 +89,17 @@ def test_the_share_of_a_box_in_a_region(region, share):
     assert covered(box, []) == 0.0
 
 
-@pytest.mark.parametrize("box", [(0.5, 0.25, 0.25, 0.5), (0.25, 0.5, 0.5, 0.25), (0.5, 0.5, 0.25, 0.25)])
+@pytest.mark.parametrize(
+    "box", [(0.5, 0.25, 0.25, 0.5), (0.25, 0.5, 0.5, 0.25), (0.5, 0.5, 0.25, 0.25)]
+)
 def test_a_box_without_an_area_is_not_covered(box):
     assert covered(box, [(0.0, 0.0, 1.0, 1.0)]) == 0.0
 
 
 def test_the_size_of_a_crop_is_that_of_its_own_part():
-    """A quarter of the page, wherever it lies, has to be larger than a quarter of the page's pixels."""
+    """A quarter of the page, wherever it lies, has to be larger than a quarter of the page's
+    pixels.
+    """
     for size, branch in (([141, 84], Branch.ZOOMED), ([140, 84], Branch.WHOLE)):
         turns = [search("r#13"), crop("r#13", [0.5, 0.5, 1.0, 1.0], {"size": size}), answer()]
         boxes = {"13": [[0.5, 0.5, 0.75, 0.75]]}

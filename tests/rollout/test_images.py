@@ -125,7 +125,9 @@ class Shelf:
 
 async def test_an_image_of_another_process_is_taken_from_the_cache(processor, renderer):
     shelf = Shelf()
-    maker, other = (ImageEncoder(processor, renderer, ImageSettings(image_cache=shelf)) for _ in range(2))
+    maker, other = (
+        ImageEncoder(processor, renderer, ImageSettings(image_cache=shelf)) for _ in range(2)
+    )
     (made,), fresh = await maker.encode([ref(1)])
     assert (fresh, made.handle) == (1, "elsewhere")
     (found,), fresh = await other.encode([ref(1)])
@@ -173,7 +175,9 @@ async def test_images_of_a_row_keep_their_order(processor, renderer):
     images, _ = await ImageEncoder(processor, renderer).encode(refs)
     joined = join_patches(images)
     sizes = [len(image.patches) for image in images]
-    for image, patches, grid in zip(images, joined[PATCHES].split(sizes), joined[GRIDS], strict=True):
+    for image, patches, grid in zip(
+        images, joined[PATCHES].split(sizes), joined[GRIDS], strict=True
+    ):
         assert torch.equal(patches, image.patches)
         assert torch.equal(grid, image.grid[0])
         assert image.pixels.getpixel((0, 0))[0] == image.ref.page.page
@@ -189,7 +193,9 @@ def test_an_image_needs_a_format_of_patches():
 
 def test_a_model_of_text_takes_no_images():
     assert sized([], None) == image_tokens([], object()) == []
-    with pytest.raises(UserError, match="the environment shows images, but the model has no image processor"):
+    with pytest.raises(
+        UserError, match="the environment shows images, but the model has no image processor"
+    ):
         sized([ref(1)], None)
 
 

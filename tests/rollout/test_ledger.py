@@ -165,7 +165,9 @@ def test_invariants_hold_for_any_sequence_of_turns_and_limits(turns, limit, rese
     assert {len(row.response_mask), len(row.turn_index), len(row.rewards)} == {length}
     assert [i for i, m in zip(row.response_ids, row.response_mask, strict=True) if m] == everything
     assert row.response_ids.count(IMAGE) == sum(p.num_tokens for p in row.images)
-    assert all((k == NO_TURN) == (m == 0) for k, m in zip(row.turn_index, row.response_mask, strict=True))
+    assert all(
+        (k == NO_TURN) == (m == 0) for k, m in zip(row.turn_index, row.response_mask, strict=True)
+    )
     assert sum(row.rewards) == pytest.approx(added)
     assert all(r == 0 for r, m in zip(row.rewards, row.response_mask, strict=True) if not m)
     assert ledger.token_ids[: 3 + length] == [1, 2, 3, *row.response_ids]
@@ -217,7 +219,9 @@ def test_images_of_the_prompt_come_before_those_of_observations():
     assert ledger.images == (Picture(1), Picture(2), Picture(3))
 
 
-@pytest.mark.parametrize("tokens", [(0, 0, 1.0), (2, 1, 1.0), (-1, 1, 1.0), (0, 3, 1.0), (2, 3, 1.0)])
+@pytest.mark.parametrize(
+    "tokens", [(0, 0, 1.0), (2, 1, 1.0), (-1, 1, 1.0), (0, 3, 1.0), (2, 3, 1.0)]
+)
 def test_a_range_lies_in_the_last_turn(tokens):
     ledger = make()
     ledger.add_turn([4, 5, 6])

@@ -30,7 +30,10 @@ def go_on(stage):
 async def test_an_observation_fits_that_leaves_just_the_shortest_turn(stage, spare):
     length = turn_length(stage, SAID)
     limits = Limits(
-        prompt=2000, response=length + len(go_on(stage)) + MIN_TURN + spare, turn=200, min_turn=MIN_TURN
+        prompt=2000,
+        response=length + len(go_on(stage)) + MIN_TURN + spare,
+        turn=200,
+        min_turn=MIN_TURN,
     )
     rollout = stage.rollout([SAID, "one two three four five six seven"], limits=limits)
     rollout.env = Rewarding([(False, 1.0, 0.0, 1.0)] * 2)
@@ -42,7 +45,9 @@ async def test_an_observation_fits_that_leaves_just_the_shortest_turn(stage, spa
     assert rollout.trajectory.end == ("finished" if fits else "context_full")
     row = ledger.row()
     observed = [
-        token for token, index in zip(row.response_ids, row.turn_index, strict=True) if index == NO_TURN
+        token
+        for token, index in zip(row.response_ids, row.turn_index, strict=True)
+        if index == NO_TURN
     ]
     assert observed == (go_on(stage) if fits else [])
     # the turn that is cut by the limit fills the row to its last token
@@ -63,7 +68,9 @@ async def test_an_observation_with_an_image_fits_to_the_token(stage, spare):
     rollout.encoder = Counting(rollout.encoder, drawn)
     (ledger,) = await rollout.play(stage.sample)
     first = rollout.trajectory.turns[0]
-    assert (first.observation_tokens, first.dropped) == ((shown, False) if spare == 0 else (0, True))
+    assert (first.observation_tokens, first.dropped) == (
+        (shown, False) if spare == 0 else (0, True)
+    )
     assert len(ledger.images) == len(drawn) == (1 if spare == 0 else 0)
     # of a dropped observation nothing is drawn, and nothing is left
     placeholders = ledger.token_ids.count(stage.codec.image_token_id)
@@ -99,12 +106,16 @@ async def test_a_prompt_may_be_as_long_as_its_limit(stage, spare):
 async def test_a_new_context_may_be_as_long_as_a_prompt(stage, spare):
     shown = "go on with this longer text"
     length = len(stage.codec.prompt_ids(Observation.user(TextPart(shown))))
-    rollout = stage.rollout([SAID, SAID], limits=Limits(prompt=length + spare, response=100, turn=20))
+    rollout = stage.rollout(
+        [SAID, SAID], limits=Limits(prompt=length + spare, response=100, turn=20)
+    )
     rollout.env = Rewarding([(True, 1.0, 0.0, 1.0)] * 2, shown=shown)
     ledgers = await rollout.play(stage.sample)
     first = rollout.trajectory.turns[0]
     assert len(ledgers) == (2 if spare == 0 else 1)
-    assert (first.observation_tokens, first.dropped) == ((length, False) if spare == 0 else (0, True))
+    assert (first.observation_tokens, first.dropped) == (
+        (length, False) if spare == 0 else (0, True)
+    )
     assert rollout.trajectory.end == ("finished" if spare == 0 else "context_full")
 
 
@@ -128,7 +139,9 @@ async def test_the_tokens_of_a_trajectory_are_those_of_all_its_contexts(stage):
     elapsed = time.perf_counter() - began
     begin = len(stage.codec.prompt_ids(Observation.user(TextPart("begin"))))
     assert rollout.trajectory.prompt_tokens == begin
-    assert rollout.trajectory.response_tokens == sum(len(ledger.row().response_ids) for ledger in ledgers)
+    assert rollout.trajectory.response_tokens == sum(
+        len(ledger.row().response_ids) for ledger in ledgers
+    )
     first, last = rollout.trajectory.turns
     assert (first.seconds.keys(), last.seconds.keys()) == (
         {"generate", "step", "encode"},
@@ -209,4 +222,6 @@ TOKENS = ("ab", "c", "", "def")
     ],
 )
 def test_a_span_is_carried_by_the_tokens_that_hold_its_characters(span, expected):
-    assert token_range(lambda ids: "".join(TOKENS[each] for each in ids), range(4), span) == expected
+    assert (
+        token_range(lambda ids: "".join(TOKENS[each] for each in ids), range(4), span) == expected
+    )

@@ -46,8 +46,13 @@ def test_boxes_of_evidence_are_those_that_are_boxes():
 
 def test_pages_of_evidence_are_named_with_their_document():
     assert gold_pages({"doc_id": "r", "evidence_pages": [1, 2]}) == {"r#1", "r#2"}
-    assert gold_pages({"doc_id": "r", "evidence_pages": [1], "extra": {"page_ids": []}}) == frozenset()
-    assert gold_pages({"doc_id": "r", "evidence_pages": None, "extra": {"page_ids": None}}) == frozenset()
+    assert (
+        gold_pages({"doc_id": "r", "evidence_pages": [1], "extra": {"page_ids": []}}) == frozenset()
+    )
+    assert (
+        gold_pages({"doc_id": "r", "evidence_pages": None, "extra": {"page_ids": None}})
+        == frozenset()
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,7 +67,10 @@ def test_pages_of_evidence_are_named_with_their_document():
         ([{"outcome": {"answer": "long", "extracted": 7}}], ("long", None)),
         ([{"outcome": {"answer": " ", "extracted": "short"}}], (None, None)),
         # the last one counts
-        ([{"action": {"kind": "answer", "text": text}, "executed": True} for text in "ab"], ("b", None)),
+        (
+            [{"action": {"kind": "answer", "text": text}, "executed": True} for text in "ab"],
+            ("b", None),
+        ),
         ([{"outcome": {"answer": "first"}}, None, "x"], ("first", None)),
     ],
 )
@@ -75,10 +83,15 @@ def test_the_last_answer_counts(infos, expected):
 
 
 def test_looks_are_views_texts_and_candidates():
-    texts = turn({"kind": "search"}, {"kind": "pages", "pages": [{"page": "r#1", "form": "text", **SIZE}]})
+    texts = turn(
+        {"kind": "search"}, {"kind": "pages", "pages": [{"page": "r#1", "form": "text", **SIZE}]}
+    )
     assert list(looks(texts, 0)) == [Look("r#1", 0)]
     several = search("r#1", "r#2", kind="candidates")
-    assert [(look.page, look.candidate) for look in looks(several, 1)] == [("r#1", True), ("r#2", True)]
+    assert [(look.page, look.candidate) for look in looks(several, 1)] == [
+        ("r#1", True),
+        ("r#2", True),
+    ]
     entries = {"kind": "read", "entries": [{"pages": ["r#1", "r#2"]}, {}, "x"]}
     assert list(looks(turn({"kind": "read"}, entries), 2)) == [Look("r#1", 2), Look("r#2", 2)]
     bare = turn({"kind": "look"}, {}) | {"observation": shown_image("r#9")}

@@ -1,4 +1,6 @@
-"""A reward function of one's own at the end of a trajectory: what it is told, and where its number stands."""
+"""A reward function of one's own at the end of a trajectory: what it is told, and where its number
+stands.
+"""
 
 import json
 import math
@@ -47,7 +49,9 @@ def function(tmp_path):
 
 async def played(stage, function, last=None):
     """A trajectory whose answer is right, or with another last turn."""
-    rollout = stage.rollout([search("report"), last or f"<answer>{stage.sample.answers[0]}</answer>"])
+    rollout = stage.rollout(
+        [search("report"), last or f"<answer>{stage.sample.answers[0]}</answer>"]
+    )
     rollout.env.marks = Marks("reward/outcome", "reward/format")
     rollout.env.reward_function = function
     ledgers = await rollout.play(stage.sample)
@@ -78,8 +82,13 @@ async def test_beside_it_is_added_on_the_last_sampled_token(stage, function, wei
     assert row.rewards[-1] == pytest.approx(own + 3.0 * weight)
     assert not any(row.rewards[:-1])
     assert trajectory.turns[-1].reward == pytest.approx(own + 3.0 * weight)
-    # its numbers as they were returned, among the terms of the turn and the numbers of the trajectory
-    assert trajectory.turns[-1].terms["compute_score"] == trajectory.metrics["reward/compute_score"] == 3.0
+    # its numbers as they were returned, among the terms of the turn and the numbers of the
+    # trajectory
+    assert (
+        trajectory.turns[-1].terms["compute_score"]
+        == trajectory.metrics["reward/compute_score"]
+        == 3.0
+    )
     assert trajectory.metrics["reward/compute_score.length"] == len(stage.sample.answers[0])
 
 
@@ -145,9 +154,13 @@ async def test_what_it_changes_changes_nothing(stage, function):
     assert trajectory.sample == before == stage.sample.to_dict()
 
 
-@pytest.mark.parametrize("body", ["raise KeyError('unit')", "return float('inf')", "return {'acc': 1}"])
+@pytest.mark.parametrize(
+    "body", ["raise KeyError('unit')", "return float('inf')", "return {'acc': 1}"]
+)
 async def test_what_it_does_wrong_names_the_question_and_is_no_reward(stage, function, body):
-    with pytest.raises(RewardFunctionError, match=rf"question '{stage.sample.question_id}': .*compute_score"):
+    with pytest.raises(
+        RewardFunctionError, match=rf"question '{stage.sample.question_id}': .*compute_score"
+    ):
         await played(stage, function(f"{HEAD}    {body}\n"))
 
 
@@ -162,7 +175,9 @@ async def test_texts_are_played_alike(stage, function):
         async def write(trajectory):
             return whole_turn(texts[len(trajectory.turns)])
 
-        found[mode] = await play_texts(env, stage.sample, write, new_trajectory(stage.sample, 0, "vrag_rl"))
+        found[mode] = await play_texts(
+            env, stage.sample, write, new_trajectory(stage.sample, 0, "vrag_rl")
+        )
     assert found["beside"].reward == pytest.approx(found[None].reward + 3.0)
     assert found["replace"].reward == 3.0
     assert found["replace"].metrics["reward/compute_score"] == 3.0

@@ -41,7 +41,11 @@ def test_features_are_those_of_the_processor_to_the_bit(processor, width, height
     assert torch.equal(half, whole["pixel_values"].to(torch.bfloat16))
     # an eighth of the bytes
     assert patches.dtype == torch.uint8
-    assert unpack(patches, layout).nbytes == 8 * patches.nbytes == 8 * layout.patch_bytes * len(patches)
+    assert (
+        unpack(patches, layout).nbytes
+        == 8 * patches.nbytes
+        == 8 * layout.patch_bytes * len(patches)
+    )
     assert PatchFormat.read(torch.cat([layout.field(), layout.field()])) == layout
 
 
@@ -71,7 +75,9 @@ class Other(Qwen2VLImageProcessor):
         return super().rescale_and_normalize(images, *args) * 2
 
 
-@pytest.mark.parametrize("processor", [Other(), object()], ids=["other numbers", "no such processor"])
+@pytest.mark.parametrize(
+    "processor", [Other(), object()], ids=["other numbers", "no such processor"]
+)
 def test_a_processor_of_another_kind_has_no_format(processor):
     assert PatchFormat.of(processor) is None
 

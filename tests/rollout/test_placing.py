@@ -14,7 +14,9 @@ FRESH, ON = True, False
 
 
 def begun(stage, said, plan, *, limits=LIMITS, **env):
-    """A trajectory of turns with these texts; where there is none, the policy samples a control token."""
+    """A trajectory of turns with these texts; where there is none, the policy samples a control
+    token.
+    """
     control = stage.codec.tokenizer.convert_tokens_to_ids("<|im_start|>")
     rollout = stage.rollout([text or [control] for text in said], limits=limits)
     rollout.env = Rewarding(plan, **env)
@@ -36,12 +38,16 @@ async def test_each_context_carries_the_reward_of_its_own_turn(stage):
         stage, ["so be it", "a few", "more words"], [(FRESH, r, 0.0, 1.0) for r in (1.0, 2.0, 4.0)]
     )
     rows = await rewards_of(rollout, stage.sample)
-    assert rows == [on_the_last(reward, row) for reward, row in zip((1.0, 2.0, 4.0), rows, strict=True)]
+    assert rows == [
+        on_the_last(reward, row) for reward, row in zip((1.0, 2.0, 4.0), rows, strict=True)
+    ]
     assert [turn.reward for turn in rollout.trajectory.turns] == [1.0, 2.0, 4.0]
 
 
 async def test_turns_of_one_context_carry_their_own_rewards(stage):
-    rollout = begun(stage, ["so be it", "a few", "more words"], [(ON, r, 0.0, 1.0) for r in (1.0, 2.0, 4.0)])
+    rollout = begun(
+        stage, ["so be it", "a few", "more words"], [(ON, r, 0.0, 1.0) for r in (1.0, 2.0, 4.0)]
+    )
     (ledger,) = await rollout.play(stage.sample)
     row = ledger.row()
     rewarded = {place: reward for place, reward in enumerate(row.rewards) if reward}
@@ -55,7 +61,9 @@ def _ends_a_turn(index, place):
 
 async def test_a_context_without_a_sampled_token_leaves_its_reward_to_the_one_before(stage):
     rollout = begun(
-        stage, ["so be it", "a few", None, "more"], [(FRESH, r, 0.0, 1.0) for r in (1.0, 2.0, 4.0, 8.0)]
+        stage,
+        ["so be it", "a few", None, "more"],
+        [(FRESH, r, 0.0, 1.0) for r in (1.0, 2.0, 4.0, 8.0)],
     )
     first, second, third, last = await rewards_of(rollout, stage.sample)
     assert third == []
@@ -66,7 +74,9 @@ async def test_a_context_without_a_sampled_token_leaves_its_reward_to_the_one_be
 @pytest.mark.parametrize("follows", [FRESH, ON])
 async def test_rewards_wait_for_the_first_sampled_token(stage, follows):
     rollout = begun(
-        stage, [None, None, "so be it", "more"], [(follows, r, 0.0, 1.0) for r in (1.0, 2.0, 4.0, 8.0)]
+        stage,
+        [None, None, "so be it", "more"],
+        [(follows, r, 0.0, 1.0) for r in (1.0, 2.0, 4.0, 8.0)],
     )
     rows = [row for row in await rewards_of(rollout, stage.sample) if row]
     assert [reward for row in rows for reward in row if reward] == [7.0, 8.0]
@@ -86,10 +96,14 @@ async def test_terms_stand_on_the_tokens_of_their_own_context(stage):
     rollout = begun(stage, ["a word", "this other word here", "no more"], plan)
     ledgers = await rollout.play(stage.sample)
     rows = [ledger.row() for ledger in ledgers]
-    for row, (_, reward, value, weight), turn in zip(rows, plan, rollout.trajectory.turns, strict=True):
+    for row, (_, reward, value, weight), turn in zip(
+        rows, plan, rollout.trajectory.turns, strict=True
+    ):
         assert row.rewards[-1] == reward
         assert sum(row.rewards[:-1]) == pytest.approx(weight * value)
-        carriers = [token for token, r in zip(row.response_ids[:-1], row.rewards, strict=False) if r]
+        carriers = [
+            token for token, r in zip(row.response_ids[:-1], row.rewards, strict=False) if r
+        ]
         assert ("wor" in stage.codec.decode(carriers)) is bool(value)
         # the record has the value before its weight, with the tokens that carry it
         noted = [(name, value) for name, _, _, value in turn.token_terms]
@@ -176,8 +190,8 @@ PLANS = st.lists(
 def placed_slowly(plan):
     """Independent of the rollout: the reward that each turn's tokens carry together.
 
-    A turn's reward stands on the turn itself, else on the nearest turn before it that has tokens, else on
-    the first one after it.
+    A turn's reward stands on the turn itself, else on the nearest turn before it that has tokens,
+    else on the first one after it.
     """
     sampled = [number for number, (_, text, *_) in enumerate(plan) if text]
     carried = [0.0] * len(plan)
@@ -190,10 +204,18 @@ def placed_slowly(plan):
     return carried
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(plan=PLANS)
 @example(plan=[(FRESH, "so be it", 0.5, 0.0, 1.0), (FRESH, "so be it", 2.0, 0.0, 1.0)])
-@example(plan=[(FRESH, None, 0.5, 0.25, 0.5), (ON, None, 2.0, 0.0, 1.0), (ON, "so be it", -1.0, 0.0, 1.0)])
+@example(
+    plan=[
+        (FRESH, None, 0.5, 0.25, 0.5),
+        (ON, None, 2.0, 0.0, 1.0),
+        (ON, "so be it", -1.0, 0.0, 1.0),
+    ]
+)
 def test_every_reward_stands_on_the_nearest_sampled_turn(stage, plan):
     said = [text for _, text, *_ in plan]
     rollout = begun(stage, said, [(fresh, *reward) for fresh, _, *reward in plan])

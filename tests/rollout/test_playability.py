@@ -10,7 +10,12 @@ from docagent_rl.systems import SYSTEMS, get_system
 CHANGES = {
     "as it is": {},
     "no evidence": {"evidence_pages": (), "evidence_boxes": {}},
-    "unanswerable": {"evidence_pages": (), "evidence_boxes": {}, "answers": (), "answerable": False},
+    "unanswerable": {
+        "evidence_pages": (),
+        "evidence_boxes": {},
+        "answers": (),
+        "answerable": False,
+    },
     "no answer": {"answers": (), "answerable": None},
     "no document": {"doc_id": "none"},
     "beyond the end": {"evidence_pages": (999,), "evidence_boxes": {}},
@@ -33,7 +38,9 @@ async def test_what_is_said_is_what_the_environment_does(name, validate, world):
         try:
             await env.reset(sample)
             expected = None
-        except Exception as error:  # whatever a trajectory would raise is what the check has to foresee
+        except (
+            Exception
+        ) as error:  # whatever a trajectory would raise is what the check has to foresee
             expected = str(error)
         assert check.problem(sample, validate=validate) == expected, changes
 
@@ -42,7 +49,8 @@ LIMIT = 1536
 DOC_V_STAR = "doc_v_star_qwen2_5_vl_7b"
 MM_DOC_R1 = "mm_doc_r1_qwen3_8b"
 RECIPES = (
-    DOC_V_STAR, MM_DOC_R1, "alden_hybrid_qwen2_5_vl_7b", "unidoc_rl_qwen2_5_vl_7b", "vrag_rl_qwen2_5_vl_7b",
+    DOC_V_STAR, MM_DOC_R1, "alden_hybrid_qwen2_5_vl_7b", "unidoc_rl_qwen2_5_vl_7b",
+    "vrag_rl_qwen2_5_vl_7b",
 )  # fmt: skip
 
 
@@ -69,7 +77,9 @@ async def drawn(prompt, resources):
 
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("doc_id", ["short", "long"])
-async def test_a_prompt_is_counted_as_a_trajectory_would_have_it(long_workspace, shared, recipe, doc_id):
+async def test_a_prompt_is_counted_as_a_trajectory_would_have_it(
+    long_workspace, shared, recipe, doc_id
+):
     resources, sample = shared(recipe), long_workspace.sample(doc_id)
     counted = prompt_tokens(resources.environment(validate=False).opening(sample), resources)
     real = await drawn(await resources.environment(validate=False).reset(sample), resources)

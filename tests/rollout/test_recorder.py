@@ -43,7 +43,9 @@ class Noting:
     async def step(self, turn):
         for pages in self.searches.pop(0):
             note_search(searched(*pages))
-        return StepResult(Observation.user(TextPart("go on")), record=TurnRecord(own={"said": turn.text}))
+        return StepResult(
+            Observation.user(TextPart("go on")), record=TurnRecord(own={"said": turn.text})
+        )
 
     def outcome(self):
         return self.said
@@ -60,7 +62,9 @@ async def played(env, turns=2):
     recorder = Recorder(env, new_trajectory(SAMPLE, 3, "mine"))
     with recorder.recording():
         for number in range(turns):
-            recorder.trajectory.turns.append(TrajectoryTurn(f"turn {number}", "end_of_turn", [1], []))
+            recorder.trajectory.turns.append(
+                TrajectoryTurn(f"turn {number}", "end_of_turn", [1], [])
+            )
             result = await recorder.step(AssistantTurn(f"turn {number}"))
             assert result.record.own == {"said": f"turn {number}"}
     return recorder
@@ -77,7 +81,10 @@ async def test_each_turn_has_its_own_searches():
     recorder = await played(Noting([[(1,), (2, 3)], []]))
     elapsed = time.perf_counter() - began
     first, second = recorder.trajectory.turns
-    assert [[page for page, _ in search["hits"]] for search in first.searches] == [["d#1"], ["d#2", "d#3"]]
+    assert [[page for page, _ in search["hits"]] for search in first.searches] == [
+        ["d#1"],
+        ["d#2", "d#3"],
+    ]
     assert second.searches == []
     assert (first.record, second.info["said"]) == (TurnRecord(own={"said": "turn 0"}), "turn 1")
     assert 0 <= first.seconds["step"] <= elapsed
@@ -121,7 +128,10 @@ async def test_the_end_has_the_numbers_of_environment_and_searches():
 async def test_an_end_without_turns_has_no_outcome_to_note():
     recorder = await played(Noting([], WrittenAnswer("x")), turns=0)
     recorder.close(EndReason.ANSWERED, SAMPLE)
-    assert (recorder.trajectory.status, recorder.trajectory.outcome) == ("finished", Outcome.of(None))
+    assert (recorder.trajectory.status, recorder.trajectory.outcome) == (
+        "finished",
+        Outcome.of(None),
+    )
     silent = await played(Noting([[]]), turns=1)
     silent.close(EndReason.ANSWERED, SAMPLE)
     assert "outcome" not in silent.trajectory.turns[0].info

@@ -7,7 +7,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.documents.store import Face, derive
+from docagent_rl.documents.store import PageFace, derive
 from docagent_rl.envs.base import AssistantTurn, ImagePart, Message, Observation, Role, TextPart
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.envs.roles import RoleConfig
@@ -26,7 +26,9 @@ from tests.systems.alden.play import search
 
 @pytest.fixture(scope="module")
 def other_index(world, tmp_path_factory):
-    """An index that ranks otherwise: neither repetitions of a word count, nor the length of a page."""
+    """An index that ranks otherwise: neither repetitions of a word count, nor the length of a
+    page.
+    """
     path = tmp_path_factory.mktemp("other") / "index"
     BM25Retriever.build(world.store, settings=BM25Settings(k1=0.0, b=0.0)).save(path)
     return path
@@ -37,7 +39,10 @@ def resources(world, processor):
     def make(text_index=None, **search):
         more = {} if text_index is None else {"text_retriever": {"index": text_index}}
         return opened(
-            world, processor, env={"modality": "hybrid", **({"search": search} if search else {})}, **more
+            world,
+            processor,
+            env={"modality": "hybrid", **({"search": search} if search else {})},
+            **more,
         )
 
     return make
@@ -48,7 +53,9 @@ def opened(world, processor, *, running=True, **section):
     root = world.root
     paths = {"workspace": root, "run_dir": root / "run", "store": root / "store"}
     section = {"system": "alden", "retriever": {"index": root / "index"}, **paths, **section}
-    return TrajectoryResources(DocAgentConfig.parse(section), processor.tokenizer, processor, running=running)
+    return TrajectoryResources(
+        DocAgentConfig.parse(section), processor.tokenizer, processor, running=running
+    )
 
 
 def query_with_two_answers(world, other):
@@ -107,7 +114,9 @@ def test_a_role_of_the_policy_is_refused(world):
 
 def test_documents_that_are_shown_may_be_others(world, tmp_path):
     doc_id = world.store.doc_ids()[0]
-    white = derive(world.store, tmp_path / "white", [doc_id], lambda _: Face(None, None), lambda *_: ())
+    white = derive(
+        world.store, tmp_path / "white", [doc_id], lambda _: PageFace(None, None), lambda *_: ()
+    )
     shared = environments(world, "vrag_rl", shown_store=white.path)
     assert shared.services.store.document(doc_id).page(1).text() == ""
     hits = shared.services.retriever.retriever.search(["revenue"], top_k=3)
@@ -140,7 +149,10 @@ def role(processor):
     return make
 
 
-MESSAGES = (Message(Role.SYSTEM, (TextPart("Be brief."),)), Message(Role.USER, (TextPart("How many?"),)))
+MESSAGES = (
+    Message(Role.SYSTEM, (TextPart("Be brief."),)),
+    Message(Role.USER, (TextPart("How many?"),)),
+)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +207,9 @@ def test_identities_leave_out_places_and_patience(world, tmp_path):
     assert (found["system"], found["validate"]) == ("vrag_rl", True)
     assert environment_identity(shared, validate=False)["validate"] is False
     assert not {"base_url", "timeout_s", "attempts", "cache_dir"} & set(found["judge"])
-    patient = environments(world, "vrag_rl", judge={"timeout_s": 5, "attempts": 9, "cache_dir": tmp_path})
+    patient = environments(
+        world, "vrag_rl", judge={"timeout_s": 5, "attempts": 9, "cache_dir": tmp_path}
+    )
     assert environment_identity(patient, validate=True) == found
     other = environments(world, "vrag_rl", env={"allow_empty_gold": True})
     assert environment_identity(other, validate=True) != found
@@ -204,7 +218,7 @@ def test_identities_leave_out_places_and_patience(world, tmp_path):
 def test_shown_documents_have_the_lengths_of_those_that_are_searched(world, tmp_path):
     first, second = world.store.doc_ids()[:2]
     assert world.store.document(first).num_pages > 1
-    derive(world.store, tmp_path / "one", [second], lambda _: Face(None, None), lambda *_: ())
+    derive(world.store, tmp_path / "one", [second], lambda _: PageFace(None, None), lambda *_: ())
     config = environments(world, "vrag_rl", shown_store=tmp_path / "one").config
     assert open_shown_store(config, world.store).doc_ids() == [second]
 
@@ -217,7 +231,9 @@ def test_shown_documents_have_the_lengths_of_those_that_are_searched(world, tmp_
         def document(doc_id):
             return SimpleNamespace(num_pages=world.store.document(doc_id).num_pages + 1)
 
-    with pytest.raises(UserError, match=rf"shown_store=.*one: {second!r} has .* has to hold the same"):
+    with pytest.raises(
+        UserError, match=rf"shown_store=.*one: {second!r} has .* has to hold the same"
+    ):
         open_shown_store(config, Longer)
 
 
@@ -247,12 +263,20 @@ def test_arguments_that_the_template_does_not_read_are_told(world, processor, ca
 def test_services_are_those_of_the_configuration_and_the_tokenizer(world, processor):
     planner = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
     shared = opened(
-        world, processor, system="mm_doc_r1", roles={"planner": planner}, rollout={"prompt_tokens": 777}
+        world,
+        processor,
+        system="mm_doc_r1",
+        roles={"planner": planner},
+        rollout={"prompt_tokens": 777},
     )
     assert list(shared.services.roles) == ["planner"]
     assert shared.services.prompt_tokens == 777
     text = "Fahrgäste of Velmora"
-    assert shared.services.count_tokens(text) == len(shared.codec.text_ids(text)) != estimated_tokens(text)
+    assert (
+        shared.services.count_tokens(text)
+        == len(shared.codec.text_ids(text))
+        != estimated_tokens(text)
+    )
     plain = opened(world, processor, system="mm_doc_r1")
     assert (plain.services.roles, plain.services.prompt_tokens) == ({}, None)
 
@@ -274,7 +298,9 @@ async def test_the_policy_s_roles_are_played_beside_those_of_others(world, proce
     asked = Asked(shared.codec, "241")
     played = shared.open(validate=False, ask=asked, context=9)._services.roles
     assert sorted(played) == ["answer", "planner"]
-    assert played["answer"] == PolicyRole("answer", shared.config.roles["answer"], shared.codec, asked, 9)
+    assert played["answer"] == PolicyRole(
+        "answer", shared.config.roles["answer"], shared.codec, asked, 9
+    )
     # nobody else's
     assert list(shared.services.roles) == ["planner"]
 
@@ -282,7 +308,11 @@ async def test_the_policy_s_roles_are_played_beside_those_of_others(world, proce
 def test_documents_that_are_shown_are_drawn_once_as_well(world, processor):
     root = world.root
     shared = opened(
-        world, processor, system="vrag_rl", shown_store=root / "store", rollout={"shown_cache_mb": 3}
+        world,
+        processor,
+        system="vrag_rl",
+        shown_store=root / "store",
+        rollout={"shown_cache_mb": 3},
     )
     assert shared.services.store.shown._capacity == 3 << 20
 

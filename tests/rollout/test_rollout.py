@@ -26,9 +26,13 @@ async def test_a_trajectory_from_search_to_answer(stage):
     assert (trajectory.status, trajectory.end) == (Status.FINISHED.value, "answered")
     assert [t.stop for t in trajectory.turns] == ["end_of_turn"] * 3
     assert len(row.images) == 2
-    assert row.response_ids.count(stage.codec.image_token_id) == sum(i.num_tokens for i in row.images)
+    assert row.response_ids.count(stage.codec.image_token_id) == sum(
+        i.num_tokens for i in row.images
+    )
     assert trajectory.metrics["reward/outcome"] == 1.0
-    assert trajectory.reward == pytest.approx(sum(row.rewards)) == trajectory.metrics["reward/total"]
+    assert (
+        trajectory.reward == pytest.approx(sum(row.rewards)) == trajectory.metrics["reward/total"]
+    )
     assert row.rewards[-1] == trajectory.reward  # the last sampled token, which ends the row
     assert row.turn_index[-1] == 2
     assert trajectory.image_preprocessings == 2
@@ -87,7 +91,9 @@ async def test_an_observation_that_does_not_fit_is_dropped_and_its_page_was_neve
 
 
 async def test_caps_follow_the_room(stage):
-    rollout = stage.rollout(["<answer>x</answer>"], limits=Limits(prompt=2000, response=7, turn=200))
+    rollout = stage.rollout(
+        ["<answer>x</answer>"], limits=Limits(prompt=2000, response=7, turn=200)
+    )
     await rollout.play(stage.sample)
     assert rollout.generate.caps == [7]
     assert rollout.trajectory.turns[0].stop == "truncated"
@@ -123,7 +129,8 @@ async def test_fresh_contexts_become_rows_of_their_own(stage):
     assert [turn.row for turn in rollout.trajectory.turns] == [0, 1, 2]
     assert rollout.trajectory.status == Status.FINISHED.value
     assert [row.prompt_ids for row in rows] == [
-        stage.codec.prompt_ids(Observation.user(TextPart(text))) for text in ("begin", "go on", "go on")
+        stage.codec.prompt_ids(Observation.user(TextPart(text)))
+        for text in ("begin", "go on", "go on")
     ]
 
 
@@ -142,7 +149,9 @@ async def test_token_terms_land_on_the_tokens_of_their_span(stage):
 
 async def test_a_fresh_context_that_is_too_long_ends_the_trajectory(stage):
     begin = stage.codec.prompt_ids(Observation.user(TextPart("s")))
-    rollout = stage.rollout(["a word here"], limits=Limits(prompt=len(begin), response=100, turn=20))
+    rollout = stage.rollout(
+        ["a word here"], limits=Limits(prompt=len(begin), response=100, turn=20)
+    )
     rollout.env = Rewarding([(True, 1.0, 0.0, 1.0)] * 2)
     rollout.env.show_prompt = lambda state: Observation.user(TextPart("s"))
     ledgers = await rollout.play(stage.sample)
@@ -151,8 +160,8 @@ async def test_a_fresh_context_that_is_too_long_ends_the_trajectory(stage):
 
 
 def played(stage, said, plan):
-    """The trajectory of turns that were said or, where there is nothing, of a control token alone; its
-    rows.
+    """The trajectory of turns that were said or, where there is nothing, of a control token alone;
+    its rows.
     """
     control = stage.codec.tokenizer.convert_tokens_to_ids("<|im_start|>")
     rollout = stage.rollout([text or [control] for text in said])
@@ -179,7 +188,9 @@ PLANS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(turns=PLANS)
 # a reward outlives a last context of a control token alone
 @example(turns=[(True, "so be it", 0.0, 0.0, 0.0), (False, None, 2.0, 0.0, 0.0)])
@@ -189,15 +200,23 @@ def test_what_a_trajectory_is_paid_stands_on_its_tokens(stage, turns):
     trajectory, sampled = rollout.trajectory, any(said)
     on_tokens = math.fsum(value for row in rows for value in row.token_rewards)
     assert trajectory.reward == pytest.approx(on_tokens, abs=1e-9)
-    assert trajectory.reward == pytest.approx(math.fsum(rollout.env.rewards) if sampled else 0.0, abs=1e-9)
+    assert trajectory.reward == pytest.approx(
+        math.fsum(rollout.env.rewards) if sampled else 0.0, abs=1e-9
+    )
     for row in rows:
-        outside = [r for mask, r in zip(row.response_mask, row.token_rewards, strict=True) if not mask]
+        outside = [
+            r for mask, r in zip(row.response_mask, row.token_rewards, strict=True) if not mask
+        ]
         assert not any(outside)
     if not sampled:
         return
-    assert trajectory.reward == pytest.approx(math.fsum(turn.reward for turn in trajectory.turns), abs=1e-9)
+    assert trajectory.reward == pytest.approx(
+        math.fsum(turn.reward for turn in trajectory.turns), abs=1e-9
+    )
     width = max(len(row.turn_index) for row in rows)
-    index = torch.tensor([row.turn_index + [NO_TURN] * (width - len(row.turn_index)) for row in rows])
+    index = torch.tensor(
+        [row.turn_index + [NO_TURN] * (width - len(row.turn_index)) for row in rows]
+    )
     terms = TermRewards([trajectory] * len(rows), torch.arange(len(rows)), index)
     # every term is there before the weights, on sampled tokens
     wanted = {
@@ -222,7 +241,10 @@ def test_empty_and_outside_spans(processor):
 
 
 @settings(max_examples=60, deadline=None)
-@given(text=st.text(alphabet=st.sampled_from("ab <>/é漢字😀1"), min_size=1, max_size=40), data=st.data())
+@given(
+    text=st.text(alphabet=st.sampled_from("ab <>/é漢字😀1"), min_size=1, max_size=40),
+    data=st.data(),
+)
 def test_every_character_of_the_span_is_carried(processor, text, data):
     ids, decode = pieces(processor, text)
     decoded = decode(ids)

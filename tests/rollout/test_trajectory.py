@@ -17,7 +17,7 @@ from docagent_rl.rollout.trajectory import (
     Status,
     Trajectory,
     TrajectoryTurn,
-    describe,
+    describe_messages,
     filled_line,
     line_of,
     read_trajectories,
@@ -28,12 +28,23 @@ from docagent_rl.rollout.trajectory import (
 def trajectory() -> Trajectory:
     odd = 'half \ud83d, "trainer_log_probs": null, \u00e4'
     turns = [
-        TrajectoryTurn(odd, "end_of_turn", [1, 2], [-0.1, -0.2], info={"trainer_log_probs": None, odd: 1}),
+        TrajectoryTurn(
+            odd, "end_of_turn", [1, 2], [-0.1, -0.2], info={"trainer_log_probs": None, odd: 1}
+        ),
         TrajectoryTurn("", "truncated", [], [], row=1, terms={"a": np.float32(0.5)}),
-        TrajectoryTurn("c", "end_of_turn", [3], [float("-inf")], observation=[{"parts": [{"text": odd}]}]),
+        TrajectoryTurn(
+            "c", "end_of_turn", [3], [float("-inf")], observation=[{"parts": [{"text": odd}]}]
+        ),
     ]
     return Trajectory(
-        "u", 3, 4, "train", {"question_id": "q", "x": odd}, "mine", status=Status.FINISHED.value, turns=turns
+        "u",
+        3,
+        4,
+        "train",
+        {"question_id": "q", "x": odd},
+        "mine",
+        status=Status.FINISHED.value,
+        turns=turns,
     )
 
 
@@ -67,12 +78,14 @@ def test_one_value_a_turn() -> None:
 
 def test_numbers_are_there_and_tokens_are_not() -> None:
     turn = TrajectoryTurn(
-        "short", "end_of_turn", list(range(1000)), [-0.5] * 1000, reward=0.25, terms={"a": 1.0}, row=1,
+        "short", "end_of_turn", list(range(1000)), [-0.5] * 1000, reward=0.25, terms={"a": 1.0},
+        row=1,
         token_terms=[("a", 0, 2, 0.5)], observation=[{"parts": [{"text": "shown " * 9000}]}],
     )  # fmt: skip
     made = Trajectory(
         "u", 3, 4, "train", {"question_id": "q"}, "mine", status=Status.MASKED.value, turns=[turn],
-        end="sample", error="half \ud83d", metrics={"a": math.inf}, attempts=2, image_preprocessings=7,
+        end="sample", error="half \ud83d", metrics={"a": math.inf}, attempts=2,
+        image_preprocessings=7,
     )  # fmt: skip
     text = TrajectoryDigest.of(made).to_json()
     assert len(text) < 600
@@ -104,14 +117,20 @@ def test_an_outcome_that_contradicts_itself_is_no_trajectory() -> None:
 def test_a_digest_has_the_texts_that_trajectories_are_compared_by() -> None:
     texts = (" first ", "", "second", "answer\n")
     infos = ({"text": "written"}, {}, {}, {"text": 7})
-    turns = [TrajectoryTurn(text, "", [1], [], info=info) for text, info in zip(texts, infos, strict=True)]
+    turns = [
+        TrajectoryTurn(text, "", [1], [], info=info)
+        for text, info in zip(texts, infos, strict=True)
+    ]
     made = Trajectory("u", 0, 1, "train", {}, "", turns=turns)
 
     def compared(**config: object) -> tuple[str, list[str]]:
         found = TrajectoryDigest.of(made, TextConfig(**config))
         return found.text, [turn.text for turn in found.turns]
 
-    assert compared(include_answer=True) == ("first\nsecond\nanswer", ["first", "", "second", "answer"])
+    assert compared(include_answer=True) == (
+        "first\nsecond\nanswer",
+        ["first", "", "second", "answer"],
+    )
     assert compared(include_answer=False) == ("first\nsecond", ["first", "", "second", "answer"])
     own = ["written", "", "second", "answer"]  # what is no text is left out
     assert compared(source="environment", include_answer=True) == ("first\nsecond\nanswer", own)
@@ -199,7 +218,7 @@ def test_observations_are_described_with_images_by_reference() -> None:
     image = ImageRef(PageRef("d", 3), "hash", (0, 0, 9, 9), (9, 9))
     parts = (TextPart("Page:"), ImagePart(image))
     shown = Observation((Message(Role.SYSTEM, parts[:1]), Message(Role.TOOL, parts)))
-    assert describe(shown) == [
+    assert describe_messages(shown) == [
         {"role": "system", "parts": [{"text": "Page:"}]},
         {"role": "tool", "parts": [{"text": "Page:"}, {"image": image.to_dict()}]},
     ]

@@ -1,4 +1,6 @@
-"""Images of processors that make no patches of bytes: InternVL's and Gemma's, at the released sizes."""
+"""Images of processors that make no patches of bytes: InternVL's and Gemma's, at the released
+sizes.
+"""
 
 import copy
 
@@ -66,9 +68,14 @@ def test_tokens_are_those_of_the_familys_grid(processor, family):
 
 def test_marks_are_the_processors_and_others_are_refused(processor, family, monkeypatch):
     names = {"internvl": ["<img>", "</img>"], "gemma4": ["<|image>", "<image|>"]}[family]
-    assert [*marks(processor)[0], *marks(processor)[1]] == processor.tokenizer.convert_tokens_to_ids(names)
+    assert [
+        *marks(processor)[0],
+        *marks(processor)[1],
+    ] == processor.tokenizer.convert_tokens_to_ids(names)
     marks.cache_clear()
-    monkeypatch.setattr("docagent_rl.rollout.images._blank", lambda _: [7, processor.image_token_id, 8] * 2)
+    monkeypatch.setattr(
+        "docagent_rl.rollout.images._blank", lambda _: [7, processor.image_token_id, 8] * 2
+    )
     with pytest.raises(UserError, match=type(processor).__name__):
         marks(processor)
     marks.cache_clear()

@@ -13,12 +13,16 @@ TITLE = "What is the title of this report?"
 def ask(make_sample: Make) -> Make:
     def ask(question: str, doc_id: str = "a", answer: str = "41", **extra: object) -> Sample:
         name = f"{doc_id}:{question[:9]}"
-        return make_sample(question_id=name, doc_id=doc_id, question=question, answers=(answer,), extra=extra)
+        return make_sample(
+            question_id=name, doc_id=doc_id, question=question, answers=(answer,), extra=extra
+        )
 
     return ask
 
 
-def documents(first: list[Sample], second: list[Sample], **options) -> list[tuple[str, str, Shared]]:
+def documents(
+    first: list[Sample], second: list[Sample], **options
+) -> list[tuple[str, str, Shared]]:
     return [(each.first, each.second, each.how) for each in find_leaks(first, second, **options)[0]]
 
 
@@ -37,7 +41,10 @@ def test_documents_are_shared_by_id_by_file_and_by_evidence(ask):
 def test_windows_of_one_document_are_shared(ask):
     first = [ask("one", "abc-0f", native_doc_id="abc"), ask("two", "abc")]
     second = [ask("three", "abc-9d", native_doc_id="abc"), ask("four", "abd", native_doc_id="abd")]
-    assert documents(first, second) == [("abc", "abc-9d", Shared.ID), ("abc-0f", "abc-9d", Shared.ID)]
+    assert documents(first, second) == [
+        ("abc", "abc-9d", Shared.ID),
+        ("abc-0f", "abc-9d", Shared.ID),
+    ]
     assert pairs(ask("Which year is it?", "abc-0f", native_doc_id="abc"), second[0]) == []
     same = ask("Which year is it?", "abc-9d", "1999", native_doc_id="abc")
     assert pairs(ask("Which year is it?", "abc"), same) == [True]
@@ -54,7 +61,11 @@ def test_windows_of_one_document_are_shared(ask):
         ((TITLE, "a", "Growth"), (TITLE.lower(), "b", "growth"), [True]),
         (("How many?", "a"), ("How many?", "b"), [False]),
         # all words in a longer one
-        (("What is the total?",), ("What is the total revenue of all plants in the north in 2012?",), []),
+        (
+            ("What is the total?",),
+            ("What is the total revenue of all plants in the north in 2012?",),
+            [],
+        ),
     ],
 )
 def test_questions_that_are_alike(ask, first, second, expected):
@@ -69,7 +80,9 @@ def test_the_same_answer_gives_a_question_of_some_length_away(ask, words, leaks)
     assert pairs(ask(f"{words}?", "a", "Growth"), ask(f"{words}?", "b", "growth!")) == [leaks]
 
 
-@pytest.mark.parametrize(("more", "alike"), [("", 1), (" four", 1), (" four five", 1), (" 4 5 6", 0)])
+@pytest.mark.parametrize(
+    ("more", "alike"), [("", 1), (" four", 1), (" four five", 1), (" 4 5 6", 0)]
+)
 def test_the_shorter_question_has_most_of_the_longer_one_s_words(ask, more, alike):
     found = find_leaks([ask("one two three")], [ask(f"one two three{more}", "b")])[1]
     assert len(found) == alike

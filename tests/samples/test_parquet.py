@@ -43,7 +43,11 @@ def test_samples_survive(samples, tmp_path):
     path = write_parquet(iter(samples), tmp_path / "new" / "train.parquet")
     assert read_parquet(path) == samples
     report = validate_file(path)
-    assert (report.rows, report.problems, [sample for _, sample in report.samples]) == (3, [], samples)
+    assert (report.rows, report.problems, [sample for _, sample in report.samples]) == (
+        3,
+        [],
+        samples,
+    )
     assert list(tmp_path.joinpath("new").iterdir()) == [path]
 
 

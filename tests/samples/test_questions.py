@@ -34,11 +34,18 @@ def test_everything_else_is_derived():
     sample = parsed()
     assert (sample.doc_id, sample.split, sample.answer_format) == ("report", "train", "string")
     assert sample.answerable is True
-    assert sample.extra == {"gold": ["41"], "num_pages": None, "native_id": sample.question_id, "row": 0}
+    assert sample.extra == {
+        "gold": ["41"],
+        "num_pages": None,
+        "native_id": sample.question_id,
+        "row": 0,
+    }
     assert sample_problems(sample) == []
     extra = parsed(extra={"difficulty": 3, "gold": 41}).extra
     assert (extra["difficulty"], extra["gold"]) == (3, 41)
-    assert parse_question({"doc_id": "a", "question": "What?", "answerable": False})[0].answers == ()
+    assert (
+        parse_question({"doc_id": "a", "question": "What?", "answerable": False})[0].answers == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,12 +140,16 @@ def test_a_key_that_stands_twice_is_named_and_so_is_a_line_without_end(tmp_path)
 @pytest.mark.parametrize("end", ["csv", "TSV", "xlsx"])
 def test_a_table_is_not_read_and_its_conversion_is_named(tmp_path, end):
     table = tmp_path / f"questions.{end}"
-    table.write_text('doc_id,question,answers,evidence_pages\nreport.pdf,"How many, in all?",1204,3\n')
+    table.write_text(
+        'doc_id,question,answers,evidence_pages\nreport.pdf,"How many, in all?",1204,3\n'
+    )
     with pytest.raises(UserError, match=rf"{end.lower()} is not read") as refused:
         read_questions(table)
     (command,) = re.findall(r"python -c '(.*)' < FILE", str(refused.value))
     with table.open() as given:
-        lines = subprocess.run([sys.executable, "-c", command], stdin=given, capture_output=True, check=True)
+        lines = subprocess.run(
+            [sys.executable, "-c", command], stdin=given, capture_output=True, check=True
+        )
     (tmp_path / "questions.jsonl").write_bytes(lines.stdout)
     (sample,) = read_questions(tmp_path / "questions.jsonl")
     assert (sample.doc_id, sample.question) == ("report", "How many, in all?")

@@ -157,7 +157,13 @@ def test_digits_are_nine_at_most():
     assert is_digits("123456789")
     assert not is_digits("1234567890")
     assert not any(map(is_digits, ("", "1 ", "-1", "²", "1.0", 7, None)))
-    assert [as_whole(each) for each in (" 7 ", 7.0, 7.5, "x", "1234567890")] == [7, 7, 7.5, "x", "1234567890"]
+    assert [as_whole(each) for each in (" 7 ", 7.0, 7.5, "x", "1234567890")] == [
+        7,
+        7,
+        7.5,
+        "x",
+        "1234567890",
+    ]
 
 
 def test_a_wrong_value_is_shown_by_its_beginning(make_sample):
@@ -197,7 +203,13 @@ def test_a_format_of_answers_is_one_of_a_closed_list(make_sample, name, hint):
 
 @pytest.mark.parametrize(
     ("name", "listed"),
-    [("List", True), ("list/abstractive", True), (" LIST ", True), ("Str", False), ("extractive", False)],
+    [
+        ("List", True),
+        ("list/abstractive", True),
+        (" LIST ", True),
+        ("Str", False),
+        ("extractive", False),
+    ],
 )
 def test_answers_are_items_of_a_list_or_alternatives(make_sample, name, listed):
     assert make_sample(answer_format=name).lists_answers is listed

@@ -20,7 +20,8 @@ def samples(make_sample: Make) -> list[Sample]:
     """Five documents of four questions each."""
     ids = [(doc, q) for doc in range(5) for q in range(4)]
     return [
-        make_sample(question_id=f"{doc}-{q}", doc_id=f"d{doc}", question=f"What is {q}?") for doc, q in ids
+        make_sample(question_id=f"{doc}-{q}", doc_id=f"d{doc}", question=f"What is {q}?")
+        for doc, q in ids
     ]
 
 
@@ -32,7 +33,10 @@ def test_questions_are_kept_by_split_answer_and_length():
     assert chosen.refusal(Split.TRAIN, answerable=False)
     assert Selection().length_refusal(None) is None
     short = Selection(min_pages=2, max_pages=10)
-    assert [length for length in (1, 2, 10, 11, None) if short.length_refusal(length) is None] == [2, 10]
+    assert [length for length in (1, 2, 10, 11, None) if short.length_refusal(length) is None] == [
+        2,
+        10,
+    ]
 
 
 def test_parts_share_no_question_and_do_not_hang_on_the_order(samples):
@@ -72,7 +76,10 @@ def test_parts_by_document_share_none_of_the_documents_of_a_question(make_sample
         parts, left = chosen.part(samples)
         assert left == []
         assert not find_leaks(parts["rl"], parts["sft"])[0]
-    assert Selection(unit=SplitUnit.DOCUMENT).exclude(samples, samples[1:2]) == [True, True] + [False] * 4
+    assert (
+        Selection(unit=SplitUnit.DOCUMENT).exclude(samples, samples[1:2])
+        == [True, True] + [False] * 4
+    )
 
 
 def test_a_sample_is_seeded(samples):
@@ -85,7 +92,9 @@ def test_a_sample_is_seeded(samples):
 def test_what_another_set_holds_is_excluded(samples, make_sample):
     others = [make_sample(doc_id="d1", question=" what IS  2 ")]
     by_question = Selection().exclude(samples, others)
-    assert [sample.question_id for sample, held in zip(samples, by_question, strict=True) if held] == ["1-2"]
+    assert [
+        sample.question_id for sample, held in zip(samples, by_question, strict=True) if held
+    ] == ["1-2"]
     by_document = Selection(unit=SplitUnit.DOCUMENT).exclude(samples, others)
     assert sum(by_document) == 4
 
@@ -95,7 +104,9 @@ def question(doc: int, text: str, number: int = 0) -> Sample:
 
 
 @given(
-    asked=st.lists(st.tuples(st.integers(0, 5), st.sampled_from("abcdefgh")), min_size=2, max_size=40),
+    asked=st.lists(
+        st.tuples(st.integers(0, 5), st.sampled_from("abcdefgh")), min_size=2, max_size=40
+    ),
     fraction=st.floats(0.01, 0.99),
     seed=st.integers(0, 99),
     unit=st.sampled_from(SplitUnit),
@@ -112,7 +123,9 @@ def test_parts_are_disjoint_and_nothing_is_lost(asked, fraction, seed, unit):
             split_samples(samples, fraction, seed=seed, unit=unit)
         return
     train, val = split_samples(samples, fraction, seed=seed, unit=unit)
-    assert {r.question_id for r in train} | {r.question_id for r in val} == {r.question_id for r in samples}
+    assert {r.question_id for r in train} | {r.question_id for r in val} == {
+        r.question_id for r in samples
+    }
     assert not {key(r) for r in train} & {key(r) for r in val}
     expected = min(max(round(fraction * len(units)), 1), len(units) - 1)
     assert len({key(r) for r in val}) == expected
@@ -123,7 +136,8 @@ def test_parts_are_disjoint_and_nothing_is_lost(asked, fraction, seed, unit):
 
 def test_what_cannot_be_split_is_refused():
     spellings = [
-        question(0, text, n) for n, text in enumerate(["What is it?", "what  IS it", "What is it ?"])
+        question(0, text, n)
+        for n, text in enumerate(["What is it?", "what  IS it", "What is it ?"])
     ]
     with pytest.raises(UserError):
         split_samples(spellings, 0.5)
@@ -138,7 +152,9 @@ def test_what_cannot_be_split_is_refused():
 @pytest.mark.parametrize("unit", SplitUnit)
 def test_windows_of_a_document_stay_together(unit):
     """MP-DocVQA cuts documents: windows with ids of their own share pages, and so answers."""
-    window = Sample("w1", "mp_docvqa", Split.TRAIN, "abc-0f", "What?", ("x",), extra={"native_doc_id": "abc"})
+    window = Sample(
+        "w1", "mp_docvqa", Split.TRAIN, "abc-0f", "What?", ("x",), extra={"native_doc_id": "abc"}
+    )
     other = dataclasses.replace(window, question_id="w2", doc_id="abc")
     plain = dataclasses.replace(other, extra={})
     assert unit_key(window, unit) == unit_key(other, unit) == unit_key(plain, unit)
@@ -146,7 +162,9 @@ def test_windows_of_a_document_stay_together(unit):
     for seed in range(10):
         train, val = split_samples([window, plain, question(0, "What?")], 0.5, seed=seed, unit=unit)
         assert len({sample.document_key for sample in (*train, *val)}) == 2
-        assert not {sample.document_key for sample in train} & {sample.document_key for sample in val}
+        assert not {sample.document_key for sample in train} & {
+            sample.document_key for sample in val
+        }
 
 
 def test_what_is_set_aside_is_the_split_val():
@@ -175,4 +193,6 @@ def test_windows_are_excluded_with_their_document(make_sample):
     other = make_sample(question="Who?", doc_id="abc-9d", extra={"native_doc_id": "abc"})
     assert Selection(unit=SplitUnit.DOCUMENT).exclude([window], [other]) == [True]
     assert Selection().exclude([window], [other]) == [False]
-    assert Selection().exclude([window], [dataclasses.replace(other, question="how many")]) == [True]
+    assert Selection().exclude([window], [dataclasses.replace(other, question="how many")]) == [
+        True
+    ]

@@ -3,8 +3,13 @@ from types import SimpleNamespace
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.samples.sample import Sample, Split, gold_boxes, magnified_boxes, write_jsonl
-from docagent_rl.samples.validation import sample_notes, sample_problems, validate_file, validate_sample
+from docagent_rl.samples.sample import Sample, Split, gold_boxes_of, magnified_boxes, write_jsonl
+from docagent_rl.samples.validation import (
+    sample_notes,
+    sample_problems,
+    validate_file,
+    validate_sample,
+)
 
 
 class Store(dict):
@@ -38,8 +43,16 @@ def test_questions_without_a_gold_page_are_noted(make_sample):
         ({}, {}, "'report.v2'"),
         ({}, {"report.v2": 8}, "'extra.num_pages'"),
         ({"extra": {"num_pages": None}}, {"report.v2": 4}, "page 5"),
-        ({"extra": {"page_ids": ["report.v2#2", "report.v2#5", "other#4"]}}, {"report.v2": 9}, "'other'"),
-        ({"extra": {"page_ids": ["report.v2#2", "report.v2#5", "o#4"]}}, {"report.v2": 9, "o": 3}, "page 4"),
+        (
+            {"extra": {"page_ids": ["report.v2#2", "report.v2#5", "other#4"]}},
+            {"report.v2": 9},
+            "'other'",
+        ),
+        (
+            {"extra": {"page_ids": ["report.v2#2", "report.v2#5", "o#4"]}},
+            {"report.v2": 9, "o": 3},
+            "page 4",
+        ),
         ({"extra": {"page_ids": ["x"]}}, {"report.v2": 9}, "'doc#page'"),
         ({"extra": {"page_id": ["report.v2#2"]}}, None, "did you mean 'extra.page_ids'?"),
         ({"extra": {"windows": [1, 2]}}, None, "did you mean 'extra.window'?"),
@@ -58,7 +71,9 @@ def test_files_of_samples(make_sample, tmp_path):
     # ids are unique within a split
     (problem,) = validate_file(write_jsonl([*good, make_sample()], path)).problems
     assert all(named in problem for named in ("jsonl:1:", "'q1'", "synthetic/train", "jsonl:4"))
-    report = validate_file(write_jsonl([make_sample(), make_sample(question_id="q2", answers=())], path))
+    report = validate_file(
+        write_jsonl([make_sample(), make_sample(question_id="q2", answers=())], path)
+    )
     assert (report.rows, len(report.samples)) == (2, 1)
     (problem,) = report.problems
     assert problem.startswith(f"{path}:2: ")
@@ -73,15 +88,17 @@ def test_files_of_samples(make_sample, tmp_path):
 def two_documents(make_sample):
     def make(**extra: object) -> Sample:
         pages = ["report.v2#2", "report.v2#5", "a#b#1", "a#b#3"]
-        return make_sample(extra={"page_ids": pages, "other_boxes": {"a#b#1": [list(OTHER)]}, **extra})
+        return make_sample(
+            extra={"page_ids": pages, "other_boxes": {"a#b#1": [list(OTHER)]}, **extra}
+        )
 
     return make
 
 
 def test_boxes_of_all_documents_go_by_document_and_page(two_documents):
     sample = two_documents()
-    assert gold_boxes(sample) == {("report.v2", 5): (OWN,), ("a#b", 1): (OTHER,)}
-    assert gold_boxes(Sample.from_json(sample.to_json())) == gold_boxes(sample)
+    assert gold_boxes_of(sample) == {("report.v2", 5): (OWN,), ("a#b", 1): (OTHER,)}
+    assert gold_boxes_of(Sample.from_json(sample.to_json())) == gold_boxes_of(sample)
     assert sample_problems(sample, store=Store({"report.v2": 9, "a#b": 3})) == []
 
 
@@ -119,7 +136,7 @@ def test_what_is_wrong_with_boxes_is_found_once_by_field_and_page(two_documents,
 
 def test_an_error_of_boxes_names_the_question(two_documents):
     with pytest.raises(UserError, match=r"'q1'.*'extra\.other_boxes\.a#b#1"):
-        gold_boxes(two_documents(other_boxes={"a#b#1": None}))
+        gold_boxes_of(two_documents(other_boxes={"a#b#1": None}))
 
 
 def test_a_file_is_held_against_the_store(make_sample, tmp_path):

@@ -83,7 +83,9 @@ async def test_padding_of_the_validation(played, make, make_sample, play, valida
     assert plain.get("scored") == padded.get("scored")
 
 
-@pytest.mark.parametrize("box", ["200, 100, 100, 200", "9000, 9000, 9900, 9900", "0, 100, 700, 100.5", None])
+@pytest.mark.parametrize(
+    "box", ["200, 100, 100, 200", "9000, 9000, 9900, 9900", "0, 100, 700, 100.5", None]
+)
 async def test_boxes_that_cannot_be_cut(played, make, make_sample, play, box):
     turns = [*OPENED[played[0]], f"<bbox>[{box}]</bbox>"] if box else [BOX]
     state = await play(make(), make_sample(), turns)
@@ -108,18 +110,23 @@ async def test_surplus_actions_are_counted_and_not_executed(make, make_sample, p
     state = await play(make(), make_sample(), [f"{EVERY}<search>pagem1</search>{RIGHT}"])
     assert not state.results[0].done
     assert (state.metrics["surplus_actions"], state.metrics["searches"]) == (2, 1)
-    assert [action["kind"] for action in state.results[0].record.to_dict()["surplus"]] == ["search", "answer"]
+    assert [action["kind"] for action in state.results[0].record.to_dict()["surplus"]] == [
+        "search",
+        "answer",
+    ]
 
 
-@pytest.mark.parametrize(("scope", "kind"), [("document", "no_new_page"), ("corpus", "candidates|pages")])
+@pytest.mark.parametrize(
+    ("scope", "kind"), [("document", "no_new_page"), ("corpus", "candidates|pages")]
+)
 async def test_scope(make, make_sample, play, scope, kind):
     state = await play(make(search={"scope": scope}), make_sample(), ["<search>pagem7</search>"])
     assert re.fullmatch(kind, state.results[0].record.effect.to_dict()["kind"])
 
 
 async def test_a_turn_that_did_not_fit_has_led_to_nothing(played, make, make_sample, play):
-    """Played to the end but for the last observation, a trajectory scores as if that turn had been a
-    fault.
+    """Played to the end but for the last observation, a trajectory scores as if that turn had been
+    a fault.
     """
     gold = make_sample(evidence_boxes={3: ((0.1, 0.1, 0.4, 0.4),)})
     script = [*OPENED[played[0]], BOX, f"{NOTE}{EVERY}", *OPENED[played[0]][1:], BOX]
@@ -128,7 +135,15 @@ async def test_a_turn_that_did_not_fit_has_led_to_nothing(played, make, make_sam
         faulty = [*script[: cut - 1], re.sub("<(search|select|bbox)>", "", script[cut - 1])]
         without = await play(make(), gold, faulty)
         assert dropped.terms == await without.env.conclude(EndReason.CONTEXT_FULL)
-        names = {"pages_seen", "retrieval_recall", "crops", "images", "boxes", "selections", "image_tokens"}
+        names = {
+            "pages_seen",
+            "retrieval_recall",
+            "crops",
+            "images",
+            "boxes",
+            "selections",
+            "image_tokens",
+        }
         for name in names & dropped.metrics.keys():
             assert dropped.metrics[name] == without.metrics[name], name
         assert (dropped.metrics["context_full"], dropped.metrics["finished"]) == (1, 0)

@@ -1,4 +1,6 @@
-"""What the prompts of all systems but MM-Doc-R1 tell, and that nothing in them reads as an action."""
+"""What the prompts of all systems but MM-Doc-R1 tell, and that nothing in them reads as an
+action.
+"""
 
 import functools
 import itertools
@@ -20,17 +22,39 @@ PROMPTS = {
     "alden_visual": ("alden", "system", ["fetch", "ordinal"]),
     "alden_hybrid": ("alden", "system", ["fetch", "ordinal"]),
 }
-SWITCHES = ["crop", "select", "about_boxes", "retrieval", "fetch", "analysis", "overview", "header", "memory"]
+SWITCHES = [
+    "crop",
+    "select",
+    "about_boxes",
+    "retrieval",
+    "fetch",
+    "analysis",
+    "overview",
+    "header",
+    "memory",
+]
 VALUES = {
     **dict.fromkeys(SWITCHES, True),
     "question": "why?", "turns": 5, "reason": "the turn holds no action", "frame": "encoder",
-    "candidates": 3, "boxes": 8, "index": 0, "num_pages": 83, "first_page": 1, "last_page": 83, "k": 4,
-    "fetch_pages": 3, "stride": 1, "shown": 83, "abstention": "Not answerable", "page": 5, "more": 0,
+    "candidates": 3, "boxes": 8, "index": 0, "num_pages": 83, "first_page": 1, "last_page": 83,
+    "k": 4,
+    "fetch_pages": 3, "stride": 1, "shown": 83, "abstention": "Not answerable", "page": 5,
+    "more": 0,
     "refusal": "The problem is not answerable", "pages_per_search": 1, "ordinal": False,
     "sheet": 1, "sheets": 3, "turn": 2, "left": 6, "summaries": [{"turn": 1, "text": "seen"}],
 }  # fmt: skip
 THOUGHTS = {"think", "information", "action", "analysis", "plan", "relevant_pages", "summary"}
-TAGS = (*THOUGHTS, "search", "select", "bbox", "region", "retrieval_page", "fetch_page", "fetch", "answer")
+TAGS = (
+    *THOUGHTS,
+    "search",
+    "select",
+    "bbox",
+    "region",
+    "retrieval_page",
+    "fetch_page",
+    "fetch",
+    "answer",
+)
 
 
 @functools.cache
@@ -73,7 +97,11 @@ def test_the_rules_name_every_tag_and_show_an_answer_only(name, there):
         tags |= {"information", *["select"] * there}
     if name == "doc_v_star_paper":
         tags = (THOUGHTS - {"information"}) | {"answer", *["retrieval_page", "fetch_page"] * there}
-    assert {tag for tag in TAGS if f"<{tag}>" in text} == {tag for tag in TAGS if f"</{tag}>" in text} == tags
+    assert (
+        {tag for tag in TAGS if f"<{tag}>" in text}
+        == {tag for tag in TAGS if f"</{tag}>" in text}
+        == tags
+    )
     if name != "doc_v_star_paper":
         # "between <search> and </search>" reads as a block whose content is " and "
         blocks = TagScanner(tags - THOUGHTS, hidden=()).scan(text).blocks
@@ -83,7 +111,10 @@ def test_the_rules_name_every_tag_and_show_an_answer_only(name, there):
 
 async def test_text_of_the_policy_is_no_template(services, make_sample, play):
     env = get_system("doc_v_star").make_env({}, services)
-    text = "<think><analysis>a</analysis><plan>p</plan><summary>{{ 7 * 7 }} {% raw %}</summary></think>"
+    text = (
+        "<think><analysis>a</analysis><plan>p</plan><summary>{{ 7 * 7 }} {% raw "
+        "%}</summary></think>"
+    )
     state = await play(env, make_sample(extra={}), [AssistantTurn(text)])
     assert "Turn 1: {{ 7 * 7 }} {% raw %}" in state.results[0].observation.messages[0].parts[0].text
 

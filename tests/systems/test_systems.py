@@ -74,10 +74,16 @@ MISTAKES = {
     "unidoc_rl": [
         ({"search": {"candidates": 11}}, "top_k=10"),
         ({"grammar": {"select": False}, "search": {"candidates": 3}}, r"search\.candidates=1"),
-        ({"grammar": {"select": False}, "reward": {"weights": {"select": 0.1}}}, "weights.select=0"),
+        (
+            {"grammar": {"select": False}, "reward": {"weights": {"select": 0.1}}},
+            "weights.select=0",
+        ),
         ({"grammar": {"crop": False}, "reward": {"weights": {"roi": 0.1}}}, "weights.roi=0"),
     ],
-    "vrag_rl": [({"search": {"pages_per_search": 11}}, "top_k=10"), ({"reward": {"alpha": 0.5}}, r"0\.5")],
+    "vrag_rl": [
+        ({"search": {"pages_per_search": 11}}, "top_k=10"),
+        ({"reward": {"alpha": 0.5}}, r"0\.5"),
+    ],
 }
 
 
@@ -92,7 +98,10 @@ def test_values_that_do_not_fit_each_other(name):
     ("path", "named"),
     [
         ("alpha", r"'alpha'.*vrag_rl"),
-        *((path, path) for path in ("no_such_module:SYSTEM", "docagent_rl:", "docagent_rl.systems:SYSTEMS")),
+        *(
+            (path, path)
+            for path in ("no_such_module:SYSTEM", "docagent_rl:", "docagent_rl.systems:SYSTEMS")
+        ),
     ],
 )
 def test_names_and_paths_that_lead_nowhere(path, named):
@@ -130,7 +139,8 @@ def test_no_module_of_the_kernel_names_a_system():
 @pytest.mark.slow
 def test_environments_need_neither_verl_nor_torch_nor_a_client():
     code = (
-        "import sys, docagent_rl.systems as s; [s.get_system(name).parse_config({}) for name in s.SYSTEMS]; "
+        "import sys, docagent_rl.systems as s; [s.get_system(name).parse_config({}) for name in "
+        "s.SYSTEMS]; "
         "sys.exit(any(name in sys.modules for name in ('verl', 'torch', 'ray', 'openai', 'vllm')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -216,9 +226,13 @@ async def test_an_unknown_document(make, make_sample):
 
 @pytest.mark.parametrize("name", ["alden", "unidoc_rl", "vrag_rl"], indirect=True)
 def test_questions_without_gold_are_refused_in_training_alone(name, services, make_sample):
-    """Benchmarks that name no evidence (UDA, hidden test sets) are played in validation and evaluation."""
+    """Benchmarks that name no evidence (UDA, hidden test sets) are played in validation and
+    evaluation.
+    """
     question = make_sample(extra={}, evidence_pages=())
-    trained, validated = (get_system(name).make_env({}, services, validate=v) for v in (False, True))
+    trained, validated = (
+        get_system(name).make_env({}, services, validate=v) for v in (False, True)
+    )
     with pytest.raises(UserError, match="'q1'"):
         trained.opening(question)
     assert validated.opening(question).messages

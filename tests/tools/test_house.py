@@ -38,13 +38,18 @@ def test_a_system_reaches_its_own_modules_and_those_below():
 
 def test_a_circle_is_named_module_by_module():
     edges = {"a": {"b"}, "b": {"c"}, "c": {"d", "b"}, "d": set()}
-    assert next(circles(edges)).partition(":")[0] in ("b imports c imports b", "c imports b imports c")
+    assert next(circles(edges)).partition(":")[0] in (
+        "b imports c imports b",
+        "c imports b imports c",
+    )
     assert not list(circles({"a": {"b"}, "b": set()}))
 
 
 def test_names_that_use_other_words_are_found(monkeypatch, tmp_path):
     monkeypatch.setattr("tools.house.ROOT", tmp_path)
-    (tmp_path / "a.py").write_text("class PageShelf:\n    def told(self): ...\n\n\ndef shelve(): ...\n")
+    (tmp_path / "a.py").write_text(
+        "class PageShelf:\n    def told(self): ...\n\n\ndef shelve(): ...\n"
+    )
     words = {"shelf": "cache", "told": "reported"}
     found = list(foreign_words(words, [tmp_path / "a.py"]))
     assert [each.split(":")[:2] for each in found] == [["a.py", "1"], ["a.py", "2"]]
@@ -53,17 +58,21 @@ def test_names_that_use_other_words_are_found(monkeypatch, tmp_path):
 def test_docstrings_that_are_clauses_are_found(monkeypatch, tmp_path):
     monkeypatch.setattr("tools.house.ROOT", tmp_path)
     text = (
-        '"""A module."""\n\n\nclass A:\n    """What it is."""\n\n    def b(self):\n        """Whatever."""\n'
+        '"""A module."""\n\n\nclass A:\n    """What it is."""\n\n    def b(self):\n        '
+        '"""Whatever."""\n'
     )
     (tmp_path / "a.py").write_text(text)
-    assert [each.split(":")[:2] for each in clauses(["What"], [tmp_path / "a.py"])] == [["a.py", "4"]]
+    assert [each.split(":")[:2] for each in clauses(["What"], [tmp_path / "a.py"])] == [
+        ["a.py", "4"]
+    ]
 
 
 def test_a_long_body_is_named_and_a_long_signature_or_docstring_is_not(monkeypatch, tmp_path):
     monkeypatch.setattr("tools.house.ROOT", tmp_path)
     text = (
         'def a(\n    x,\n):\n    """One.\n\n    Two.\n    """\n    return x\n\n\n'
-        "class B:\n    async def c(self):\n        y = 1\n        return y\n\n    def d(self): ...\n"
+        "class B:\n    async def c(self):\n        y = 1\n        return y\n\n    def d(self): "
+        "...\n"
     )
     (tmp_path / "a.py").write_text(text)
     found = list(long_functions(1, [tmp_path / "a.py"]))

@@ -33,7 +33,10 @@ def test_rows_have_the_numbers_of_one_row_at_a_time_in_every_layout(name, warm_p
         (Agreement([1e-6, 2e-4], {}, {}), "row 2: a log-prob is 0.0002 nats apart"),
         (Agreement([float("nan")], {}, {}), "row 1: a log-prob is nan"),
         (Agreement([], {"tower": 0.9999}, {}), "tower: the cosine of the gradients is 0.999900"),
-        (Agreement([], {}, {"language model": 1.01}), "language model: the norm of the gradient is 1.01"),
+        (
+            Agreement([], {}, {"language model": 1.01}),
+            "language model: the norm of the gradient is 1.01",
+        ),
     ],
 )
 def test_what_is_too_far_apart_is_named(agreement, words):

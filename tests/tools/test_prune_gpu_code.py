@@ -23,7 +23,9 @@ def library(code: bytes) -> bytes:
     parts = {1: TEXT, 7: code, 7 + len(SECTION) + 1: names}
     offset, body, heads = 64, b"", [bytes(64)]
     for name, part in parts.items():
-        heads.append(struct.pack("<IIQQQQ", name, 1, 0, 0, offset + len(body), len(part)).ljust(64, b"\0"))
+        heads.append(
+            struct.pack("<IIQQQQ", name, 1, 0, 0, offset + len(body), len(part)).ljust(64, b"\0")
+        )
         body += part
     table = offset + len(body)
     head = b"\x7fELF\x02".ljust(0x28, b"\0") + struct.pack("<Q", table)

@@ -56,5 +56,8 @@ def test_an_empty_folder_has_figures():
 def test_other_projects_stand_beside():
     table = beside(Reading(), {"comments %": {"verl": 11}, "mean line": {"TRL": 50}})
     assert [column.header for column in table.columns] == ["", "here", "verl", "TRL"]
-    rows = {title: cells for title, *cells in zip(*(column.cells for column in table.columns), strict=True)}
+    rows = {
+        title: cells
+        for title, *cells in zip(*(column.cells for column in table.columns), strict=True)
+    }
     assert rows["comments %"] == ["0.00", "11", ""]

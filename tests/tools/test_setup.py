@@ -47,7 +47,9 @@ def small_wheel(folder: Path) -> str:
     with zipfile.ZipFile(path, "w") as wheel:
         wheel.writestr("gadget.py", "value = 7\n")
         wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: gadget\nVersion: 1.0\n")
-        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(
+            f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         wheel.writestr(f"{about}/RECORD", "")
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -78,7 +80,9 @@ def set_up(project: Path, pin: str, **environment: str) -> subprocess.CompletedP
     places = {"UV_CACHE_DIR": str(project / "cache"), "UV_FIND_LINKS": str(project / "wheels")}
     places |= {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PYTHON": sys.executable}
     environment |= {**places, "UV_NO_INDEX": "1", "UV_OFFLINE": "1"}
-    return subprocess.run([project / "tools" / "setup.sh"], env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        [project / "tools" / "setup.sh"], env=environment, capture_output=True, text=True
+    )
 
 
 def installed(project: Path) -> bool:

@@ -3,7 +3,7 @@
 import re
 
 from docagent_rl.training.settings.keys import reference, sft_reference
-from docagent_rl.training.settings.ledger import RL_FILE, SFT_FILE, Kind, leaves, ledger
+from docagent_rl.training.settings.ledger import RL_FILE, SFT_FILE, KeyKind, leaves, ledger
 from tools.verl_keys import BEGIN, END, PAGE, with_tables
 
 
@@ -22,11 +22,15 @@ def test_what_is_written_by_hand_stays():
 
 def test_the_counts_add_up():
     """Counted a second time, key by key."""
-    rows = re.findall(r"^\| ([a-z ]+) \| (\d+) \| (\d+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| ([a-z ]+) \| (\d+) \| (\d+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE
+    )
     counted = {kind: (int(rl), int(sft)) for kind, rl, sft in rows}
-    for column, (file, known) in enumerate({RL_FILE: reference(), SFT_FILE: sft_reference()}.items()):
+    for column, (file, known) in enumerate(
+        {RL_FILE: reference(), SFT_FILE: sft_reference()}.items()
+    ):
         kinds = [ledger(file).entry(key).kind for key, _ in leaves(known)]
-        for kind in Kind:
+        for kind in KeyKind:
             assert counted[kind.value][column] == kinds.count(kind)
         assert sum(each[column] for each in counted.values()) == len(kinds)
 

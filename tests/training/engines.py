@@ -43,7 +43,9 @@ ROWS = [
     (3, "s"),
     (4, "oois"),
 ]
-"""Length of the prompt; then sampled tokens, other observations and image placeholders of the response."""
+"""Length of the prompt; then sampled tokens, other observations and image placeholders of the
+response.
+"""
 PACKED = 24
 """Tokens of a micro-batch: one or more rows of up to 15."""
 PICTURES = (2, 0, 1, 1)
@@ -71,7 +73,12 @@ def once(build: Callable[[Path], object], folder: Path) -> Path:
 
 def text_model(folder: Path, tied: bool = False) -> None:
     torch.manual_seed(0)
-    sizes = {"vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    sizes = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+    }
     heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 64}
     more = {"tie_word_embeddings": tied, "initializer_range": 0.3, "dtype": "float32"}
     Qwen2ForCausalLM(Qwen2Config(**sizes, **heads, **more)).save_pretrained(folder)
@@ -108,14 +115,19 @@ def picture_batch(image: int) -> TensorDict:
         grid = torch.tensor([[1, 4, 4]] * images)
         pictures.append({"pixel_values": pixels, "image_grid_thw": grid} if images else {})
     data = _batch(prompts, responses, [(row != image).long() for row in responses])
-    places = [torch.arange(len(row)).expand(4, -1).contiguous() for row in data["input_ids"].unbind()]
+    places = [
+        torch.arange(len(row)).expand(4, -1).contiguous() for row in data["input_ids"].unbind()
+    ]
     data["position_ids"] = tu.nested_tensor_from_tensor_list(places)
     data["multi_modal_inputs"] = NonTensorStack(*pictures)
     return data
 
 
 def _batch(prompts: list[Tensor], responses: list[Tensor], masks: list[Tensor]) -> TensorDict:
-    noise = [torch.randn(len(row), generator=torch.Generator().manual_seed(n)) for n, row in enumerate(masks)]
+    noise = [
+        torch.randn(len(row), generator=torch.Generator().manual_seed(n))
+        for n, row in enumerate(masks)
+    ]
     columns = {
         "input_ids": [torch.cat(pair) for pair in zip(prompts, responses, strict=True)],
         "prompts": prompts,
@@ -151,7 +163,9 @@ def worker(
     model: dict[str, Any] | None = None,
     engine: dict[str, Any] | None = None,
 ) -> TrainingWorker:
-    """With micro-batches of so many rows, or of up to `packed` tokens; more of the model and the engine."""
+    """With micro-batches of so many rows, or of up to `packed` tokens; more of the model and the
+    engine.
+    """
     precision = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
     settings = FSDPEngineConfig(
         strategy=strategy,
@@ -175,7 +189,8 @@ def worker(
         model_type="value_model" if critic else "language_model",
         model_config=HFModelConfig(path=str(path), **options),
         engine_config=settings,
-        # weight decay would move a tensor without a gradient, were one in the optimizer with a gradient of 0
+        # weight decay would move a tensor without a gradient, were one in the optimizer with a
+        # gradient of 0
         optimizer_config=FSDPOptimizerConfig(
             lr=lr, weight_decay=0.1, lr_warmup_steps=0, total_training_steps=10
         ),
@@ -188,8 +203,12 @@ def worker(
     return made
 
 
-def surrogate(model_output: dict[str, Any], data: TensorDict, dp_group: Any = None) -> tuple[Tensor, dict]:
-    """In place of PPO: any loss over all log-probs, so that FSDP2 sees the ordinary backward pass."""
+def surrogate(
+    model_output: dict[str, Any], data: TensorDict, dp_group: Any = None
+) -> tuple[Tensor, dict]:
+    """In place of PPO: any loss over all log-probs, so that FSDP2 sees the ordinary backward
+    pass.
+    """
     rows = response_part(model_output["log_probs"], data)
     return -0.01 * data["dp_size"] * torch.cat(rows).sum() / len(ROWS), {}
 
@@ -205,19 +224,28 @@ def outputs(made: TrainingWorker, data: TensorDict, name: str, **more: Any) -> l
 def update(
     made: TrainingWorker, data: TensorDict, rows: int | None = None, **more: Any
 ) -> tuple[dict[str, Tensor], dict[str, list[float]]]:
-    """Gradients of the last mini-batch of so many rows over all ranks; the metrics of each mini-batch."""
+    """Gradients of the last mini-batch of so many rows over all ranks; the metrics of each
+    mini-batch.
+    """
     data, gradients = data.copy(), {}
     step = made.engine.optimizer_step
 
     def keep() -> float:
         for name, parameter in made.engine.module.named_parameters():
             if parameter.grad is not None:
-                gradients[name.replace("_checkpoint_wrapped_module.", "")] = whole(parameter.grad).clone()
+                gradients[name.replace("_checkpoint_wrapped_module.", "")] = whole(
+                    parameter.grad
+                ).clone()
         return step()
 
     made.engine.optimizer_step = keep
     rows = rows or len(data)
-    numbers = {"mini_batch_size": rows, "global_batch_size": rows, "epochs": 1, "compute_loss": True}
+    numbers = {
+        "mini_batch_size": rows,
+        "global_batch_size": rows,
+        "epochs": 1,
+        "compute_loss": True,
+    }
     tu.assign_non_tensor(data, **numbers, **more, dataloader_kwargs={"shuffle": False})
     answer = made.train_mini_batch(data)
     found = {} if answer is None else tu.get(answer, "metrics")

@@ -23,7 +23,10 @@ from tests.training.workers.batches import actor, nested
 
 TOKENS = 40
 """Of a micro-batch; rows have 13 to 17."""
-FLASH = {"use_remove_padding": True, "override_config": {"attn_implementation": "flash_attention_2"}}
+FLASH = {
+    "use_remove_padding": True,
+    "override_config": {"attn_implementation": "flash_attention_2"},
+}
 MODES = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum")
 PADDED: dict[str, dict[str, Any]] = {
     "packed": {"packed": TOKENS},
@@ -37,8 +40,12 @@ FLAT: dict[str, dict[str, Any]] = {
 }
 
 
-def numbers(made: TrainingWorker, data: TensorDict, image: int, modes: tuple[str, ...]) -> dict[str, Any]:
-    """Of a policy: what it says of rows, and its gradients by modes of the loss, with ALDEN's two KLs."""
+def numbers(
+    made: TrainingWorker, data: TensorDict, image: int, modes: tuple[str, ...]
+) -> dict[str, Any]:
+    """Of a policy: what it says of rows, and its gradients by modes of the loss, with ALDEN's two
+    KLs.
+    """
     found: dict[str, Any] = {name: rows(made, data, name) for name in ("log_probs", "entropy")}
     made.rule = ObservationRule(KlScope.ALL, KlPlace.LABEL, image)
     config = ObservationKl(coef=0.3, type=KlType.K3)
@@ -75,7 +82,9 @@ def head(made: TrainingWorker) -> dict[str, Tensor]:
 
 
 def on_targets(folder: Path) -> dict[str, Any]:
-    """A critic of texts, with targets on all sampled tokens, on some, and with other returns elsewhere."""
+    """A critic of texts, with targets on all sampled tokens, on some, and with other returns
+    elsewhere.
+    """
     made = engines.worker(CriticWorker, engines.once(engines.text_model, folder / "text"))
     data = engines.text_batch()
     values = engines.outputs(made, data, "values")
@@ -92,7 +101,9 @@ def on_targets(folder: Path) -> dict[str, Any]:
     others, noise = engines.update(made, data)
     error = torch.cat(values) - torch.cat(returns)
     # the old value is the present one: the clipped loss is the plain one
-    expected = [0.5 * float(error[torch.cat(masks)].square().mean()) for masks in (sampled, targets)]
+    expected = [
+        0.5 * float(error[torch.cat(masks)].square().mean()) for masks in (sampled, targets)
+    ]
     losses = [found["critic/vf_loss"][0] for found in (every, some, noise)]
     return {"losses": losses, "expected": expected, "error": engines.apart(others, gradients)}
 
@@ -120,13 +131,20 @@ def on_one_rank(folder: Path) -> dict[str, Any]:
                 parameter.data.copy_(head(critic)[key])
             given |= values(other, data)
         found[name] = {key: engines.apart(each, plain[key]) for key, each in given.items()}
-    reference = engines.worker(PolicyWorker, path, rows=4, model=FLASH, engine={"forward_only": True})
-    found["reference"] = {"log_probs": engines.apart(rows(reference, data, "log_probs"), plain["log_probs"])}
+    reference = engines.worker(
+        PolicyWorker, path, rows=4, model=FLASH, engine={"forward_only": True}
+    )
+    found["reference"] = {
+        "log_probs": engines.apart(rows(reference, data, "log_probs"), plain["log_probs"])
+    }
     return found | {"micro_batches": passes, "targets": targets}
 
 
 def all_to_all(
-    received: list[Tensor], sent: list[Tensor], group: distributed.ProcessGroup | None = None, **_: object
+    received: list[Tensor],
+    sent: list[Tensor],
+    group: distributed.ProcessGroup | None = None,
+    **_: object,
 ) -> None:
     """What gloo lacks, by sending everything to everyone."""
     everything = [torch.empty_like(torch.stack(sent)) for _ in received]
@@ -140,13 +158,20 @@ def on_two_ranks(folder: Path) -> dict[str, Any]:
     path, image = engines.picture_model(folder)
     data = engines.picture_batch(image)
     padded = engines.worker(PolicyWorker, path)
-    wanted, (expected, _) = rows(padded, data, "log_probs"), engines.update(padded, data, 2 * len(data))
-    shared = engines.worker(PolicyWorker, path, model=FLASH, engine={"ulysses_sequence_parallel_size": 2})
+    wanted, (expected, _) = (
+        rows(padded, data, "log_probs"),
+        engines.update(padded, data, 2 * len(data)),
+    )
+    shared = engines.worker(
+        PolicyWorker, path, model=FLASH, engine={"ulysses_sequence_parallel_size": 2}
+    )
     found, (given, _) = rows(shared, data, "log_probs"), engines.update(shared, data)
     if distributed.get_rank():
         return {}
     # the loss of each rank has its own factor: directions are compared
-    own, other = (torch.cat([part[n].flatten().double() for n in expected]) for part in (given, expected))
+    own, other = (
+        torch.cat([part[n].flatten().double() for n in expected]) for part in (given, expected)
+    )
     scale = float(own @ other / (other @ other))
     error = float((own / scale - other).norm() / other.norm())
     return {"values": engines.apart(found, wanted), "scale": scale, "error": error}

@@ -10,9 +10,11 @@ TIMEOUT_S = 900
 
 
 def last_report(python: Path, module: str, folder: Path, ranks: int = 1) -> dict:
-    """Run a module of the tests on every rank with the folder as its argument; what rank 0 prints last.
+    """Run a module of the tests on every rank with the folder as its argument; what rank 0 prints
+    last.
 
-    Each rank has a machine of its own. They meet in a file: a free port may be taken before it is opened.
+    Each rank has a machine of its own. They meet in a file: a free port may be taken before it is
+    opened.
     """
     shared = {
         "WORLD_SIZE": str(ranks),

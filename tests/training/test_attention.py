@@ -18,7 +18,9 @@ from docagent_rl.training.attention import (
 
 LENGTHS = [5, 1, 12, 7]
 both = pytest.mark.parametrize("causal", [True, False])
-shapes = pytest.mark.parametrize(("heads", "kv_heads", "size"), [(28, 4, 128), (16, 16, 80), (4, 1, 36)])
+shapes = pytest.mark.parametrize(
+    ("heads", "kv_heads", "size"), [(28, 4, 128), (16, 16, 80), (4, 1, 36)]
+)
 
 
 def eager_row(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None = None) -> Tensor:
@@ -48,7 +50,9 @@ def cumulative(lengths: list[int]) -> Tensor:
 def states(lengths: list[int], heads: int, kv_heads: int, size: int) -> list[Tensor]:
     generator = torch.Generator().manual_seed(3)
     shapes = [(sum(lengths), count, size) for count in (heads, kv_heads, kv_heads)]
-    return [torch.randn(s, generator=generator, dtype=torch.float64, requires_grad=True) for s in shapes]
+    return [
+        torch.randn(s, generator=generator, dtype=torch.float64, requires_grad=True) for s in shapes
+    ]
 
 
 def close(found: Tensor, expected: Tensor) -> None:
@@ -57,7 +61,9 @@ def close(found: Tensor, expected: Tensor) -> None:
 
 def attend(tensors: list[Tensor], lengths: list[int], **options) -> Tensor:
     cu = cumulative(lengths)
-    return flash_attn_varlen_func(*tensors, cu, cu, max(lengths), torch.tensor(max(lengths)), **options)
+    return flash_attn_varlen_func(
+        *tensors, cu, cu, max(lengths), torch.tensor(max(lengths)), **options
+    )
 
 
 @both
@@ -75,7 +81,9 @@ def test_packed_rows_on_the_processor_equal_eager_attention(heads, kv_heads, siz
 def test_rows_of_one_length_equal_eager_attention(causal):
     q, k, v = (tensor.detach().unflatten(0, (3, 4)) for tensor in states([4, 4, 4], 6, 2, 16))
     out = flash_attn_func(q, k, v, causal=causal, softmax_scale=0.3)
-    close(out, torch.stack([eager_row(*row, causal, scale=0.3) for row in zip(q, k, v, strict=True)]))
+    close(
+        out, torch.stack([eager_row(*row, causal, scale=0.3) for row in zip(q, k, v, strict=True)])
+    )
 
 
 def test_last_query_is_level_with_the_last_key():
@@ -86,27 +94,40 @@ def test_last_query_is_level_with_the_last_key():
 
 def test_query_without_a_key_gets_zeros_and_no_gradient():
     q, k, v = states([3], 2, 2, 8)
-    out = flash_attn_varlen_func(q, k[:2], v[:2], cumulative([3]), cumulative([2]), 3, 2, causal=True)
+    out = flash_attn_varlen_func(
+        q, k[:2], v[:2], cumulative([3]), cumulative([2]), 3, 2, causal=True
+    )
     assert out[0].abs().max() == 0 < out[1].abs().min()
     (gradient,) = torch.autograd.grad(out, q, torch.ones_like(out))
     assert torch.isfinite(gradient).all()
     assert gradient[0].abs().max() == 0
-    row_without_keys = flash_attn_varlen_func(q, k[:2], v[:2], cumulative([1, 2]), cumulative([0, 2]), 2, 2)
+    row_without_keys = flash_attn_varlen_func(
+        q, k[:2], v[:2], cumulative([1, 2]), cumulative([0, 2]), 2, 2
+    )
     assert row_without_keys[0].abs().max() == 0
     assert torch.isfinite(row_without_keys).all()
 
 
 def test_window_hides_what_is_further_to_the_left():
     q, k, v = (tensor.detach() for tensor in states([6], 2, 2, 8))
-    out = flash_attn_varlen_func(q, k, v, *[cumulative([6])] * 2, 6, 6, causal=True, window_size=(1, 1))
+    out = flash_attn_varlen_func(
+        q, k, v, *[cumulative([6])] * 2, 6, 6, causal=True, window_size=(1, 1)
+    )
     for place in range(6):
         seen = slice(max(0, place - 1), place + 1)
-        close(out[place : place + 1], eager_row(q[place : place + 1], k[seen], v[seen], causal=False))
+        close(
+            out[place : place + 1], eager_row(q[place : place + 1], k[seen], v[seen], causal=False)
+        )
 
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("dropout_p", 0.1), ("softcap", 30.0), ("alibi_slopes", torch.ones(2)), ("s_aux", torch.ones(2))],
+    [
+        ("dropout_p", 0.1),
+        ("softcap", 30.0),
+        ("alibi_slopes", torch.ones(2)),
+        ("s_aux", torch.ones(2)),
+    ],
 )
 def test_what_the_kernels_do_not_compute_is_refused(option, value):
     with pytest.raises(UserError, match=r"torch\.nn\.attention\.varlen"):
@@ -126,10 +147,14 @@ class Calls(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def shapes_alone(lengths: list[int], size: int, dtype=torch.bfloat16) -> tuple[list[Tensor], Tensor]:
+def shapes_alone(
+    lengths: list[int], size: int, dtype=torch.bfloat16
+) -> tuple[list[Tensor], Tensor]:
     """States without values, for which torch's operators do all but compute."""
     shapes = [(sum(lengths), count, size) for count in (28, 4, 4)]
-    tensors = [torch.empty(shape, dtype=dtype, device="meta", requires_grad=True) for shape in shapes]
+    tensors = [
+        torch.empty(shape, dtype=dtype, device="meta", requires_grad=True) for shape in shapes
+    ]
     return tensors, torch.empty(len(lengths) + 1, dtype=torch.int64, device="meta")
 
 
@@ -147,7 +172,10 @@ def test_torchs_operators_get_these_arguments(options, is_causal, window, size, 
     with Calls() as calls:
         out = flash_attn_varlen_func(*tensors, cu, cu, 12, 12, **options)
         found = torch.autograd.grad(out, tensors, torch.empty_like(out))
-    assert [tuple(tensor.shape) for tensor in (out, *found)] == [(25, 28, size), *(t.shape for t in tensors)]
+    assert [tuple(tensor.shape) for tensor in (out, *found)] == [
+        (25, 28, size),
+        *(t.shape for t in tensors),
+    ]
     (forward, args), (backward, back) = calls.found
     assert (forward, backward) == ("torch_attn::_varlen_attn", "torch_attn::_varlen_attn_backward")
     assert [tuple(tensor.shape) for tensor in args[:3]] == [(25, n, padded) for n in (28, 4, 4)]

@@ -63,7 +63,10 @@ OLD, NEW = "10 documents, 00000000", "12 documents, 11111111"
 
 
 def test_every_problem_of_every_node_is_told():
-    assert problem_message({A: NodeReport(seen={STORE: NEW}), B: NodeReport(seen={STORE: NEW})}) is None
+    assert (
+        problem_message({A: NodeReport(seen={STORE: NEW}), B: NodeReport(seen={STORE: NEW})})
+        is None
+    )
     lacks = ("docagent.prompt=/p: No such file", "the environment variable K is not set")
     reports = {
         A: NodeReport(seen={STORE: NEW}),
@@ -81,7 +84,12 @@ def test_every_problem_of_every_node_is_told():
 def test_nodes_where_nothing_can_be_placed_are_not_asked():
     nodes = {"b": {"CPU": 4}, "a": {"GPU": 8}, "c": {"CPU": 4}, "d": {"memory": 4}}
     rows = [
-        {"NodeID": f"of {name}", "NodeManagerAddress": name, "Alive": name != "c", "Resources": resources}
+        {
+            "NodeID": f"of {name}",
+            "NodeManagerAddress": name,
+            "Alive": name != "c",
+            "Resources": resources,
+        }
         for name, resources in nodes.items()
     ]
     assert usable_nodes(rows) == {"a (of a)": "of a", "b (of b)": "of b"}
@@ -135,11 +143,22 @@ def test_everything_that_is_missing_is_told(config, workspace):
     for name in ("store", "index", "data", "models"):
         shutil.rmtree(workspace / name)
     (workspace / "file").touch()
-    key = ["docagent.judge.base_url=http://192.0.2.1/v1", "docagent.judge.api_key_env=NODES_HAVE_NONE"]
-    problems = inspect_node(config(*JUDGE, *key, f"docagent.run_dir={workspace}/file/run"), False).problems
+    key = [
+        "docagent.judge.base_url=http://192.0.2.1/v1",
+        "docagent.judge.api_key_env=NODES_HAVE_NONE",
+    ]
+    problems = inspect_node(
+        config(*JUDGE, *key, f"docagent.run_dir={workspace}/file/run"), False
+    ).problems
     data = [f"data.{split}_files={workspace}/data/{split}.parquet: " for split in ("train", "val")]
-    folders = [f"docagent.store={workspace}/store: ", f"docagent.retriever.index={workspace}/index: "]
-    others = [f"actor_rollout_ref.model.path={workspace}/models/tiny_vrag_rl_qwen2_5_vl: ", "NODES_HAVE_NONE"]
+    folders = [
+        f"docagent.store={workspace}/store: ",
+        f"docagent.retriever.index={workspace}/index: ",
+    ]
+    others = [
+        f"actor_rollout_ref.model.path={workspace}/models/tiny_vrag_rl_qwen2_5_vl: ",
+        "NODES_HAVE_NONE",
+    ]
     for part in (*data, *folders, *others, f"docagent.run_dir={workspace}/file/run"):
         assert any(part in problem for problem in problems), part
 
@@ -165,5 +184,8 @@ def test_the_file_of_a_reward_function_is_the_same_everywhere(config, workspace)
         seen.append(inspect_node(config(f"{key}={file}"), False).seen[f"{key}={file}"])
     assert seen[0] != seen[1]
     file.unlink()
-    assert f"{key}={file}: No such file or directory" in inspect_node(config(f"{key}={file}"), False).problems
+    assert (
+        f"{key}={file}: No such file or directory"
+        in inspect_node(config(f"{key}={file}"), False).problems
+    )
     assert key not in str(inspect_node(config(f"{key}=pkg://mine"), False).seen)

@@ -1,4 +1,6 @@
-"""Actor, critic and reference in verl's engines: rows that share micro-batches, on the processor."""
+"""Actor, critic and reference in verl's engines: rows that share micro-batches, on the
+processor.
+"""
 
 import pytest
 

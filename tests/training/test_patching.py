@@ -44,21 +44,27 @@ def test_callbacks_run_in_order_behind_the_body_of_the_module(make_module):
 
 
 def test_module_whose_import_began_without_a_hook_is_refused(make_module):
-    name = make_module("from docagent_rl.training.patching import on_import\non_import(__name__, print)")
+    name = make_module(
+        "from docagent_rl.training.patching import on_import\non_import(__name__, print)"
+    )
     with pytest.raises(RuntimeError, match=name):
         importlib.import_module(name)
 
 
 @pytest.fixture
 def installed(monkeypatch, make_module):
-    """Install a patch alone, which doubles the value of a module; import it and give both and its status."""
+    """Install a patch alone, which doubles the value of a module; import it and give both and its
+    status.
+    """
     monkeypatch.setattr(patching, "_statuses", {})
 
     def run(source: str = "value = 1", **changes):
         fields = {"name": "double", "package": "packaging", "versions": ">=1", "reason": "a test"}
         fields |= {"reference": "a test", "target_module": make_module(source), **changes}
         fields["processes"] = patching.TRAINING
-        patch = patching.Patch(**fields, apply=lambda module: setattr(module, "value", module.value * 2))
+        patch = patching.Patch(
+            **fields, apply=lambda module: setattr(module, "value", module.value * 2)
+        )
         patching.install([patch])
         before = patching.patch_status()[0].state
         module = importlib.import_module(patch.target_module)
@@ -105,4 +111,8 @@ def test_each_module_of_a_patch_is_changed_by_its_own_import(monkeypatch, make_m
     assert (status.state, status.waiting) == (State.WAITING, (first,))
     assert importlib.import_module(first).value == 2
     (status,) = patching.patch_status()
-    assert (status.state, status.waiting, status.detail) == (State.APPLIED, (), f"{first}, {second}")
+    assert (status.state, status.waiting, status.detail) == (
+        State.APPLIED,
+        (),
+        f"{first}, {second}",
+    )

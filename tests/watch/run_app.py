@@ -1,4 +1,5 @@
-"""A run in small: a driver that waits for a trainer, which waits for ever for an actor with a child process.
+"""A run in small: a driver that waits for a trainer, which waits for ever for an actor with a child
+process.
 
 python run_app.py FOLDER
 """
@@ -15,7 +16,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
 
 from docagent_rl.watch import run
-from docagent_rl.watch.processes import Family
+from docagent_rl.watch.processes import Descendants
 from docagent_rl.watch.run import RunWatch
 
 
@@ -25,7 +26,7 @@ def write(file: Path, pids: list[int]) -> None:
     file.with_suffix(".part").rename(file)
 
 
-class TellingFamily(Family):
+class TellingFamily(Descendants):
     """Writes down whom it has seen."""
 
     def look(self) -> None:

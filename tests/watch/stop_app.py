@@ -18,7 +18,9 @@ STOP_S = 2.0
 @ray.remote
 class TaskRunner:
     def run(self, folder: str, kind: str) -> None:
-        """Train until the run is asked to end; as a last step if it `finishes`, for ever if it `hangs`."""
+        """Train until the run is asked to end; as a last step if it `finishes`, for ever if it
+        `hangs`.
+        """
         wish = StopWish(STOP_S)
         write_tracker(Path(folder), 1)
         Path(folder, "training").touch()

@@ -13,7 +13,14 @@ import ray
 
 from docagent_rl.watch import actors
 from docagent_rl.watch import engines as watched_engines
-from docagent_rl.watch.actors import Queue, State, death_messages, free_resources, read_actors, waiting_groups
+from docagent_rl.watch.actors import (
+    ActorState,
+    Queue,
+    death_messages,
+    free_resources,
+    read_actors,
+    waiting_groups,
+)
 from docagent_rl.watch.engines import Engines
 from tests.watch.conftest import PATIENCE_S, until
 
@@ -61,7 +68,9 @@ def make(*args, **options):
 
 def row(handle):
     """Ray enters actors without a name in its own time."""
-    return until(lambda: [actor for actor in read_actors() if actor.id == handle._actor_id.hex()])[0]
+    return until(lambda: [actor for actor in read_actors() if actor.id == handle._actor_id.hex()])[
+        0
+    ]
 
 
 def test_the_dead_are_told_from_the_living_and_from_those_whose_end_was_asked_for():
@@ -69,7 +78,7 @@ def test_the_dead_are_told_from_the_living_and_from_those_whose_end_was_asked_fo
     pids = ray.get([actor.pid.remote() for actor in (killed, left, dead)])
     found = row(killed)
     assert (found.state, found.pid, found.death, death_messages([found])) == (
-        State.ALIVE,
+        ActorState.ALIVE,
         pids[0],
         None,
         None,
@@ -78,11 +87,14 @@ def test_the_dead_are_told_from_the_living_and_from_those_whose_end_was_asked_fo
     left.leave.remote()
     os.kill(pids[2], signal.SIGKILL)
     for actor in (killed, left):
-        until(lambda actor=actor: row(actor).state is State.ENDED)
+        until(lambda actor=actor: row(actor).state is ActorState.ENDED)
         assert row(actor).death is None
     until(lambda: row(dead).death)
     told = death_messages([row(dead)])
-    assert all(name in told for name in ("pool_WorkerDict_0:0", str(pids[2]), "ppo_micro_batch_size_per_gpu"))
+    assert all(
+        name in told
+        for name in ("pool_WorkerDict_0:0", str(pids[2]), "ppo_micro_batch_size_per_gpu")
+    )
     until(lambda: row(failed).death)
     assert "OSError: no such model" in death_messages([row(failed)])
 
@@ -91,13 +103,14 @@ def test_what_asks_for_more_than_there_is_is_named_after_a_while(clock):
     queue, slow = Queue(0.5), Queue(0.5)
     actor, started = make(num_cpus=7, name="greedy"), row(make())
     group = ray.util.placement_group([{"CPU": 3}, {"CPU": 3}], name="global_pool")
-    until(lambda: waiting_groups() and row(actor).state is State.WAITING)
+    until(lambda: waiting_groups() and row(actor).state is ActorState.WAITING)
     assert queue.overdue([row(actor)], waiting_groups(), free_resources()) is None
     assert slow.overdue([started], {}, free_resources()) is None
     clock.now += 0.6
     told = queue.overdue([row(actor)], waiting_groups(), free_resources())
     assert all(
-        part in told for part in ("greedy with 7 CPU", "global_pool with 2 times 3 CPU", "1 CPU in all")
+        part in told
+        for part in ("greedy with 7 CPU", "global_pool with 2 times 3 CPU", "1 CPU in all")
     )
     assert Queue(None).overdue([row(actor)], waiting_groups(), free_resources()) is None
     # a slow start is no waiting for a place
@@ -128,7 +141,9 @@ class Engine:
 class vLLMHttpServer:  # noqa: N801  verl's name
     async def launch(self) -> int:
         pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(sys.executable, "-c", ENGINE, stdin=pipe, stdout=pipe)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", ENGINE, stdin=pipe, stdout=pipe
+        )
         self.engine = Engine(process)
         return process.pid
 
@@ -136,7 +151,9 @@ class vLLMHttpServer:  # noqa: N801  verl's name
         await self.engine.collective_rpc(method)
 
     async def load(self, folder: Path) -> None:
-        """Hold the event loop, as vLLM does while it loads a model, until there is a file `loaded`."""
+        """Hold the event loop, as vLLM does while it loads a model, until there is a file
+        `loaded`.
+        """
         (folder / "loading").touch()
         while not (folder / "loaded").exists():
             time.sleep(0.02)

@@ -13,7 +13,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.watch.processes import (
     RUN_VARIABLE,
     START_FILE,
-    Family,
+    Descendants,
     earlier_starts,
     end_leftovers,
     note_start,
@@ -30,13 +30,16 @@ held = [shared_memory.SharedMemory(create=True, size=1 << 16) for _ in range(50)
 print(*(memory.name for memory in held), flush=True)
 time.sleep(600)
 """
-PARENT = "import subprocess, sys; print(subprocess.Popen(['sleep', '600']).pid, flush=True); sys.stdin.read()"
+PARENT = (
+    "import subprocess, sys; print(subprocess.Popen(['sleep', '600']).pid, flush=True); "
+    "sys.stdin.read()"
+)
 
 
 @pytest.mark.slow
 def test_shared_memory_goes_with_the_processes():
     """A process that must be killed cannot remove it; its tracker can, if it is let."""
-    family = Family()
+    family = Descendants()
     holder = subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True)
     memory = [Path("/dev/shm") / name for name in holder.stdout.readline().split()]
     assert len([each for each in memory if each.exists()]) == 50
@@ -52,8 +55,10 @@ def test_shared_memory_goes_with_the_processes():
 @pytest.mark.slow
 def test_orphans_are_remembered_and_others_left_alone():
     before = subprocess.Popen(["sleep", "600"])
-    family = Family()
-    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    family = Descendants()
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     orphan = int(parent.stdout.readline())
     family.look()
     parent.kill()
@@ -102,10 +107,14 @@ def test_a_driver_that_runs_keeps_its_folder(tmp_path):
 def test_engines_of_earlier_starts_end_and_others_stay(tmp_path, monkeypatch):
     for place in ("_SOCKETS", "_MEMORY"):
         monkeypatch.setattr(f"docagent_rl.watch.processes.{place}", tmp_path)
-    memory = [tmp_path / f"{weights_of(run)}{number}" for run in ("old", "new") for number in range(2)]
+    memory = [
+        tmp_path / f"{weights_of(run)}{number}" for run in ("old", "new") for number in range(2)
+    ]
     for each in memory:
         each.touch()
-    sockets = [tmp_path / f"rl-colocate-zmq-1-replica-0-rank-0-{run}.sock" for run in ("old", "new")]
+    sockets = [
+        tmp_path / f"rl-colocate-zmq-1-replica-0-rank-0-{run}.sock" for run in ("old", "new")
+    ]
     for socket in sockets:
         socket.touch()
     engines = []

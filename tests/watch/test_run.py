@@ -89,7 +89,9 @@ def test_ray_learns_of_a_dead_node_after_the_run_has_failed(end, tmp_path):
     assert "ActorUnavailableError" in (tmp_path / "failure_traceback.txt").read_text()
 
 
-def test_a_trainer_that_died_with_its_node_is_one_error_and_an_error_at_its_start_stays(end, monkeypatch):
+def test_a_trainer_that_died_with_its_node_is_one_error_and_an_error_at_its_start_stays(
+    end, monkeypatch
+):
     monkeypatch.setattr(run, "NODE_S", 0.0)
     context = ActorDiedErrorContext(
         class_name="TaskRunnerV1", actor_id=b"\0" * 16, error_message="Owner's node has crashed."
@@ -101,7 +103,9 @@ def test_a_trainer_that_died_with_its_node_is_one_error_and_an_error_at_its_star
 
 def test_what_the_trainer_cannot_work_with_is_one_message(end, tmp_path):
     cause = UserError("node 10.0.0.2: docagent.store=/w/store\n  mount it")
-    said = end(RayTaskError("TaskRunner.run", "Traceback of the task", cause).as_instanceof_cause(), [])
+    said = end(
+        RayTaskError("TaskRunner.run", "Traceback of the task", cause).as_instanceof_cause(), []
+    )
     assert said.startswith(f"docagent-rl: {cause}\n")
     assert "Traceback" not in said
     assert "UserError" in (tmp_path / "failure_traceback.txt").read_text()
@@ -110,7 +114,10 @@ def test_what_the_trainer_cannot_work_with_is_one_message(end, tmp_path):
 @pytest.mark.parametrize(
     ("error", "remedy"),
     [
-        (Exception("The current node timed out during startup.\nThis could"), "give the same command again"),
+        (
+            Exception("The current node timed out during startup.\nThis could"),
+            "give the same command again",
+        ),
         (ValueError("num_cpus must be a natural number"), r"correct ray_kwargs\.ray_init"),
     ],
 )
@@ -123,7 +130,9 @@ def test_a_ray_that_does_not_start_is_one_message(end, monkeypatch, tmp_path, er
     with pytest.raises(type(error)) as failed:
         ray.init(address="local", include_dashboard=False)
     said = end(failed.value, [])
-    assert re.search(rf"^docagent-rl: Ray did not start \({type(error).__name__}: [^\n]*\): .*{remedy}", said)
+    assert re.search(
+        rf"^docagent-rl: Ray did not start \({type(error).__name__}: [^\n]*\): .*{remedy}", said
+    )
     assert "Traceback" not in said
     assert str(error) in (tmp_path / "failure_traceback.txt").read_text()
 

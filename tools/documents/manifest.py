@@ -75,7 +75,8 @@ def read_manifest(path: Path = MANIFEST) -> Manifest:
     """Read a list of documents.
 
     Raises:
-        UserError: The file is missing or wrong, names a document twice, or scans one that it has not.
+        UserError: The file is missing or wrong, names a document twice, or scans one that it has
+            not.
     """
     try:
         manifest = Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
@@ -88,5 +89,7 @@ def read_manifest(path: Path = MANIFEST) -> Manifest:
     if twice := [doc_id for doc_id, count in ids.items() if count > 1]:
         raise UserError(f"{path}: {twice[0]!r} is listed twice")
     if lost := [scan for scan in manifest.scans if scan.of not in fetched]:
-        raise UserError(f"{path}: {lost[0].doc_id!r} is a scan of {lost[0].of!r}, which is not listed")
+        raise UserError(
+            f"{path}: {lost[0].doc_id!r} is a scan of {lost[0].of!r}, which is not listed"
+        )
     return manifest

@@ -1,4 +1,6 @@
-"""A PDF as a scanner would give it: grey pictures of pages, a little crooked and noisy, and no text."""
+"""A PDF as a scanner would give it: grey pictures of pages, a little crooked and noisy, and no
+text.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Trajectories that failing judges and roles mask, by outcome and turns: `python -m tools.faults.outage`.
+"""Trajectories that failing judges and roles mask, by outcome and turns:
+`python -m tools.faults.outage`.
 
-Every trajectory is played twice with the same script, once with all services well, so that what a masked
-trajectory would have earned is known.
+Every trajectory is played twice with the same script, once with all services well, so that what a
+masked trajectory would have earned is known.
 """
 
 from __future__ import annotations
@@ -40,15 +41,23 @@ def main() -> None:
 def play(world: object, recipe: str, broken: float) -> list[Trajectory]:
     """Play all trajectories while a share of what the services are asked fails."""
     with Service(broken=broken) as service:
-        crowd = Crowd(world, recipe, overrides(recipe.partition("_qwen")[0], service.url), seed=SEED)
+        crowd = Crowd(
+            world, recipe, overrides(recipe.partition("_qwen")[0], service.url), seed=SEED
+        )
         return [each.trajectory for each in crowd.together(range(TRAJECTORIES))]
 
 
 def lines(well: Sequence[Trajectory], masked: Sequence[bool]) -> list[str]:
-    """Return the mean reward without and with masking, and the masked share by outcome and turns."""
+    """Return the mean reward without and with masking, and the masked share by outcome and
+    turns.
+    """
     kept = [t.reward for t, gone in zip(well, masked, strict=True) if not gone]
     mean = f"mean reward {fmean(t.reward for t in well):+.3f}, of those kept {fmean(kept):+.3f}"
-    return [mean, *shares(well, masked, lambda t: t.end), *shares(well, masked, lambda t: len(t.turns))]
+    return [
+        mean,
+        *shares(well, masked, lambda t: t.end),
+        *shares(well, masked, lambda t: len(t.turns)),
+    ]
 
 
 def shares(
@@ -58,7 +67,9 @@ def shares(
     found = defaultdict(list)
     for trajectory, gone in zip(well, masked, strict=True):
         found[kind(trajectory)].append(gone)
-    return [f"{name!s:>12}: {len(each):4d} {fmean(each):6.1%}" for name, each in sorted(found.items())]
+    return [
+        f"{name!s:>12}: {len(each):4d} {fmean(each):6.1%}" for name, each in sorted(found.items())
+    ]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Kill each part of a run in each phase of a step, start the run again, and compare it with an unbroken one.
+"""Kill each part of a run in each phase of a step, start the run again, and compare it with an
+unbroken one.
 
     python -m tools.faults.parts FOLDER [--beside N]
 
-What is in the folder is not done again; `FOLDER/parts.md` is the table. It takes two minutes a case.
+What is in the folder is not done again; `FOLDER/parts.md` is the table. It takes two minutes a
+case.
 """
 
 from __future__ import annotations
@@ -28,7 +30,12 @@ from tests.processes import members, title
 from tools.warm import WarmPython
 
 STEPS = 3
-OVERRIDES = (*SHORT, f"trainer.total_training_steps={STEPS}", "trainer.save_freq=1", "data.shuffle=false")
+OVERRIDES = (
+    *SHORT,
+    f"trainer.total_training_steps={STEPS}",
+    "trainer.save_freq=1",
+    "data.shuffle=false",
+)
 ASKED = "driver, by SIGTERM"
 PARTS = {
     "driver": "verl.trainer.main_ppo",
@@ -62,8 +69,8 @@ class Outcome:
         ended_s: seconds from the kill to the driver's end.
         said: last line of the driver about it.
         left: processes of the run, some time after that.
-        whole: all steps have their trajectories and metrics, each trajectory trained or masked, no question
-            twice.
+        whole: all steps have their trajectories and metrics, each trajectory trained or masked, no
+            question twice.
         same_questions: every step played the questions of the unbroken run.
         same_rate: the last step was trained at the learning rate of the unbroken run's.
     """
@@ -92,7 +99,9 @@ def main() -> None:
         plain = Run(workspace.parent / "unbroken", workspace, OVERRIDES, warm.executable)
         if not (plain.run_dir / "metrics" / f"{STEPS}.json").exists():
             plain.finish()
-        cases = [pool.submit(attempt, plain, *case, warm.executable) for case in product(PARTS, PHASES)]
+        cases = [
+            pool.submit(attempt, plain, *case, warm.executable) for case in product(PARTS, PHASES)
+        ]
         outcomes = [case.result() for case in cases]
     atomic_write(given.folder / "parts.md", table(outcomes))
 
@@ -112,14 +121,18 @@ def attempt(plain: Run, part: str, phase: str, warm: Path) -> Outcome:
     run.finish()
     same = [[list(asked(each)), numbers(each, STEPS)["actor/lr"]] for each in (run, plain)]
     alike = [one == other for one, other in zip(*same, strict=True)]
-    outcome = Outcome(part, phase, code, seconds, said[-1] if said else "", left, is_whole(run), *alike)
+    outcome = Outcome(
+        part, phase, code, seconds, said[-1] if said else "", left, is_whole(run), *alike
+    )
     atomic_write(kept, json.dumps(asdict(outcome)))
     print(outcome, flush=True)
     return outcome
 
 
 def break_off(run: Run, part: str, phase: str) -> tuple[int, float, tuple[str, ...]]:
-    """Start, kill a part; the driver's exit status, the seconds it took to end, and what was left."""
+    """Start, kill a part; the driver's exit status, the seconds it took to end, and what was
+    left.
+    """
     process = run.start()
     try:
         saved = run.run_dir / "checkpoints" / "global_step_1" / "manifest.json"
@@ -166,11 +179,15 @@ def numbers(run: Run, step: int) -> dict[str, float]:
 
 
 def is_whole(run: Run) -> bool:
-    """Return whether every step has its numbers and trajectories, and no trajectory was played twice."""
+    """Return whether every step has its numbers and trajectories, and no trajectory was played
+    twice.
+    """
     keys = list(asked(run))
     for step in range(1, STEPS + 1):
         found = numbers(run, step)
-        total, *parts = (found[f"docagent/trajectories/{name}"] for name in ("asked", "trained", "masked"))
+        total, *parts = (
+            found[f"docagent/trajectories/{name}"] for name in ("asked", "trained", "masked")
+        )
         if total != sum(parts) or total != sum(key[0] == step for key in keys):
             return False
     return len(set(keys)) == len(keys)
@@ -180,7 +197,8 @@ def table(outcomes: list[Outcome]) -> str:
     """Return the table."""
     head = "| killed | in | status | after | processes left | whole | same questions | same rate |"
     rows = [
-        f"| {o.part} | {o.phase} | {o.code} | {o.ended_s:.0f} s | {', '.join(o.left) or 'none'} | {o.whole} "
+        f"| {o.part} | {o.phase} | {o.code} | {o.ended_s:.0f} s | {', '.join(o.left) or 'none'} | "
+        f"{o.whole} "
         f"| {o.same_questions} | {o.same_rate} |"
         for o in outcomes
     ]

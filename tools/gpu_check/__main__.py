@@ -21,12 +21,17 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def main(
-    only: Annotated[list[str] | None, typer.Option(help="A check to run; repeat for several.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="A check to run; repeat for several.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="JSON file to write.")] = Path("gpu-check.json"),
-    seconds: Annotated[float | None, typer.Option(help="For all checks together; 670 on a GPU.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="For all checks together; 670 on a GPU.")
+    ] = None,
     names: Annotated[bool, typer.Option("--list", help="Name the checks and end.")] = False,
 ) -> None:
-    """Check the training path on this machine's GPU; status 1 if a check fails, 3 if one was not run.
+    """Check the training path on this machine's GPU; status 1 if a check fails, 3 if one was not
+    run.
 
     Example: python -m tools.gpu_check --only attention --only models
     """
@@ -46,7 +51,9 @@ def main(
     with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
         for check, result in run_checks(chosen, machine, Path(folder), seconds):
             found.append((check, result))
-            console.print(f"{result.outcome} {check.name}: {result.summary}", markup=False, highlight=False)
+            console.print(
+                f"{result.outcome} {check.name}: {result.summary}", markup=False, highlight=False
+            )
             # after each: what was found stays, whatever becomes of the rest
             atomic_write(out, as_json(machine, found))
     Console().print(table(machine, found))

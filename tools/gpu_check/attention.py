@@ -10,7 +10,8 @@ FLASH = "flash_attention_2"
 def packed_attention() -> tuple[Any, str]:
     """Name what verl's forward pass of Qwen2.5-VL calls on packed rows, and who computes it.
 
-    flash-attn where it is installed, else what the plugin puts in its place; None where there is neither.
+    flash-attn where it is installed, else what the plugin puts in its place; None where there is
+    neither.
     """
     import verl  # noqa: F401  (loads the plugin)
     from verl.models.transformers import qwen2_vl

@@ -114,7 +114,11 @@ def _positions(row: Row) -> Tensor:
     start = before
     for _ in range(row.images):
         side = max(height, width)
-        parts += [torch.full((3, 1), start), image + start + 1, torch.full((3, 1), start + side + 1)]
+        parts += [
+            torch.full((3, 1), start),
+            image + start + 1,
+            torch.full((3, 1), start + side + 1),
+        ]
         start += side + 2
     parts.append(torch.arange(start, start + after).expand(3, -1))
     return torch.cat([torch.arange(row.tokens).expand(1, -1), torch.cat(parts, dim=1)]).contiguous()

@@ -25,7 +25,9 @@ class Outcome(StrEnum):
 
 
 class CheckError(Exception):
-    """A result that is not what it has to be; the message says what was found and what was expected."""
+    """A result that is not what it has to be; the message says what was found and what was
+    expected.
+    """
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ from tools.gpu_check.registry import find
 
 
 def main(name: str, result: Path, folder: Path) -> None:
-    """Run the check and write what it found; anything but `CheckError` ends the process with a traceback."""
+    """Run the check and write what it found; anything but `CheckError` ends the process with a
+    traceback.
+    """
     warnings.simplefilter("ignore")
     logging.basicConfig(level=logging.WARNING)
     try:

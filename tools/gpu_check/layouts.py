@@ -1,8 +1,9 @@
 """Ways of laying out rows in verl's workers, in float32, against transformers on one row at a time.
 
-Recipes for GPUs pack rows without padding, fuse log-probs and fill micro-batches by tokens; a tiny model does
-the same on the processor, where torch attends to the rows of a pack one by one. In float32 a row that sees
-another one, positions of another row and a lost image all show, whatever the family.
+Recipes for GPUs pack rows without padding, fuse log-probs and fill micro-batches by tokens; a tiny
+model does the same on the processor, where torch attends to the rows of a pack one by one. In
+float32 a row that sees another one, positions of another row and a lost image all show, whatever
+the family.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ LOG_PROBS = 1e-4
 COSINE = 0.99999
 """Least cosine of the gradients of the tower, and of the language model."""
 UNSEEN = 1e-3
-"""Nats that a log-prob may change where no token that it depends on does; a pack is computed in one order."""
+"""Nats that a log-prob may change where no token that it depends on does; a pack is computed in one
+order.
+"""
 NORM = 1e-3
 """Share by which the norm of a gradient may differ."""
 WINDOW = {"gemma3": ["sliding_attention", "full_attention"], "gemma4": None}
@@ -158,10 +161,11 @@ def measure(family: SmallFamily, settings: Settings) -> Agreement:
 
 
 def changes_of_others(family: SmallFamily, settings: Settings) -> list[float]:
-    """Return by how many nats log-probs of each row but the first change with the first one, in one pack.
+    """Return by how many nats log-probs of each row but the first change with the first one, in one
+    pack.
 
-    The numbers of a pack have the same sizes either way, so that a row that does not see the first one does
-    not change, in bfloat16 as little as in float32.
+    The numbers of a pack have the same sizes either way, so that a row that does not see the first
+    one does not change, in bfloat16 as little as in float32.
     """
     worker = make_worker(family.path, replace(settings, tokens=sum(family.lengths)))
     apart = (infer(worker, family.batch) - infer(worker, family.other)).abs()
@@ -174,8 +178,11 @@ def values_apart(family: SmallFamily, settings: Settings, exact: Tensor) -> list
     return [float(row.max()) for row in apart.split(family.sampled)]
 
 
-def by_part(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return the gradients of the tower and of the language model, each as one (n,) float64 of either side.
+def by_part(
+    found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]
+) -> dict[str, tuple[Tensor, Tensor]]:
+    """Return the gradients of the tower and of the language model, each as one (n,) float64 of
+    either side.
 
     A wrong tower would not show among the many parameters of the language model.
 

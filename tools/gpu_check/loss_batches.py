@@ -25,7 +25,9 @@ NUMBER = "row_number"
 """Field of a batch: the number of each row, nested."""
 FIELDS = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights", "values", "returns")
 OUTPUTS = {"log_probs": "log_probs", "entropy": "entropy", "values": "vpreds"}
-"""The model's outputs by verl's name, with that of the reference: a batch has (old) `values` too."""
+"""The model's outputs by verl's name, with that of the reference: a batch has (old) `values`
+too.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,11 @@ MASKED = {1: SpelledRow(4, "o", 5), 6: SpelledRow(2, "oiio", 4)}
 """Rows of masked trajectories: one with a filler, as ours are, and one with observations."""
 EMPTY = {3: SpelledRow(9, "o", 6), 7: SpelledRow(9, "o", 7)}
 """What verl fills mini-batches with (`padding_utils`), shorter."""
-REJECTED = {0: SpelledRow(3, "roiisrps", 0), 2: SpelledRow(2, "roiior", 0), 5: SpelledRow(2, "rrp", 3)}
+REJECTED = {
+    0: SpelledRow(3, "roiisrps", 0),
+    2: SpelledRow(2, "roiior", 0),
+    5: SpelledRow(2, "rrp", 3),
+}
 """Some tokens of rows, and all of a row."""
 
 
@@ -85,7 +91,9 @@ def _count(row: SpelledRow, letters: frozenset[str]) -> int:
     return sum(kind in letters for kind in row.kinds)
 
 
-def make_batch(rows: Sequence[SpelledRow], words: tuple[int, int], image: int, seed: int = 0) -> TensorDict:
+def make_batch(
+    rows: Sequence[SpelledRow], words: tuple[int, int], image: int, seed: int = 0
+) -> TensorDict:
     """Return rows with their tokens and masks, before any pass.
 
     Args:
@@ -118,13 +126,16 @@ def make_batch(rows: Sequence[SpelledRow], words: tuple[int, int], image: int, s
         add(VALUE_MASK, mask(row, TARGETS))
         add(TRAJECTORY_TOKENS, torch.tensor([whole]))
         add(NUMBER, torch.tensor([number]))
-    data = TensorDict({name: nested(found) for name, found in columns.items()}, batch_size=len(rows))
+    data = TensorDict(
+        {name: nested(found) for name, found in columns.items()}, batch_size=len(rows)
+    )
     tu.assign_non_tensor(data, temperature=1.0, pad_token_id=0)
     return data
 
 
 def add_numbers(data: TensorDict, own: Sequence[Tensor], seed: int = 1) -> None:
-    """Add what the trainer's passes leave in a batch, around the present outputs (t,) of each row's response.
+    """Add what the trainer's passes leave in a batch, around the present outputs (t,) of each row's
+    response.
 
     Ratios lie on both sides of every clip, some divergences beyond their bound.
     """
@@ -149,7 +160,9 @@ def add_numbers(data: TensorDict, own: Sequence[Tensor], seed: int = 1) -> None:
 
 @dataclass(frozen=True)
 class SeenRow:
-    """A row as a loss saw it: the model's outputs (t,) over its response, and the gradients by them."""
+    """A row as a loss saw it: the model's outputs (t,) over its response, and the gradients by
+    them.
+    """
 
     outputs: Mapping[str, Tensor]
     gradients: Mapping[str, Tensor]
@@ -167,11 +180,18 @@ class Recorder:
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return the loss of a micro-batch and its metrics."""
         names = [name for name in OUTPUTS if model_output.get(name) is not None]
-        leaves = {name: model_output[name].values().detach().clone().requires_grad_() for name in names}
+        leaves = {
+            name: model_output[name].values().detach().clone().requires_grad_() for name in names
+        }
         offsets = model_output[names[0]].offsets()
-        own = {name: torch.nested.nested_tensor_from_jagged(leaf, offsets) for name, leaf in leaves.items()}
+        own = {
+            name: torch.nested.nested_tensor_from_jagged(leaf, offsets)
+            for name, leaf in leaves.items()
+        }
         value, _ = self._loss(model_output={**model_output, **own}, data=data, dp_group=dp_group)
-        parts = torch.autograd.grad(value, list(leaves.values()), allow_unused=True, materialize_grads=True)
+        parts = torch.autograd.grad(
+            value, list(leaves.values()), allow_unused=True, materialize_grads=True
+        )
         gradients = {
             name: torch.nested.nested_tensor_from_jagged(part, offsets)
             for name, part in zip(names, parts, strict=True)

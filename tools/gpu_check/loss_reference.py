@@ -2,9 +2,10 @@
 
 Nothing of verl's or the plugin's is called here. Gradients are torch's own through these formulas.
 
-Sources: PPO (Schulman et al., arXiv 1707.06347, Eq. 7) with the dual clip of Ye et al. (arXiv 1912.09729,
-Eq. 5); the divergences of J. Schulman, "Approximating KL Divergence" (2020); the clipped value loss of PPO's
-authors' release; ALDEN's KL on observations (arXiv 2510.25668); MM-Doc-R1, Eq. 1, for means by trajectory.
+Sources: PPO (Schulman et al., arXiv 1707.06347, Eq. 7) with the dual clip of Ye et al. (arXiv
+1912.09729, Eq. 5); the divergences of J. Schulman, "Approximating KL Divergence" (2020); the
+clipped value loss of PPO's authors' release; ALDEN's KL on observations (arXiv 2510.25668);
+MM-Doc-R1, Eq. 1, for means by trajectory.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ TRAINED = frozenset("sp")
 TARGETS = frozenset("s")
 OBSERVED = frozenset("oi")
 IMAGES = frozenset("i")
-"""Letters of tokens that the policy trains, that the critic has a target at, that nobody sampled, and those
-among the last that stand for images. The remaining letter, `r`, is a token that was sampled and rejected.
+"""Letters of tokens that the policy trains, that the critic has a target at, that nobody sampled,
+and those among the last that stand for images. The remaining letter, `r`, is a token that was
+sampled and rejected.
 """
 LOG_RATIO = 20.0
 DIVERGENCE = 10.0
@@ -114,14 +116,20 @@ def policy_loss(rows: Sequence[ReferenceRow], objective: Objective) -> dict[str,
 
 
 def value_loss(rows: Sequence[ReferenceRow], objective: Objective) -> dict[str, Tensor]:
-    """Return the loss of a critic's mini-batch, as `loss`: half of the larger of two squared errors."""
+    """Return the loss of a critic's mini-batch, as `loss`: half of the larger of two squared
+    errors.
+    """
     losses = []
     for row in rows:
         values, old, returns = (row.numbers[name] for name in ("vpreds", "values", "returns"))
         errors = []
         for at in _places(row, TARGETS):
-            near = torch.clamp(values[at], old[at] - objective.value_clip, old[at] + objective.value_clip)
-            errors.append(torch.maximum((values[at] - returns[at]) ** 2, (near - returns[at]) ** 2) / 2)
+            near = torch.clamp(
+                values[at], old[at] - objective.value_clip, old[at] + objective.value_clip
+            )
+            errors.append(
+                torch.maximum((values[at] - returns[at]) ** 2, (near - returns[at]) ** 2) / 2
+            )
         losses.append(errors)
     return {"loss": _mean(losses, [row.whole for row in rows], objective)}
 
@@ -163,7 +171,9 @@ def _divergence(numbers: Mapping[str, Tensor], at: int, kind: str) -> Tensor:
     return found
 
 
-def _mean(losses: Sequence[Sequence[Tensor]], wholes: Sequence[int], objective: Objective) -> Tensor:
+def _mean(
+    losses: Sequence[Sequence[Tensor]], wholes: Sequence[int], objective: Objective
+) -> Tensor:
     """Return one number of the losses of tokens by row; a row without any is none."""
     rows = [torch.stack(list(each)) for each in losses if each]
     if not rows:
@@ -181,7 +191,9 @@ def _mean(losses: Sequence[Sequence[Tensor]], wholes: Sequence[int], objective: 
             return torch.stack([row.mean() for row in rows]).mean()
         case "trajectory":
             lengths = [whole for whole, each in zip(wholes, losses, strict=True) if each]
-            total = torch.stack([row.sum() / length for row, length in zip(rows, lengths, strict=True)]).sum()
+            total = torch.stack(
+                [row.sum() / length for row, length in zip(rows, lengths, strict=True)]
+            ).sum()
             return total / sum(len(row) / length for row, length in zip(rows, lengths, strict=True))
         case _:
             raise ValueError(f"there is no mean {objective.mode}")

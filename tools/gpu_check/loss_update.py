@@ -19,7 +19,7 @@ from verl.workers.utils.losses import ppo_loss, value_loss
 from docagent_rl.losses.config import KlPlace, KlScope, KlType, ObservationKl
 from docagent_rl.losses.positions import ObservationRule
 from docagent_rl.training.workers.critic import CriticWorker
-from docagent_rl.training.workers.extensions import composed
+from docagent_rl.training.workers.extensions import composed_class
 from docagent_rl.training.workers.observation_kl import ObservationKlLoss
 from docagent_rl.training.workers.policy import PolicyWorker
 from docagent_rl.training.workers.trained_tokens import TrainedTokensWorker
@@ -28,7 +28,9 @@ from tools.gpu_check import loss_reference
 from tools.gpu_check.loss_batches import FIELDS, OUTPUTS, Recorder, SeenRow, SpelledRow, wholes
 from tools.gpu_check.loss_reference import TRAJECTORY, Objective, ReferenceRow
 
-POLICY_WORKER = composed([PolicyWorker, TrajectoryCountWorker, TrainedTokensWorker], TrainingWorker)
+POLICY_WORKER = composed_class(
+    [PolicyWorker, TrajectoryCountWorker, TrainedTokensWorker], TrainingWorker
+)
 """A policy's worker with all that may be added to it."""
 SMALL_LOSS = 0.1
 """Differences of losses below this size are not taken as shares of them."""
@@ -63,7 +65,9 @@ class Layout:
 
 
 def policy_settings(objective: Objective) -> FSDPActorConfig:
-    """Return verl's settings of a policy's loss; `token-sum` is what means by trajectory are made of."""
+    """Return verl's settings of a policy's loss; `token-sum` is what means by trajectory are made
+    of.
+    """
     low, high = objective.clip
     return FSDPActorConfig(
         strategy="fsdp2",
@@ -108,7 +112,9 @@ def set_policy_loss(made: Any, objective: Objective, image: int) -> Callable[...
         return base
     scope = KlScope.IMAGE if objective.images else KlScope.ALL
     made.rule = ObservationRule(scope, KlPlace.LABEL, image)
-    config = ObservationKl(coef=objective.observation, type=KlType(objective.observation_type), scope=scope)
+    config = ObservationKl(
+        coef=objective.observation, type=KlType(objective.observation_type), scope=scope
+    )
     return ObservationKlLoss(
         base, config, made.rule, aggregation=objective.mode, scale_factor=_scale(objective)
     )
@@ -124,7 +130,8 @@ def differences(
 ) -> dict[str, float]:
     """Train on a step and return the largest differences over its mini-batches, by what differs.
 
-    Every rank calls it with the whole step, of which it trains its own part, as verl's dispatch cuts it.
+    Every rank calls it with the whole step, of which it trains its own part, as verl's dispatch
+    cuts it.
 
     Args:
         made: a worker, `POLICY_WORKER` or a critic's.
@@ -152,7 +159,9 @@ def differences(
     found: dict[str, float] = {}
     for place, loss_found in enumerate(losses):
         local = layout.mini // workers
-        numbers = [worker * each + place * local + n for worker in range(workers) for n in range(local)]
+        numbers = [
+            worker * each + place * local + n for worker in range(workers) for n in range(local)
+        ]
         chosen = {number: seen[number] for number in numbers}
         reference = {n: _reference_row(n, rows, data, seen[n]) for n in numbers}
         expected = loss_reference.value_loss if critic else loss_reference.policy_loss
@@ -174,7 +183,9 @@ def _gathered(own: dict[int, SeenRow]) -> dict[int, SeenRow]:
     return {number: row for part in parts for number, row in part.items()}
 
 
-def _reference_row(number: int, rows: Sequence[SpelledRow], data: TensorDict, seen: SeenRow) -> ReferenceRow:
+def _reference_row(
+    number: int, rows: Sequence[SpelledRow], data: TensorDict, seen: SeenRow
+) -> ReferenceRow:
     """Return a row whose model outputs are leaves that receive gradients."""
     numbers = {name: data[name].unbind()[number].double() for name in FIELDS}
     numbers |= {name: output.double().requires_grad_() for name, output in seen.outputs.items()}
@@ -188,7 +199,9 @@ def _apart(
     expected: Tensor,
     workers: int,
 ) -> dict[str, float]:
-    """Return differences of a mini-batch's loss and gradients, as shares of the reference's largest."""
+    """Return differences of a mini-batch's loss and gradients, as shares of the reference's
+    largest.
+    """
     size = max(abs(expected.item()), SMALL_LOSS)
     found = {"loss": abs(loss - expected.item()) / size}
     outputs = next(iter(seen.values())).gradients

@@ -18,9 +18,11 @@ class Cost:
     """The cost of one call.
 
     Attributes:
-        peak_mib: above what was held before: of torch's allocator on a GPU, of the process elsewhere.
+        peak_mib: above what was held before: of torch's allocator on a GPU, of the process
+            elsewhere.
         seconds: wall time.
-        later_mib: the same after the mark of `Meter`, 0 without one; `peak_mib` is then the peak before it.
+        later_mib: the same after the mark of `Meter`, 0 without one; `peak_mib` is then the peak
+            before it.
     """
 
     peak_mib: float
@@ -89,4 +91,6 @@ def _peak(device: str) -> int:
     if device == "cuda":
         return torch.cuda.max_memory_allocated()
     lines = CLEAR_REFS.with_name("status").read_text().splitlines() if CLEAR_REFS.exists() else []
-    return 1024 * max((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), default=0)
+    return 1024 * max(
+        (int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), default=0
+    )

@@ -1,4 +1,6 @@
-"""Qwen2.5-VL with random weights: small ones with the real head sizes, and slices of the real one."""
+"""Qwen2.5-VL with random weights: small ones with the real head sizes, and slices of the real
+one.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ SEVEN = {
 """Qwen2.5-VL-7B-Instruct's config.json."""
 
 
-def configuration(sizes: dict, *, layers: int | None = None, tied: bool = False) -> Qwen2_5_VLConfig:
+def configuration(
+    sizes: dict, *, layers: int | None = None, tied: bool = False
+) -> Qwen2_5_VLConfig:
     """A configuration of these sizes, with the special tokens of the tiny tokenizer."""
     config = tiny_config(build_tokenizer([]))
     text = config.text_config
@@ -64,7 +68,8 @@ def configuration(sizes: dict, *, layers: int | None = None, tied: bool = False)
         "num_hidden_layers": count,
         "layer_types": ["full_attention"] * count,
         "tie_word_embeddings": tied,
-        "rope_parameters": text.rope_parameters | {"rope_theta": 1e6, "mrope_section": [16, 24, 24]},
+        "rope_parameters": text.rope_parameters
+        | {"rope_theta": 1e6, "mrope_section": [16, 24, 24]},
     }
     for name, value in changes.items():
         setattr(text, name, value)
@@ -74,8 +79,12 @@ def configuration(sizes: dict, *, layers: int | None = None, tied: bool = False)
     return config
 
 
-def write_checkpoint(folder: Path, config: Qwen2_5_VLConfig, *, device: str = "cpu", seed: int = 0) -> Path:
-    """A folder that verl loads like one from the hub; weights in bfloat16 where they are made on a GPU."""
+def write_checkpoint(
+    folder: Path, config: Qwen2_5_VLConfig, *, device: str = "cpu", seed: int = 0
+) -> Path:
+    """A folder that verl loads like one from the hub; weights in bfloat16 where they are made on a
+    GPU.
+    """
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     torch.manual_seed(seed)
     with torch.device(device):

@@ -1,7 +1,9 @@
-"""A model of transformers on one row at a time, in float32: the reference of what verl's engines compute.
+"""A model of transformers on one row at a time, in float32: the reference of what verl's engines
+compute.
 
-No code of the plugin or of verl: pictures are the image processor's own floats, positions the model's own,
-attention is transformers' plain one, log-probs a `log_softmax` in float64, and gradients torch's.
+No code of the plugin or of verl: pictures are the image processor's own floats, positions the
+model's own, attention is transformers' plain one, log-probs a `log_softmax` in float64, and
+gradients torch's.
 """
 
 from __future__ import annotations
@@ -27,17 +29,25 @@ OF_TEXT = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids")
 
 @dataclass(frozen=True)
 class Reference:
-    """Log-probs of all sampled tokens, (n,) float64, and the gradient of each parameter, on the processor."""
+    """Log-probs of all sampled tokens, (n,) float64, and the gradient of each parameter, on the
+    processor.
+    """
 
     log_probs: Tensor
     gradients: dict[str, Tensor]
 
 
-def reference(path: Path, rows: list[ShownRow], processor: Any, temperature: float, device: str) -> Reference:
+def reference(
+    path: Path, rows: list[ShownRow], processor: Any, temperature: float, device: str
+) -> Reference:
     """Compute log-probs, and the gradient of the sum of `-noise * log-prob / LOSS_SCALE`."""
     images = getattr(processor, "image_processor", None)
     kind = AutoModelForCausalLM if images is None else AutoModelForImageTextToText
-    model = kind.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").to(device).eval()
+    model = (
+        kind.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+        .to(device)
+        .eval()
+    )
     by_torch(model)
     found = []
     for row in rows:
@@ -61,7 +71,9 @@ def by_torch(model: Any) -> None:
             module.causal_conv1d_fn = None
 
 
-def _log_probs(model: Any, row: ShownRow, processor: Any, temperature: float, device: str) -> Tensor:
+def _log_probs(
+    model: Any, row: ShownRow, processor: Any, temperature: float, device: str
+) -> Tensor:
     """(sampled tokens of the row,) float64."""
     ids = row.ids[None].to(device)
     shown = {}
@@ -69,7 +81,9 @@ def _log_probs(model: Any, row: ShownRow, processor: Any, temperature: float, de
         shown = _features(row, processor, device)
     if "image_grid_thw" in shown:
         kinds = (ids == processor.image_token_id).long()
-        positions, _ = model.model.get_rope_index(ids, kinds, image_grid_thw=shown["image_grid_thw"])
+        positions, _ = model.model.get_rope_index(
+            ids, kinds, image_grid_thw=shown["image_grid_thw"]
+        )
         shown |= {"position_ids": positions, "mm_token_type_ids": kinds}
     logits = model(input_ids=ids, use_cache=False, **shown).logits[0, :-1].double() / temperature
     chosen = logits.log_softmax(1).gather(1, ids[0, 1:, None])[:, 0]

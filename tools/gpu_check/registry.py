@@ -9,10 +9,23 @@ TOTAL_S = 670.0
 
 CHECKS = (
     Check("imports", "versions, plugin, patches, attention", 25),
-    Check("formulas", "KL estimators, log-probs and their gradients against formulas in float64", 25),
-    Check("loss", "losses and gradients of rows that are masked, empty, rejected, against float64", 25),
-    Check("models", "five families, packed bf16 and padded float32, against transformers row by row", 130),
-    Check("recipe", "two steps of recipes: server and trainer token by token", 300, frozenset({Need.VLLM})),
+    Check(
+        "formulas", "KL estimators, log-probs and their gradients against formulas in float64", 25
+    ),
+    Check(
+        "loss", "losses and gradients of rows that are masked, empty, rejected, against float64", 25
+    ),
+    Check(
+        "models",
+        "five families, packed bf16 and padded float32, against transformers row by row",
+        130,
+    ),
+    Check(
+        "recipe",
+        "two steps of recipes: server and trainer token by token",
+        300,
+        frozenset({Need.VLLM}),
+    ),
     Check("transfer", "weights from process to process, and a receiver that fails", 30),
     Check("resume", "saved, loaded, the same next step", 30),
     Check("attention", "varlen attention against plain attention, forward and backward", 20),

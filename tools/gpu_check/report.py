@@ -47,7 +47,9 @@ def table(machine: Machine, found: Sequence[tuple[Check, Result]]) -> Table:
     made = Table("check", "", "on", "s", "result", title=heading(machine), title_justify="left")
     for check, result in found:
         outcome = Text(result.outcome, STYLES[result.outcome])
-        made.add_row(check.name, outcome, result.device, f"{result.seconds:.0f}", Text(result.summary))
+        made.add_row(
+            check.name, outcome, result.device, f"{result.seconds:.0f}", Text(result.summary)
+        )
     return made
 
 
@@ -58,7 +60,8 @@ def as_json(machine: Machine, found: Sequence[tuple[Check, Result]]) -> str:
         | {"python": sys.version.split()[0], "os": platform.platform()},
         "versions": versions(),
         "checks": {
-            check.name: {"about": check.about} | dataclasses.asdict(result) for check, result in found
+            check.name: {"about": check.about} | dataclasses.asdict(result)
+            for check, result in found
         },
     }
     return json.dumps(report, indent=2) + "\n"

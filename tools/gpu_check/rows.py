@@ -1,4 +1,6 @@
-"""Rows with pictures, and the batch that the plugin makes of them: patches of bytes, positions, masks."""
+"""Rows with pictures, and the batch that the plugin makes of them: patches of bytes, positions,
+masks.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,16 @@ from tools.gpu_check.batches import nested
 
 TEMPERATURE = 0.7
 LENGTHS = ((9, 40, (3, 2)), (5, 23, (4,)), (14, 83, ()), (3, 31, (2, 5, 3, 2)))
-"""Each row: tokens of the prompt, words of the response, and images, as tokens of their shorter side. Two of
-a row, and some of two rows, have one size: where one stands for another, nothing but the numbers tells."""
+"""Each row: tokens of the prompt, words of the response, and images, as tokens of their shorter
+side. Two of a row, and some of two rows, have one size: where one stands for another, nothing but
+the numbers tells.
+"""
 
 
 UNIT = 32
-"""Pixels of a picture's side, by which its tokens are multiplied, for processors that resize all pictures."""
+"""Pixels of a picture's side, by which its tokens are multiplied, for processors that resize all
+pictures.
+"""
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,9 @@ def make_rows(processor: Any, seed: int = 0) -> list[ShownRow]:
     return [_row(processor, prompt, words, sides, draw) for prompt, words, sides in LENGTHS]
 
 
-def _row(processor: Any, prompt: int, words: int, sides: tuple[int, ...], draw: torch.Generator) -> ShownRow:
+def _row(
+    processor: Any, prompt: int, words: int, sides: tuple[int, ...], draw: torch.Generator
+) -> ShownRow:
     images = getattr(processor, "image_processor", None)
     pictures = [] if images is None else [_picture(images, side, draw) for side in sides]
     parts = [_words(processor, prompt + words // 2, draw)]
@@ -69,7 +77,9 @@ def _row(processor: Any, prompt: int, words: int, sides: tuple[int, ...], draw: 
 
 
 def _picture(images: Any, side: int, draw: torch.Generator) -> Image.Image:
-    """Noise of `side` by `side + 1` tokens, or of more, where a processor makes small pictures larger."""
+    """Noise of `side` by `side + 1` tokens, or of more, where a processor makes small pictures
+    larger.
+    """
     unit = images.patch_size * images.merge_size if hasattr(images, "merge_size") else UNIT
     pixels = torch.randint(256, (side * unit, (side + 1) * unit, 3), generator=draw)
     return Image.fromarray(pixels.to(torch.uint8).numpy())
@@ -97,7 +107,9 @@ def as_batch(rows: list[ShownRow], processor: Any) -> TensorDict:
     """
     shown = [_stored(row, processor) for row in rows]
     known = processor if hasattr(processor, "image_processor") else None
-    positions = [position_ids(row.ids, fields, known) for row, fields in zip(rows, shown, strict=True)]
+    positions = [
+        position_ids(row.ids, fields, known) for row, fields in zip(rows, shown, strict=True)
+    ]
     columns = {
         "input_ids": [row.ids for row in rows],
         "prompts": [row.ids[: row.prompt] for row in rows],
@@ -108,7 +120,9 @@ def as_batch(rows: list[ShownRow], processor: Any) -> TensorDict:
     }
     data = TensorDict({key: nested(value) for key, value in columns.items()}, batch_size=len(rows))
     several = positions[0].ndim > 1
-    data["position_ids"] = tu.nested_tensor_from_tensor_list(positions) if several else nested(positions)
+    data["position_ids"] = (
+        tu.nested_tensor_from_tensor_list(positions) if several else nested(positions)
+    )
     if known is not None:
         data["multi_modal_inputs"] = NonTensorStack(*shown)
     tu.assign_non_tensor(data, temperature=TEMPERATURE, pad_token_id=0)
@@ -116,7 +130,9 @@ def as_batch(rows: list[ShownRow], processor: Any) -> TensorDict:
 
 
 def _stored(row: ShownRow, processor: Any) -> dict[str, Tensor]:
-    """The images of a row as the plugin sends them: patches of bytes, or the features of whole images."""
+    """The images of a row as the plugin sends them: patches of bytes, or the features of whole
+    images.
+    """
     if not row.pictures:
         return {}
     images = processor.image_processor

@@ -1,4 +1,6 @@
-"""Runs each check in a process of its own: a crash or a full GPU ends one check and not the others."""
+"""Runs each check in a process of its own: a crash or a full GPU ends one check and not the
+others.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,8 @@ def run_checks(
         checks: which.
         machine: where.
         folder: for their files and logs.
-        limit_s: seconds for all together. A check may take what is left of them less the limits of those
-            after it; one for which nothing is left is not run.
+        limit_s: seconds for all together. A check may take what is left of them less the limits of
+            those after it; one for which nothing is left is not run.
 
     Yields:
         Each check with its result, as soon as it is there.
@@ -48,7 +50,9 @@ def run_checks(
     end = time.monotonic() + total
     for number, check in enumerate(chosen):
         lacking = machine.lacks(check)
-        kept = slow * sum(later.limit_s for later in chosen[number + 1 :] if not machine.lacks(later))
+        kept = slow * sum(
+            later.limit_s for later in chosen[number + 1 :] if not machine.lacks(later)
+        )
         left = end - time.monotonic()
         # a total below the sum of limits goes to the first checks
         limit = min(left, max(slow * check.limit_s, left - kept))
@@ -112,7 +116,9 @@ def _command(check: Check, result: Path, folder: Path) -> list[str]:
 
 
 def environment(machine: Machine, folder: Path) -> dict[str, str]:
-    """Return the variables of a check's process: one rank, no network, the platform of the machine."""
+    """Return the variables of a check's process: one rank, no network, the platform of the
+    machine.
+    """
     own = {
         "RANK": "0",
         "WORLD_SIZE": "1",

@@ -14,7 +14,12 @@ from torch import Tensor
 from verl.trainer.config import CheckpointConfig
 from verl.utils import tensordict_utils as tu
 from verl.utils.metric import Metric
-from verl.workers.config import FSDPEngineConfig, FSDPOptimizerConfig, HFModelConfig, TrainingWorkerConfig
+from verl.workers.config import (
+    FSDPEngineConfig,
+    FSDPOptimizerConfig,
+    HFModelConfig,
+    TrainingWorkerConfig,
+)
 from verl.workers.engine_workers import TrainingWorker
 
 from docagent_rl.training.tensors import response_part
@@ -53,9 +58,14 @@ class Settings:
 
 
 def make_worker(
-    path: Path, settings: Settings, kind: str = POLICY, worker: type[TrainingWorker] = TrainingWorker
+    path: Path,
+    settings: Settings,
+    kind: str = POLICY,
+    worker: type[TrainingWorker] = TrainingWorker,
 ) -> TrainingWorker:
-    """A worker of verl with the model of a folder, and a loss: `surrogate`, for critics `squared_error`."""
+    """A worker of verl with the model of a folder, and a loss: `surrogate`, for critics
+    `squared_error`.
+    """
     number = "bf16" if settings.bf16 else "fp32"
     engine = FSDPEngineConfig(
         strategy="fsdp2",
@@ -83,7 +93,9 @@ def make_worker(
         model_type=kind,
         model_config=model,
         engine_config=engine,
-        optimizer_config=FSDPOptimizerConfig(lr=settings.lr, lr_warmup_steps=0, total_training_steps=10),
+        optimizer_config=FSDPOptimizerConfig(
+            lr=settings.lr, lr_warmup_steps=0, total_training_steps=10
+        ),
         checkpoint_config=CheckpointConfig(),
     )
     torch.manual_seed(0)  # a critic's head is drawn
@@ -94,7 +106,9 @@ def make_worker(
 
 
 def surrogate(model_output: Any, data: TensorDict, dp_group: Any = None) -> tuple[Tensor, dict]:
-    """Sum of log-probs of sampled tokens, each with a random weight; a batch may be cut as it likes."""
+    """Sum of log-probs of sampled tokens, each with a random weight; a batch may be cut as it
+    likes.
+    """
     return _weighted(model_output["log_probs"], data, lambda found, noise: -noise * found)
 
 
@@ -113,7 +127,9 @@ def _weighted(output: Tensor, data: TensorDict, term: Any) -> tuple[Tensor, dict
 
 
 def infer(made: TrainingWorker, data: TensorDict) -> Tensor:
-    """Log-probs or values of all sampled tokens, one after the other, in float32 on the processor."""
+    """Log-probs or values of all sampled tokens, one after the other, in float32 on the
+    processor.
+    """
     rows = zip(response_outputs(made, data), data["response_mask"].unbind(), strict=True)
     return torch.cat([row[mask.bool().cpu()] for row, mask in rows])
 
@@ -128,7 +144,9 @@ def response_outputs(made: TrainingWorker, data: TensorDict) -> list[Tensor]:
 
 
 def update(made: TrainingWorker, data: TensorDict) -> tuple[float, float, dict[str, Tensor]]:
-    """One step: its loss, the norm of the gradient, and gradients by parameter, on the processor."""
+    """One step: its loss, the norm of the gradient, and gradients by parameter, on the
+    processor.
+    """
     data = data.copy()
     seen = {}
     step = made.engine.optimizer_step
@@ -144,11 +162,15 @@ def update(made: TrainingWorker, data: TensorDict) -> tuple[float, float, dict[s
 def optimizer_states(made: TrainingWorker) -> dict[str, Tensor]:
     """Tensors that the optimizer holds of each parameter, on the processor."""
     states = enumerate(made.engine.optimizer.state.values())
-    return {f"{number}.{name}": _whole(each) for number, state in states for name, each in state.items()}
+    return {
+        f"{number}.{name}": _whole(each) for number, state in states for name, each in state.items()
+    }
 
 
 def train_without_step(made: TrainingWorker, data: TensorDict) -> None:
-    """Forward and backward pass over a batch; gradients are dropped, and the optimizer makes no states."""
+    """Forward and backward pass over a batch; gradients are dropped, and the optimizer makes no
+    states.
+    """
     data = data.copy()
     engine = made.engine
     step = engine.optimizer_step

@@ -1,4 +1,6 @@
-"""`python -m tools.layer_memory`: what layers keep, by the formulas of the budget and by autograd's hooks."""
+"""`python -m tools.layer_memory`: what layers keep, by the formulas of the budget and by autograd's
+hooks.
+"""
 
 import sys
 

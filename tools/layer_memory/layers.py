@@ -14,21 +14,27 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from docagent_rl.models import Family, families
-from docagent_rl.models.layers import Layer
+from docagent_rl.models.layers import LayerBytes
 from docagent_rl.training.settings.models import model_config
 from tools.layer_memory.meter import Memory, per_token
 
 HALF = torch.bfloat16
 MANY = 65_536
 CHUNKED = 4_096
-"""Tokens at which a layer is counted: enough for gradients of weights not to matter; fewer where it loops."""
+"""Tokens at which a layer is counted: enough for gradients of weights not to matter; fewer where it
+loops.
+"""
 # widths of published models whose sizes are not listed in docagent_rl/models
 OTHERS: dict[str, Callable[[], Any]] = {
     "llama": lambda: transformers.LlamaConfig(
         hidden_size=4096, intermediate_size=14336, num_attention_heads=32, num_key_value_heads=8
     ),
     "gemma3": lambda: transformers.Gemma3TextConfig(
-        hidden_size=1152, intermediate_size=6912, num_attention_heads=4, num_key_value_heads=1, head_dim=256
+        hidden_size=1152,
+        intermediate_size=6912,
+        num_attention_heads=4,
+        num_key_value_heads=1,
+        head_dim=256,
     ),
     "gemma4": lambda: transformers.Gemma4Config(
         text_config={
@@ -61,7 +67,7 @@ class Counted:
 
     model: str
     what: str
-    formula: Layer
+    formula: LayerBytes
     memory: Memory
 
 
@@ -88,7 +94,9 @@ def count(family: Family, name: str, config: Any) -> Iterator[Counted]:
         if family.vision is not None:
             tower = config.vision_config
             block, call_of = tower_call(model.model, tower)
-            yield Counted(name, "tower", family.vision.block(tower), per_token(block, call_of, MANY))
+            yield Counted(
+                name, "tower", family.vision.block(tower), per_token(block, call_of, MANY)
+            )
 
 
 def shortened(config: Any) -> Any:
@@ -102,7 +110,11 @@ def shortened(config: Any) -> Any:
         if kinds_of_layers:
             text.layer_types = kinds_of_layers[: last + 1]
     if config.model_type == "qwen2_5_vl" and "mrope_section" not in text.rope_parameters:
-        text.rope_parameters = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]}
+        text.rope_parameters = {
+            "rope_type": "default",
+            "rope_theta": 1e6,
+            "mrope_section": [16, 24, 24],
+        }
     if vision is not None:
         setattr(vision, "depth" if hasattr(vision, "depth") else "num_hidden_layers", 1)
         if getattr(vision, "deepstack_visual_indexes", None):
@@ -156,7 +168,9 @@ def text_call(layer: nn.Module, text: Any, number: int) -> Callable[[int], Calla
 
 
 def tower_call(model: Any, vision: Any) -> tuple[nn.Module, Callable[[int], Callable[[], Any]]]:
-    """Return a layer of the tower, and a function that prepares a call of it with so many patches."""
+    """Return a layer of the tower, and a function that prepares a call of it with so many
+    patches.
+    """
     width = vision.hidden_size
     if hasattr(model, "visual"):
         block = model.visual.blocks[0]
@@ -175,7 +189,9 @@ def tower_call(model: Any, vision: Any) -> tuple[nn.Module, Callable[[int], Call
         states = _states(patches // 1024, 1024, width)
         if vision.model_type != "gemma4_vision":
             return lambda: block(states)
-        angles = tuple(torch.randn(*states.shape[:2], vision.head_dim, dtype=HALF) for _ in range(2))
+        angles = tuple(
+            torch.randn(*states.shape[:2], vision.head_dim, dtype=HALF) for _ in range(2)
+        )
         places = torch.zeros(*states.shape[:2], 2, dtype=torch.long)
         return lambda: block(states, position_embeddings=angles, position_ids=places)
 

@@ -1,8 +1,9 @@
 """Bytes that a call keeps for its backward pass, and the most that it holds at a time.
 
-Tensors are torch's fake ones: they have shapes and types, and no memory. So layers are counted at their
-released width, on any machine. Fake tensors of a GPU cannot go backward without one; those of a processor
-can, and `CudaCasts` casts them as autocast does on a GPU; `tests/models/test_layers.py` compares the two.
+Tensors are torch's fake ones: they have shapes and types, and no memory. So layers are counted at
+their released width, on any machine. Fake tensors of a GPU cannot go backward without one; those of
+a processor can, and `CudaCasts` casts them as autocast does on a GPU; `tests/models/test_layers.py`
+compares the two.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from docagent_rl.training import attention
 _REDUCTIONS = "cdist cumsum group_norm layer_norm log_softmax norm prod softmax sum"
 _POWERS = "exp log pow reciprocal rsqrt softplus"
 FLOAT32_ON_CUDA = frozenset([*_REDUCTIONS.split(" "), *_POWERS.split(" ")])
-"""Functions that autocast computes in float32 on a GPU, and not on a processor (torch, `autocast_mode.h`)."""
+"""Functions that autocast computes in float32 on a GPU, and not on a processor (torch,
+`autocast_mode.h`).
+"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class CudaCasts(TorchFunctionMode):
         """See the class."""
         kwargs = kwargs or {}
         if func is Tensor.item:
-            return 1  # a fake tensor has no value; this is a row's length, for which `_Kernel` does not ask
+            # a fake tensor has no value; this is a row's length, for which `_Kernel` does not ask
+            return 1
         name = getattr(func, "__name__", "").strip("_")
         if name in FLOAT32_ON_CUDA and torch.is_autocast_enabled("cpu"):
             args, kwargs = tree_map_only(Tensor, _single, (args, kwargs))
@@ -121,7 +125,9 @@ def as_on_a_gpu() -> Iterator[None]:
 
 
 def kept_by(module: nn.Module, call: Callable[[], Any]) -> int:
-    """Return the bytes that autograd saves of a call, those of the module's own tensors left out."""
+    """Return the bytes that autograd saves of a call, those of the module's own tensors left
+    out.
+    """
     own = {each.untyped_storage()._cdata for each in (*module.parameters(), *module.buffers())}
     saved: dict[int, Any] = {}
 
@@ -159,8 +165,12 @@ def _drop(parameter: Tensor) -> None:
     parameter.grad = None
 
 
-def per_token(module: nn.Module, call_of: Callable[[int], Callable[[], Any]], tokens: int) -> Memory:
-    """Return the bytes that one more token takes, from measurements with `tokens` and twice as many."""
+def per_token(
+    module: nn.Module, call_of: Callable[[int], Callable[[], Any]], tokens: int
+) -> Memory:
+    """Return the bytes that one more token takes, from measurements with `tokens` and twice as
+    many.
+    """
     few, many = (measure(module, call_of(number)) for number in (tokens, 2 * tokens))
     kept = -(-(many.kept - few.kept) // tokens)
     return Memory(kept, -(-(many.peak - few.peak) // tokens))

@@ -40,8 +40,9 @@ ELSEWHERE = {
     "samples": ("tests/commands/test_data.py", "tests/commands/test_data_import.py"),
     "envs": ("tests/systems",),
 }
-"""Tests of a part outside of the mirrored folder: the lines of the bias card, the commands of samples, and
-the systems, which play in environments."""
+"""Tests of a part outside of the mirrored folder: the lines of the bias card, the commands of
+samples, and the systems, which play in environments.
+"""
 GOAL = 0.95
 PATIENCE_S = 60
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
@@ -84,7 +85,9 @@ def chosen(part: str, matching: str, sample: int | None, seed: int) -> list[Tria
     """List the trials of a part."""
     left_out = equivalents()
     paths = [path for path in files_of(part) if matching in str(path)]
-    trials = [Trial(path, each) for path in paths for each in mutants(path.read_text(encoding="utf-8"))]
+    trials = [
+        Trial(path, each) for path in paths for each in mutants(path.read_text(encoding="utf-8"))
+    ]
     trials = [trial for trial in trials if trial.key not in left_out]
     if sample is not None and sample < len(trials):
         kept = set(random.Random(seed).sample(range(len(trials)), sample))
@@ -125,12 +128,14 @@ def try_all(
     return outcomes, left
 
 
-def try_functions(trials: Sequence[Trial], jobs: int) -> tuple[dict[str, Outcome], list[Trial], Reached]:
+def try_functions(
+    trials: Sequence[Trial], jobs: int
+) -> tuple[dict[str, Outcome], list[Trial], Reached]:
     """Try the mutants of functions, each in a fork of a process that has collected the tests.
 
     Returns:
-        What became of them, those that an import has to make, and which test runs which lines; the libraries
-        that the tests use are loaded.
+        What became of them, those that an import has to make, and which test runs which lines; the
+        libraries that the tests use are loaded.
     """
     folders = sorted({name for trial in trials for name in trial.tests})
     paths = sorted({trial.path for trial in trials})
@@ -201,9 +206,13 @@ def killed(outcomes: dict[str, Outcome]) -> float:
 def main() -> None:
     """Try the chosen parts; exit with 1 where fewer than 95 % are killed."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
-    parser.add_argument("--only", choices=PARTS, action="append", help="a part; more than once for several")
+    parser.add_argument(
+        "--only", choices=PARTS, action="append", help="a part; more than once for several"
+    )
     parser.add_argument("--matching", default="", help="files whose path holds this text")
-    parser.add_argument("--sample", type=int, help="mutants of each part, drawn by --seed; all by default")
+    parser.add_argument(
+        "--sample", type=int, help="mutants of each part, drawn by --seed; all by default"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
@@ -213,7 +222,9 @@ def main() -> None:
     every = [trial for each in trials.values() for trial in each]
     outcomes, left, reached = try_functions(every, options.jobs)
     outcomes |= try_all(left, reached, start, options.jobs)[0]
-    results = {part: {trial.key: outcomes[trial.key] for trial in each} for part, each in trials.items()}
+    results = {
+        part: {trial.key: outcomes[trial.key] for trial in each} for part, each in trials.items()
+    }
     console.print(table(results))
     raise SystemExit(min(killed(outcomes) for outcomes in results.values()) < GOAL)
 

@@ -43,9 +43,18 @@ NAMES = {
 }
 """Functions and methods that another may stand in for."""
 
-UNSEEN = ("device", "encoding", "memory_format", "show_progress_bar", "stacklevel", "strict", "verbose")
-"""Arguments that are kept: there is one device and one encoding here, what is zipped has one length, and the
-others change what is shown, or nothing but the speed."""
+UNSEEN = (
+    "device",
+    "encoding",
+    "memory_format",
+    "show_progress_bar",
+    "stacklevel",
+    "strict",
+    "verbose",
+)
+"""Arguments that are kept: there is one device and one encoding here, what is zipped has one
+length, and the others change what is shown, or nothing but the speed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +64,8 @@ class Mutant:
     Args:
         name: `function: before -> after`, with `#2` for the second of that name.
         line: where the change is.
-        lines: of the statement, or of the function whose default changes; a test that runs none of them
-            cannot notice.
+        lines: of the statement, or of the function whose default changes; a test that runs none of
+            them cannot notice.
         source: the whole module.
     """
 
@@ -69,8 +78,8 @@ class Mutant:
 def mutants(source: str) -> list[Mutant]:
     """Make every mutant of a module, in the order of its lines.
 
-    Left alone are docstrings, texts, messages of errors and of logs, annotations, decorators, and imports for
-    types alone.
+    Left alone are docstrings, texts, messages of errors and of logs, annotations, decorators, and
+    imports for types alone.
     """
     found = []
     seen = Counter[str]()
@@ -83,7 +92,9 @@ def mutants(source: str) -> list[Mutant]:
         seen[name] += 1
         if seen[name] > 1:
             name += f" #{seen[name]}"
-        found.append(Mutant(name, change.line, change.lines, ast.unparse(ast.fix_missing_locations(tree))))
+        found.append(
+            Mutant(name, change.line, change.lines, ast.unparse(ast.fix_missing_locations(tree)))
+        )
     return sorted(found, key=lambda mutant: mutant.line)
 
 
@@ -137,7 +148,10 @@ def _inside(node: ast.AST, where: str, lines: range) -> Iterator[Change]:
 
 def _is_kept(node: ast.AST) -> bool:
     match node:
-        case ast.JoinedStr() | ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="logger")))):
+        case (
+            ast.JoinedStr()
+            | ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="logger"))))
+        ):
             return True
         case ast.keyword(arg=name):
             return name in UNSEEN
@@ -214,7 +228,9 @@ def _other_statements(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Break()
         case ast.Break():
             yield ast.Continue()
-        case ast.If(test=test) | ast.IfExp(test=test) if not isinstance(test, ast.Compare | ast.UnaryOp):
+        case ast.If(test=test) | ast.IfExp(test=test) if not isinstance(
+            test, ast.Compare | ast.UnaryOp
+        ):
             yield _with(node, test=ast.UnaryOp(ast.Not(), test))
 
 

@@ -18,7 +18,8 @@ class Reached:
     """The lines of some files that tests run.
 
     Attributes:
-        lines: of each test, `(path, line)`; those run while modules are imported or fixtures set up have "".
+        lines: of each test, `(path, line)`; those run while modules are imported or fixtures set up
+            have "".
         seconds: of each test, in their order.
     """
 
@@ -30,8 +31,8 @@ class Reached:
         return not self.lines[""].isdisjoint((str(path), line) for line in lines)
 
     def tests(self, path: Path, lines: Iterable[int], tests: Sequence[str]) -> list[str]:
-        """Those that can notice a change: the mirrored file's first, and quick ones; all if an import
-        or a fixture runs them.
+        """Those that can notice a change: the mirrored file's first, and quick ones; all if an
+        import or a fixture runs them.
         """
         places = {(str(path), line) for line in lines}
         reaching = {name for name, run in self.lines.items() if name and not run.isdisjoint(places)}
@@ -40,12 +41,18 @@ class Reached:
         wanted = tuple(f"{name}{end}" for name in tests for end in ("/", "::"))
         return sorted(
             (n for n in self.seconds if (n in reaching or everywhere) and n.startswith(wanted)),
-            key=lambda name: (not name.startswith(mirrored), name not in reaching, self.seconds[name]),
+            key=lambda name: (
+                not name.startswith(mirrored),
+                name not in reaching,
+                self.seconds[name],
+            ),
         )
 
 
 class Reach:
-    """A plugin of pytest that notes which test runs which lines of some files, and how long it takes."""
+    """A plugin of pytest that notes which test runs which lines of some files, and how long it
+    takes.
+    """
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = {str(path.resolve()): str(path) for path in paths}
@@ -90,7 +97,9 @@ class Reach:
 def forget(paths: Iterable[str]) -> None:
     """Let functions of these files that keep results for some arguments run again."""
     ours = set(paths)
-    for module in [each for each in sys.modules.values() if getattr(each, "__file__", None) in ours]:
+    for module in [
+        each for each in sys.modules.values() if getattr(each, "__file__", None) in ours
+    ]:
         for kept in vars(module).values():
             if hasattr(kept, "cache_clear") and kept.cache_parameters()["maxsize"] is not None:
                 kept.cache_clear()

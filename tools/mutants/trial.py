@@ -1,4 +1,6 @@
-"""Try a mutant: a fork that begins with the libraries loaded, imports the changed module and runs tests."""
+"""Try a mutant: a fork that begins with the libraries loaded, imports the changed module and runs
+tests.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,16 @@ from pathlib import Path
 import pytest
 
 OURS = ("bias_card", "docagent_rl", "hydra_plugins", "tests", "verl")
-OPTIONS = ("-x", "-q", "--no-header", "--capture=sys", "-p", "no:cacheprovider", "-m", "not e2e and not slow")
+OPTIONS = (
+    "-x",
+    "-q",
+    "--no-header",
+    "--capture=sys",
+    "-p",
+    "no:cacheprovider",
+    "-m",
+    "not e2e and not slow",
+)
 
 
 class Outcome(StrEnum):
@@ -40,7 +51,9 @@ class Chooser:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Choose and sort."""
         place = {name: n for n, name in enumerate(self.names)}
-        items[:] = sorted((item for item in items if item.nodeid in place), key=lambda i: place[i.nodeid])
+        items[:] = sorted(
+            (item for item in items if item.nodeid in place), key=lambda i: place[i.nodeid]
+        )
 
 
 def load(libraries: Sequence[str]) -> None:

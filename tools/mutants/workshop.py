@@ -1,4 +1,6 @@
-"""Try mutants of functions: forks of a process that has collected the tests get other code for a function."""
+"""Try mutants of functions: forks of a process that has collected the tests get other code for a
+function.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from tools.mutants.trial import OURS, fork, replace
 
 
 class Workshop:
-    """A plugin of pytest: with all tests collected, it runs them once, and then for one mutant after another.
+    """A plugin of pytest: with all tests collected, it runs them once, and then for one mutant
+    after another.
 
     Args:
         paths: the files that are changed.
@@ -46,7 +49,8 @@ class Workshop:
             UsageError: the tests fail without a mutant.
         """
         for path in self._paths:
-            # while imports are watched: what a test imports first would count as run by that test alone
+            # while imports are watched: what a test imports first would count as run by that test
+            # alone
             importlib.import_module(_module_of(path))
         self.reach.pause()
         if session.testsfailed:
@@ -82,10 +86,13 @@ class Workshop:
         """Begin the trial of a changed module; return the process id of its fork.
 
         Returns:
-            `None` where the change is not one of functions that are there: an import has to make it.
+            `None` where the change is not one of functions that are there: an import has to make
+            it.
         """
         name = str(path.resolve())
-        before, after = (_code(text, name) for text in (ast.unparse(ast.parse(self._sources[name])), source))
+        before, after = (
+            _code(text, name) for text in (ast.unparse(ast.parse(self._sources[name])), source)
+        )
         if _skeleton(before) != _skeleton(after):
             return None
         places = {

@@ -1,7 +1,7 @@
 """Run a command whose tests share one warm interpreter: `python -m tools.warm make lint fast`.
 
-It does its imports beside the command's first part. Tests find it in `WARM_PYTHON`, and this interpreter in
-`COLD_PYTHON`.
+It does its imports beside the command's first part. Tests find it in `WARM_PYTHON`, and this
+interpreter in `COLD_PYTHON`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Stands in for `python`: asks the warm process next to it for a fork and lives as long as that fork.
+"""Stands in for `python`: asks the warm process next to it for a fork and lives as long as that
+fork.
 
-It hands over its arguments, environment, folder, priority and open files, passes signals on, and ends as the
-fork ended. Only the standard library's fastest modules: this script starts once a process.
+It hands over its arguments, environment, folder, priority and open files, passes signals on, and
+ends as the fork ended. Only the standard library's fastest modules: this script starts once a
+process.
 """
 
 import json
@@ -10,7 +12,14 @@ import signal
 import socket
 import sys
 
-PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+PASSED_ON = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
 
 
 def open_files(own: int) -> list[int]:

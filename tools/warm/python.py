@@ -56,7 +56,13 @@ class WarmPython:
         self.executable.write_text(f"#!{sys.executable} -SEs\n{client}", encoding="utf-8")
         self.executable.chmod(self.executable.stat().st_mode | stat.S_IXUSR)
         self._server = subprocess.Popen(
-            [sys.executable, str(HERE / "server.py"), str(self._folder), self._when, *self._modules],
+            [
+                sys.executable,
+                str(HERE / "server.py"),
+                str(self._folder),
+                self._when,
+                *self._modules,
+            ],
             env={**os.environ, **self._env},
             stdout=subprocess.PIPE,
             text=True,

@@ -1,6 +1,7 @@
 """The warm process: imports once, then forks on request.
 
-Run as `python server.py <folder> lazy|eager <module>...`; a lazy one imports when the first request comes.
+Run as `python server.py <folder> lazy|eager <module>...`; a lazy one imports when the first request
+comes.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ class Server:
                 each.close()
             for _, other in self._children.values():
                 other.close()
-            # a program that kills its own group (Ray's reaper, on the death of its driver) means its own, not
-            # that of whoever started the warm process
+            # a program that kills its own group (Ray's reaper, on the death of its driver) means
+            # its own, not that of whoever started the warm process
             os.setsid()
             return True
         for file in request.files:

@@ -1,4 +1,6 @@
-"""Imports what the processes of a training run import, but Ray: its library reads settings when loaded."""
+"""Imports what the processes of a training run import, but Ray: its library reads settings when
+loaded.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,8 @@ MODULES = (
     "docagent_rl.rewards.rule_judge",
 )
 
-# vLLM finds its platform by the version of its own distribution; the alias is gone afterwards, since each
-# process is to find out for itself that it is missing
+# vLLM finds its platform by the version of its own distribution; the alias is gone afterwards,
+# since each process is to find out for itself that it is missing
 alias = AliasFinder()
 sys.meta_path.append(alias)
 without_ray = "ray" not in sys.modules
@@ -57,6 +59,6 @@ for name in MODULES:
 
 sys.meta_path.remove(alias)
 
-# vLLM looks at a class in another process, which imports for nine seconds, so that CUDA is not initialised;
-# there is none here
+# vLLM looks at a class in another process, which imports for nine seconds, so that CUDA is not
+# initialised; there is none here
 sys.modules["vllm.model_executor.models.registry"]._run_in_subprocess = lambda look: look()

@@ -1,13 +1,15 @@
-"""The contents of a document: its title, a table of contents and a list of figures, by bookmarks or text."""
+"""The contents of a document: its title, a table of contents and a list of figures, by bookmarks or
+text.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from docagent_rl.documents.contents.captions import Caption, captions
-from docagent_rl.documents.contents.labels import Label, longest_sequence, read_label
+from docagent_rl.documents.contents.labels import LineLabel, longest_sequence, read_label
 from docagent_rl.documents.contents.pages import Pages, body_lines
-from docagent_rl.documents.contents.printed import Block, has_leaders, printed_contents
+from docagent_rl.documents.contents.printed import HeadingBlock, has_leaders, printed_contents
 from docagent_rl.documents.references import OutlineEntry
 
 MAX_LEVEL = 3
@@ -36,7 +38,8 @@ _SIGNS = frozenset("<>=$[]{}#\\|~^_*@")
 _MANUAL = frozenset({"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLES", "FILES", "SEE ALSO"})
 _FEWEST_OF_MANUAL = 2
 _PLACEHOLDER = re.compile(
-    r"(?i)(?:untitled|no title|title|(?:new )?document|presentation|slide|page|book|draft|layout)[\s\d]*"
+    r"(?i)(?:untitled|no title|title|(?:new )?document|presentation|slide|page|book|draft"
+    r"|layout)[\s\d]*"
     r"|microsoft \w+.*|\(?anonymous\)?"
     r"|.*\.(?:docx?|dvi|tex|pdf|pptx?|xlsx?|indd|qxd|e?ps|html?|md|odt|rtf|txt)"
 )
@@ -62,12 +65,13 @@ def table_of_contents(
     max_title: int = 100,
     first_lines: bool = True,
 ) -> tuple[Heading, ...]:
-    """Return the headings of a document (MM-Doc-R1, document preparation; the paper names no method).
+    """Return the headings of a document (MM-Doc-R1, document preparation; the paper names no
+    method).
 
     The first source that gives at least 3 entries: the bookmarks, or what was found by the layout
-    (`typography`) when the document was ingested; lines in capitals of a manual page; Markdown headings in
-    the page texts; the printed table of contents and lines with section numbers; the first line of every
-    page. Lines that pages repeat are dropped first.
+    (`typography`) when the document was ingested; lines in capitals of a manual page; Markdown
+    headings in the page texts; the printed table of contents and lines with section numbers; the
+    first line of every page. Lines that pages repeat are dropped first.
 
     Args:
         outline: the bookmarks; those that lead to no page of `texts` are left out.
@@ -84,7 +88,9 @@ def table_of_contents(
 
 
 def shortened(entries: Sequence[Heading], max_entries: int) -> tuple[Heading, ...]:
-    """Return at most `max_entries`: without the deepest level, then without the next, then the first ones."""
+    """Return at most `max_entries`: without the deepest level, then without the next, then the
+    first ones.
+    """
     kept = tuple(entries)
     for level in range(MAX_LEVEL, 1, -1):
         if len(kept) > max_entries:
@@ -103,8 +109,8 @@ def list_of_figures(texts: Mapping[int, str], *, max_caption: int = 160) -> tupl
 def document_title(stated: str, texts: Mapping[int, str]) -> str:
     """Return the title of a document on one line; empty where there is none.
 
-    `stated` is that of the file, taken unless it is a placeholder or the name of a file; else it is the
-    heading of Markdown that the first page begins with.
+    `stated` is that of the file, taken unless it is a placeholder or the name of a file; else it is
+    the heading of Markdown that the first page begins with.
     """
     title = " ".join(stated.split())[:_LONGEST_TITLE]
     if _has_letters(title) and not _PLACEHOLDER.fullmatch(title):
@@ -119,12 +125,18 @@ def render_contents(entries: Sequence[Heading], *, omitted: int = 0) -> str:
 
     A last line counts `omitted` entries that are not shown.
     """
-    return _listed((f"{'  ' * (h.level - 1)}{h.title} … p.{h.page}" for h in entries), omitted, "headings")
+    return _listed(
+        (f"{'  ' * (h.level - 1)}{h.title} … p.{h.page}" for h in entries), omitted, "headings"
+    )
 
 
 def render_figures(captions: Sequence[Caption], *, omitted: int = 0) -> str:
-    """Return one line a caption: `Figure 1. ... … p.7`; `none` for no captions; `omitted` as for headings."""
-    return _listed((f"{caption.text} … p.{caption.page}" for caption in captions), omitted, "captions")
+    """Return one line a caption: `Figure 1. ... … p.7`; `none` for no captions; `omitted` as for
+    headings.
+    """
+    return _listed(
+        (f"{caption.text} … p.{caption.page}" for caption in captions), omitted, "captions"
+    )
 
 
 def _listed(rows: Iterable[str], omitted: int, kind: str) -> str:
@@ -144,11 +156,15 @@ def _body(texts: Mapping[int, str]) -> dict[int, list[str]]:
 def _sources(
     outline: Iterable[OutlineEntry], texts: Mapping[int, str], *, first_lines: bool
 ) -> Iterator[list[Heading]]:
-    """Yield headings from the best source to the last resort, looked at when earlier ones give little."""
+    """Yield headings from the best source to the last resort, looked at when earlier ones give
+    little.
+    """
     yield [
         Heading(min(entry.level, MAX_LEVEL), title, entry.page)
         for entry in outline
-        if (title := " ".join(entry.title.split())) and entry.page is not None and entry.page in texts
+        if (title := " ".join(entry.title.split()))
+        and entry.page is not None
+        and entry.page in texts
     ]
     pages = _body(texts)
     yield _capitals(pages)  # before Markdown: comments of programs in a manual page look like it
@@ -160,18 +176,24 @@ def _sources(
 
 
 def _markdown(pages: Pages) -> list[Heading]:
-    """Return headings of pages that are Markdown; a text layer with shell comments on a few pages is none."""
+    """Return headings of pages that are Markdown; a text layer with shell comments on a few pages
+    is none.
+    """
     found = [
         Heading(min(len(match[1]), MAX_LEVEL), match[2], page)
         for page, lines in pages.items()
         for line in lines
-        if (match := _MARKDOWN.fullmatch(line)) and _has_letters(match[2]) and not match[2][0].islower()
+        if (match := _MARKDOWN.fullmatch(line))
+        and _has_letters(match[2])
+        and not match[2][0].islower()
     ]
     return found if len({heading.page for heading in found}) >= _MARKDOWN_SHARE * len(pages) else []
 
 
 def _text_headings(pages: Pages) -> list[Heading]:
-    """Return what the printed table of contents names and lines with section numbers, in reading order."""
+    """Return what the printed table of contents names and lines with section numbers, in reading
+    order.
+    """
     printed = printed_contents(pages)
     body = {page: lines for page, lines in pages.items() if page not in printed.pages}
     blocks = [*printed.entries, *_numbered(body, printed.entries)]
@@ -180,46 +202,59 @@ def _text_headings(pages: Pages) -> list[Heading]:
 
 
 def _capitals(pages: Pages) -> list[Heading]:
-    """Return lines in capitals, if some are names of sections that manual pages have: NAME, SYNOPSIS."""
+    """Return lines in capitals, if some are names of sections that manual pages have: NAME,
+    SYNOPSIS.
+    """
     found = [
         Heading(1, line, page)
         for page, lines in pages.items()
         for line in lines
-        if line.isupper() and line[0].isalpha() and len(line) <= _LONGEST_CAPITALS and _has_letters(line)
+        if line.isupper()
+        and line[0].isalpha()
+        and len(line) <= _LONGEST_CAPITALS
+        and _has_letters(line)
         if not line.endswith(_SENTENCE_END) and not _SIGNS.intersection(line)
     ]
     return found if len({each.title for each in found} & _MANUAL) >= _FEWEST_OF_MANUAL else []
 
 
 def _has_letters(text: str) -> bool:
-    """Return whether a text has the letters of a title: three, or one of a script that needs fewer."""
+    """Return whether a text has the letters of a title: three, or one of a script that needs
+    fewer.
+    """
     letters = [character for character in text if character.isalpha()]
     return len(letters) >= _FEWEST_LETTERS or any(ord(letter) >= 0x3040 for letter in letters)
 
 
-def _numbered(pages: Pages, listed: Sequence[Block]) -> list[Block]:
+def _numbered(pages: Pages, listed: Sequence[HeadingBlock]) -> list[HeadingBlock]:
     """Return lines whose section numbers continue one another.
 
     With a printed table only subsections of sections that it lists. Without one, none if they
-    begin late in the document (steps of a list) or crowd on few pages (an outline without page numbers).
+    begin late in the document (steps of a list) or crowd on few pages (an outline without page
+    numbers).
     """
     lines = [(page, index, line) for page, body in pages.items() for index, line in enumerate(body)]
     last = max(
-        (at for at, (_, _, line) in enumerate(lines) if _REFERENCES.fullmatch(line)), default=len(lines)
+        (at for at, (_, _, line) in enumerate(lines) if _REFERENCES.fullmatch(line)),
+        default=len(lines),
     )
     found = [
-        (Block(page, index, index, line), label.number)
+        (HeadingBlock(page, index, index, line), label.number)
         for at, (page, index, line) in enumerate(lines)
         if (label := _heading_label(line)) and (at <= last or label.named)
     ]
     chosen = [found[position] for position in longest_sequence([number for _, number in found])]
     if listed:
-        places = {(block.page, index) for block in listed for index in range(block.first, block.last + 1)}
+        places = {
+            (block.page, index) for block in listed for index in range(block.first, block.last + 1)
+        }
         known = {label.number for block in listed if (label := read_label(block.text))}
         return [
             block
             for block, number in chosen
-            if number[:-1] in known and number not in known and (block.page, block.first) not in places
+            if number[:-1] in known
+            and number not in known
+            and (block.page, block.first) not in places
         ]
     blocks = [block for block, _ in chosen]
     if all(_is_at_foot(block, pages) for block in blocks):
@@ -229,14 +264,20 @@ def _numbered(pages: Pages, listed: Sequence[Block]) -> list[Block]:
     return [] if len({block.page for block in blocks}) < _SPREAD * len(blocks) else blocks
 
 
-def _is_at_foot(block: Block, pages: Pages) -> bool:
-    """Return whether a line is among the last of its page, as footnotes are: headings have text below."""
+def _is_at_foot(block: HeadingBlock, pages: Pages) -> bool:
+    """Return whether a line is among the last of its page, as footnotes are: headings have text
+    below.
+    """
     lines = len(pages[block.page])
-    return lines >= _FEWEST_WITH_FOOT and block.first >= lines - max(_FOOT_LINES, _FOOT_SHARE * lines)
+    return lines >= _FEWEST_WITH_FOOT and block.first >= lines - max(
+        _FOOT_LINES, _FOOT_SHARE * lines
+    )
 
 
-def _heading_label(line: str) -> Label | None:
-    """Return the section number of a line that may be a heading; none of a sentence or a printed table."""
+def _heading_label(line: str) -> LineLabel | None:
+    """Return the section number of a line that may be a heading; none of a sentence or a printed
+    table.
+    """
     if len(line) > _LONGEST_NUMBERED or line.endswith(_SENTENCE_END):
         return None
     if has_leaders(line) or not _has_letters(line):
@@ -250,12 +291,13 @@ def _heading_label(line: str) -> Label | None:
     return None if label.title and _FOLIO.search(line) else label
 
 
-def _levelled(blocks: Sequence[Block]) -> list[Heading]:
+def _levelled(blocks: Sequence[HeadingBlock]) -> list[Heading]:
     """Return headings with levels by number where most have one; others stand at the top."""
     labels = [read_label(block.text) for block in blocks]
     by_number = sum(label is not None for label in labels) >= _NUMBERED_SHARE * len(blocks)
     levels = [
-        len(label.number) if label and by_number else 1 if label or not any(labels) else 2 for label in labels
+        len(label.number) if label and by_number else 1 if label or not any(labels) else 2
+        for label in labels
     ]
     return [
         Heading(min(level, MAX_LEVEL), block.text, block.page)

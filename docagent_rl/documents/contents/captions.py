@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 _LONGEST = 300
 _KINDS = (
-    "figures?|fig\\.|table|chart|exhibit|diagram|abbildung|abb\\.|tabelle|tab\\.|tableau|figura|tabla|tabela|tabella"
+    "figures?|fig\\.|table|chart|exhibit|diagram|abbildung|abb\\.|tabelle|tab\\.|tableau|figura"
+    "|tabla|tabela|tabella"
     "|gr[aá]fico|quadro|cuadro|figuur|tabel|rysunek|tabela|рисунок|рис\\.|таблица"
 )
 _CAPTION = re.compile(
@@ -24,9 +25,9 @@ _FEWEST_MARKED = 5
 # words behind which a line goes on with a reference: "... as can be seen in / Figure 3. Then ..."
 _LEADING_WORDS = frozenset(
     """
-    a an and are as at by cf compare e.g from i.e in is like of on or per see than that the this to under
-    using via vs was with siehe in der die und von nach aus vgl voir dans et de la le du en el y ver vedi
-    nella e con del della em no na da do zie
+    a an and are as at by cf compare e.g from i.e in is like of on or per see than that the this to
+    under using via vs was with siehe in der die und von nach aus vgl voir dans et de la le du en el
+    y ver vedi nella e con del della em no na da do zie
     """.split()  # noqa: SIM905
 )
 
@@ -63,10 +64,11 @@ def is_caption(line: str) -> bool:
 def captions(pages: Mapping[int, Sequence[str]], *, max_caption: int) -> tuple[Caption, ...]:
     """Return the captions among the lines of pages, in page order, each once.
 
-    A caption is a line that begins with a word such as Figure or Table and a number, followed by a mark, by a
-    title or by nothing. References are left out: lines that go on in small letters ("Figure 3 shows"), lines
-    in the middle of a sentence, and, where most captions of a kind have a mark behind the number, those
-    without one. So are lines that end in dot leaders, which belong to a printed list.
+    A caption is a line that begins with a word such as Figure or Table and a number, followed by a
+    mark, by a title or by nothing. References are left out: lines that go on in small letters
+    ("Figure 3 shows"), lines in the middle of a sentence, and, where most captions of a kind have a
+    mark behind the number, those without one. So are lines that end in dot leaders, which belong to
+    a printed list.
     """
     found = [
         (page, line, form, index > 0 and _breaks_off(lines[index - 1]))

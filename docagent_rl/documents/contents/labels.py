@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 Number = tuple[int, ...]
-"""A section number: (2, 1) for 2.1; a letter counts from 1,000 on, so that appendices follow chapters."""
+"""A section number: (2, 1) for 2.1; a letter counts from 1,000 on, so that appendices follow
+chapters.
+"""
 
 _LETTER = 1000
 _ROMANS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
@@ -28,7 +30,7 @@ _LETTERED = re.compile(r"^(?:[A-Z]|[IVXLC]{1,7})[.:]?\s+(?=\S)")
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class LineLabel:
     """The number at the head of a line."""
 
     number: Number
@@ -40,14 +42,16 @@ class Label:
     """A full stop, a colon or a dash ends it."""
 
 
-def read_label(line: str) -> Label | None:
+def read_label(line: str) -> LineLabel | None:
     """Return the section number that a line begins with, if it begins with one."""
     named = _NAMED.fullmatch(line)
     match = named or _PLAIN.fullmatch(line)
     if match is None:
         return None
     text = (match["word"] or match["east"]) if named else match["number"]
-    return Label(tuple(map(_part, text.split("."))), match["rest"], bool(named), bool(match["mark"]))
+    return LineLabel(
+        tuple(map(_part, text.split("."))), match["rest"], bool(named), bool(match["mark"])
+    )
 
 
 def _part(text: str) -> int:
@@ -59,7 +63,9 @@ def _part(text: str) -> int:
 
 
 def roman(text: str) -> int:
-    """Return the value of a Roman numeral up to the letter C, in capitals or not, oddly spelt or not."""
+    """Return the value of a Roman numeral up to the letter C, in capitals or not, oddly spelt or
+    not.
+    """
     values = [_ROMANS[letter] for letter in text.upper()]
     return sum(-value if value < after else value for value, after in pairwise([*values, 0]))
 
@@ -77,11 +83,13 @@ def _plain(text: str) -> str:
 
 
 def longest_sequence(numbers: Sequence[Number]) -> list[int]:
-    """Return the positions of the numbers that are most likely section numbers: they rise, most by one step.
+    """Return the positions of the numbers that are most likely section numbers: they rise, most by
+    one step.
 
-    Of all rising subsequences the one of the largest score: a step to the first subsection (2 to 2.1) or to
-    the next number of this or a higher level (2.1.3 to 2.2 or 3) counts 1, any other step forward a tenth.
-    Lists that start at 1 again and numbers in the text do not fit in. Takes n log n steps.
+    Of all rising subsequences the one of the largest score: a step to the first subsection (2 to
+    2.1) or to the next number of this or a higher level (2.1.3 to 2.2 or 3) counts 1, any other
+    step forward a tenth. Lists that start at 1 again and numbers in the text do not fit in. Takes n
+    log n steps.
     """
     best = _BestBelow()
     under: dict[Number, tuple[float, int]] = {}  # best score of a sequence that ends under a prefix

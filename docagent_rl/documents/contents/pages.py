@@ -23,11 +23,11 @@ _FOLIO = re.compile(r"(?:(\d{1,4}|[ivxlc]{1,8})\s+)?(.*?)(?:\s+(\d{1,4}|[ivxlc]{
 def body_lines(pages: Pages) -> dict[int, list[str]]:
     """Return `pages` without running headers and footers.
 
-    A line is one when more than 30 % of the pages, and at least 3, hold it, numbers not told apart (a
-    heading of a short document may well stand on 2: on its contents page, too). Or when it is among the
-    first or last two lines of at least 3 pages (2 with page numbers in it), page numbers aside, as is the
-    title of a chapter on top of its pages. A number there that 30 % of the pages have in step is a page
-    number by itself.
+    A line is one when more than 30 % of the pages, and at least 3, hold it, numbers not told apart
+    (a heading of a short document may well stand on 2: on its contents page, too). Or when it is
+    among the first or last two lines of at least 3 pages (2 with page numbers in it), page numbers
+    aside, as is the title of a chapter on top of its pages. A number there that 30 % of the pages
+    have in step is a page number by itself.
     """
     masks = {page: [_masked(line) for line in lines] for page, lines in pages.items()}
     seen = Counter(mask for page in masks.values() for mask in set(page))
@@ -65,7 +65,8 @@ class _Edge(NamedTuple):
 def _running(pages: Pages) -> set[tuple[int, int]]:
     """Return `(page, index of the line)` of the running headers and footers at the edges of pages.
 
-    The first of equal lines without a page number stays: it may be the heading that the others repeat.
+    The first of equal lines without a page number stays: it may be the heading that the others
+    repeat.
     """
     edges = [
         _edge(page, index, lines[index])
@@ -82,7 +83,9 @@ def _running(pages: Pages) -> set[tuple[int, int]]:
         if agreed >= many:
             running.add((edge.page, edge.index))
         numbered = agreed >= _FEWEST
-        holders[edge.words if numbered else edge.text.casefold()].append((edge.page, edge.index, numbered))
+        holders[edge.words if numbered else edge.text.casefold()].append(
+            (edge.page, edge.index, numbered)
+        )
     for places in holders.values():
         fewest = 2 if any(numbered for _, _, numbered in places) else _FEWEST
         if len({page for page, _, _ in places}) >= fewest:
@@ -102,5 +105,7 @@ def _edge(page: int, index: int, text: str) -> _Edge:
     first, words, last = found.groups()
     if words.isdecimal() and len(words) < _LONGEST_FOLIO:
         return _Edge(page, index, text, "", [], [int(words)])
-    first, last = ([int(end) if end.isdecimal() else roman(end)] if end else [] for end in (first, last))
+    first, last = (
+        [int(end) if end.isdecimal() else roman(end)] if end else [] for end in (first, last)
+    )
     return _Edge(page, index, text, words.casefold(), first, last)

@@ -29,7 +29,7 @@ _ENTRY = re.compile(
 )
 
 
-class Block(NamedTuple):
+class HeadingBlock(NamedTuple):
     """Lines that make up one heading."""
 
     page: int
@@ -39,7 +39,7 @@ class Block(NamedTuple):
     text: str
 
 
-class Entry(NamedTuple):
+class ContentsEntry(NamedTuple):
     """A line of a printed table of contents."""
 
     title: str
@@ -55,18 +55,20 @@ class Entry(NamedTuple):
 class PrintedContents(NamedTuple):
     """The printed table of contents of a document."""
 
-    entries: tuple[Block, ...]
+    entries: tuple[HeadingBlock, ...]
     """In the order of the table; empty when there is none that can be trusted."""
     pages: frozenset[int]
-    """Pages of the file that hold printed tables (of contents, figures, tables), whether trusted or not."""
+    """Pages of the file that hold printed tables (of contents, figures, tables), whether trusted or
+    not.
+    """
 
 
 def printed_contents(pages: Pages) -> PrintedContents:
     """Find the printed table of contents and the pages that its entries lead to.
 
-    Printed page numbers are mapped to places by the headings themselves: the distance most entries agree on
-    whose title stands alone on a line of some page. Of several lists (contents, then figures, then tables)
-    the first whose titles are found counts; a list of captions does not.
+    Printed page numbers are mapped to places by the headings themselves: the distance most entries
+    agree on whose title stands alone on a line of some page. Of several lists (contents, then
+    figures, then tables) the first whose titles are found counts; a list of captions does not.
     """
     tables = _table_pages(pages)
     spots = _Spots({page: lines for page, lines in pages.items() if page not in tables})
@@ -102,12 +104,14 @@ def _table_pages(pages: Pages) -> frozenset[int]:
 
 def _rises(numbers: Sequence[int]) -> bool:
     steps = list(pairwise(numbers))
-    return len(set(numbers)) >= _FEWEST_ENTRIES and sum(a <= b for a, b in steps) >= 0.9 * len(steps)
+    return len(set(numbers)) >= _FEWEST_ENTRIES and sum(a <= b for a, b in steps) >= 0.9 * len(
+        steps
+    )
 
 
-def _lists(pages: Pages, tables: Iterable[int]) -> list[list[Entry]]:
+def _lists(pages: Pages, tables: Iterable[int]) -> list[list[ContentsEntry]]:
     """Return the entries of all printed tables; page numbers that start again begin a new list."""
-    lists: list[list[Entry]] = [[]]
+    lists: list[list[ContentsEntry]] = [[]]
     highest, wrapped = 0, ""
     for line in (line for page in sorted(tables) for line in pages[page]):
         entry = _entry(line, wrapped)
@@ -123,7 +127,7 @@ def _lists(pages: Pages, tables: Iterable[int]) -> list[list[Entry]]:
     return [entries for entries in lists if len(entries) >= _FEWEST_ENTRIES]
 
 
-def _entry(line: str, wrapped: str = "") -> Entry | None:
+def _entry(line: str, wrapped: str = "") -> ContentsEntry | None:
     if len(line) > _LONGEST or not (match := _ENTRY.fullmatch(line)):
         return None
     leaders = bool(match["leaders"].strip())
@@ -131,11 +135,13 @@ def _entry(line: str, wrapped: str = "") -> Entry | None:
     if not any(character.isalpha() for character in title):
         return None
     text = match["page"]
-    return Entry(title, int(text) if text.isdecimal() else -roman(text), wrapped, leaders)
+    return ContentsEntry(title, int(text) if text.isdecimal() else -roman(text), wrapped, leaders)
 
 
 class _Spots:
-    """The places of titles that stand alone: on one line, or on up to three that follow each other."""
+    """The places of titles that stand alone: on one line, or on up to three that follow each
+    other.
+    """
 
     def __init__(self, pages: Pages) -> None:
         self._of: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
@@ -150,24 +156,30 @@ class _Spots:
                         self._of[key].append((page, first, last))
 
     def of(self, title: str) -> list[tuple[int, int, int]]:
-        """Return (page, first line, last line) of every place, in page order, the shortest first."""
+        """Return (page, first line, last line) of every place, in page order, the shortest
+        first.
+        """
         full, bare = title_keys(title)
         return self._of.get(full) or self._of.get(bare, []) if full else []
 
 
-def _locate(entries: Sequence[Entry], spots: _Spots, *, last: int) -> list[Block]:
+def _locate(entries: Sequence[ContentsEntry], spots: _Spots, *, last: int) -> list[HeadingBlock]:
     offsets = {
         sign: _offset([entry for entry in entries if (entry.printed > 0) is sign], spots)
         for sign in (True, False)
     }
-    found = [block for entry in entries if (block := _place(entry, spots, offsets[entry.printed > 0], last))]
+    found = [
+        block
+        for entry in entries
+        if (block := _place(entry, spots, offsets[entry.printed > 0], last))
+    ]
     certain = sum(block.first >= 0 for block in found)
     if certain < max(_FEWEST_ENTRIES, _FOUND_SHARE * len(entries)):
         return []
     return [] if sum(is_caption(block.text) for block in found) > len(found) / 2 else found
 
 
-def _offset(entries: Sequence[Entry], spots: _Spots) -> int | None:
+def _offset(entries: Sequence[ContentsEntry], spots: _Spots) -> int | None:
     """Return place in the file less printed number, as most titles have it."""
     votes: Counter[int] = Counter()
     for entry in entries:
@@ -175,7 +187,9 @@ def _offset(entries: Sequence[Entry], spots: _Spots) -> int | None:
     return max(votes, key=lambda offset: (votes[offset], -abs(offset)), default=None)
 
 
-def _place(entry: Entry, spots: _Spots, offset: int | None, last: int) -> Block | None:
+def _place(
+    entry: ContentsEntry, spots: _Spots, offset: int | None, last: int
+) -> HeadingBlock | None:
     if offset is None:
         return None
     expected = abs(entry.printed) + offset
@@ -186,8 +200,8 @@ def _place(entry: Entry, spots: _Spots, offset: int | None, last: int) -> Block 
         near = [spot for spot in spots.of(title) if abs(spot[0] - expected) <= _NEAR]
         if near:
             spot = min(near, key=lambda spot: (abs(spot[0] - expected), spot[0], spot[2] - spot[1]))
-            return Block(*spot, title)
+            return HeadingBlock(*spot, title)
     for title in titles:
         if len(alone := spots.of(title)) == 1:
-            return Block(*alone[0], title)
-    return Block(expected, -1, -1, entry.title) if 1 <= expected <= last else None
+            return HeadingBlock(*alone[0], title)
+    return HeadingBlock(expected, -1, -1, entry.title) if 1 <= expected <= last else None

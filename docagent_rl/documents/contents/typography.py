@@ -1,7 +1,8 @@
-"""Headings of PDFs by their type, as opendataloader-pdf (the extra `layout`, which needs Java) reads it.
+"""Headings of PDFs by their type, as opendataloader-pdf (the extra `layout`, which needs Java)
+reads it.
 
-It takes every line for a heading that stands out: terms of lists, lines of tables and labels of charts, too.
-Here those are kept whose type is larger than that of the text, or as large and rare.
+It takes every line for a heading that stands out: terms of lists, lines of tables and labels of
+charts, too. Here those are kept whose type is larger than that of the text, or as large and rare.
 """
 
 import json
@@ -39,8 +40,15 @@ _A_PAGE = 0.5
 """Headings a page that type no larger than the text's may give; terms of lists are more."""
 _LARGER = 0.5
 """Points."""
-_JAVA = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=64m", "-XX:CompressedClassSpaceSize=64m")
-"""By itself it reserves a quarter of the memory, which may be more than a worker has (`--page-memory`)."""
+_JAVA = (
+    "-Xmx1g",
+    "-XX:+UseSerialGC",
+    "-XX:ReservedCodeCacheSize=64m",
+    "-XX:CompressedClassSpaceSize=64m",
+)
+"""By itself it reserves a quarter of the memory, which may be more than a worker has
+(`--page-memory`).
+"""
 _START_S, _PAGE_S = 60, 1
 """Seconds of processor time for its start and for each page: the same on a busy machine."""
 _WAITED = 20
@@ -56,7 +64,9 @@ def require_reader() -> None:
     """Raise a `UserError` where opendataloader-pdf or Java is not installed."""
     host = socket.gethostname()
     if find_spec("opendataloader_pdf") is None:
-        raise UserError(f"--layout needs opendataloader-pdf on {host}: pip install 'docagent-rl[layout]'")
+        raise UserError(
+            f"--layout needs opendataloader-pdf on {host}: pip install 'docagent-rl[layout]'"
+        )
     if shutil.which("java") is None:
         raise UserError(
             f"--layout needs Java 11 or newer on {host} (Debian: apt install default-jre-headless)"
@@ -68,9 +78,10 @@ def typed_headings(path: Path, num_pages: int) -> tuple[OutlineEntry, ...]:
 
     Raises:
         DocumentError: opendataloader-pdf cannot read it.
-        PassingError: It needs more processor time than a minute and a second a page, more memory than there
-            is, or another Java.
-        UserError: it, or Java, is not installed on this machine, or there is no room for temporary files.
+        PassingError: It needs more processor time than a minute and a second a page, more memory
+            than there is, or another Java.
+        UserError: it, or Java, is not installed on this machine, or there is no room for temporary
+            files.
     """
     require_reader()
     jar = resources.files("opendataloader_pdf") / "jar" / "opendataloader-pdf-cli.jar"
@@ -79,7 +90,15 @@ def typed_headings(path: Path, num_pages: int) -> tuple[OutlineEntry, ...]:
             # under a name that is neither an option nor more than Java can spell
             given = Path(folder) / "document.pdf"
             given.symlink_to(path.absolute())
-            options = ["--output-dir", folder, "--format", "json", "--image-output", "off", "--quiet"]
+            options = [
+                "--output-dir",
+                folder,
+                "--format",
+                "json",
+                "--image-output",
+                "off",
+                "--quiet",
+            ]
             with (Path(folder) / "said").open("w+", errors="replace") as said:
                 command = ["java", *_JAVA, "-jar", str(program), str(given), *options]
                 status = _finished(subprocess.Popen(command, stdout=said, stderr=said), num_pages)
@@ -110,7 +129,9 @@ def _finished(process: subprocess.Popen[bytes], num_pages: int) -> int:
             with suppress(subprocess.TimeoutExpired):
                 status = process.wait(_LOOK_S)
                 if status in (-signal.SIGXCPU, -signal.SIGKILL):
-                    reason = f"took more than {most} s of processor time, or was killed for its memory"
+                    reason = (
+                        f"took more than {most} s of processor time, or was killed for its memory"
+                    )
                     raise PassingError(f"opendataloader-pdf {reason}")
                 return status
         raise PassingError(f"opendataloader-pdf did not end within {_WAITED * most} s")
@@ -120,23 +141,37 @@ def _finished(process: subprocess.Popen[bytes], num_pages: int) -> int:
 
 
 def kept_headings(document: Mapping[str, Any]) -> tuple[OutlineEntry, ...]:
-    """Return the headings of opendataloader-pdf's JSON that are none of charts, tables, lists or formulas."""
+    """Return the headings of opendataloader-pdf's JSON that are none of charts, tables, lists or
+    formulas.
+    """
     lengths: Counter[Type] = Counter()
     for each in document["kids"]:
         if each["type"] == "paragraph":
             lengths[_type(each)] += len(each["content"])
     text = lengths.most_common(1)[0][0] if lengths else ("", 0.0)
-    found = [each for each in document["kids"] if each["type"] == "heading" and _is_title(each, text)]
+    found = [
+        each for each in document["kids"] if each["type"] == "heading" and _is_title(each, text)
+    ]
     numbers = Counter(map(_type, found))
     most = max(3, _A_PAGE * document["number of pages"])
-    kept = [each for each in found if numbers[_type(each)] <= most or each["font size"] > text[1] + _LARGER]
-    levels = {level: place for place, level in enumerate(sorted({each["heading level"] for each in kept}), 1)}
+    kept = [
+        each
+        for each in found
+        if numbers[_type(each)] <= most or each["font size"] > text[1] + _LARGER
+    ]
+    levels = {
+        level: place
+        for place, level in enumerate(sorted({each["heading level"] for each in kept}), 1)
+    }
     return tuple(
-        OutlineEntry(_title(each), levels[each["heading level"]], each["page number"]) for each in kept
+        OutlineEntry(_title(each), levels[each["heading level"]], each["page number"])
+        for each in kept
     )
 
 
-def with_numbered(typed: Sequence[OutlineEntry], texts: Mapping[int, str]) -> tuple[OutlineEntry, ...]:
+def with_numbered(
+    typed: Sequence[OutlineEntry], texts: Mapping[int, str]
+) -> tuple[OutlineEntry, ...]:
     """Return headings by their type and those whose numbers continue one another, in reading order.
 
     A number tells the level, and that of other headings of the same type.
@@ -146,7 +181,9 @@ def with_numbered(typed: Sequence[OutlineEntry], texts: Mapping[int, str]) -> tu
         texts: text of the pages by 1-based number.
     """
     numbered = {
-        (title_keys(heading.title)[0], heading.page): OutlineEntry(heading.title, heading.level, heading.page)
+        (title_keys(heading.title)[0], heading.page): OutlineEntry(
+            heading.title, heading.level, heading.page
+        )
         for heading in table_of_contents((), texts, max_title=_LONGEST, first_lines=False)
         if read_label(heading.title)
     }
@@ -165,7 +202,9 @@ def with_numbered(typed: Sequence[OutlineEntry], texts: Mapping[int, str]) -> tu
         if key not in numbered
     }
     found = numbered | others
-    lines = {page: [title_keys(line)[0] for line in text.splitlines()] for page, text in texts.items()}
+    lines = {
+        page: [title_keys(line)[0] for line in text.splitlines()] for page, text in texts.items()
+    }
     places = {key: (key[1], _place(key[0], lines.get(key[1], []))) for key in found}
     return tuple(found[key] for key in sorted(places, key=places.__getitem__))
 

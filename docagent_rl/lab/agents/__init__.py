@@ -1,4 +1,6 @@
-"""Agents that play systems over questions: models behind endpoints, scripts, texts given turn by turn."""
+"""Agents that play systems over questions: models behind endpoints, scripts, texts given turn by
+turn.
+"""
 
 from docagent_rl.base.public import exporter
 

@@ -34,13 +34,17 @@ class ContextFullError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ChatModel:
-    """A model that continues conversations, many at a time; cached and budgeted as `remote` says."""
+    """A model that continues conversations, many at a time; cached and budgeted as `remote`
+    says.
+    """
 
     remote: RemoteModel
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Everything that its replies depend on, JSON-ready: model and sampling, not the address."""
+        """Everything that its replies depend on, JSON-ready: model and sampling, not the
+        address.
+        """
         endpoint = self.remote.endpoint
         return {
             "model": endpoint.model,
@@ -53,7 +57,8 @@ class ChatModel:
     ) -> ChatReply:
         """Return the next turn, of `most` tokens at most, as the model wrote it.
 
-        `sample` tells replies to the same messages apart; a seed is sent where the temperature is not 0.
+        `sample` tells replies to the same messages apart; a seed is sent where the temperature is
+        not 0.
 
         Raises:
             ContextFullError: the conversation is too long.
@@ -78,11 +83,15 @@ class ChatModel:
 
 @dataclass
 class MessageMaker:
-    """Makes messages of observations; images become `data:` URLs of PNGs, 256 MiB of which are cached."""
+    """Makes messages of observations; images become `data:` URLs of PNGs, 256 MiB of which are
+    cached.
+    """
 
     store: DocumentStore
     _urls: cachetools.LRUCache[str, str] = field(
-        default_factory=lambda: cachetools.LRUCache(_CACHE_BYTES, getsizeof=len), init=False, repr=False
+        default_factory=lambda: cachetools.LRUCache(_CACHE_BYTES, getsizeof=len),
+        init=False,
+        repr=False,
     )
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
@@ -98,7 +107,10 @@ class MessageMaker:
         role = message.role.value
         parts = message.parts
         if not any(isinstance(part, ImagePart) for part in parts):
-            return {"role": role, "content": "".join(p.text for p in parts if isinstance(p, TextPart))}
+            return {
+                "role": role,
+                "content": "".join(p.text for p in parts if isinstance(p, TextPart)),
+            }
         content = [
             {"type": "image_url", "image_url": {"url": self._url(part.image)}}
             if isinstance(part, ImagePart)
@@ -107,7 +119,9 @@ class MessageMaker:
         ]
         return {"role": role, "content": content}
 
-    @cachetools.cachedmethod(attrgetter("_urls"), lambda _, picture: picture.key, attrgetter("_lock"))
+    @cachetools.cachedmethod(
+        attrgetter("_urls"), lambda _, picture: picture.key, attrgetter("_lock")
+    )
     def _url(self, picture: Picture) -> str:
         buffer = io.BytesIO()
         render(picture, self.store).save(buffer, format="PNG", compress_level=1)
@@ -132,10 +146,10 @@ class ChatLimits:
 class Conversation:
     """A chat model's side of one trajectory, whose turns have no token ids.
 
-    A turn that was cut off at its greatest length is truncated, as in a rollout. A conversation that the
-    context does not hold ends the trajectory as `context_full`: what was shown last counts as never shown.
-    Thoughts that a server keeps apart are no part of a turn's text, nor of the conversation; their tokens
-    are counted.
+    A turn that was cut off at its greatest length is truncated, as in a rollout. A conversation
+    that the context does not hold ends the trajectory as `context_full`: what was shown last counts
+    as never shown. Thoughts that a server keeps apart are no part of a turn's text, nor of the
+    conversation; their tokens are counted.
     """
 
     model: ChatModel
@@ -144,7 +158,9 @@ class Conversation:
     messages: list[dict[str, Any]] = field(default_factory=list)
     """The conversation of the present context."""
     held: int = 0
-    """Tokens of the conversation when it was last sent, with the turn that followed; 0: nothing was sent."""
+    """Tokens of the conversation when it was last sent, with the turn that followed; 0: nothing was
+    sent.
+    """
     added: int = 0
     """Tokens that came since, by estimate."""
 
@@ -170,7 +186,9 @@ class Conversation:
         seed = _seed(self.limits.seed, trajectory.uid, trajectory.number, number)
         try:
             most = self._room()
-            reply = await self.model.reply(self.messages, most=most, sample=trajectory.number, seed=seed)
+            reply = await self.model.reply(
+                self.messages, most=most, sample=trajectory.number, seed=seed
+            )
         except ContextFullError as error:
             if not number:
                 raise UserError(
@@ -210,10 +228,17 @@ class Conversation:
 
 
 class ChatPlayer(EnvPlayer):
-    """A `Player`: a chat model in the environments of a configuration; with `validate`, of an evaluation."""
+    """A `Player`: a chat model in the environments of a configuration; with `validate`, of an
+    evaluation.
+    """
 
     def __init__(
-        self, resources: EnvResources, model: ChatModel, limits: ChatLimits, *, validate: bool = True
+        self,
+        resources: EnvResources,
+        model: ChatModel,
+        limits: ChatLimits,
+        *,
+        validate: bool = True,
     ) -> None:
         super().__init__(resources, validate=validate)
         self.model = model

@@ -1,4 +1,6 @@
-"""The workspace of a stored run that is read where it is not: copied elsewhere, or moved as a whole."""
+"""The workspace of a stored run that is read where it is not: copied elsewhere, or moved as a
+whole.
+"""
 
 import logging
 import os
@@ -8,7 +10,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf, read_write
 from omegaconf.errors import OmegaConfBaseException
 
-from docagent_rl.checks.environment import leaves
+from docagent_rl.checks.environment import string_leaves
 
 VARIABLE = "DOCAGENT_WORKSPACE"
 KEY = "docagent.workspace"
@@ -17,9 +19,11 @@ logger = logging.getLogger(__name__)
 
 
 def relocate(config: DictConfig, run: Path) -> None:
-    """Have a stored configuration name a workspace that is there, where that of the run is not, or its store.
+    """Have a stored configuration name a workspace that is there, where that of the run is not, or
+    its store.
 
-    That is what `DOCAGENT_WORKSPACE` names, else the folder in whose `runs` the run lies, if it has a store.
+    That is what `DOCAGENT_WORKSPACE` names, else the folder in whose `runs` the run lies, if it has
+    a store.
     """
     try:
         named = [OmegaConf.select(config, key) for key in (KEY, "docagent.store")]
@@ -39,7 +43,7 @@ def move_workspace(config: DictConfig, workspace: str) -> None:
     old = str(OmegaConf.select(config, KEY)).rstrip("/")
     new = workspace.rstrip("/")
     plain: Any = OmegaConf.to_container(config)
-    for parent, key, text in list(leaves(config, plain)):
+    for parent, key, text in list(string_leaves(config, plain)):
         if text == old or text.startswith(f"{old}/"):
             with read_write(parent):
                 parent[key] = new + text.removeprefix(old)

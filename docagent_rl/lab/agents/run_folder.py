@@ -22,7 +22,9 @@ logger = logging.getLogger(__name__)
 
 VERSION = 1
 _DERIVED = "overrides"
-"""Key that says in other words what the configuration has: a run goes on where they are written otherwise."""
+"""Key that says in other words what the configuration has: a run goes on where they are written
+otherwise.
+"""
 
 Key = tuple[str, int]
 """Question and number of the trajectory."""
@@ -33,8 +35,8 @@ class RunFolder:
     """Files of a run in a folder that `begin` makes.
 
     - `run.json`: the manifest;
-    - `trajectories.jsonl`: a `Trajectory` a line. While the run goes on in the order in which they end, when
-      it is whole in the order of the questions.
+    - `trajectories.jsonl`: a `Trajectory` a line. While the run goes on in the order in which they
+      end, when it is whole in the order of the questions.
     """
 
     path: Path
@@ -65,7 +67,9 @@ class RunFolder:
         description = json.loads(json.dumps({"version": VERSION, **manifest}))
         if self.manifest_file.exists():
             found = self.manifest()
-            ours, theirs = ({k: v for k, v in each.items() if k != _DERIVED} for each in (found, description))
+            ours, theirs = (
+                {k: v for k, v in each.items() if k != _DERIVED} for each in (found, description)
+            )
             if differing := _differing(ours, theirs):
                 raise UserError(
                     f"{self.path} holds another run; what differs is {', '.join(differing)}: "
@@ -80,8 +84,12 @@ class RunFolder:
             raise UserError(
                 f"{self.trajectories_file} is there without {self.manifest_file.name}: whose is it?"
             )
-        self.seal.write(self.manifest_file, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
-        if around := root_of(self.path):  # a run of the trainer, which then misses an evaluation that is lost
+        self.seal.write(
+            self.manifest_file, json.dumps(description, indent=2, ensure_ascii=False) + "\n"
+        )
+        if around := root_of(
+            self.path
+        ):  # a run of the trainer, which then misses an evaluation that is lost
             Seal(around).complete([self.manifest_file])
 
     def manifest(self) -> dict[str, Any]:
@@ -96,7 +104,8 @@ class RunFolder:
         except FileNotFoundError:
             raise UserError(
                 f"{self.path} is no run of `docagent-rl eval` or `collect`: it has no "
-                f"{self.manifest_file.name}. A run of the trainer is opened by `docagent-rl view`, and a "
+                f"{self.manifest_file.name}. A run of the trainer is opened by `docagent-rl view`, "
+                "and a "
                 "checkpoint of it played by `docagent-rl eval RECIPE --model`"
             ) from None
         except (OSError, ValueError) as error:
@@ -107,11 +116,12 @@ class RunFolder:
 
     @contextmanager
     def writing(self) -> Generator[Callable[[Trajectory], None]]:
-        """Lock the folder; what is yielded appends a trajectory, on disk and sealed when that returns.
+        """Lock the folder; what is yielded appends a trajectory, on disk and sealed when that
+        returns.
 
         Raises:
-            UserError: another process holds it, it cannot be written, or what was played is damaged; by the
-                function, the disk is full or went away.
+            UserError: another process holds it, it cannot be written, or what was played is
+                damaged; by the function, the disk is full or went away.
         """
         digest = hashlib.sha256()
         size = 0
@@ -133,9 +143,13 @@ class RunFolder:
 
         with holding(self.path, str(self.path)):
             with writable(self.trajectories_file):
-                handle = os.open(self.trajectories_file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+                handle = os.open(
+                    self.trajectories_file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644
+                )
             try:
-                require_whole([self.trajectories_file] if self.trajectories_file.stat().st_size else [])
+                require_whole(
+                    [self.trajectories_file] if self.trajectories_file.stat().st_size else []
+                )
                 _cut_torn_line(handle)
                 # a line that a killed process had written, and not sealed, is kept
                 with self.trajectories_file.open("rb") as file:
@@ -197,7 +211,9 @@ def trajectories_of(source: Path) -> Iterable[Trajectory]:
     return read_trajectories(source)
 
 
-def _differing(found: Mapping[str, Any], description: Mapping[str, Any], prefix: str = "") -> list[str]:
+def _differing(
+    found: Mapping[str, Any], description: Mapping[str, Any], prefix: str = ""
+) -> list[str]:
     names = []
     for name in sorted({*found, *description}):
         old = found.get(name)

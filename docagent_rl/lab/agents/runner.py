@@ -43,14 +43,15 @@ class Runner:
     _failed_in_row: int = 0
 
     async def run(self, samples: Sequence[Sample]) -> None:
-        """Play what has not been played; at the end all trajectories lie in the order of the questions.
+        """Play what has not been played; at the end all trajectories lie in the order of the
+        questions.
 
-        A question that cannot be played, and a trajectory that a service fails, are recorded as masked, with
-        the reason. The latter are played again when the run is started again.
+        A question that cannot be played, and a trajectory that a service fails, are recorded as
+        masked, with the reason. The latter are played again when the run is started again.
 
         Raises:
-            UserError: questions share an id, another process writes the folder, or the budget is spent
-                (`BudgetError`); what was played is kept.
+            UserError: questions share an id, another process writes the folder, or the budget is
+                spent (`BudgetError`); what was played is kept.
             InfrastructureError: the service is dead; what was played is kept.
         """
         tasks = tasks_of(samples, self.settings.trajectories)
@@ -102,7 +103,8 @@ class Runner:
         self._failed_in_row += 1
         if self._failed_in_row >= self.settings.stop_after:
             raise InfrastructureError(
-                f"{self._failed_in_row} trajectories in a row failed, the last one with {trajectory.error}; "
+                f"{self._failed_in_row} trajectories in a row failed, the last one with "
+                f"{trajectory.error}; "
                 "what was played is kept, and the same command goes on"
             )
         return trajectory
@@ -127,7 +129,8 @@ def tasks_of(samples: Iterable[Sample], trajectories: int) -> dict[Key, Sample]:
     for sample in (samples := list(samples)):
         if sample.question_id in seen:
             raise UserError(
-                f"two questions have the id {sample.question_id!r}, of {seen[sample.question_id]} and "
+                f"two questions have the id {sample.question_id!r}, of {seen[sample.question_id]} "
+                "and "
                 f"{sample.dataset}: play each benchmark by itself, or give them ids of their own"
             )
         seen[sample.question_id] = sample.dataset

@@ -13,7 +13,7 @@ from pydantic import Field
 from docagent_rl.base.section import Section
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.envs.script import COMMON_WORDS, Act, AgentState, Move, ScriptedAgent, content_words
+from docagent_rl.envs.script import COMMON_WORDS, Act, AgentState, Move, ScriptedAgent, long_words
 from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.lab.agents.texts import EnvPlayer, whole_turn
@@ -35,8 +35,9 @@ class Detours(Section):
     wrong_page: float = Field(0.25, ge=0, le=1)
     """A page is opened or selected that does not hold the evidence."""
     malformed: float = Field(0.1, ge=0, le=1)
-    """A turn cannot be read, and is written again properly. Never two in a row, and not where one ends the
-    trajectory (ALDEN)."""
+    """A turn cannot be read, and is written again properly. Never two in a row, and not where one
+    ends the trajectory (ALDEN).
+    """
 
 
 NO_DETOURS = Detours(wrong_query=0, wrong_page=0, malformed=0)
@@ -53,12 +54,13 @@ async def page_query(
     exclude: Collection[PageRef] = (),
     skip: int = 0,
 ) -> str:
-    """Return the likeliest query of a reader that brings a page up, else the one that ranks it best.
+    """Return the likeliest query of a reader that brings a page up, else the one that ranks it
+    best.
 
-    A reader would write the question; where the retriever of `services` does not find the page by it, words
-    of the page itself are added. These searches are none of a trajectory. A search shows `shown` new pages,
-    with `corpus` of all documents; `exclude` are pages that are known already, `skip` the number of queries,
-    from the likeliest, that were tried.
+    A reader would write the question; where the retriever of `services` does not find the page by
+    it, words of the page itself are added. These searches are none of a trajectory. A search shows
+    `shown` new pages, with `corpus` of all documents; `exclude` are pages that are known already,
+    `skip` the number of queries, from the likeliest, that were tried.
     """
     best = ""
     place = None
@@ -79,7 +81,7 @@ async def page_query(
 
 
 def _queries(sample: Sample, page: PageRef, store: DocumentStore) -> Iterator[str]:
-    own = content_words(sample.question)
+    own = long_words(sample.question)
     telling = telling_words(store, page)
     yield sample.question
     yield " ".join(own)
@@ -128,7 +130,12 @@ class ScriptedRollout:
         detour = self._detour(act) if spare else None
         act = detour or await self._with_query(act)
         text = self.agent.write(act, state)
-        if spare and self.agent.forgives and not self.was_malformed and state.chance(self.detours.malformed):
+        if (
+            spare
+            and self.agent.forgives
+            and not self.was_malformed
+            and state.chance(self.detours.malformed)
+        ):
             self.was_malformed = True
             return whole_turn(_malformed(text, state))
         self.was_malformed = False
@@ -142,7 +149,12 @@ class ScriptedRollout:
         state = self.state
         agent = self.agent
         tried = state.tries.get(page, 0)
-        where = {"shown": agent.pages_a_search, "corpus": agent.corpus, "exclude": state.seen, "skip": tried}
+        where = {
+            "shown": agent.pages_a_search,
+            "corpus": agent.corpus,
+            "exclude": state.seen,
+            "skip": tried,
+        }
         return replace(act, query=await page_query(self.services, state.sample, page, **where))
 
     def _detour(self, act: Act) -> Act | None:
@@ -180,13 +192,17 @@ class _AgentPlayer(EnvPlayer):
 class ScriptPlayer(_AgentPlayer):
     """A `Player` that knows the references and plays the real environments of a system.
 
-    Without detours it is the ceiling of a system: every gold page is searched for or opened by its number,
-    known boxes are magnified, the answer is the reference. A question without a reference answer cannot be
-    played.
+    Without detours it is the ceiling of a system: every gold page is searched for or opened by its
+    number, known boxes are magnified, the answer is the reference. A question without a reference
+    answer cannot be played.
     """
 
     def __init__(
-        self, resources: EnvResources, detours: Detours = NO_DETOURS, seed: int = 0, validate: bool = True
+        self,
+        resources: EnvResources,
+        detours: Detours = NO_DETOURS,
+        seed: int = 0,
+        validate: bool = True,
     ) -> None:
         super().__init__(resources, seed=seed, validate=validate)
         self.detours = detours
@@ -218,7 +234,9 @@ class ChancePlayer(_AgentPlayer):
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
         """Play one trajectory of a question."""
-        state = state_of(self.resources, sample, f"chance {self.seed} {sample.question_id} {number}")
+        state = state_of(
+            self.resources, sample, f"chance {self.seed} {sample.question_id} {number}"
+        )
 
         async def write(trajectory: Trajectory) -> TrajectoryTurn:
             _look(self.agent, state, trajectory)
@@ -233,7 +251,7 @@ def any_act(agent: ScriptedAgent, state: AgentState) -> Act:
     question = state.sample.question
     move = rng.choice(agent.legal(state))
     if move is Move.SEARCH:
-        words = [*content_words(question), *COMMON_WORDS]
+        words = [*long_words(question), *COMMON_WORDS]
         return Act(move, query=" ".join(rng.sample(words, min(3, len(words)))))
     if move is Move.SELECT:
         return Act(move, index=rng.randrange(max(1, len(state.brought))))
@@ -245,7 +263,7 @@ def any_act(agent: ScriptedAgent, state: AgentState) -> Act:
         box = (left, top, rng.uniform(left + 0.2, 1), rng.uniform(top + 0.2, 1))
         return Act(move, boxes=(box,))
     if move is Move.ANSWER:
-        return Act(move, text=rng.choice((*_ANSWERS, rng.choice(content_words(question)))))
+        return Act(move, text=rng.choice((*_ANSWERS, rng.choice(long_words(question)))))
     return Act(move)
 
 

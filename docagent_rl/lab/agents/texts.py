@@ -8,12 +8,12 @@ from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, Observation
 from docagent_rl.rollout.env_resources import EnvResources, environment_identity
 from docagent_rl.rollout.recorder import Recorder, new_trajectory
-from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, describe
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, describe_messages
 from docagent_rl.samples.sample import Sample
 
 Write = Callable[[Trajectory], Awaitable[TrajectoryTurn | None]]
-"""From the trajectory so far to the next turn; `None`: there is no more, and the trajectory ends as if its
-context were full.
+"""From the trajectory so far to the next turn; `None`: there is no more, and the trajectory ends as
+if its context were full.
 """
 See = Callable[[Observation], Awaitable[None]]
 """Takes what the environment shows: the prompt, then what follows each turn."""
@@ -28,14 +28,15 @@ async def play_texts(
 
     Raises:
         UserError: the sample cannot be played.
-        InfrastructureError: a service failed, or the user's reward function (`RewardFunctionError`).
+        InfrastructureError: a service failed, or the user's reward function
+            (`RewardFunctionError`).
         NotFiniteError: a reward term of the system is NaN or infinite.
     """
     recorder = Recorder(env, trajectory)
     row = 0
     with recorder.recording():
         prompt = await env.reset(sample)
-        trajectory.prompt = describe(prompt)
+        trajectory.prompt = describe_messages(prompt)
         if see is not None:
             await see(prompt)
         while True:
@@ -56,7 +57,7 @@ async def play_texts(
                 break
             row = row + result.observation.fresh
             began = time.perf_counter()
-            turn.observation = describe(result.observation)
+            turn.observation = describe_messages(result.observation)
             if see is not None:
                 await see(result.observation)
                 turn.seconds["encode"] = time.perf_counter() - began
@@ -74,7 +75,9 @@ def whole_turn(text: str, stop: str = StopCause.END_OF_TURN.value) -> Trajectory
 
 
 class EnvPlayer:
-    """A `Player` in the environments of a configuration; with `validate`, in those of an evaluation."""
+    """A `Player` in the environments of a configuration; with `validate`, in those of an
+    evaluation.
+    """
 
     def __init__(self, resources: EnvResources, *, validate: bool = True) -> None:
         self.resources = resources
@@ -85,7 +88,9 @@ class EnvPlayer:
         environment = environment_identity(self.resources, validate=self.validate)
         return {"player": player, **facts, "environment": environment}
 
-    async def played(self, sample: Sample, number: int, write: Write, see: See | None = None) -> Trajectory:
+    async def played(
+        self, sample: Sample, number: int, write: Write, see: See | None = None
+    ) -> Trajectory:
         """Play one trajectory of a question with turns that are given."""
         trajectory = new_trajectory(sample, number, self.resources.system.name)
         return await play_texts(self.environment(sample, number), sample, write, trajectory, see)

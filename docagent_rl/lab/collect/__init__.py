@@ -1,1 +1,3 @@
-"""Trajectories for supervised fine-tuning: who plays, what is kept, and which questions are left for RL."""
+"""Trajectories for supervised fine-tuning: who plays, what is kept, and which questions are left
+for RL.
+"""

@@ -24,8 +24,9 @@ class Case:
     finished: bool
     """The agent ended it by itself."""
     sound: bool
-    """Every turn was well-formed and could be executed, and the trajectory's form, where a system scores it,
-    got full marks."""
+    """Every turn was well-formed and could be executed, and the trajectory's form, where a system
+    scores it, got full marks.
+    """
     prediction: str | None
     """The answer; `None` without one."""
     references: tuple[str, ...]
@@ -66,8 +67,8 @@ class Case:
     def likeness(self, threshold: float) -> float:
         """Return the likeness of the answer to the references, 0 to 1 (Doc-V*, appendix C).
 
-        Names, dates and numbers are right or not at all, free text counts by edit distance, as 0 below the
-        threshold.
+        Names, dates and numbers are right or not at all, free text counts by edit distance, as 0
+        below the threshold.
         """
         if not self.references and not self.refusal:
             return 0.0

@@ -1,4 +1,6 @@
-"""A collection: trajectories in the folder of a run, and those that filters leave of them, step by step."""
+"""A collection: trajectories in the folder of a run, and those that filters leave of them, step by
+step.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,19 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.checkpoints.standing import require_whole
 from docagent_rl.endpoints.chat_reply import TransientError, Unanswered
 from docagent_rl.endpoints.retrying import run_jobs
-from docagent_rl.lab.agents.run_folder import Key, RunFolder, key_of, service_failed, trajectories_of
+from docagent_rl.lab.agents.run_folder import (
+    Key,
+    RunFolder,
+    key_of,
+    service_failed,
+    trajectories_of,
+)
 from docagent_rl.lab.agents.runner import tasks_of
 from docagent_rl.lab.collect.case import Case, case_of
 from docagent_rl.lab.collect.config import CollectConfig
 from docagent_rl.lab.collect.curation import rates
-from docagent_rl.lab.collect.filters import Answer, Failed, Filter, is_unknown, score
-from docagent_rl.lab.eval.evaluation import digest_of
+from docagent_rl.lab.collect.filters import AnswerFilter, Failed, Filter, answer_score, is_unknown
+from docagent_rl.lab.eval.evaluation import questions_digest
 from docagent_rl.rewards.answer_kinds import AnswerKind, kind_of
 from docagent_rl.rewards.judge import Judge
 from docagent_rl.rollout.recorder import Player
@@ -38,20 +46,25 @@ _VALIDATION = "val-"
 
 
 def check_runs(filters: Sequence[Filter]) -> None:
-    """Raise `UserError` where the run of a `Failed` filter is missing or empty, before anything costs."""
+    """Raise `UserError` where the run of a `Failed` filter is missing or empty, before anything
+    costs.
+    """
     for step in filters:
         if isinstance(step, Failed) and next(iter(trajectories_of(step.run)), None) is None:
-            raise UserError(f"{step.run} holds no trajectory: which questions does the other model fail?")
+            raise UserError(
+                f"{step.run} holds no trajectory: which questions does the other model fail?"
+            )
 
 
 def with_failures(cases: Sequence[Case], filters: Sequence[Filter]) -> list[Case]:
     """Return cases with `failed`: the model of a `Failed` filter is wrong in all its trajectories.
 
-    Where it is right in none, and some answer of it is unjudged, nobody knows whether it fails the question.
+    Where it is right in none, and some answer of it is unjudged, nobody knows whether it fails the
+    question.
 
     Raises:
-        UserError: the model's run cannot be read, did not play a question that is asked for, or there are two
-            such filters.
+        UserError: the model's run cannot be read, did not play a question that is asked for, or
+            there are two such filters.
     """
     steps = [step for step in filters if isinstance(step, Failed)]
     if not steps:
@@ -69,11 +82,13 @@ def with_failures(cases: Sequence[Case], filters: Sequence[Filter]) -> list[Case
             f"{min(lacking)!r}: let the model that is to fail play all of them but those of "
             f"{', '.join(step.exempt) or 'no dataset'}"
         )
-    failed = {question: None if question in unknown and not n else n == 0 for question, n in right.items()}
+    failed = {
+        question: None if question in unknown and not n else n == 0 for question, n in right.items()
+    }
     return [replace(case, failed=failed.get(case.question, False)) for case in cases]
 
 
-def is_whole(folder: RunFolder, samples: Sequence[Sample], trajectories: int) -> bool:
+def is_played(folder: RunFolder, samples: Sequence[Sample], trajectories: int) -> bool:
     """Return whether nothing is left to play, so that no player has to be there."""
     if not folder.trajectories_file.exists():
         return False
@@ -81,20 +96,26 @@ def is_whole(folder: RunFolder, samples: Sequence[Sample], trajectories: int) ->
     return tasks_of(samples, trajectories).keys() <= played
 
 
-def manifest_of(recipe: str, player: Player, samples: Sequence[Sample], trajectories: int) -> dict[str, Any]:
-    """Return the description for `RunFolder.begin`; filters are no part of it: they may be changed later."""
+def manifest_of(
+    recipe: str, player: Player, samples: Sequence[Sample], trajectories: int
+) -> dict[str, Any]:
+    """Return the description for `RunFolder.begin`; filters are no part of it: they may be changed
+    later.
+    """
     return {
         "kind": KIND,
         "recipe": recipe,
         "player": dict(player.identity),
-        "questions": {"count": len(samples), "sha256": digest_of(samples)},
+        "questions": {"count": len(samples), "sha256": questions_digest(samples)},
         "trajectories": trajectories,
     }
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """Counts of the trajectories that a step left, of the questions that had one left, and by dataset."""
+class FilterStage:
+    """Counts of the trajectories that a step left, of the questions that had one left, and by
+    dataset.
+    """
 
     step: str
     trajectories: int
@@ -102,19 +123,21 @@ class Stage:
     datasets: dict[str, int]
 
     @classmethod
-    def of(cls, step: str, cases: Sequence[Case]) -> Stage:
+    def of(cls, step: str, cases: Sequence[Case]) -> FilterStage:
         """Count the cases that were left."""
         datasets = Counter(case.dataset for case in cases)
-        return cls(step, len(cases), len({case.question for case in cases}), dict(sorted(datasets.items())))
+        return cls(
+            step, len(cases), len({case.question for case in cases}), dict(sorted(datasets.items()))
+        )
 
 
 @dataclass(slots=True)
-class Funnel:
+class FilterFunnel:
     """Trajectories on their way through filters."""
 
     trajectories: int
     """Trajectories of the run, those that could not be played included."""
-    stages: list[Stage] = field(default_factory=list)
+    stages: list[FilterStage] = field(default_factory=list)
     """Counts of the trajectories that were played, then of those that each step left."""
     dropped: dict[Key, str] = field(default_factory=dict)
     """The step that dropped a trajectory."""
@@ -128,15 +151,18 @@ class Funnel:
     def warnings(self) -> list[str]:
         """Return what is dropped for want of a verdict."""
         found = [
-            f"{count} trajectories have no verdict of a judge, and do not stay by one ({why}): the same "
+            f"{count} trajectories have no verdict of a judge, and do not stay by one ({why}): the "
+            "same "
             "command asks again"
             for why, count in sorted(self.unjudged.items())
         ]
         if self.unknown_answers:
             found.append(
-                f"{self.unknown_answers} answers were not judged by their environment, since the gate of its "
-                "reward was closed, and were dropped: let the filter `answer` go by likeness, or ask the "
-                "judge about them (`judged`)"
+                f"{self.unknown_answers} answers were not judged by their environment, since the "
+                "gate of its "
+                "reward was closed, and were dropped: let the filter `answer` go by likeness, or "
+                "ask the "
+                "judge about them (`with_verdicts`)"
             )
         return found
 
@@ -153,25 +179,32 @@ class Funnel:
         return table
 
 
-def run_funnel(played: Iterable[Case], filters: Sequence[Filter], *, trajectories: int) -> Funnel:
+def run_funnel(
+    played: Iterable[Case], filters: Sequence[Filter], *, trajectories: int
+) -> FilterFunnel:
     """Put the cases that were played, in the order of the run, through filters."""
     cases = list(played)
-    funnel = Funnel(trajectories, [Stage.of(PLAYED, cases)])
+    funnel = FilterFunnel(trajectories, [FilterStage.of(PLAYED, cases)])
     for number, step in enumerate(filters, start=1):
         keeps = step.keep(cases)
         name = f"{number} {step.kind}"
-        if isinstance(step, Answer):
+        if isinstance(step, AnswerFilter):
             dropped = [case for case, keep in zip(cases, keeps, strict=True) if not keep]
             funnel.unknown_answers += sum(is_unknown(case, step.by) for case in dropped)
-        funnel.dropped |= {case.key: name for case, keep in zip(cases, keeps, strict=True) if not keep}
+        funnel.dropped |= {
+            case.key: name for case, keep in zip(cases, keeps, strict=True) if not keep
+        }
         cases = [case for case, keep in zip(cases, keeps, strict=True) if keep]
-        funnel.stages.append(Stage.of(name, cases))
+        funnel.stages.append(FilterStage.of(name, cases))
     funnel.kept = cases
     return funnel
 
 
-def filter_run(folder: RunFolder, config: CollectConfig, judge: Judge | None = None) -> Funnel:
-    """Filter the trajectories of a whole run; write what is left, the funnel, and every trajectory's verdict.
+def filter_run(
+    folder: RunFolder, config: CollectConfig, judge: Judge | None = None
+) -> FilterFunnel:
+    """Filter the trajectories of a whole run; write what is left, the funnel, and every
+    trajectory's verdict.
 
     The lines of `kept.jsonl` are those of `trajectories.jsonl`. Without a `judge` nobody is asked.
 
@@ -186,7 +219,7 @@ def filter_run(folder: RunFolder, config: CollectConfig, judge: Judge | None = N
             cases.append(case_of(trajectory))
     cases = with_failures(cases, config.filters)
     if judge is not None:
-        cases = asyncio.run(judged(cases, config.filters, judge))
+        cases = asyncio.run(with_verdicts(cases, config.filters, judge))
     funnel = run_funnel(cases, config.filters, trajectories=trajectories)
     funnel.unjudged = Counter(case.unjudged for case in cases if case.unjudged)
     kept = {case.key for case in funnel.kept}
@@ -198,7 +231,9 @@ def filter_run(folder: RunFolder, config: CollectConfig, judge: Judge | None = N
         "source": config.source,
         "departures": list(config.departures),
     }
-    folder.seal.write(folder.path / FUNNEL, json.dumps(account, indent=2, ensure_ascii=False) + "\n")
+    folder.seal.write(
+        folder.path / FUNNEL, json.dumps(account, indent=2, ensure_ascii=False) + "\n"
+    )
     verdicts = (
         {
             "question_id": case.question,
@@ -237,12 +272,12 @@ def read_all(files: Sequence[Path]) -> Iterator[Trajectory]:
 def trajectory_files(paths: Sequence[Path]) -> list[Path]:
     """Return the files of trajectories that a command means by files and folders.
 
-    Of a collection's folder what its filters left, of another run its trajectories, of any other folder all
-    but those of a run's validation, which have to be named.
+    Of a collection's folder what its filters left, of another run its trajectories, of any other
+    folder all but those of a run's validation, which have to be named.
 
     Raises:
-        UserError: a file is not there or damaged, a folder holds none, or its collection has not come to its
-            end.
+        UserError: a file is not there or damaged, a folder holds none, or its collection has not
+            come to its end.
     """
     found: list[Path] = []
     for path in paths:
@@ -252,7 +287,9 @@ def trajectory_files(paths: Sequence[Path]) -> list[Path]:
         if not path.is_dir():
             found.append(path)
         elif not run.manifest_file.exists():
-            inside = sorted(each for each in path.glob("*.jsonl") if not each.name.startswith(_VALIDATION))
+            inside = sorted(
+                each for each in path.glob("*.jsonl") if not each.name.startswith(_VALIDATION)
+            )
             if not inside:
                 raise UserError(f"{path}: no .jsonl file of trajectories in this folder")
             found += inside
@@ -262,19 +299,25 @@ def trajectory_files(paths: Sequence[Path]) -> list[Path]:
             found.append(path / KEPT)
         else:
             raise UserError(
-                f"{path} holds a collection that has not come to its end: run the same command again, or "
-                f"name {run.trajectories_file.name} there for all that was played so far, unfiltered"
+                f"{path} holds a collection that has not come to its end: run the same command "
+                "again, or "
+                f"name {run.trajectories_file.name} there for all that was played so far, "
+                "unfiltered"
             )
     require_whole(found)
     return found
 
 
-async def judged(cases: Sequence[Case], filters: Sequence[Filter], judge: Judge) -> list[Case]:
-    """Return cases with the verdicts that filters ask for, about trajectories that those before let through.
+async def with_verdicts(
+    cases: Sequence[Case], filters: Sequence[Filter], judge: Judge
+) -> list[Case]:
+    """Return cases with the verdicts that filters ask for, about trajectories that those before let
+    through.
 
-    About answers in free text that are too unlike the references, the judge is asked whether they say the
-    same; what names something (a date, a number) is right or wrong without it. A trajectory about which it
-    gives no verdict that can be read, or whose request it refuses, has none (`Case.unjudged`).
+    About answers in free text that are too unlike the references, the judge is asked whether they
+    say the same; what names something (a date, a number) is right or wrong without it. A trajectory
+    about which it gives no verdict that can be read, or whose request it refuses, has none
+    (`Case.unjudged`).
 
     Raises:
         BudgetError: the budget is spent.
@@ -282,7 +325,7 @@ async def judged(cases: Sequence[Case], filters: Sequence[Filter], judge: Judge)
     """
     left, seen = list(cases), {case.key: case for case in cases}
     for step in filters:
-        if isinstance(step, Answer) and step.judged:
+        if isinstance(step, AnswerFilter) and step.judged:
             await _ask([case for case in left if _may_be_same(case, step)], judge, seen)
         left = [seen[case.key] for case in left]
         left = [case for case, keep in zip(left, step.keep(left), strict=True) if keep]
@@ -290,7 +333,9 @@ async def judged(cases: Sequence[Case], filters: Sequence[Filter], judge: Judge)
 
 
 async def _ask(cases: Sequence[Case], judge: Judge, seen: dict[Key, Case]) -> None:
-    """Ask about each, some at a time, and put it into `seen`. What is in flight ends when one fails."""
+    """Ask about each, some at a time, and put it into `seen`. What is in flight ends when one
+    fails.
+    """
     unanswered = Unanswered()
 
     async def one(case: Case) -> None:
@@ -309,9 +354,9 @@ async def _ask(cases: Sequence[Case], judge: Judge, seen: dict[Key, Case]) -> No
     await run_jobs(cases, one, at_once=_JUDGED_AT_A_TIME)
 
 
-def _may_be_same(case: Case, step: Answer) -> bool:
+def _may_be_same(case: Case, step: AnswerFilter) -> bool:
     asked = case.verdict is not None or case.unjudged
     if asked or not case.references or not (case.prediction or "").strip():
         return False
     free = any(kind_of(reference) is AnswerKind.TEXT for reference in case.references)
-    return free and score(case, step.by, step.threshold) < step.threshold
+    return free and answer_score(case, step.by, step.threshold) < step.threshold

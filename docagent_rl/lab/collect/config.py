@@ -28,9 +28,13 @@ class TeacherConfig(Section):
     """The help that a teacher behind an endpoint gets."""
 
     guided_search: bool = False
-    """Gold pages that were not shown yet come first in what a search finds. Only a teacher is helped so."""
+    """Gold pages that were not shown yet come first in what a search finds. Only a teacher is
+    helped so.
+    """
     shuffled_candidates: int | None = Field(None, ge=2)
-    """The first so many new pages of a search are shuffled, so that each place is right equally often."""
+    """The first so many new pages of a search are shuffled, so that each place is right equally
+    often.
+    """
     grounding: bool = False
     """Boxes are drawn by a second model (`--grounder-base-url`, `--grounder-model`)."""
     grounding_frame: BoxFrame = BoxFrame.DISPLAYED
@@ -67,7 +71,9 @@ class CollectConfig(Section):
         """Raise `UserError` where it is not meant for a system."""
         if self.systems and system not in self.systems:
             meant = ", ".join(self.systems)
-            raise UserError(f"this collection is meant for {meant}, and the recipe's system is {system}")
+            raise UserError(
+                f"this collection is meant for {meant}, and the recipe's system is {system}"
+            )
 
     @classmethod
     def load(cls, name: str | None) -> CollectConfig:
@@ -80,7 +86,10 @@ class CollectConfig(Section):
             return cls()
         presets, file, place = preset_names(), Path(name), name
         if name in presets:
-            file, place = files("docagent_rl.lab.collect") / "presets" / f"{name}.yaml", f"preset {name}"
+            file, place = (
+                files("docagent_rl.lab.collect") / "presets" / f"{name}.yaml",
+                f"preset {name}",
+            )
         elif not name.endswith((".yaml", ".yml")):
             raise UserError(
                 f"there is no preset {name!r}; known are {', '.join(presets)}, or name a .yaml file"
@@ -91,4 +100,6 @@ class CollectConfig(Section):
 def preset_names() -> list[str]:
     """Return the names of the package's presets."""
     folder = files("docagent_rl.lab.collect") / "presets"
-    return sorted(p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml"))
+    return sorted(
+        p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml")
+    )

@@ -1,4 +1,6 @@
-"""The questions that reinforcement learning trains on: pass rates of a model, strata, rules of the papers."""
+"""The questions that reinforcement learning trains on: pass rates of a model, strata, rules of the
+papers.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -8,7 +10,7 @@ from enum import StrEnum
 from rich.table import Table
 
 from docagent_rl.lab.collect.case import Case
-from docagent_rl.lab.collect.filters import draw, score
+from docagent_rl.lab.collect.filters import answer_score, draw
 from docagent_rl.lab.collect.rules import QUESTIONS, Scoring
 
 
@@ -55,7 +57,7 @@ def rates(cases: Iterable[Case], by: Scoring, threshold: float) -> list[Rate]:
         Rate(
             question,
             len(group),
-            sum(score(case, by, threshold) >= threshold for case in group),
+            sum(answer_score(case, by, threshold) >= threshold for case in group),
             any(bool(case.gold) and case.gold <= case.shown for case in group),
         )
         for question, group in groups.items()
@@ -63,7 +65,7 @@ def rates(cases: Iterable[Case], by: Scoring, threshold: float) -> list[Rate]:
 
 
 @dataclass(slots=True)
-class Choice:
+class ChosenQuestions:
     """The questions that a rule chose."""
 
     quotas: Mapping[Stratum, int]
@@ -88,8 +90,14 @@ class Choice:
         for heading in ("there", "wanted", "chosen"):
             table.add_column(heading, justify="right")
         for stratum in Stratum:
-            counts = (self.there.get(stratum, 0), self.quotas.get(stratum), len(self.chosen.get(stratum, ())))
-            table.add_row(stratum.value, *("-" if count is None else str(count) for count in counts))
+            counts = (
+                self.there.get(stratum, 0),
+                self.quotas.get(stratum),
+                len(self.chosen.get(stratum, ())),
+            )
+            table.add_row(
+                stratum.value, *("-" if count is None else str(count) for count in counts)
+            )
         for reason, count in sorted(self.left_out.items()):
             table.add_row(f"left out: {reason}", str(count), "", "")
         return table
@@ -101,13 +109,17 @@ def quotas(count: int) -> dict[Stratum, int]:
     2,048 by 10 : 70 : 20 are 205, 1,434 and 409.
     """
     found = {stratum: count * share // 100 for stratum, share in SHARES.items()}
-    order = sorted(SHARES, key=lambda each: (count * SHARES[each] % 100, SHARES[each]), reverse=True)
+    order = sorted(
+        SHARES, key=lambda each: (count * SHARES[each] % 100, SHARES[each]), reverse=True
+    )
     for stratum in order[: count - sum(found.values())]:
         found[stratum] += 1
     return found
 
 
-def choose_stratified(found: Sequence[Rate], count: int = QUESTIONS, seed: int = 0) -> Choice:
+def choose_stratified(
+    found: Sequence[Rate], count: int = QUESTIONS, seed: int = 0
+) -> ChosenQuestions:
     """Choose `count` questions by Doc-V*'s rule: so many of each stratum, by chance.
 
     What a stratum that holds too few cannot fill stays open, with a warning.
@@ -115,7 +127,7 @@ def choose_stratified(found: Sequence[Rate], count: int = QUESTIONS, seed: int =
     pools: dict[Stratum, list[str]] = {stratum: [] for stratum in Stratum}
     for rate in found:
         pools[rate.stratum].append(rate.question)
-    choice = Choice(quotas(count), {stratum: len(pool) for stratum, pool in pools.items()})
+    choice = ChosenQuestions(quotas(count), {stratum: len(pool) for stratum, pool in pools.items()})
     for stratum, pool in pools.items():
         wanted = choice.quotas[stratum]
         choice.chosen[stratum] = sorted(pool, key=lambda question: draw(seed, question))[:wanted]
@@ -125,14 +137,19 @@ def choose_stratified(found: Sequence[Rate], count: int = QUESTIONS, seed: int =
 
 
 def choose_learnable(
-    found: Sequence[Rate], *, preferred: Collection[str] = (), count: int | None = None, seed: int = 0
-) -> Choice:
-    """Choose by UniDoc-RL's rule: questions whose gold pages the model finds, and not always answers.
+    found: Sequence[Rate],
+    *,
+    preferred: Collection[str] = (),
+    count: int | None = None,
+    seed: int = 0,
+) -> ChosenQuestions:
+    """Choose by UniDoc-RL's rule: questions whose gold pages the model finds, and not always
+    answers.
 
-    Where there are more than `count`, the `preferred` come first (those whose teacher's trajectory failed the
-    quality filter), then others by chance.
+    Where there are more than `count`, the `preferred` come first (those whose teacher's trajectory
+    failed the quality filter), then others by chance.
     """
-    choice = Choice({}, Counter(rate.stratum for rate in found))
+    choice = ChosenQuestions({}, Counter(rate.stratum for rate in found))
     learnable = []
     for rate in found:
         if not rate.found:

@@ -30,11 +30,12 @@ class Aspect(StrEnum):
 
 
 class Balance(Section):
-    """No group of trajectories is larger than so many times an even share; a larger one is drawn from.
+    """No group of trajectories is larger than so many times an even share; a larger one is drawn
+    from.
 
-    The even share is the number of trajectories by the number of groups: unlike the smallest group, it does
-    not fall to one because of a single odd trajectory. The papers that balance (VRAG-RL, appendix D) give no
-    numbers.
+    The even share is the number of trajectories by the number of groups: unlike the smallest group,
+    it does not fall to one because of a single odd trajectory. The papers that balance (VRAG-RL,
+    appendix D) give no numbers.
     """
 
     kind: Literal["balance"] = "balance"
@@ -54,8 +55,11 @@ class Balance(Section):
         }
         counts: Counter[tuple[Aspect, Hashable]] = Counter()
         kept = [False] * len(cases)
-        # in an order by the trajectory itself: others that come or go change nothing about its place
-        for number in sorted(range(len(cases)), key=lambda number: draw(self.seed, *cases[number].key)):
+        # in an order by the trajectory itself: others that come or go change nothing about its
+        # place
+        for number in sorted(
+            range(len(cases)), key=lambda number: draw(self.seed, *cases[number].key)
+        ):
             groups = [(aspect, aspect.group(cases[number])) for aspect in self.by]
             if all(counts[group] < room[group[0]] for group in groups):
                 counts.update(groups)
@@ -80,7 +84,9 @@ class _Each(Section):
 
 
 class Format(_Each):
-    """Every turn well-formed and executed, and the trajectory's form in order where the system scores it."""
+    """Every turn well-formed and executed, and the trajectory's form in order where the system
+    scores it.
+    """
 
     kind: Literal["format"] = "format"
 
@@ -97,7 +103,7 @@ class Finished(_Each):
         return case.finished
 
 
-class Answer(_Each):
+class AnswerFilter(_Each):
     """The answer is right."""
 
     kind: Literal["answer"] = "answer"
@@ -108,7 +114,7 @@ class Answer(_Each):
 
     def _keeps(self, case: Case) -> bool:
         verdict = (case.verdict or 0.0) if self.judged else 0.0
-        return max(score(case, self.by, self.threshold), verdict) >= self.threshold
+        return max(answer_score(case, self.by, self.threshold), verdict) >= self.threshold
 
 
 class EvidencePages(StrEnum):
@@ -120,11 +126,11 @@ class EvidencePages(StrEnum):
     """Those that the agent called relevant (Doc-V*)."""
 
 
-class Evidence(_Each):
+class EvidenceFilter(_Each):
     """The answer can rest on evidence: a gold page was seen before it.
 
-    Trajectories of questions whose evidence is unknown are kept as `unknown` says; of a question that has
-    none (a refusal is right) no page may be listed.
+    Trajectories of questions whose evidence is unknown are kept as `unknown` says; of a question
+    that has none (a refusal is right) no page may be listed.
     """
 
     kind: Literal["evidence"] = "evidence"
@@ -141,8 +147,8 @@ class Evidence(_Each):
 
 
 class Failed(_Each):
-    """Another model fails the question (UniDoc-RL, section 4.1: one fine-tuned on the SlideVQA part alone, so
-    that of other sources what it cannot do is kept).
+    """Another model fails the question (UniDoc-RL, section 4.1: one fine-tuned on the SlideVQA part
+    alone, so that of other sources what it cannot do is kept).
     """
 
     kind: Literal["failed"] = "failed"
@@ -169,7 +175,9 @@ class Length(_Each):
         turns, images = self.most_turns, self.most_images
         if images is not None and case.images > images:
             return False
-        return self.least_turns <= len(case.actions) and (turns is None or len(case.actions) <= turns)
+        return self.least_turns <= len(case.actions) and (
+            turns is None or len(case.actions) <= turns
+        )
 
 
 class Sequel(_Each):
@@ -192,7 +200,10 @@ class Duplicates(Section):
     def keep(self, cases: Sequence[Case]) -> list[bool]:
         """Say of each case whether it is kept."""
         first: dict[tuple[str, str], int] = {}
-        places = [first.setdefault((case.question, case.digest), place) for place, case in enumerate(cases)]
+        places = [
+            first.setdefault((case.question, case.digest), place)
+            for place, case in enumerate(cases)
+        ]
         return [place == own for own, place in enumerate(places)]
 
 
@@ -213,20 +224,34 @@ class First(Section):
 
 
 Filter = Annotated[
-    Format | Finished | Answer | Evidence | Failed | Length | Sequel | Duplicates | First | Balance,
+    Format
+    | Finished
+    | AnswerFilter
+    | EvidenceFilter
+    | Failed
+    | Length
+    | Sequel
+    | Duplicates
+    | First
+    | Balance,
     Field(discriminator="kind"),
 ]
-"""One step; `keep` takes what the steps before left, in the order of the run, and says which stay."""
+"""One step; `keep` takes what the steps before left, in the order of the run, and says which
+stay.
+"""
 
 
 def is_unknown(case: Case, by: Scoring) -> bool:
-    """Return whether there is an answer whose score nobody knows, since its environment did not judge it."""
+    """Return whether there is an answer whose score nobody knows, since its environment did not
+    judge it.
+    """
     judged = case.outcome is None or case.outcome.state is not OutcomeState.UNJUDGED
     return by is Scoring.OUTCOME and not judged
 
 
-def score(case: Case, by: Scoring, threshold: float = 0.5) -> float:
-    """Score the answer of a trajectory, 0 to 1; 0 without an answer, or where its score `is_unknown`.
+def answer_score(case: Case, by: Scoring, threshold: float = 0.5) -> float:
+    """Score the answer of a trajectory, 0 to 1; 0 without an answer, or where its score
+    `is_unknown`.
 
     Similarities of free text below the threshold count as 0.
     """

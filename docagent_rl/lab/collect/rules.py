@@ -19,16 +19,22 @@ class Rule(StrEnum):
     """The paper by whose rule questions are chosen."""
 
     DOC_V_STAR = "doc_v_star"
-    """Strata by the number of right trajectories of four, drawn 10 : 70 : 20 (Doc-V*, appendix on GRPO)."""
+    """Strata by the number of right trajectories of four, drawn 10 : 70 : 20 (Doc-V*, appendix on
+    GRPO).
+    """
     UNIDOC_RL = "unidoc_rl"
-    """The gold pages were found, and one trajectory of five at least is wrong (UniDoc-RL, appendix A.3)."""
+    """The gold pages were found, and one trajectory of five at least is wrong (UniDoc-RL, appendix
+    A.3).
+    """
 
 
 class Scoring(StrEnum):
     """The measure of an answer."""
 
     LIKENESS = "likeness"
-    """Names, dates and numbers exactly, free text by edit distance, a refusal where one is right."""
+    """Names, dates and numbers exactly, free text by edit distance, a refusal where one is
+    right.
+    """
     OUTCOME = "outcome"
     """The score that the environment gave; an answer that it did not judge has none."""
 

@@ -19,7 +19,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.documents import PageRef
 from docagent_rl.endpoints.chat_reply import ChatMessage, ChatReply
-from docagent_rl.endpoints.usage import image_bytes
+from docagent_rl.endpoints.usage import image_part_bytes
 from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.lab.agents.chat import ChatLimits, ChatModel, ChatPlayer
@@ -45,8 +45,9 @@ def shuffled_orders(size: int, seed: str) -> Iterator[tuple[int, ...]]:
 class HelpedRetriever:
     """The retriever of one trajectory: `gold` pages come first, and what comes first is shuffled.
 
-    With gold pages first it is VRAG-RL's released collection. The hits of a search, as far as there are
-    places, are put into the next of the `orders`. The search log holds the hits in their own order.
+    With gold pages first it is VRAG-RL's released collection. The hits of a search, as far as there
+    are places, are put into the next of the `orders`. The search log holds the hits in their own
+    order.
     """
 
     service: RetrieverService
@@ -69,7 +70,8 @@ class TeacherPlayer(ChatPlayer):
     `grounder` draws boxes where `config` has it so; `seed` is of the shuffling.
 
     Raises:
-        UserError: the help needs boxes and the system has none, or a model is missing or named in vain.
+        UserError: the help needs boxes and the system has none, or a model is missing or named in
+            vain.
     """
 
     def __init__(
@@ -93,7 +95,9 @@ class TeacherPlayer(ChatPlayer):
         return {**super().identity, "player": "teacher", "teacher": config, "seed": self.seed}
 
     def environment(self, sample: Sample, number: int) -> DocEnv:
-        """Open the environment of one trajectory, with its own retriever where searches are helped."""
+        """Open the environment of one trajectory, with its own retriever where searches are
+        helped.
+        """
         config, resources, services = self.config, self.resources, self.resources.services
         if not config.guided_search and config.shuffled_candidates is None:
             return super().environment(sample, number)
@@ -104,7 +108,9 @@ class TeacherPlayer(ChatPlayer):
         gold = frozenset(PageRef(*page) for page in sample.gold_pages if config.guided_search)
         retriever = HelpedRetriever(services.retriever, gold, orders)
         services = replace(services, retriever=cast("RetrieverService", retriever))
-        return resources.system.open(resources.env_config, services, resources.prompt, validate=False)
+        return resources.system.open(
+            resources.env_config, services, resources.prompt, validate=False
+        )
 
 
 def grounded(
@@ -116,7 +122,9 @@ def grounded(
         UserError: see `TeacherPlayer`.
     """
     if grounder is not None and not config.grounding:
-        raise UserError("a grounding model is named, and the collection lets none draw boxes (grounding)")
+        raise UserError(
+            "a grounding model is named, and the collection lets none draw boxes (grounding)"
+        )
     if not config.grounding:
         return model
     if grounder is None:
@@ -142,15 +150,18 @@ _BBOX = re.compile(r"<bbox>([^<>]*)</bbox>\s*$")
 _NUMBER = re.compile(r"-?\d{1,6}(?:\.\d{1,6})?")
 
 Ruler = Callable[[tuple[int, int]], tuple[int, int]]
-"""Takes the size of a shown image; returns the sides of the frame in which boxes on it are counted."""
+"""Takes the size of a shown image; returns the sides of the frame in which boxes on it are
+counted.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroundedModel(ChatModel):
-    """A teacher whose boxes a second model draws (VRAG-RL, Eq. 5); all else of a turn is the teacher's.
+    """A teacher whose boxes a second model draws (VRAG-RL, Eq. 5); all else of a turn is the
+    teacher's.
 
-    The second model sees the conversation and the teacher's thought. A reply without four numbers that make a
-    box leaves the teacher's own.
+    The second model sees the conversation and the teacher's thought. A reply without four numbers
+    that make a box leaves the teacher's own.
     """
 
     grounder: ChatModel
@@ -158,7 +169,9 @@ class GroundedModel(ChatModel):
     """The unit of the environment's boxes."""
     measured: BoxFrame
     """The unit of the grounder's numbers."""
-    prompt: PromptTemplate = field(default_factory=lambda: load_prompt("grounding", GROUNDING_PROMPT))
+    prompt: PromptTemplate = field(
+        default_factory=lambda: load_prompt("grounding", GROUNDING_PROMPT)
+    )
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -179,7 +192,10 @@ class GroundedModel(ChatModel):
         size = await asyncio.to_thread(_last_image_size, messages) if found else None
         if found is None or size is None:
             return reply
-        question = {"role": "user", "content": self.prompt.render("user", frame=self.measured.value)}
+        question = {
+            "role": "user",
+            "content": self.prompt.render("user", frame=self.measured.value),
+        }
         thought = {"role": "assistant", "content": reply.text[: found.start()]}
         asked = [*messages, thought, question]
         said = await self.grounder.reply(asked, most=REPLY_TOKENS, sample=sample, seed=seed)
@@ -201,7 +217,7 @@ def _last_image_size(messages: Sequence[ChatMessage]) -> tuple[int, int] | None:
         for part in message["content"]
         if part["type"] == "image_url"
     ]
-    data = image_bytes(parts[-1]) if parts else None
+    data = image_part_bytes(parts[-1]) if parts else None
     if data is None:
         return None
     # ours, made a moment ago
@@ -210,16 +226,22 @@ def _last_image_size(messages: Sequence[ChatMessage]) -> tuple[int, int] | None:
 
 
 def _first_box(text: str, frame: tuple[int, int]) -> Box | None:
-    """Return the first four numbers as fractions of a frame's sides, clamped; `None` without an area."""
+    """Return the first four numbers as fractions of a frame's sides, clamped; `None` without an
+    area.
+    """
     numbers = [float(number) for number in _NUMBER.findall(text)[:4]]
     if len(numbers) < 4:
         return None
-    x1, y1, x2, y2 = (min(max(edge / side, 0.0), 1.0) for edge, side in zip(numbers, frame * 2, strict=True))
+    x1, y1, x2, y2 = (
+        min(max(edge / side, 0.0), 1.0) for edge, side in zip(numbers, frame * 2, strict=True)
+    )
     return (x1, y1, x2, y2) if x1 < x2 and y1 < y2 else None
 
 
 def _with_box(text: str, found: re.Match[str], box: Box, sides: tuple[int, int]) -> str:
-    """Return the turn with other coordinates, in the form that it has: one box, or a list of them."""
+    """Return the turn with other coordinates, in the form that it has: one box, or a list of
+    them.
+    """
     drawn = [
         *(math.floor(round(edge * side, 6)) for edge, side in zip(box[:2], sides, strict=True)),
         *(math.ceil(round(edge * side, 6)) for edge, side in zip(box[2:], sides, strict=True)),

@@ -29,8 +29,10 @@ class Agent(StrEnum):
         return self not in (Agent.RANDOM, Agent.ORACLE)
 
 
-class Condition(StrEnum):
-    """A change of the documents that an agent of a probe is shown; searches find the same pages under all."""
+class ProbeCondition(StrEnum):
+    """A change of the documents that an agent of a probe is shown; searches find the same pages
+    under all.
+    """
 
     AS_IS = "as_is"
     """The documents as they are."""
@@ -39,6 +41,10 @@ class Condition(StrEnum):
     TEXT_LAYER = "text_layer"
     """Every page white, texts and bookmarks as they are."""
     NO_EVIDENCE = "no_evidence"
-    """Pages with evidence for any of the questions white and without text, and no bookmark leads to them."""
+    """Pages with evidence for any of the questions white and without text, and no bookmark leads to
+    them.
+    """
     SHUFFLED = "shuffled"
-    """Pages of another document in the places of all, again and again where it is shorter; no bookmarks."""
+    """Pages of another document in the places of all, again and again where it is shorter; no
+    bookmarks.
+    """

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from docagent_rl.base.text import shown
-from docagent_rl.config import plain
+from docagent_rl.config import plain_section
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.runner import Runner, RunSettings
 from docagent_rl.lab.eval.choices import Agent
@@ -26,13 +26,15 @@ _NAMED = 10
 """Trajectories that could not be played and are named in a table."""
 _ROLLOUT = "actor_rollout_ref.rollout"
 _KEPT = (
-    "docagent", "data.max_prompt_length", "data.max_response_length", "data.apply_chat_template_kwargs",
+    "docagent", "data.max_prompt_length", "data.max_response_length",
+    "data.apply_chat_template_kwargs",
     f"{_ROLLOUT}.val_kwargs", f"{_ROLLOUT}.dtype", f"{_ROLLOUT}.max_model_len",
     f"{_ROLLOUT}.tensor_model_parallel_size",
 )  # fmt: skip
 """Keys that trajectories depend on; the rest of a recipe is the trainer's."""
 _TRAINERS = (
-    "advantage", "kl", "loss", "critic", "watch", "keep_best", "checkpoint_check", "loopback", "run_dir",
+    "advantage", "kl", "loss", "critic", "watch", "keep_best", "checkpoint_check", "loopback",
+    "run_dir",
 )  # fmt: skip
 """Keys of the section `docagent` that are the trainer's."""
 
@@ -40,7 +42,8 @@ _TRAINERS = (
 def draw_questions(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:
     """Return `limit` questions drawn at random, or all, in the order of the file.
 
-    With one seed a larger draw includes the smaller: with the same `--cache` only the new ones are asked.
+    With one seed a larger draw includes the smaller: with the same `--cache` only the new ones are
+    asked.
     """
     if limit is None or limit >= len(samples):
         return list(samples)
@@ -49,7 +52,7 @@ def draw_questions(samples: Sequence[Sample], limit: int | None, seed: int) -> l
     return [samples[number] for number in sorted(order[:limit])]
 
 
-def digest_of(samples: Sequence[Sample]) -> str:
+def questions_digest(samples: Sequence[Sample]) -> str:
     """Return the digest of a set of questions."""
     digest = hashlib.sha256()
     for sample in samples:
@@ -71,7 +74,9 @@ class Evaluation:
     """Overrides of the recipe, as the command was given them."""
 
     def manifest(self, player: Player) -> dict[str, Any]:
-        """Return the description for `RunFolder.begin`; it names variables that hold keys, never keys."""
+        """Return the description for `RunFolder.begin`; it names variables that hold keys, never
+        keys.
+        """
         # a script has no model, and its name stands for one
         named = {} if self.agent.modelled else {"model": self.agent.value}
         return {
@@ -82,7 +87,7 @@ class Evaluation:
             "player": {**named, **player.identity},
             "questions": {
                 "count": len(self.samples),
-                "sha256": digest_of(self.samples),
+                "sha256": questions_digest(self.samples),
                 "datasets": sorted({sample.dataset for sample in self.samples}),
             },
             "trajectories": self.trajectories,
@@ -94,7 +99,10 @@ class Evaluation:
 def kept_config(run: DictConfig) -> dict[str, Any]:
     """Return the part of the composed configuration that trajectories depend on."""
     values = {key: OmegaConf.select(run, key) for key in _KEPT}
-    found = {key: plain(value) if OmegaConf.is_config(value) else value for key, value in values.items()}
+    found = {
+        key: plain_section(value) if OmegaConf.is_config(value) else value
+        for key, value in values.items()
+    }
     section = found["docagent"].items()
     return found | {"docagent": {name: value for name, value in section if name not in _TRAINERS}}
 
@@ -115,7 +123,12 @@ async def play_run(
     """
     folder.begin(manifest)
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task(manifest["kind"], total=len(samples) * settings.trajectories)
         await Runner(player, system, folder, settings, lambda _: bar.advance(task)).run(samples)

@@ -11,9 +11,9 @@ from docagent_rl.base.section import merged
 from docagent_rl.checks.check import PlannedRun, When, refuse_for, run_checks
 from docagent_rl.checks.configuration import SERVICE_CHECKS, check_services
 from docagent_rl.checks.environment import settle_environment, settle_folders, settle_reward_file
-from docagent_rl.checks.recipe_check import composed
-from docagent_rl.checks.recipe_list import Kind, recipe_kind
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.checks.recipe_check import composed_recipe
+from docagent_rl.checks.recipe_list import TrainerKind, recipe_kind
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.envs.system import System
 from docagent_rl.envs.views import SearchScope
@@ -30,15 +30,17 @@ _ENV, _PROMPT = "docagent.env", "docagent.prompt"
 def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> DictConfig:
     """Compose the configuration that an agent plays by.
 
-    Searches run in this process where a recipe has actors for them: there is no Ray outside of a run. The
-    overrides of `docagent.env` and `docagent.prompt` are a baseline's own: Hydra does not know its keys.
+    Searches run in this process where a recipe has actors for them: there is no Ray outside of a
+    run. The overrides of `docagent.env` and `docagent.prompt` are a baseline's own: Hydra does not
+    know its keys.
 
     Raises:
         UserError: there is no such recipe, it is one of fine-tuning, or Hydra cannot compose it.
     """
-    if recipe_kind(recipe) is Kind.SFT:
+    if recipe_kind(recipe) is TrainerKind.SFT:
         raise UserError(
-            f"{recipe} fine-tunes and plays nothing: name a recipe of reinforcement learning whose system is "
+            f"{recipe} fine-tunes and plays nothing: name a recipe of reinforcement learning whose "
+            "system is "
             f"played, {recipe.removeprefix('sft_')} for one"
         )
     own = [
@@ -46,7 +48,7 @@ def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> Dic
         for each in overrides
         if agent.baseline and each.lstrip("+").startswith((f"{_ENV}.", f"{_PROMPT}="))
     ]
-    run = composed(recipe, [each for each in overrides if each not in own])
+    run = composed_recipe(recipe, [each for each in overrides if each not in own])
     try:
         settle_environment(run)
         settle_reward_file(run)
@@ -64,10 +66,12 @@ def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> Dic
 def appoint(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> None:
     """Have an agent play with a recipe's documents, retriever, judge, model and context.
 
-    A baseline of one turn gets all of the context but the turn for its prompt. Searches look where the
-    recipe's do; pages are as large as the recipe shows them, and as texts where it shows no images.
+    A baseline of one turn gets all of the context but the turn for its prompt. Searches look where
+    the recipe's do; pages are as large as the recipe shows them, and as texts where it shows no
+    images.
 
-    The configuration is changed in place; `own` has the overrides of a baseline's environment and prompt.
+    The configuration is changed in place; `own` has the overrides of a baseline's environment and
+    prompt.
 
     Raises:
         UserError: an override cannot be read, or the context has no room for a prompt.
@@ -76,12 +80,15 @@ def appoint(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> None:
         return
     with open_dict(run):
         section = run.docagent
-        parsed = DocAgentConfig.parse(plain(section))
+        parsed = DocAgentConfig.parse(plain_section(section))
         system = get_system(parsed.system)
         env = _environment(agent, system, system.parse_config(parsed.env))
         section.tiny_model = str(section.tiny_model)  # of the recipe's system
         section.system = f"{_BASELINES}:{agent.name}"
-        section.env, section.env_cpu = OmegaConf.create(merged(env, _values(own, _ENV))), OmegaConf.create({})
+        section.env, section.env_cpu = (
+            OmegaConf.create(merged(env, _values(own, _ENV))),
+            OmegaConf.create({}),
+        )
         section.prompt = _values(own, "docagent").get("prompt")
         section.roles = OmegaConf.create({})
         section.text_retriever = None
@@ -93,7 +100,8 @@ def appoint(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> None:
         context = int(run.data.max_prompt_length) + int(run.data.max_response_length)
         if turn >= context:
             raise UserError(
-                f"{agent.value}: docagent.rollout.turn_tokens={turn} leaves no room for a prompt in "
+                f"{agent.value}: docagent.rollout.turn_tokens={turn} leaves no room for a prompt "
+                "in "
                 f"data.max_prompt_length + data.max_response_length = {context} tokens"
             )
         run.data.max_prompt_length, run.data.max_response_length = context - turn, turn
@@ -103,8 +111,8 @@ def check_play(run: DictConfig, samples: Iterable[Sample]) -> DocAgentConfig:
     """Check a `play_config` before a trajectory is played, and return its section `docagent`.
 
     Raises:
-        UserError: an unknown key, a missing store or prompt, models that nobody chose, or questions about
-            none of the store's documents.
+        UserError: an unknown key, a missing store or prompt, models that nobody chose, or questions
+            about none of the store's documents.
         InfrastructureError: a judge, a role or a retriever does not answer.
     """
     planned = PlannedRun.of(run)
@@ -116,8 +124,10 @@ def check_play(run: DictConfig, samples: Iterable[Sample]) -> DocAgentConfig:
     if not any(doc_id in store for doc_id in documents):
         some = ", ".join(sorted(documents)[:3])
         raise UserError(
-            f"{store} holds none of the {len(documents)} documents that are asked about ({some}): ingest "
-            f"them (`docagent-rl ingest PDFS --store {parsed.store}`), or name their store by docagent.store="
+            f"{store} holds none of the {len(documents)} documents that are asked about ({some}): "
+            "ingest "
+            f"them (`docagent-rl ingest PDFS --store {parsed.store}`), or name their store by "
+            "docagent.store="
         )
     check_services(planned)
     return parsed
@@ -142,7 +152,7 @@ def _values(overrides: Sequence[str], section: str) -> dict[str, Any]:
     prefix = f"{section}."
     chosen = [text for each in overrides if (text := each.lstrip("+")).startswith(prefix)]
     try:
-        return plain(OmegaConf.from_dotlist([each.removeprefix(prefix) for each in chosen]))
+        return plain_section(OmegaConf.from_dotlist([each.removeprefix(prefix) for each in chosen]))
     except (OmegaConfBaseException, ValueError) as error:
         raise UserError(f"{' '.join(overrides)}: {error}") from error
 

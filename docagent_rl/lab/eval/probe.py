@@ -1,4 +1,6 @@
-"""Probes: the same questions over pages that are blank or another document's, and the score that is left."""
+"""Probes: the same questions over pages that are blank or another document's, and the score that is
+left.
+"""
 
 import hashlib
 import json
@@ -9,10 +11,10 @@ from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import OutlineEntry, PageRef
-from docagent_rl.documents.store import DocumentStore, Face, PageContent, derive
-from docagent_rl.lab.eval.choices import Condition
+from docagent_rl.documents.store import DocumentStore, PageContent, PageFace, derive
+from docagent_rl.lab.eval.choices import ProbeCondition
 from docagent_rl.lab.eval.report.benchmark import authors
-from docagent_rl.lab.eval.report.grid import MARK, NOTHING, RULED, Grid
+from docagent_rl.lab.eval.report.grid import MARK, NOTHING, RULED, TextTable
 from docagent_rl.lab.eval.report.paired import Difference, compare
 from docagent_rl.lab.eval.report.statistics import DRAWS, FEWEST
 from docagent_rl.lab.eval.scoring.experts import Author
@@ -24,29 +26,38 @@ _EDITION = 1
 OURS, _VERSION = "docagent_rl_probe", 1
 _HEAD = ("shown", "number", "less as they are", "left", "p", "questions", "documents")
 _NOTE = (
-    "left: the number as a share of that with the documents as they are; what is left without pages did not "
+    "left: the number as a share of that with the documents as they are; what is left without "
+    "pages did not "
     "come from reading them. Brackets: 95 % over resamples of documents, question by question; "
     f"p: none of fewer than {FEWEST} documents"
 )
 
 
 def shown_store(
-    condition: Condition, store: DocumentStore, samples: Iterable[Sample], folder: Path, *, seed: int = 0
+    condition: ProbeCondition,
+    store: DocumentStore,
+    samples: Iterable[Sample],
+    folder: Path,
+    *,
+    seed: int = 0,
 ) -> Path | None:
     """Return a store of the documents under a condition, made once in `folder`; `None` for `AS_IS`.
 
-    `NO_EVIDENCE` takes away the evidence of the samples, `SHUFFLED` exchanges documents by the seed.
+    `NO_EVIDENCE` takes away the evidence of the samples, `SHUFFLED` exchanges documents by the
+    seed.
 
     Raises:
-        UserError: there is but one document to exchange pages with, no question has evidence pages, or the
-            folder cannot be written.
+        UserError: there is but one document to exchange pages with, no question has evidence pages,
+            or the folder cannot be written.
     """
-    if condition is Condition.AS_IS:
+    if condition is ProbeCondition.AS_IS:
         return None
-    gold = evidence(samples) if condition is Condition.NO_EVIDENCE else frozenset()
-    others = partners(store.doc_ids(), seed) if condition is Condition.SHUFFLED else {}
-    if condition is Condition.NO_EVIDENCE and not gold:
-        raise UserError(f"--condition {condition.value}: no question says which pages hold its evidence")
+    gold = evidence(samples) if condition is ProbeCondition.NO_EVIDENCE else frozenset()
+    others = partners(store.doc_ids(), seed) if condition is ProbeCondition.SHUFFLED else {}
+    if condition is ProbeCondition.NO_EVIDENCE and not gold:
+        raise UserError(
+            f"--condition {condition.value}: no question says which pages hold its evidence"
+        )
     made_of = [
         _EDITION, condition.value, *map(store.fingerprint, PageContent), sorted(map(str, gold)),
         sorted(others.items()),
@@ -61,7 +72,9 @@ def shown_store(
 
 def evidence(samples: Iterable[Sample]) -> frozenset[PageRef]:
     """Return pages with evidence for any of the questions."""
-    return frozenset(PageRef(doc_id, page) for sample in samples for doc_id, page in sample.gold_pages)
+    return frozenset(
+        PageRef(doc_id, page) for sample in samples for doc_id, page in sample.gold_pages
+    )
 
 
 def partners(doc_ids: Sequence[str], seed: int) -> dict[str, str]:
@@ -71,7 +84,9 @@ def partners(doc_ids: Sequence[str], seed: int) -> dict[str, str]:
         UserError: there are fewer than two.
     """
     if len(doc_ids) < 2:
-        raise UserError("--condition shuffled exchanges pages between documents: the store holds one alone")
+        raise UserError(
+            "--condition shuffled exchanges pages between documents: the store holds one alone"
+        )
     order = sorted(doc_ids)
     random.Random(f"probe/{seed}").shuffle(order)
     return dict(zip(order, [*order[1:], order[0]], strict=True))
@@ -79,45 +94,56 @@ def partners(doc_ids: Sequence[str], seed: int) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A change of documents: white pages for `gold`, those of `others` in the places of a document's own."""
+    """A change of documents: white pages for `gold`, those of `others` in the places of a
+    document's own.
+    """
 
-    condition: Condition
+    condition: ProbeCondition
     store: DocumentStore
     gold: frozenset[PageRef]
     others: Mapping[str, str]
 
-    def face(self, ref: PageRef) -> Face:
+    def face(self, ref: PageRef) -> PageFace:
         match self.condition:
-            case Condition.TEXT_LAYER:
-                return Face(None, ref)
-            case Condition.SHUFFLED:
+            case ProbeCondition.TEXT_LAYER:
+                return PageFace(None, ref)
+            case ProbeCondition.SHUFFLED:
                 other = self.others[ref.doc_id]
                 page = PageRef(other, (ref.page - 1) % self.store.document(other).num_pages + 1)
-                return Face(page, page)
-        white = self.condition is Condition.BLANK or ref in self.gold
-        return Face(None, None) if white else Face(ref, ref)
+                return PageFace(page, page)
+        white = self.condition is ProbeCondition.BLANK or ref in self.gold
+        return PageFace(None, None) if white else PageFace(ref, ref)
 
     def outline(self, doc_id: str, entries: Sequence[OutlineEntry]) -> Sequence[OutlineEntry]:
         match self.condition:
-            case Condition.BLANK | Condition.SHUFFLED:
+            case ProbeCondition.BLANK | ProbeCondition.SHUFFLED:
                 return ()
-            case Condition.NO_EVIDENCE:
-                return [e for e in entries if e.page is None or PageRef(doc_id, e.page) not in self.gold]
+            case ProbeCondition.NO_EVIDENCE:
+                return [
+                    e for e in entries if e.page is None or PageRef(doc_id, e.page) not in self.gold
+                ]
         return entries
 
 
-Left = Mapping[str, Mapping[Condition, Difference]]
-"""Every benchmark's headline number under every condition, less that with the documents as they are."""
+Left = Mapping[str, Mapping[ProbeCondition, Difference]]
+"""Every benchmark's headline number under every condition, less that with the documents as they
+are.
+"""
 
 
 def left_of(
-    runs: Mapping[Condition, Sequence[ScoredTrajectory]], *, draws: int = DRAWS, seed: int = 0
+    runs: Mapping[ProbeCondition, Sequence[ScoredTrajectory]], *, draws: int = DRAWS, seed: int = 0
 ) -> Left:
-    """Compare runs of the same questions with the first of them, `Condition.AS_IS`, question by question."""
-    found: dict[str, dict[Condition, Difference]] = {}
-    for dataset in sorted({each.dataset for each in runs[Condition.AS_IS] if each.scored}):
+    """Compare runs of the same questions with the first of them, `ProbeCondition.AS_IS`, question
+    by question.
+    """
+    found: dict[str, dict[ProbeCondition, Difference]] = {}
+    for dataset in sorted({each.dataset for each in runs[ProbeCondition.AS_IS] if each.scored}):
         headline, found[dataset] = protocol_of(dataset).headline, {}
-        sides = [[each for each in run if each.dataset == dataset and each.scored] for run in runs.values()]
+        sides = [
+            [each for each in run if each.dataset == dataset and each.scored]
+            for run in runs.values()
+        ]
         for condition, after in zip(runs, sides, strict=True):
             ruled = Author.RULE.value in authors(headline, (*sides[0], *after))
             names = [headline.name] if ruled else []
@@ -126,21 +152,21 @@ def left_of(
     return found
 
 
-def grids_of(found: Left) -> list[Grid]:
+def probe_tables(found: Left) -> list[TextTable]:
     """Return a table a benchmark."""
     grids = []
     for dataset, conditions in found.items():
         protocol, rows = protocol_of(dataset), []
         for condition, each in conditions.items():
             _, value, change, *counts, p = each.cells
-            if condition is Condition.AS_IS:
+            if condition is ProbeCondition.AS_IS:
                 change = p = NOTHING
             share = share_of(each)
             left = NOTHING if share is None else f"{100 * share:.0f} %"
             rows.append((condition.value, value, change, left, p, *counts))
         ruled = any(each.ruled for each in conditions.values())
         title = f"{protocol.name}: {protocol.headline.title}{MARK if ruled else ''}"
-        grids.append(Grid(title, _HEAD, tuple(rows), (_NOTE, *([RULED] if ruled else []))))
+        grids.append(TextTable(title, _HEAD, tuple(rows), (_NOTE, *([RULED] if ruled else []))))
     return grids
 
 
@@ -149,7 +175,7 @@ def share_of(each: Difference) -> float | None:
     return each.second / each.first if each.first and each.second is not None else None
 
 
-def as_json(found: Left) -> str:
+def probe_json(found: Left) -> str:
     """Return all numbers."""
     left = [
         {

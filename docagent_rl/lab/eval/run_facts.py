@@ -11,7 +11,8 @@ _OWN_PROMPT = "the system's own in this package"
 
 
 def facts_of(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the numbers of a run rest on, by name; what its description does not say is left out.
+    """Return what the numbers of a run rest on, by name; what its description does not say is left
+    out.
 
     `overrides` are settings that its command put over the recipe's.
     """
@@ -26,7 +27,9 @@ def facts_of(manifest: Mapping[str, Any]) -> dict[str, str]:
         "retriever": _retriever(retrievers.get("docagent.retriever")),
         "retriever of texts": _retriever(retrievers.get("docagent.text_retriever")),
         "prompt": (section.get("prompt") or _OWN_PROMPT) if section else None,
-        "size of pages": ", ".join(f"{name} {value}" for name, value in display if value is not None),
+        "size of pages": ", ".join(
+            f"{name} {value}" for name, value in display if value is not None
+        ),
         "pages searched": (scope or SearchScope.DOCUMENT.value) if env else None,
         "temperature": temperature_of(manifest),
         "overrides": " ".join(map(str, manifest.get("overrides") or ())),
@@ -44,7 +47,9 @@ def temperature_of(manifest: Mapping[str, Any]) -> float | None:
 
 
 def agent_of(manifest: Mapping[str, Any]) -> str:
-    """Return the name of the model that played, or the last part of its path, else of the player."""
+    """Return the name of the model that played, or the last part of its path, else of the
+    player.
+    """
     player = mapping(manifest.get("player"))
     model = player.get("model")
     while isinstance(model, Mapping):  # a teacher has a model that draws its boxes beside it

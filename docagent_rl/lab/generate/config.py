@@ -15,7 +15,7 @@ from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.samples.sample import EvidenceSource, Split
 
 
-class Kind(StrEnum):
+class EvidenceKind(StrEnum):
     """The evidence that a question needs."""
 
     SINGLE_PAGE = "single_page"
@@ -34,10 +34,12 @@ class Kind(StrEnum):
     @property
     def source(self) -> EvidenceSource:
         """The kind of content that is its evidence."""
-        return {"table": EvidenceSource.TABLE, "chart": EvidenceSource.CHART}.get(self, EvidenceSource.TEXT)
+        return {"table": EvidenceSource.TABLE, "chart": EvidenceSource.CHART}.get(
+            self, EvidenceSource.TEXT
+        )
 
 
-class Difficulty(StrEnum):
+class QuestionDifficulty(StrEnum):
     """The work that a question is."""
 
     EASY = "easy"
@@ -45,7 +47,7 @@ class Difficulty(StrEnum):
     HARD = "hard"
 
 
-class View(StrEnum):
+class PageView(StrEnum):
     """The form in which pages are shown to the model."""
 
     TEXT = "text"
@@ -55,7 +57,7 @@ class View(StrEnum):
     @property
     def pictures(self) -> bool:
         """True if the model has to see pictures."""
-        return self is not View.TEXT
+        return self is not PageView.TEXT
 
 
 class JudgedBy(StrEnum):
@@ -70,10 +72,12 @@ class JudgedBy(StrEnum):
 class KindConfig(Section):
     """Questions of one kind and difficulty."""
 
-    kind: Kind
-    difficulty: Difficulty = Difficulty.MEDIUM
+    kind: EvidenceKind
+    difficulty: QuestionDifficulty = QuestionDifficulty.MEDIUM
     per_document: int = Field(2, ge=0, le=1000)
-    """Requests for such questions, for every document; each shows other pages as long as there are some."""
+    """Requests for such questions, for every document; each shows other pages as long as there are
+    some.
+    """
     questions: int = Field(1, ge=1, le=10)
     """Questions of one request at most."""
     pages: int | None = Field(None, ge=1, le=50)
@@ -82,13 +86,15 @@ class KindConfig(Section):
     @property
     def shown(self) -> int:
         """Pages shown in a request."""
-        return self.pages or {Kind.MULTI_PAGE: 2, Kind.UNANSWERABLE: 3}.get(self.kind, 1)
+        return self.pages or {EvidenceKind.MULTI_PAGE: 2, EvidenceKind.UNANSWERABLE: 3}.get(
+            self.kind, 1
+        )
 
     @model_validator(mode="after")
     def _enough(self) -> Self:
-        if self.kind is Kind.MULTI_PAGE and self.shown < 2:
+        if self.kind is EvidenceKind.MULTI_PAGE and self.shown < 2:
             raise ValueError("questions over several pages are asked with 2 pages or more")
-        if self.kind is Kind.PAGE_INDEX and self.shown != 1:
+        if self.kind is EvidenceKind.PAGE_INDEX and self.shown != 1:
             raise ValueError("a question that names its page is asked with that page alone")
         return self
 
@@ -107,9 +113,13 @@ class FilterConfig(Section):
     elsewhere: bool = True
     """Other pages of the document must not be answered from, rightly."""
     elsewhere_pages: int = Field(6, ge=1, le=100)
-    """Number of other pages that are shown: those that share most words with question and answer."""
+    """Number of other pages that are shown: those that share most words with question and
+    answer.
+    """
     unanswered: bool = True
-    """No page of the document may answer a question that is to have no answer; all are looked at."""
+    """No page of the document may answer a question that is to have no answer; all are looked
+    at.
+    """
     window: int = Field(6, ge=1, le=100)
     """Pages of the document that are looked at in one request for that."""
 
@@ -127,14 +137,14 @@ class PromptNames(Section):
 
 _SEEDS = 100_003
 """Seeds of one run lie apart from those of the next."""
-_KINDS = tuple(KindConfig(kind=kind) for kind in Kind)
+_KINDS = tuple(KindConfig(kind=kind) for kind in EvidenceKind)
 
 
 class GenerateConfig(Section):
     """The configuration of `docagent-rl data generate`."""
 
     kinds: tuple[KindConfig, ...] = Field(_KINDS, min_length=1)
-    view: View = View.TEXT
+    view: PageView = PageView.TEXT
     seed: int = 0
     """The seed of the choice of pages and of the sampling."""
     split: Split = Split.TRAIN
@@ -142,7 +152,9 @@ class GenerateConfig(Section):
     temperature: float = Field(0.7, ge=0, le=2)
     """The temperature of writing; all else is asked at the model's own, 0 by default."""
     json_schema: bool = False
-    """The server lets through only replies of the shape (`response_format`); small models need it."""
+    """The server lets through only replies of the shape (`response_format`); small models need
+    it.
+    """
     max_pixels: int = Field(1_000_000, ge=28 * 28)
     """Pictures of pages are reduced to that area."""
     judge: JudgedBy = JudgedBy.MODEL
@@ -150,13 +162,15 @@ class GenerateConfig(Section):
     prompts: PromptNames = PromptNames()
 
     def sampling(self, sample: int) -> tuple[Sampling, int]:
-        """Return the sampling of writing, and the number under this seed that tells equal requests apart."""
+        """Return the sampling of writing, and the number under this seed that tells equal requests
+        apart.
+        """
         number = self.seed * _SEEDS + sample
         return Sampling(temperature=self.temperature, seed=number), number
 
-    def most(self) -> dict[Kind, int]:
+    def most(self) -> dict[EvidenceKind, int]:
         """Return the questions of each kind about a document at most."""
-        found: Counter[Kind] = Counter()
+        found: Counter[EvidenceKind] = Counter()
         for asked in self.kinds:
             found[asked.kind] += asked.per_document * asked.questions
         return found
@@ -166,7 +180,8 @@ class GenerateConfig(Section):
         """Read a YAML file with options over it.
 
         Raises:
-            UserError: the file is no YAML mapping, or a key is unknown or wrong; the message names it.
+            UserError: the file is no YAML mapping, or a key is unknown or wrong; the message names
+                it.
         """
         written = {} if file is None else read_yaml(file, "kinds: [{kind: table}]")
         given = {name: value for name, value in options.items() if value is not None}

@@ -9,10 +9,10 @@ from typing import Any
 
 from docagent_rl.base.text import visible
 from docagent_rl.documents.store import Document
-from docagent_rl.lab.generate.config import Difficulty, Kind
+from docagent_rl.lab.generate.config import EvidenceKind, QuestionDifficulty
 from docagent_rl.lab.generate.plan import Slot
 from docagent_rl.lab.generate.replies import WrittenQuestion
-from docagent_rl.rewards.rule.refusals import is_refusal
+from docagent_rl.rewards.rule.refusals import says_unanswerable
 from docagent_rl.rewards.text import squad_normalise
 from docagent_rl.samples.leakage import THRESHOLD, alike_pairs, answer_words, question_words
 from docagent_rl.samples.sample import EvidenceSource, Sample, Split
@@ -29,8 +29,10 @@ _LONGEST_QUESTION = 600
 _LONGEST_ANSWER = 200
 
 
-class Stage(StrEnum):
-    """The point where a question, or a request for some, was dropped; in the order of the funnel."""
+class DropStage(StrEnum):
+    """The point where a question, or a request for some, was dropped; in the order of the
+    funnel.
+    """
 
     NO_REPLY = "no reply"
     UNREADABLE = "unreadable reply"
@@ -47,12 +49,12 @@ class Stage(StrEnum):
     DUPLICATE = "near-duplicate"
 
 
-OUTAGES = (Stage.NO_REPLY, Stage.UNCHECKED)
+OUTAGES = (DropStage.NO_REPLY, DropStage.UNCHECKED)
 """Stages without a reply that could be kept: the same command asks again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class QuestionDraft:
     """A question as a model wrote it."""
 
     slot: Slot
@@ -73,18 +75,20 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedQuestion:
     """A question, or a whole request, that did not pass."""
 
     slot: Slot
-    stage: Stage
+    stage: DropStage
     reason: str
-    draft: Draft | None = None
+    draft: QuestionDraft | None = None
     """The question, where there was one."""
 
 
 def question_name(doc_id: str, sort: str, question: str) -> str:
-    """Return an id of the document and the words, so that runs with other seeds can be put together."""
+    """Return an id of the document and the words, so that runs with other seeds can be put
+    together.
+    """
     return f"{doc_id}-{sort}-{hashlib.sha256(question.encode('utf-8', 'replace')).hexdigest()[:12]}"
 
 
@@ -94,17 +98,19 @@ def made_sample(
     question: str,
     answer: str,
     pages: tuple[int, ...],
-    kind: Kind,
+    kind: EvidenceKind,
     *,
     source: EvidenceSource | None,
-    difficulty: Difficulty,
+    difficulty: QuestionDifficulty,
     provenance: Mapping[str, Any],
     dataset: str,
     split: Split,
 ) -> Sample:
-    """Return a question about a document as a sample; an empty answer is that of a question without one.
+    """Return a question about a document as a sample; an empty answer is that of a question without
+    one.
 
-    The type of the answer is in the words of MMLongBench-Doc. `source` is the kind of content that answers.
+    The type of the answer is in the words of MMLongBench-Doc. `source` is the kind of content that
+    answers.
     """
     number = answer.isascii() and answer.isdecimal()
     return check_sample(
@@ -126,25 +132,25 @@ def made_sample(
                 "row": None,
                 "kind": kind.value,
                 "difficulty": difficulty.value,
-                "is_page_indexed": kind is Kind.PAGE_INDEX,
+                "is_page_indexed": kind is EvidenceKind.PAGE_INDEX,
                 "provenance": dict(provenance),
             },
         )
     )
 
 
-def draft_of(slot: Slot, index: int, written: WrittenQuestion) -> Draft:
+def draft_of(slot: Slot, index: int, written: WrittenQuestion) -> QuestionDraft:
     """Return a question as a model wrote it, blanks settled and pages in order."""
     question, answer = (" ".join(text.split()) for text in (written.question, written.answer))
     pages = tuple(sorted(set(written.pages)))
-    if slot.kind is Kind.UNANSWERABLE:
+    if slot.kind is EvidenceKind.UNANSWERABLE:
         # its pages are no evidence, and a refusal is no answer
         pages = ()
-        answer = "" if is_refusal(answer) else answer
-    return Draft(slot, index, question, answer, pages)
+        answer = "" if says_unanswerable(answer) else answer
+    return QuestionDraft(slot, index, question, answer, pages)
 
 
-def shape_problem(draft: Draft) -> str | None:
+def shape_problem(draft: QuestionDraft) -> str | None:
     """Return why a question cannot be used as it stands; `None` when it can."""
     if not draft.question or len(draft.question) > _LONGEST_QUESTION:
         return "the question is empty or very long"
@@ -154,37 +160,41 @@ def shape_problem(draft: Draft) -> str | None:
         return "the question speaks of what only its writer was shown"
     if problem := _page_problem(draft):
         return problem
-    if draft.slot.kind is Kind.UNANSWERABLE:
+    if draft.slot.kind is EvidenceKind.UNANSWERABLE:
         return "a question without an answer came with one" if draft.answer else None
     return _answer_problem(draft) or _evidence_problem(draft)
 
 
-def _page_problem(draft: Draft) -> str | None:
+def _page_problem(draft: QuestionDraft) -> str | None:
     named = {int(found) for found in _PAGE.findall(draft.question)}
-    if draft.slot.kind is Kind.PAGE_INDEX:
+    if draft.slot.kind is EvidenceKind.PAGE_INDEX:
         own = set(draft.slot.pages)
         return None if named == own else "the question does not name its page, or names another"
     return "the question names a page" if named else None
 
 
-def _answer_problem(draft: Draft) -> str | None:
-    if not draft.answer or is_refusal(draft.answer):
+def _answer_problem(draft: QuestionDraft) -> str | None:
+    if not draft.answer or says_unanswerable(draft.answer):
         return "there is no answer"
     if len(draft.answer) > _LONGEST_ANSWER:
         return "the answer is too long"
     answer = squad_normalise(draft.answer)
     question = squad_normalise(draft.question)
-    if answer and f" {answer} " in f" {question} " and draft.slot.kind is not Kind.PAGE_INDEX:
+    if (
+        answer
+        and f" {answer} " in f" {question} "
+        and draft.slot.kind is not EvidenceKind.PAGE_INDEX
+    ):
         return "the question holds its answer"
     return None
 
 
-def _evidence_problem(draft: Draft) -> str | None:
+def _evidence_problem(draft: QuestionDraft) -> str | None:
     if not draft.pages:
         return "no page of evidence is named"
     if not set(draft.pages) <= set(draft.slot.pages):
         return "evidence is named that was not shown"
-    if draft.slot.kind is Kind.MULTI_PAGE and len(draft.pages) < 2:
+    if draft.slot.kind is EvidenceKind.MULTI_PAGE and len(draft.pages) < 2:
         return "one page of evidence is named, and several were asked for"
     return None
 
@@ -192,9 +202,9 @@ def _evidence_problem(draft: Draft) -> str | None:
 def repeated(samples: Sequence[Sample], known: Sequence[Sample]) -> dict[int, str]:
     """Find questions that repeat one that is known, or an earlier one that is kept.
 
-    Alike are questions about one document that are made of the same words (`data leakage`). Two that differ
-    in a number and in their answers ask for different things: the revenue of one year and of the next. So do
-    one that has an answer and one that has none, in other words.
+    Alike are questions about one document that are made of the same words (`data leakage`). Two
+    that differ in a number and in their answers ask for different things: the revenue of one year
+    and of the next. So do one that has an answer and one that has none, in other words.
 
     Returns:
         By the place of a question that is to be dropped, the question that it repeats.

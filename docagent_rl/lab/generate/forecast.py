@@ -6,7 +6,7 @@ from functools import cache
 from docagent_rl.endpoints.meter import Amount
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.usage import pixel_tokens, text_tokens
-from docagent_rl.lab.generate.config import Kind, View
+from docagent_rl.lab.generate.config import EvidenceKind, PageView
 from docagent_rl.lab.generate.generation import Generation
 from docagent_rl.lab.generate.plan import Slot
 
@@ -17,7 +17,8 @@ _AROUND = 20
 
 
 def forecast(run: Generation) -> Amount:
-    """Count what a run asks if every question passes every check, and every reply is as long as it may be.
+    """Count what a run asks if every question passes every check, and every reply is as long as it
+    may be.
 
     Second requests, after replies that cannot be read, are not counted. Tokens are estimated.
     """
@@ -27,7 +28,7 @@ def forecast(run: Generation) -> Amount:
 
     @cache
     def tokens(doc_id: str, page: int) -> int:
-        text = 0 if config.view is View.IMAGE else text_tokens(views.of(doc_id).texts[page])
+        text = 0 if config.view is PageView.IMAGE else text_tokens(views.of(doc_id).texts[page])
         return _AROUND + picture + text
 
     # signs of life
@@ -38,7 +39,8 @@ def forecast(run: Generation) -> Amount:
         plain, answered = _checks(run, slot, pages)
         checks = [*plain, *answered] * slot.questions
         asked += [
-            _WORDS + sum(tokens(slot.doc_id, page) for page in shown) for shown in (slot.pages, *checks)
+            _WORDS + sum(tokens(slot.doc_id, page) for page in shown)
+            for shown in (slot.pages, *checks)
         ]
         compared += [_WORDS] * (len(answered) * slot.questions if run.judge else 0)
     both = zip(_most(run.model, asked), _most(run.judge or run.model, compared), strict=True)
@@ -48,18 +50,21 @@ def forecast(run: Generation) -> Amount:
 def _checks(
     run: Generation, slot: Slot, pages: Sequence[int]
 ) -> tuple[list[Sequence[int]], list[Sequence[int]]]:
-    """Return the pages that each check of a question shows, at most; last those whose answers are compared.
+    """Return the pages that each check of a question shows, at most; last those whose answers are
+    compared.
 
     `pages` are those of the document that can be read, the longest last.
     """
     filters = run.config.filters
     several = len(slot.pages)
     plain: list[Sequence[int]] = [()] * filters.clear
-    if slot.kind is Kind.UNANSWERABLE:
+    if slot.kind is EvidenceKind.UNANSWERABLE:
         starts = range(0, len(pages) if filters.unanswered else 0, filters.window)
         return [*plain, *(pages[start : start + filters.window] for start in starts)], []
     answered: list[Sequence[int]] = [()] * filters.closed_book
-    answered += [slot.pages] * (filters.grounded + (several if filters.needed and several > 1 else 0))
+    answered += [slot.pages] * (
+        filters.grounded + (several if filters.needed and several > 1 else 0)
+    )
     return plain, answered + [pages[-filters.elsewhere_pages :]] * filters.elsewhere
 
 

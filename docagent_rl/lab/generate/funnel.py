@@ -10,42 +10,46 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from docagent_rl.lab.generate.config import Kind
-from docagent_rl.lab.generate.draft import OUTAGES, Draft, Dropped, Stage
+from docagent_rl.lab.generate.config import EvidenceKind
+from docagent_rl.lab.generate.draft import OUTAGES, DroppedQuestion, DropStage, QuestionDraft
 from docagent_rl.lab.generate.plan import Gap, Slot
 
-_REQUESTS = (Stage.NO_REPLY, Stage.UNREADABLE, Stage.DECLINED)
+_REQUESTS = (DropStage.NO_REPLY, DropStage.UNREADABLE, DropStage.DECLINED)
 """Stages at which whole requests are dropped."""
 _ASKED = "requests for questions"
 _WRITTEN = "questions written"
 _KEPT = "kept"
 _WHOLE = frozenset({_ASKED, _WRITTEN, _KEPT})
-_HEADINGS = {Kind.SINGLE_PAGE: "one page", Kind.MULTI_PAGE: "more pages", Kind.UNANSWERABLE: "no answer"}
+_HEADINGS = {
+    EvidenceKind.SINGLE_PAGE: "one page",
+    EvidenceKind.MULTI_PAGE: "more pages",
+    EvidenceKind.UNANSWERABLE: "no answer",
+}
 
 
 @dataclass(slots=True)
-class Funnel:
+class GenerationFunnel:
     """The requests and questions of one run."""
 
     planned: Sequence[Slot] = ()
     """Requests for questions."""
-    written: Sequence[Draft] = ()
+    written: Sequence[QuestionDraft] = ()
     """Questions that came back."""
-    dropped: Sequence[Dropped] = ()
+    dropped: Sequence[DroppedQuestion] = ()
     """Requests and questions that did not pass, in the order of the plan."""
-    kept: Sequence[Draft] = ()
+    kept: Sequence[QuestionDraft] = ()
     gaps: Sequence[Gap] = ()
     """Kinds of questions that documents have no page for."""
 
-    def rows(self) -> list[tuple[str, Counter[Kind]]]:
+    def rows(self) -> list[tuple[str, Counter[EvidenceKind]]]:
         """Return name and numbers by kind of every row of the table, from planned to kept."""
-        lost: dict[Stage, Counter[Kind]] = {stage: Counter() for stage in Stage}
+        lost: dict[DropStage, Counter[EvidenceKind]] = {stage: Counter() for stage in DropStage}
         for each in self.dropped:
             lost[each.stage][each.slot.kind] += 1
         rows = [(_ASKED, _by_kind(self.planned))]
         rows += [(stage.value, lost[stage]) for stage in _REQUESTS]
         rows.append((_WRITTEN, _by_kind(draft.slot for draft in self.written)))
-        rows += [(stage.value, lost[stage]) for stage in Stage if stage not in _REQUESTS]
+        rows += [(stage.value, lost[stage]) for stage in DropStage if stage not in _REQUESTS]
         return [*rows, (_KEPT, _by_kind(draft.slot for draft in self.kept))]
 
     def commonest(self) -> str:
@@ -55,13 +59,19 @@ class Funnel:
 
     def table(self) -> Table:
         """Return the table for the terminal."""
-        kinds = [kind for kind in Kind if any(row[kind] for _, row in self.rows())]
+        kinds = [kind for kind in EvidenceKind if any(row[kind] for _, row in self.rows())]
         # nine columns on a terminal of eighty
         table = Table(
-            title="From requests to questions", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1)
+            title="From requests to questions",
+            box=SIMPLE_HEAD,
+            pad_edge=False,
+            padding=(0, 0, 0, 1),
         )
         table.add_column("", no_wrap=True)
-        for heading in (*(_HEADINGS.get(kind, kind.value.replace("_", " ")) for kind in kinds), "all"):
+        for heading in (
+            *(_HEADINGS.get(kind, kind.value.replace("_", " ")) for kind in kinds),
+            "all",
+        ):
             table.add_column(heading, justify="right")
         for name, row in self.rows():
             whole = name in _WHOLE
@@ -72,38 +82,50 @@ class Funnel:
 
     @property
     def unanswered(self) -> int:
-        """Requests and questions that were dropped for want of a reply that is kept; to be asked again."""
+        """Requests and questions that were dropped for want of a reply that is kept; to be asked
+        again.
+        """
         return sum(each.stage in OUTAGES for each in self.dropped)
 
     def to_json(self, settings: str, written: str = "") -> str:
         """Return everything, with the reasons; equal runs give equal text.
 
-        It begins with the digest of the run's `settings`. Where requests are to be asked again their number
-        and the SHA-256 of the questions `written` follow: so the same command knows its output.
+        It begins with the digest of the run's `settings`. Where requests are to be asked again
+        their number and the SHA-256 of the questions `written` follow: so the same command knows
+        its output.
         """
-        lacking = {"count": self.unanswered, "sha256": digest_of(written)}
-        counts = {name: {kind.value: row[kind] for kind in Kind if row[kind]} for name, row in self.rows()}
+        lacking = {"count": self.unanswered, "sha256": text_digest(written)}
+        counts = {
+            name: {kind.value: row[kind] for kind in EvidenceKind if row[kind]}
+            for name, row in self.rows()
+        }
         data = {
             "settings": settings,
             **({"unanswered": lacking} if self.unanswered else {}),
             "counts": counts,
             "dropped": [_dropped(each) for each in self.dropped],
-            "gaps": [{"doc_id": gap.doc_id, "kind": gap.kind.value, "why": gap.why} for gap in self.gaps],
+            "gaps": [
+                {"doc_id": gap.doc_id, "kind": gap.kind.value, "why": gap.why} for gap in self.gaps
+            ],
         }
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
-def digest_of(content: str) -> str:
+def text_digest(content: str) -> str:
     """Return the SHA-256 of a text, in hexadecimal digits."""
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def _by_kind(slots: Iterable[Slot]) -> Counter[Kind]:
+def _by_kind(slots: Iterable[Slot]) -> Counter[EvidenceKind]:
     return Counter(slot.kind for slot in slots)
 
 
-def _dropped(each: Dropped) -> dict[str, Any]:
-    found: dict[str, Any] = {"stage": each.stage.value, "reason": each.reason, "request": each.slot.slot_id}
+def _dropped(each: DroppedQuestion) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "stage": each.stage.value,
+        "reason": each.reason,
+        "request": each.slot.slot_id,
+    }
     if (draft := each.draft) is not None:
         found |= {"question": draft.question, "answer": draft.answer, "pages": list(draft.pages)}
     return found

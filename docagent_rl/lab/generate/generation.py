@@ -7,13 +7,20 @@ from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.endpoints.chat_reply import RefusedError
+from docagent_rl.endpoints.chat_reply import RequestRefusedError
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.retrying import run_jobs
-from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind
-from docagent_rl.lab.generate.draft import Draft, Dropped, Stage, draft_of, made_sample, repeated
+from docagent_rl.lab.generate.config import EvidenceKind, GenerateConfig, JudgedBy
+from docagent_rl.lab.generate.draft import (
+    DroppedQuestion,
+    DropStage,
+    QuestionDraft,
+    draft_of,
+    made_sample,
+    repeated,
+)
 from docagent_rl.lab.generate.examiner import Examiner
-from docagent_rl.lab.generate.funnel import Funnel, digest_of
+from docagent_rl.lab.generate.funnel import GenerationFunnel, text_digest
 from docagent_rl.lab.generate.pages import PageViews
 from docagent_rl.lab.generate.plan import Gap, Slot, plan_document
 from docagent_rl.lab.generate.replies import (
@@ -31,10 +38,11 @@ from docagent_rl.samples.sample import Sample
 
 
 class Generation:
-    """One run; its output depends on documents, configuration and replies alone, and not on their order.
+    """One run; its output depends on documents, configuration and replies alone, and not on their
+    order.
 
-    `model` writes, and answers in the checks; `judge` compares answers, and where it is `None` the model
-    does. `doc_ids` give the order of the output, `known` are questions that none may repeat.
+    `model` writes, and answers in the checks; `judge` compares answers, and where it is `None` the
+    model does. `doc_ids` give the order of the output, `known` are questions that none may repeat.
 
     Raises:
         UserError: a document is not in the store, or nothing can be asked about any of them.
@@ -71,8 +79,10 @@ class Generation:
         # each tells by itself whether the server answers nothing
         self._reader, examining = (ShapeReader(model, config.json_schema) for _ in range(2))
         self._examiner = Examiner(examining, compared, self.views, prompts, config.filters)
-        self._results: dict[str, Sequence[tuple[Draft | None, Dropped | None]]] = {}
-        """Questions by their request, and why they were dropped; without a question, why the request was."""
+        self._results: dict[str, Sequence[tuple[QuestionDraft | None, DroppedQuestion | None]]] = {}
+        """Questions by their request, and why they were dropped; without a question, why the
+        request was.
+        """
 
     @property
     def undone(self) -> int:
@@ -90,7 +100,7 @@ class Generation:
             "documents": {slot.doc_id: self.views.of(slot.doc_id).content for slot in self.slots},
             "known": [sample.question for sample in self._known],
         }
-        return digest_of(json.dumps(asked, sort_keys=True))
+        return text_digest(json.dumps(asked, sort_keys=True))
 
     def messages(self, slot: Slot) -> list[dict[str, Any]]:
         """Return the request for the questions of a slot. Blocks."""
@@ -107,21 +117,26 @@ class Generation:
 
     def is_known(self, slot: Slot) -> bool:
         """Return whether the reply for a slot is there already. Blocks."""
-        return self._reader.is_known(self.messages(slot), Written, *self.config.sampling(slot.sample))
+        return self._reader.is_known(
+            self.messages(slot), Written, *self.config.sampling(slot.sample)
+        )
 
     async def run(self, progress: Callable[[], None] | None = None) -> None:
-        """Ask and examine all that is not done; `progress` is called after each request for questions.
+        """Ask and examine all that is not done; `progress` is called after each request for
+        questions.
 
         Raises:
             BudgetError: the budget is used up.
-            InfrastructureError: an endpoint fails for many requests, or refuses them; the message names
-                document and pages.
+            InfrastructureError: an endpoint fails for many requests, or refuses them; the message
+                names document and pages.
         """
         waiting = (slot for slot in self.slots if slot.slot_id not in self._results)
         try:
-            await run_jobs(waiting, self._slot, at_once=self.model.endpoint.concurrency, done=progress)
+            await run_jobs(
+                waiting, self._slot, at_once=self.model.endpoint.concurrency, done=progress
+            )
         except InfrastructureError as error:
-            if self.config.view.pictures and isinstance(error.__cause__, RefusedError):
+            if self.config.view.pictures and isinstance(error.__cause__, RequestRefusedError):
                 raise InfrastructureError(
                     f"{error}; a model that takes no pictures needs --view text"
                 ) from error
@@ -129,8 +144,10 @@ class Generation:
         finally:
             await self.model.aclose()
 
-    def outcome(self) -> tuple[list[Sample], Funnel]:
-        """Return the questions that passed, in the order of the plan, and what became of the others."""
+    def outcome(self) -> tuple[list[Sample], GenerationFunnel]:
+        """Return the questions that passed, in the order of the plan, and what became of the
+        others.
+        """
         results = [each for slot in self.slots for each in self._results.get(slot.slot_id, ())]
         written = [draft for draft, _ in results if draft is not None]
         passed = [draft for draft, dropped in results if draft is not None and dropped is None]
@@ -138,17 +155,21 @@ class Generation:
         samples = [self._sample(draft) for draft in passed]
         repeats = repeated(samples, self._known)
         dropped += [
-            Dropped(passed[place].slot, Stage.DUPLICATE, f"repeats: {question}", passed[place])
+            DroppedQuestion(
+                passed[place].slot, DropStage.DUPLICATE, f"repeats: {question}", passed[place]
+            )
             for place, question in sorted(repeats.items())
         ]
         kept = [place for place in range(len(passed)) if place not in repeats]
-        funnel = Funnel(self.slots, written, dropped, [passed[place] for place in kept], self.gaps)
+        funnel = GenerationFunnel(
+            self.slots, written, dropped, [passed[place] for place in kept], self.gaps
+        )
         return [samples[place] for place in kept], funnel
 
     async def _slot(self, slot: Slot) -> None:
         try:
             written = await self._written(slot)
-            if isinstance(written, Dropped):
+            if isinstance(written, DroppedQuestion):
                 self._results[slot.slot_id] = [(None, written)]
             else:
                 examined = [(draft, await self._examiner.examine(draft)) for draft in written]
@@ -156,7 +177,7 @@ class Generation:
         except InfrastructureError as error:
             raise InfrastructureError(f"{slot.where}: {error}") from error.__cause__
 
-    async def _written(self, slot: Slot) -> list[Draft] | Dropped:
+    async def _written(self, slot: Slot) -> list[QuestionDraft] | DroppedQuestion:
         """Return the questions of a slot, unchecked."""
         prompt = self._prompts["write"]
         messages = await asyncio.to_thread(self.messages, slot)
@@ -164,15 +185,15 @@ class Generation:
             sampling = self.config.sampling(slot.sample)
             written = await self._reader.read(prompt, messages, Written, *sampling)
         except NoReplyError as error:
-            return Dropped(slot, Stage.NO_REPLY, str(error))
+            return DroppedQuestion(slot, DropStage.NO_REPLY, str(error))
         except UnreadableError as error:
-            return Dropped(slot, Stage.UNREADABLE, str(error))
+            return DroppedQuestion(slot, DropStage.UNREADABLE, str(error))
         if not written.questions:
-            return Dropped(slot, Stage.DECLINED, "the model found nothing to ask")
+            return DroppedQuestion(slot, DropStage.DECLINED, "the model found nothing to ask")
         chosen = written.questions[: slot.questions]
         return [draft_of(slot, index, question) for index, question in enumerate(chosen)]
 
-    def _sample(self, draft: Draft) -> Sample:
+    def _sample(self, draft: QuestionDraft) -> Sample:
         slot = draft.slot
         config = self.config
         provenance = {
@@ -190,7 +211,7 @@ class Generation:
             draft.answer,
             draft.pages,
             slot.kind,
-            source=None if slot.kind is Kind.UNANSWERABLE else slot.kind.source,
+            source=None if slot.kind is EvidenceKind.UNANSWERABLE else slot.kind.source,
             difficulty=slot.difficulty,
             provenance=provenance,
             dataset=config.dataset,

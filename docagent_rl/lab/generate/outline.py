@@ -10,7 +10,7 @@ from typing import NamedTuple
 from docagent_rl.documents import OutlineEntry
 from docagent_rl.documents.contents import Heading, list_of_figures, table_of_contents
 from docagent_rl.documents.store import Document
-from docagent_rl.lab.generate.config import Difficulty, Kind
+from docagent_rl.lab.generate.config import EvidenceKind, QuestionDifficulty
 from docagent_rl.lab.generate.draft import made_sample, question_name
 from docagent_rl.samples.sample import EvidenceSource, Sample, Split
 
@@ -31,7 +31,7 @@ _TEMPLATES = ("section_page", "page_section", "caption_page", "no_caption")
 
 class _Filled(NamedTuple):
     template: str
-    kind: Kind
+    kind: EvidenceKind
     question: str
     answer: str
     pages: tuple[int, ...]
@@ -45,19 +45,22 @@ def outline_questions(
     seed: int,
     split: Split = Split.TRAIN,
     dataset: str = DATASET,
-    most: Mapping[Kind, int] | None = None,
+    most: Mapping[EvidenceKind, int] | None = None,
 ) -> list[Sample]:
     """Return at most `limit` questions about one document, the templates by turns.
 
-    Headings come from bookmarks, the printed table of contents or numbers (`table_of_contents`), and not
-    from the first lines of pages, which are sentences where a document has no headings. A heading or a
-    caption is used when it occurs once and stands on the page that it is said to be on. A question without an
-    answer asks for a table or figure behind the last one. The choice depends on document, seed and `most`:
-    questions of a kind at most, and none of other kinds; `None`: of all, without a limit.
+    Headings come from bookmarks, the printed table of contents or numbers (`table_of_contents`),
+    and not from the first lines of pages, which are sentences where a document has no headings. A
+    heading or a caption is used when it occurs once and stands on the page that it is said to be
+    on. A question without an answer asks for a table or figure behind the last one. The choice
+    depends on document, seed and `most`: questions of a kind at most, and none of other kinds;
+    `None`: of all, without a limit.
     """
-    room = Counter(dict.fromkeys(Kind, limit) if most is None else most)
+    room = Counter(dict.fromkeys(EvidenceKind, limit) if most is None else most)
     chosen = _by_turns(list(_piles(document, seed).values()), limit, room)
-    chosen.sort(key=lambda filled: (_TEMPLATES.index(filled.template), filled.pages, filled.question))
+    chosen.sort(
+        key=lambda filled: (_TEMPLATES.index(filled.template), filled.pages, filled.question)
+    )
     return [
         made_sample(
             question_name(document.doc_id, filled.template, filled.question),
@@ -65,7 +68,7 @@ def outline_questions(
             *filled[2:5],
             filled.kind,
             source=filled.source,
-            difficulty=Difficulty.EASY,
+            difficulty=QuestionDifficulty.EASY,
             provenance={"model": None, "template": filled.template, "seed": seed},
             dataset=dataset,
             split=split,
@@ -80,10 +83,12 @@ def folded(text: str) -> str:
 
 
 def askable(entries: Sequence[Titled], num_pages: int, text: Callable[[int], str]) -> list[int]:
-    """Return the places of entries whose title has three letters, occurs once, and is printed on its page.
+    """Return the places of entries whose title has three letters, occurs once, and is printed on
+    its page.
 
-    Otherwise a question for its page would have two answers, or one that cannot be seen. Entries that lead to
-    none of the `num_pages` are left out; `text` of a page, 1-based, is asked once for each.
+    Otherwise a question for its page would have two answers, or one that cannot be seen. Entries
+    that lead to none of the `num_pages` are left out; `text` of a page, 1-based, is asked once for
+    each.
     """
     titles = Counter(folded(entry.title) for entry in entries)
     read = functools.cache(lambda page: folded(text(page)))
@@ -98,8 +103,12 @@ def askable(entries: Sequence[Titled], num_pages: int, text: Callable[[int], str
     return [place for place, entry in enumerate(entries) if seen(entry)]
 
 
-def _by_turns(piles: Sequence[list[_Filled]], limit: int, room: Counter[Kind]) -> list[_Filled]:
-    """Return at most `limit` of the piles, one of each in turn as long as there is room for its kind."""
+def _by_turns(
+    piles: Sequence[list[_Filled]], limit: int, room: Counter[EvidenceKind]
+) -> list[_Filled]:
+    """Return at most `limit` of the piles, one of each in turn as long as there is room for its
+    kind.
+    """
     chosen: list[_Filled] = []
     while len(chosen) < limit and any(piles):
         for pile in piles:
@@ -137,12 +146,12 @@ def _of_headings(headings: Sequence[Heading], *, marked: bool) -> Iterator[_Fill
     first = Counter(heading.page for heading in headings)
     for heading in headings:
         page = heading.page
-        single = Kind.SINGLE_PAGE
+        single = EvidenceKind.SINGLE_PAGE
         question = f'On which page does the section "{heading.title}" begin?'
         yield _Filled("section_page", single, question, str(page), (page,))
         if marked and first[page] == 1:
             question = f"Which section begins on page {page}?"
-            yield _Filled("page_section", Kind.PAGE_INDEX, question, heading.title, (page,))
+            yield _Filled("page_section", EvidenceKind.PAGE_INDEX, question, heading.title, (page,))
 
 
 def _of_captions(captions: Sequence[tuple[str, str, int]], text: str) -> Iterator[_Filled]:
@@ -150,7 +159,7 @@ def _of_captions(captions: Sequence[tuple[str, str, int]], text: str) -> Iterato
     titles = Counter(folded(title) for _, title, _ in captions)
     last: dict[str, tuple[str, int]] = {}
     for label, title, page in captions:
-        kind = Kind.TABLE if label.casefold().startswith("tab") else Kind.CHART
+        kind = EvidenceKind.TABLE if label.casefold().startswith("tab") else EvidenceKind.CHART
         if labels[folded(label)] == 1 and titles[folded(title)] == 1:
             question = f'On which page is the table or figure titled "{title.rstrip(".")}"?'
             yield _Filled("caption_page", kind, question, str(page), (page,), kind.source)
@@ -163,4 +172,4 @@ def _of_captions(captions: Sequence[tuple[str, str, int]], text: str) -> Iterato
         if f"{word} {number + _BEYOND}".casefold() in text:
             continue  # spoken of, and perhaps there
         question = f"What is the title of {word} {number + _BEYOND}?"
-        yield _Filled("no_caption", Kind.UNANSWERABLE, question, "", (), None)
+        yield _Filled("no_caption", EvidenceKind.UNANSWERABLE, question, "", (), None)

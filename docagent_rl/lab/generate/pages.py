@@ -12,7 +12,7 @@ from docagent_rl.documents.manifest import TextReason
 from docagent_rl.documents.store import Document, DocumentStore, Page
 from docagent_rl.endpoints.usage import image_part
 from docagent_rl.envs.images import jpeg
-from docagent_rl.lab.generate.config import GenerateConfig, Kind, View
+from docagent_rl.lab.generate.config import EvidenceKind, GenerateConfig, PageView
 from docagent_rl.lab.generate.replies import Prompts, fill
 from docagent_rl.retrieval.tokens import Tokenizer
 
@@ -59,44 +59,53 @@ class DocumentPages:
 
     @cached_property
     def unseen(self) -> tuple[int, ...]:
-        """Pages that show something, and that the model cannot be shown: those without text, as text."""
+        """Pages that show something, and that the model cannot be shown: those without text, as
+        text.
+        """
         hidden = set(range(1, self.count + 1)) - set(self.readable)
         return tuple(page for page in sorted(hidden) if not self._is_blank(page))
 
-    def with_kind(self, kind: Kind) -> tuple[int, ...]:
+    def with_kind(self, kind: EvidenceKind) -> tuple[int, ...]:
         """Return usable pages that such a question can be about.
 
-        Pages with tables and figures are known by captions. Where no caption is known, pictures may show
-        them all the same; texts do not.
+        Pages with tables and figures are known by captions. Where no caption is known, pictures may
+        show them all the same; texts do not.
         """
-        if kind not in (Kind.TABLE, Kind.CHART):
+        if kind not in (EvidenceKind.TABLE, EvidenceKind.CHART):
             return self.usable
-        if kind is Kind.CHART and not self._config.view.pictures:
+        if kind is EvidenceKind.CHART and not self._config.view.pictures:
             return ()
-        named = {page for page, table in self._captions if table == (kind is Kind.TABLE)}
+        named = {page for page, table in self._captions if table == (kind is EvidenceKind.TABLE)}
         found = tuple(page for page in self.usable if page in named)
         return found or (self.usable if self._config.view.pictures and not self._captions else ())
 
     def alike(self, text: str, pages: Sequence[int], limit: int) -> list[int]:
-        """Return those of some pages that share most with a text, by words that few have; in page order.
+        """Return those of some pages that share most with a text, by words that few have; in page
+        order.
 
-        Pages that share nothing come last, those in front first: they are all that is left to choose from.
+        Pages that share nothing come last, those in front first: they are all that is left to
+        choose from.
         """
         wanted = set(self._tokens(text))
         weights = {
-            word: math.log(1 + self.count / self._holders[word]) for word in wanted & set(self._holders)
+            word: math.log(1 + self.count / self._holders[word])
+            for word in wanted & set(self._holders)
         }
         scores = {
-            page: math.fsum(weights[word] for word in sorted(wanted & self._words[page] & set(weights)))
+            page: math.fsum(
+                weights[word] for word in sorted(wanted & self._words[page] & set(weights))
+            )
             for page in pages
         }
         ranked = sorted(pages, key=lambda page: (-scores[page], page))
         return sorted(ranked[:limit])
 
     def _with_text(self, fewest: int) -> tuple[int, ...]:
-        if self._config.view is not View.TEXT:
+        if self._config.view is not PageView.TEXT:
             return tuple(range(1, self.count + 1))
-        return tuple(page for page, text in self.texts.items() if len(" ".join(text.split())) >= fewest)
+        return tuple(
+            page for page, text in self.texts.items() if len(" ".join(text.split())) >= fewest
+        )
 
     def _is_blank(self, page: int) -> bool:
         reading = self.document.page(page).reading
@@ -156,13 +165,17 @@ class PageViews:
             shown.append(_text(fill(self.prompts["page"], "picture", **place)))
             shown.append(image_part(self._picture(known.document.page(number))))
         text = known.texts[number].strip()[:_PAGE_CHARS]
-        if view is View.TEXT or (view is View.BOTH and text):
+        if view is PageView.TEXT or (view is PageView.BOTH and text):
             shown.append(_text(fill(self.prompts["page"], "text", **{**place, "text": text})))
         return shown
 
     def _picture(self, page: Page) -> bytes:
         most = self.config.max_pixels
-        return jpeg(page.image(), most_pixels=most) if math.prod(page.size) > most else page.image_bytes()
+        return (
+            jpeg(page.image(), most_pixels=most)
+            if math.prod(page.size) > most
+            else page.image_bytes()
+        )
 
 
 def _text(text: str) -> Mapping[str, Any]:

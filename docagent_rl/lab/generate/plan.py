@@ -5,7 +5,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from docagent_rl.lab.generate.config import Difficulty, GenerateConfig, Kind, KindConfig
+from docagent_rl.lab.generate.config import (
+    EvidenceKind,
+    GenerateConfig,
+    KindConfig,
+    QuestionDifficulty,
+)
 from docagent_rl.lab.generate.pages import DocumentPages
 
 
@@ -14,8 +19,8 @@ class Slot:
     """One request for questions."""
 
     doc_id: str
-    kind: Kind
-    difficulty: Difficulty
+    kind: EvidenceKind
+    difficulty: QuestionDifficulty
     number: int
     """Tells the slots of a document, kind and difficulty apart; from 0."""
     pages: tuple[int, ...]
@@ -42,7 +47,7 @@ class Gap:
     """A kind of question that a document has no page for, and what is missing."""
 
     doc_id: str
-    kind: Kind
+    kind: EvidenceKind
     why: str
 
 
@@ -55,12 +60,14 @@ def plan_document(known: DocumentPages, config: GenerateConfig) -> tuple[list[Sl
     gaps: list[Gap] = []
     for asked in (each for each in config.kinds if each.per_document):
         pages = known.with_kind(asked.kind)
-        fewest = 2 if asked.kind is Kind.MULTI_PAGE else 1
-        blind = asked.kind is Kind.UNANSWERABLE and known.unseen
+        fewest = 2 if asked.kind is EvidenceKind.MULTI_PAGE else 1
+        blind = asked.kind is EvidenceKind.UNANSWERABLE and known.unseen
         if len(pages) < fewest or blind:
             gaps.append(Gap(known.doc_id, asked.kind, _why(asked.kind, known)))
         else:
-            first = sum((slot.kind, slot.difficulty) == (asked.kind, asked.difficulty) for slot in slots)
+            first = sum(
+                (slot.kind, slot.difficulty) == (asked.kind, asked.difficulty) for slot in slots
+            )
             slots += _slots(known, asked, pages, first, config.seed)
     return slots, gaps
 
@@ -68,7 +75,9 @@ def plan_document(known: DocumentPages, config: GenerateConfig) -> tuple[list[Sl
 def _slots(
     known: DocumentPages, asked: KindConfig, pages: Sequence[int], first: int, seed: int
 ) -> list[Slot]:
-    rng = random.Random(f"generate/{seed}/{known.doc_id}/{asked.kind.value}/{asked.difficulty.value}/{first}")
+    rng = random.Random(
+        f"generate/{seed}/{known.doc_id}/{asked.kind.value}/{asked.difficulty.value}/{first}"
+    )
     seen: Counter[tuple[int, ...]] = Counter()
     heads: list[int] = []
     slots = []
@@ -79,7 +88,9 @@ def _slots(
         kind = asked.kind
         level = asked.difficulty
         sample = seen[shown] + 1000 * first
-        slots.append(Slot(known.doc_id, kind, level, first + number, shown, asked.questions, sample))
+        slots.append(
+            Slot(known.doc_id, kind, level, first + number, shown, asked.questions, sample)
+        )
         seen[shown] += 1
     return slots
 
@@ -90,20 +101,24 @@ def _together(
     """Return the pages of a request: over several pages, those that share words with the first."""
     others = [page for page in pages if page != head]
     more = min(asked.shown - 1, len(others))
-    if asked.kind is Kind.MULTI_PAGE:
+    if asked.kind is EvidenceKind.MULTI_PAGE:
         chosen = known.alike(known.texts[head], others, more)
     else:
         chosen = rng.sample(others, more)
     return tuple(sorted([head, *chosen]))
 
 
-def _why(kind: Kind, known: DocumentPages) -> str:
+def _why(kind: EvidenceKind, known: DocumentPages) -> str:
     if not known.usable:
         return "no page has text: ingest it again with OCR (--ocr), or show pictures (--view image)"
-    if kind is Kind.UNANSWERABLE and known.unseen:
+    if kind is EvidenceKind.UNANSWERABLE and known.unseen:
         return "pages without text may hold the answer: ingest with OCR, or use --view image"
-    if kind is Kind.CHART:
-        return "no page is known to have a figure that the model can see (charts need --view image or both)"
-    if kind is Kind.TABLE:
+    if kind is EvidenceKind.CHART:
+        return (
+            "no page is known to have a figure that the model can see (charts need --view "
+            "image "
+            "or both)"
+        )
+    if kind is EvidenceKind.TABLE:
         return "no page has the caption of a table"
     return "too few pages with something to ask about"

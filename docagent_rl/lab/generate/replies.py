@@ -1,4 +1,6 @@
-"""Replies of models in generation: one JSON object of a known shape, asked for until it can be read."""
+"""Replies of models in generation: one JSON object of a known shape, asked for until it can be
+read.
+"""
 
 import dataclasses
 import hashlib
@@ -11,10 +13,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.base.untrusted import neutralized_values
-from docagent_rl.endpoints.chat_reply import ChatMessage, CutOffError, ReplyError, Unanswered, reply_text
+from docagent_rl.endpoints.chat_reply import (
+    ChatMessage,
+    CutOffError,
+    ReplyError,
+    Unanswered,
+    reply_text,
+)
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
-from docagent_rl.lab.generate.config import Difficulty, Kind, PromptNames
+from docagent_rl.lab.generate.config import EvidenceKind, PromptNames, QuestionDifficulty
 from docagent_rl.rewards.judge_client import JUDGE_PROMPT
 
 _LONGEST = 100_000
@@ -23,7 +31,9 @@ _Text = Annotated[str, Field(max_length=4000)]
 
 
 def _as_text(value: object) -> object:
-    """Return a number as it is written, and no answer as an empty one: both are common, and clear."""
+    """Return a number as it is written, and no answer as an empty one: both are common, and
+    clear.
+    """
     if value is None:
         return ""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
@@ -36,14 +46,14 @@ class UnreadableError(ValueError):
     """A reply that has not the shape that was asked for."""
 
 
-class Shape(BaseModel):
+class ReplyShape(BaseModel):
     """A reply."""
 
     # types are kept to: "true" is no verdict, and 3.0 is no page
     model_config = ConfigDict(strict=True, frozen=True)
 
 
-class WrittenQuestion(Shape):
+class WrittenQuestion(ReplyShape):
     """A question as it was written."""
 
     question: _Text
@@ -51,37 +61,37 @@ class WrittenQuestion(Shape):
     pages: list[Annotated[int, Field(ge=1, le=10**6)]] = Field(default=[], max_length=50)
 
 
-class Written(Shape):
+class Written(ReplyShape):
     """The reply to a request for questions; none is a refusal."""
 
     questions: list[WrittenQuestion] = Field(max_length=50)
 
 
-class Answered(Shape):
+class PageAnswer(ReplyShape):
     """The reply to a question about pages."""
 
     answerable: bool
     answer: _Answer = ""
 
 
-class Guessed(Shape):
+class Guessed(ReplyShape):
     """The reply to a question alone."""
 
     answer: _Answer = ""
 
 
-class Cleared(Shape):
+class Cleared(ReplyShape):
     """The verdict whether a question says what it asks for."""
 
     clear: bool
     why: _Text = ""
 
 
-S = TypeVar("S", bound=Shape)
+S = TypeVar("S", bound=ReplyShape)
 T = TypeVar("T")
 
 
-def read_reply(text: str, shape: type[S]) -> S:
+def read_json_reply(text: str, shape: type[S]) -> S:
     """Read a reply that is an object, alone or as its only block of code; thoughts are left out.
 
     Raises:
@@ -108,15 +118,18 @@ _NO_SAMPLING = Sampling()
 
 
 class NoReplyError(Exception):
-    """An endpoint failed for one request, or refused it; nothing is kept, and the same command asks again."""
+    """An endpoint failed for one request, or refused it; nothing is kept, and the same command asks
+    again.
+    """
 
 
-async def answered(asked: Awaitable[T], unanswered: Unanswered, cut_off: str) -> T:
+async def page_answer(asked: Awaitable[T], unanswered: Unanswered, cut_off: str) -> T:
     """Return what a request to a model brings.
 
     Raises:
         UnreadableError: the reply was cut off; `cut_off` is the sentence.
-        NoReplyError: the endpoint failed for this request, or refused it, and may still answer others.
+        NoReplyError: the endpoint failed for this request, or refused it, and may still answer
+            others.
         InfrastructureError: it answers none.
     """
     try:
@@ -134,7 +147,9 @@ async def answered(asked: Awaitable[T], unanswered: Unanswered, cut_off: str) ->
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShapeReader:
-    """Asks a model until its reply can be read: a second request says what was wrong with the first."""
+    """Asks a model until its reply can be read: a second request says what was wrong with the
+    first.
+    """
 
     model: RemoteModel
     json_schema: bool
@@ -160,19 +175,27 @@ class ShapeReader:
         sampling = self._shaped(shape, sampling)
         text = await self._text(messages, sampling, sample)
         try:
-            return read_reply(text, shape)
+            return read_json_reply(text, shape)
         except UnreadableError as error:
             again = fill(prompt, "again", problem=str(error))
-        asked = [*messages, {"role": "assistant", "content": text}, {"role": "user", "content": again}]
-        return read_reply(await self._text(asked, sampling, sample), shape)
+        asked = [
+            *messages,
+            {"role": "assistant", "content": text},
+            {"role": "user", "content": again},
+        ]
+        return read_json_reply(await self._text(asked, sampling, sample), shape)
 
     def is_known(
-        self, messages: Sequence[ChatMessage], shape: type[Shape], sampling: Sampling, sample: int
+        self,
+        messages: Sequence[ChatMessage],
+        shape: type[ReplyShape],
+        sampling: Sampling,
+        sample: int,
     ) -> bool:
         """Return whether a first reply is there already. Blocks."""
         return self.model.known(messages, self._shaped(shape, sampling), sample) is not None
 
-    def _shaped(self, shape: type[Shape], sampling: Sampling) -> Sampling:
+    def _shaped(self, shape: type[ReplyShape], sampling: Sampling) -> Sampling:
         if not self.json_schema:
             return sampling
         schema = {"name": shape.__name__.lower(), "schema": shape.model_json_schema()}
@@ -182,7 +205,7 @@ class ShapeReader:
     async def _text(self, messages: Sequence[ChatMessage], sampling: Sampling, sample: int) -> str:
         # any text is kept: one that cannot be read is counted, and not paid for twice
         asking = self.model.ask(messages, lambda text: None, sampling=sampling, sample=sample)
-        return (await answered(asking, self._unanswered, "the reply was cut off")).text
+        return (await page_answer(asking, self._unanswered, "the reply was cut off")).text
 
 
 _CHECK = PromptSpec(
@@ -192,7 +215,7 @@ _CHECK = PromptSpec(
 )
 _SPECS = {
     "write": PromptSpec(
-        required=frozenset({*Kind, *Difficulty, "again"}),
+        required=frozenset({*EvidenceKind, *QuestionDifficulty, "again"}),
         optional=frozenset({"system"}),
         variables=frozenset({"questions", "pages", "count", "level", "problem"}),
     ),
@@ -217,7 +240,9 @@ def load_prompts(names: PromptNames) -> Prompts:
 
 def digest_of_prompts(prompts: Prompts) -> str:
     """Return the SHA-256 over all of them, which changes whenever a wording does."""
-    return hashlib.sha256(" ".join(prompt.digest for prompt in prompts.values()).encode()).hexdigest()
+    return hashlib.sha256(
+        " ".join(prompt.digest for prompt in prompts.values()).encode()
+    ).hexdigest()
 
 
 def fill(prompt: PromptTemplate, part: str, **values: Any) -> str:
@@ -225,7 +250,11 @@ def fill(prompt: PromptTemplate, part: str, **values: Any) -> str:
     return prompt.render(part, **neutralized_values(values))
 
 
-def conversation(prompt: PromptTemplate, user: str | list[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the messages of a request: the file's system part, where it has one, and the user's."""
+def conversation(
+    prompt: PromptTemplate, user: str | list[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the messages of a request: the file's system part, where it has one, and the
+    user's.
+    """
     first = [{"role": "system", "content": prompt.render("system")}] if "system" in prompt else []
     return [*first, {"role": "user", "content": user}]

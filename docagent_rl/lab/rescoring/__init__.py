@@ -1,1 +1,3 @@
-"""Stored trajectories rewarded anew: by another variant, weight, judge or estimator, and without a model."""
+"""Stored trajectories rewarded anew: by another variant, weight, judge or estimator, and without a
+model.
+"""

@@ -1,4 +1,6 @@
-"""The effect of other rewards on stored trajectories: on terms, on the order within groups, on credit."""
+"""The effect of other rewards on stored trajectories: on terms, on the order within groups, on
+credit.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from scipy.stats import kendalltau
 
 from docagent_rl.envs.outcome import Outcome, OutcomeState
 from docagent_rl.envs.search_log import mean_known
-from docagent_rl.lab.eval.report.grid import NOTHING, Grid
+from docagent_rl.lab.eval.report.grid import NOTHING, TextTable
 from docagent_rl.lab.rescoring.stored import Rescored
 
 _SAME = 1e-9
@@ -58,13 +60,14 @@ def _state(outcome: Outcome | None) -> OutcomeState | None:
 def difference(
     changes: Sequence[Change], before: Turns | None = None, after: Turns | None = None
 ) -> dict[str, Any]:
-    """Sum up changes of at least one trajectory, and of advantages; turns not repeated have none after.
+    """Sum up changes of at least one trajectory, and of advantages; turns not repeated have none
+    after.
 
     Returns:
-        `trajectories`, their number; `same`, the share with the same observations and end; `terms`, `reward`
-        first, each with its `name`, its means `before` and `after` (`None` where no trajectory had it) and
-        `changed`, the share of trajectories in which it differs; `outcomes` (`_outcomes`); `groups`
-        (`_groups`); `credit` (`_credit`).
+        `trajectories`, their number; `same`, the share with the same observations and end; `terms`,
+        `reward` first, each with its `name`, its means `before` and `after` (`None` where no
+        trajectory had it) and `changed`, the share of trajectories in which it differs; `outcomes`
+        (`_outcomes`); `groups` (`_groups`); `credit` (`_credit`).
     """
     sides = [(each.before, each.after) for each in changes]
     names = dict.fromkeys(name for pair in sides for side in pair for name in side)
@@ -78,9 +81,11 @@ def difference(
     }
 
 
-def grids_of(found: Mapping[str, Any]) -> list[Grid]:
+def difference_tables(found: Mapping[str, Any]) -> list[TextTable]:
     """Return tables: terms, outcomes where they are known, groups and credit."""
-    note = f"{found['trajectories']:,} trajectories, {_percent(found['same'])} of them shown the same"
+    note = (
+        f"{found['trajectories']:,} trajectories, {_percent(found['same'])} of them shown the same"
+    )
     terms = tuple(
         (t["name"], _n(t["before"]), _n(t["after"]), _percent(t["changed"])) for t in found["terms"]
     )
@@ -90,53 +95,67 @@ def grids_of(found: Mapping[str, Any]) -> list[Grid]:
         ("groups of two or more trajectories", f"{groups['groups']:,}"),
         ("groups whose trajectories all had the same reward before", f"{groups['flat_before']:,}"),
         ("groups whose trajectories all have the same reward after", f"{groups['flat_after']:,}"),
-        ("rank correlation of rewards within the other groups, Kendall's tau-b", _n(groups["agreement"])),
+        (
+            "rank correlation of rewards within the other groups, Kendall's tau-b",
+            _n(groups["agreement"]),
+        ),
     )
     head = ("term", "before", "after", "trajectories that change")
-    grids = [Grid("Rewards", head, terms, (note,))]
+    grids = [TextTable("Rewards", head, terms, (note,))]
     if found["outcomes"] is not None:
         grids.append(_outcome_grid(found["outcomes"]))
-    grids.append(Grid("Groups", ("", "number"), rows))
+    grids.append(TextTable("Groups", ("", "number"), rows))
     if credit is not None:
         rows = (
             ("turns with advantages", f"{credit['turns']:,}"),
             ("turns of the other sign", _percent(credit["flipped"])),
             ("correlation", _n(credit["correlation"])),
         )
-        grids.append(Grid("Advantages of turns", ("", "number"), rows))
+        grids.append(TextTable("Advantages of turns", ("", "number"), rows))
     return grids
 
 
-def _term(name: str, sides: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> dict[str, Any]:
+def _term(
+    name: str, sides: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]
+) -> dict[str, Any]:
     old, new = ([pair[side].get(name) for pair in sides] for side in (0, 1))
-    same = (a is b if a is None or b is None else abs(a - b) < _SAME for a, b in zip(old, new, strict=True))
+    same = (
+        a is b if a is None or b is None else abs(a - b) < _SAME
+        for a, b in zip(old, new, strict=True)
+    )
     means = {"before": mean_known(old), "after": mean_known(new)}
     return {"name": name, **means, "changed": fmean(not each for each in same)}
 
 
 def _outcomes(changes: Sequence[Change]) -> dict[str, dict[str, int]] | None:
-    """Count trajectories by outcome before, and by outcome after; `None` where no trajectory has both."""
+    """Count trajectories by outcome before, and by outcome after; `None` where no trajectory has
+    both.
+    """
     pairs = Counter(each.outcomes for each in changes if None not in each.outcomes)
     if not pairs:
         return None
     return {old.value: {new.value: pairs[old, new] for new in OutcomeState} for old in OutcomeState}
 
 
-def _outcome_grid(counts: Mapping[str, Mapping[str, int]]) -> Grid:
+def _outcome_grid(counts: Mapping[str, Mapping[str, int]]) -> TextTable:
     head = ("answers", *(f"{new.value} after" for new in OutcomeState))
     rows = [
         (f"{old.value} before", *(f"{counts[old.value][new.value]:,}" for new in OutcomeState))
         for old in OutcomeState
     ]
-    note = "unjudged: the gate of the reward was closed, and nobody asked whether the answer is right"
-    return Grid("Outcomes", head, tuple(rows), (note,))
+    note = (
+        "unjudged: the gate of the reward was closed, and nobody asked whether the answer is right"
+    )
+    return TextTable("Outcomes", head, tuple(rows), (note,))
 
 
 def _groups(changes: Sequence[Change]) -> dict[str, Any]:
-    """Return what becomes of the `groups` of several trajectories of one question, and their number.
+    """Return what becomes of the `groups` of several trajectories of one question, and their
+    number.
 
-    Nothing is learned from groups whose rewards are all equal (`flat_before`, `flat_after`). `agreement` is
-    the mean of Kendall's tau-b of the rewards over groups that are flat neither before nor after.
+    Nothing is learned from groups whose rewards are all equal (`flat_before`, `flat_after`).
+    `agreement` is the mean of Kendall's tau-b of the rewards over groups that are flat neither
+    before nor after.
     """
     groups: dict[tuple[int, str], list[tuple[float, float]]] = defaultdict(list)
     for each in changes:
@@ -149,15 +168,17 @@ def _groups(changes: Sequence[Change]) -> dict[str, Any]:
         "flat_before": sum(bool(sides[0]) for sides in flat),
         "flat_after": sum(bool(sides[1]) for sides in flat),
         # equal rewards may differ by rounding
-        "agreement": mean_known([float(kendalltau(*np.round(pair, 9)).statistic) for pair in ranked]),
+        "agreement": mean_known(
+            [float(kendalltau(*np.round(pair, 9)).statistic) for pair in ranked]
+        ),
     }
 
 
 def _credit(before: Turns, after: Turns) -> dict[str, Any]:
     """Return what becomes of the advantages of the `turns` with sampled tokens.
 
-    `flipped` is the share of turns with the other sign, `correlation` Pearson's, `None` where one side does
-    not vary.
+    `flipped` is the share of turns with the other sign, `correlation` Pearson's, `None` where one
+    side does not vary.
     """
     trajectories = zip(before, after, strict=True)
     pairs = [pair for old, new in trajectories for pair in zip(old, new, strict=False) if any(pair)]

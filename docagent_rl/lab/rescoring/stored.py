@@ -1,4 +1,6 @@
-"""Stored runs, and their trajectories repeated word for word in the environments of another configuration."""
+"""Stored runs, and their trajectories repeated word for word in the environments of another
+configuration.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ _FREE = ("docagent.env.", "docagent.roles.", "docagent.advantage.options.", f"{K
 """Keys below these are checked by those who read them."""
 _ABSENT = object()
 _KEPT = (
-    "token_ids", "log_probs", "trainer_log_probs", "observation_tokens", "dropped", "completion_tokens",
+    "token_ids", "log_probs", "trainer_log_probs", "observation_tokens", "dropped",
+    "completion_tokens",
     "row", "seconds",
 )  # fmt: skip
 """Fields of a turn that stay as they are stored."""
@@ -64,10 +67,16 @@ class StoredRun:
             # an evaluation keeps what trajectories depend on
             kept = folder.manifest().get("config")
             if not isinstance(kept, dict) or not isinstance(kept.get("docagent"), dict):
-                raise UserError(f"{folder.manifest_file} does not say by which configuration it was played")
+                raise UserError(
+                    f"{folder.manifest_file} does not say by which configuration it was played"
+                )
             section = {**kept["docagent"], "run_dir": str(folder.path)}
             config = OmegaConf.create({"docagent": section, "algorithm": {"adv_estimator": None}})
-            files = {"trajectories": folder.trajectories_file} if folder.trajectories_file.is_file() else {}
+            files = (
+                {"trajectories": folder.trajectories_file}
+                if folder.trajectories_file.is_file()
+                else {}
+            )
         if not files:
             raise UserError(f"{path} holds no trajectories")
         if not isinstance(config, DictConfig) or "docagent" not in config:
@@ -90,7 +99,9 @@ class StoredRun:
         wanted = {f"{kind}/{step}" for step in steps} or found.keys()
         if missing := sorted(wanted - found.keys()):
             there = ", ".join(name.partition("/")[2] for name in found) or "none"
-            raise UserError(f"{self.path}: no trajectories of {missing[0]}; there are steps {there}")
+            raise UserError(
+                f"{self.path}: no trajectories of {missing[0]}; there are steps {there}"
+            )
         chosen = {name: path for name, path in found.items() if name in wanted}
         require_whole(chosen.values())
         return chosen
@@ -106,7 +117,10 @@ class StoredRun:
             key, equals, _ = override.lstrip("+").partition("=")
             if not equals:
                 raise UserError(f"{override!r}: give KEY=VALUE")
-            if not key.startswith(_FREE) and OmegaConf.select(config, key, default=_ABSENT) is _ABSENT:
+            if (
+                not key.startswith(_FREE)
+                and OmegaConf.select(config, key, default=_ABSENT) is _ABSENT
+            ):
                 raise UserError(f"{key}: the configuration of {self.path} has no such key")
             try:
                 value = OmegaConf.select(OmegaConf.from_dotlist([override.lstrip("+")]), key)
@@ -135,7 +149,9 @@ def _name_by_verls_keys(config: DictConfig) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """A trajectory before and after: the same texts, ids and log-probabilities with other rewards."""
+    """A trajectory before and after: the same texts, ids and log-probabilities with other
+    rewards.
+    """
 
     before: Trajectory
     after: Trajectory
@@ -144,7 +160,8 @@ class Rescored:
 
 
 async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
-    """Repeat a trajectory; terms on tokens inside a turn are given with the turn, without a tokenizer.
+    """Repeat a trajectory; terms on tokens inside a turn are given with the turn, without a
+    tokenizer.
 
     Raises:
         UserError: the question cannot be played any more.
@@ -167,7 +184,9 @@ async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
             return None
         # with its tokens: a reward function is told how many were sampled
         turn = whole_turn(said[0].text, said[0].stop)
-        return replace(turn, token_ids=said[0].token_ids, completion_tokens=said[0].completion_tokens)
+        return replace(
+            turn, token_ids=said[0].token_ids, completion_tokens=said[0].completion_tokens
+        )
 
     env = resources.environment(validate=stored.split == "val")
     await play_texts(env, Sample.from_dict(stored.sample), write, new)
@@ -180,8 +199,13 @@ async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
 
 
 def _shown(trajectory: Trajectory) -> list[str]:
-    """Return the prompt and the observation after each turn as JSON; one that was dropped is empty."""
-    shown = [trajectory.prompt, *(turn.observation for turn in trajectory.turns if not turn.dropped)]
+    """Return the prompt and the observation after each turn as JSON; one that was dropped is
+    empty.
+    """
+    shown = [
+        trajectory.prompt,
+        *(turn.observation for turn in trajectory.turns if not turn.dropped),
+    ]
     return [json.dumps(each, sort_keys=True) for each in shown]
 
 

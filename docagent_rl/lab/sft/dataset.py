@@ -18,24 +18,27 @@ from docagent_rl.rollout.images import EncodedImage, encode_image, join_features
 from docagent_rl.rollout.patches import PatchFormat
 
 CACHE_BYTES = 256 << 20
-"""Memory of preprocessed images that a data set keeps; each worker of a data loader has one of its own."""
+"""Memory of preprocessed images that a data set keeps; each worker of a data loader has one of its
+own.
+"""
 _NO_STORE = "these rows show images: set +data.store=<document store> and use a vision model"
 
 
 class LedgerSftDataset(Dataset):
-    """Rows as the training engine takes them; nothing is tokenised, and each image is preprocessed once.
+    """Rows as the training engine takes them; nothing is tokenised, and each image is preprocessed
+    once.
 
     An item of `t` tokens and `i` images with `p` patches in all holds
 
     - `input_ids` (t,) int64 and `loss_mask` (t,) int64, as in the file;
     - `position_ids` (4, t) int64: text positions and the three of M-RoPE; (t,) without a processor;
-    - `multi_modal_inputs`: what the model takes of the images, such as `pixel_values` (p, channels) float32
-      and `image_grid_thw` (i, 3) int64; empty without images.
+    - `multi_modal_inputs`: what the model takes of the images, such as `pixel_values` (p, channels)
+      float32 and `image_grid_thw` (i, 3) int64; empty without images.
 
-    `config` is the section `data`, of which `store` is read (path of the document store; not needed without
-    images); the rest is checked before a run (`preflight`). `processor` is as
-    `verl.utils.hf_processor` loads it, `None` for a text-only model. Of the rows the first `max_samples` are
-    used, all where it is -1.
+    `config` is the section `data`, of which `store` is read (path of the document store; not needed
+    without images); the rest is checked before a run (`preflight`). `processor` is as
+    `verl.utils.hf_processor` loads it, `None` for a text-only model. Of the rows the first
+    `max_samples` are used, all where it is -1.
 
     Raises:
         UserError: a file cannot be used, or a setting is wrong.
@@ -86,11 +89,12 @@ class LedgerSftDataset(Dataset):
 def position_ids(
     ids: torch.Tensor, features: Mapping[str, torch.Tensor], processor: Any | None
 ) -> torch.Tensor:
-    """Return the positions of a row `ids`, (t,) int64, without padding, as verl's rollout computes them.
+    """Return the positions of a row `ids`, (t,) int64, without padding, as verl's rollout computes
+    them.
 
-    They are (4, t): text positions, then time, height and width; (t,) where the model has one position a
-    token. `features` are those of the row's images; `processor` has the `get_rope_index` that
-    `verl.utils.hf_processor` gives it, and is `None` for a text-only model.
+    They are (4, t): text positions, then time, height and width; (t,) where the model has one
+    position a token. `features` are those of the row's images; `processor` has the `get_rope_index`
+    that `verl.utils.hf_processor` gives it, and is `None` for a text-only model.
     """
     text = torch.arange(len(ids))
     if processor is None or not hasattr(processor, "get_rope_index"):

@@ -1,12 +1,14 @@
 """Trajectories in the multi-turn formats of LLaMA-Factory and TRL, with their images as files.
 
-Both tokenise by themselves. Both train on whole messages: of what a policy wrote, neither knows parts.
+Both tokenise by themselves. Both train on whole messages: of what a policy wrote, neither knows
+parts.
 
-- LLaMA-Factory (`formatting: sharegpt`): one example a context, loss on every assistant message and nothing
-  else, unless `mask_history` or `train_on_prompt` are set.
+- LLaMA-Factory (`formatting: sharegpt`): one example a context, loss on every assistant message and
+  nothing else, unless `mask_history` or `train_on_prompt` are set.
 - TRL: one row a turn (`prompt`, `completion`), with the loss on the completion alone
-  (`completion_only_loss`), which is the mask of RL; earlier turns are read again for each. Its collator for
-  vision-language models knows no mask of roles, so that whole conversations would train on observations too.
+  (`completion_only_loss`), which is the mask of RL; earlier turns are read again for each. Its
+  collator for vision-language models knows no mask of roles, so that whole conversations would
+  train on observations too.
 """
 
 import io
@@ -24,7 +26,7 @@ from docagent_rl.envs.base import ImagePart, Observation, Role
 from docagent_rl.envs.images import Picture, render
 from docagent_rl.lab.sft import TrajectoryFormat
 from docagent_rl.lab.sft.ledgers import observation_of
-from docagent_rl.lab.sft.trajectories import Account, Dropped
+from docagent_rl.lab.sft.trajectories import DropReason, RowCounts
 from docagent_rl.rollout.trajectory import Trajectory
 
 IMAGES = "images"
@@ -38,7 +40,9 @@ _SPELLING = re.compile(r"<(?=\||(?:image|video|audio)>)")
 
 
 FILES = {TrajectoryFormat.LLAMAFACTORY: "train.jsonl", TrajectoryFormat.TRL: "metadata.jsonl"}
-"""The examples; TRL's are read as an image folder (`datasets`), whose files of examples are named so."""
+"""The examples; TRL's are read as an image folder (`datasets`), whose files of examples are named
+so.
+"""
 
 DATASET_INFO = {
     DATASET: {
@@ -61,18 +65,20 @@ def example_lines(
     form: TrajectoryFormat,
     store: DocumentStore,
     folder: Path,
-    account: Account,
+    account: RowCounts,
 ) -> Iterator[bytes]:
-    """Yield examples, one JSON line each; their images are written to `images/` in `folder` as they come.
+    """Yield examples, one JSON line each; their images are written to `images/` in `folder` as they
+    come.
 
-    Images that are there stay. `account` is filled in: its rows are examples, and tokens are not counted.
+    Images that are there stay. `account` is filled in: its rows are examples, and tokens are not
+    counted.
 
     Raises:
         UserError: the store has not the pages that were shown.
     """
     for trajectory in trajectories:
         contexts = conversations(trajectory)
-        if isinstance(contexts, Dropped):
+        if isinstance(contexts, DropReason):
             account.dropped[contexts] += 1
             continue
         account.trajectories += 1
@@ -91,7 +97,9 @@ def example_lines(
 
 
 class Turn(NamedTuple):
-    """A message of a role (`system`, `user` or `assistant`, the policy): texts and images, in order."""
+    """A message of a role (`system`, `user` or `assistant`, the policy): texts and images, in
+    order.
+    """
 
     role: str
     parts: tuple[str | Picture, ...]
@@ -102,21 +110,22 @@ class Turn(NamedTuple):
         return [part for part in self.parts if not isinstance(part, str)]
 
 
-def conversations(trajectory: Trajectory) -> list[list[Turn]] | Dropped:
-    """Return the contexts of a trajectory, each ending with a turn of the policy; or why there are none.
+def conversations(trajectory: Trajectory) -> list[list[Turn]] | DropReason:
+    """Return the contexts of a trajectory, each ending with a turn of the policy; or why there are
+    none.
 
-    Texts of documents and users spell no token and no place of an image: an invisible character breaks such
-    words, as in a rollout. Messages of one role in a row are one.
+    Texts of documents and users spell no token and no place of an image: an invisible character
+    breaks such words, as in a rollout. Messages of one role in a row are one.
 
     Raises:
         UserError: the trajectory has no messages.
     """
     if trajectory.masked:
-        return Dropped.MASKED
+        return DropReason.MASKED
     if any(turn.stop != StopCause.END_OF_TURN.value for turn in trajectory.turns):
-        return Dropped.CUT_OFF
+        return DropReason.CUT_OFF
     if any(not turn.text or _SPELLING.search(turn.text) for turn in trajectory.turns):
-        return Dropped.SPELLING
+        return DropReason.SPELLING
     contexts = [_messages(observation_of(trajectory.prompt))]
     for turn, following in zip(trajectory.turns, [*trajectory.turns[1:], None], strict=True):
         contexts[-1].append(Turn(ASSISTANT, (turn.text,)))
@@ -127,8 +136,10 @@ def conversations(trajectory: Trajectory) -> list[list[Turn]] | Dropped:
             contexts.append(shown)
         else:
             contexts[-1] += shown
-    written = [_joined(context) for context in contexts if any(turn.role == ASSISTANT for turn in context)]
-    return written or Dropped.UNWRITTEN
+    written = [
+        _joined(context) for context in contexts if any(turn.role == ASSISTANT for turn in context)
+    ]
+    return written or DropReason.UNWRITTEN
 
 
 def _messages(observation: Observation) -> list[Turn]:
@@ -136,7 +147,9 @@ def _messages(observation: Observation) -> list[Turn]:
         Turn(
             Role(message.role).value,
             tuple(
-                part.image if isinstance(part, ImagePart) else _SPELLING.sub(f"<{INVISIBLE}", part.text)
+                part.image
+                if isinstance(part, ImagePart)
+                else _SPELLING.sub(f"<{INVISIBLE}", part.text)
                 for part in message.parts
             ),
         )
@@ -157,7 +170,10 @@ def _joined(turns: Sequence[Turn]) -> list[Turn]:
 def _examples(turns: Sequence[Turn], form: TrajectoryFormat) -> Iterator[dict[str, Any]]:
     if form is TrajectoryFormat.LLAMAFACTORY:
         messages = [
-            {"role": turn.role, "content": "".join(p if isinstance(p, str) else _PLACE for p in turn.parts)}
+            {
+                "role": turn.role,
+                "content": "".join(p if isinstance(p, str) else _PLACE for p in turn.parts),
+            }
             for turn in turns
         ]
         yield {"messages": messages, "images": _names(turns)}

@@ -36,7 +36,9 @@ def turn_ids(text: str, codec: ChatCodec, question_id: str) -> list[int]:
     ids = codec.tokenizer.encode(text, add_special_tokens=False)
     special = codec.control_ids | {codec.end_of_turn_id}
     if not ids or special.intersection(ids):
-        raise TurnError(f"question {question_id}: the turn {text!r} is empty or spells a special token")
+        raise TurnError(
+            f"question {question_id}: the turn {text!r} is empty or spells a special token"
+        )
     return [*ids, codec.end_of_turn_id]
 
 
@@ -48,20 +50,26 @@ class PlacedPicture:
     num_tokens: int
 
 
-def replay(trajectory: Trajectory, codec: ChatCodec, *, retokenise: bool = False) -> list[TurnLedger]:
-    """Return the contexts of a recorded trajectory in order, one training row each; no image is drawn.
+def replay(
+    trajectory: Trajectory, codec: ChatCodec, *, retokenise: bool = False
+) -> list[TurnLedger]:
+    """Return the contexts of a recorded trajectory in order, one training row each; no image is
+    drawn.
 
-    Contexts in which nothing was sampled are left out. Sampled ids are taken from the trajectory; what was
-    shown is encoded again, so tokenizer, processor and arguments of the chat template must be those of the
-    run. A trajectory that was recorded in texts alone (by a chat endpoint) has no ids: its turns are encoded,
-    for whatever model; with `retokenise` also those of one that has ids.
+    Contexts in which nothing was sampled are left out. Sampled ids are taken from the trajectory;
+    what was shown is encoded again, so tokenizer, processor and arguments of the chat template must
+    be those of the run. A trajectory that was recorded in texts alone (by a chat endpoint) has no
+    ids: its turns are encoded, for whatever model; with `retokenise` also those of one that has
+    ids.
 
     Raises:
-        UserError: the trajectory was masked, tokens come out in another number than recorded, or a turn is
-            empty or spells a special token.
+        UserError: the trajectory was masked, tokens come out in another number than recorded, or a
+            turn is empty or spells a special token.
     """
     if trajectory.masked:
-        raise UserError(f"trajectory {trajectory.uid}_{trajectory.number} was masked: it has no training row")
+        raise UserError(
+            f"trajectory {trajectory.uid}_{trajectory.number} was masked: it has no training row"
+        )
     texts = retokenise or not any(turn.token_ids for turn in trajectory.turns)
     ledgers = [_open(observation_of(trajectory.prompt), codec)]
     if not texts:
@@ -95,7 +103,9 @@ def replay(trajectory: Trajectory, codec: ChatCodec, *, retokenise: bool = False
 def _open(prompt: Observation, codec: ChatCodec) -> TurnLedger:
     images = _placed(prompt, codec)
     ids = codec.prompt_ids(prompt, images)
-    return TurnLedger(ids, max_response=_NO_LIMIT, image_token_id=codec.image_token_id, images=images)
+    return TurnLedger(
+        ids, max_response=_NO_LIMIT, image_token_id=codec.image_token_id, images=images
+    )
 
 
 def _placed(shown: Observation, codec: ChatCodec) -> list[PlacedPicture]:
@@ -106,14 +116,16 @@ def _placed(shown: Observation, codec: ChatCodec) -> list[PlacedPicture]:
 def _expect(trajectory: Trajectory, found: int, recorded: int, what: str) -> None:
     if found != recorded:
         raise UserError(
-            f"trajectory {trajectory.uid}_{trajectory.number}: the {what} has {found} tokens, {recorded} "
-            "were recorded; use tokenizer, processor, arguments of the chat template and store of the run, "
+            f"trajectory {trajectory.uid}_{trajectory.number}: the {what} has {found} tokens, "
+            f"{recorded} "
+            "were recorded; use tokenizer, processor, arguments of the chat template and store of "
+            "the run, "
             "or encode its texts anew (--retokenise)"
         )
 
 
 def observation_of(messages: Sequence[Mapping[str, Any]]) -> Observation:
-    """Return the observation that `rollout.trajectory.describe` described.
+    """Return the observation that `rollout.trajectory.describe_messages` described.
 
     Raises:
         UserError: a part is neither text nor image, or a role is unknown.
@@ -124,7 +136,9 @@ def observation_of(messages: Sequence[Mapping[str, Any]]) -> Observation:
                 Message(
                     Role(message["role"]),
                     tuple(
-                        ImagePart(read_picture(part["image"])) if "image" in part else TextPart(part["text"])
+                        ImagePart(read_picture(part["image"]))
+                        if "image" in part
+                        else TextPart(part["text"])
                         for part in message["parts"]
                     ),
                 )
@@ -132,7 +146,9 @@ def observation_of(messages: Sequence[Mapping[str, Any]]) -> Observation:
             )
         )
     except (KeyError, ValueError) as error:
-        raise UserError(f"not the messages of a trajectory: {type(error).__name__}: {error}") from error
+        raise UserError(
+            f"not the messages of a trajectory: {type(error).__name__}: {error}"
+        ) from error
 
 
 def read_picture(data: Mapping[str, Any]) -> Picture:
@@ -151,4 +167,6 @@ def read_picture(data: Mapping[str, Any]) -> Picture:
         tiles = [{**tile, "image": reference(tile["image"])} for tile in data["tiles"]]
         return _SHEET.validate_python({**data, "tiles": tiles})
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"not a picture: {type(error).__name__}: {error} in {json.dumps(data)}") from error
+        raise UserError(
+            f"not a picture: {type(error).__name__}: {error} in {json.dumps(data)}"
+        ) from error

@@ -1,4 +1,6 @@
-"""Checks of a run of supervised fine-tuning before models are loaded, and the set-up of its processes."""
+"""Checks of a run of supervised fine-tuning before models are loaded, and the set-up of its
+processes.
+"""
 
 import os
 import socket
@@ -15,7 +17,7 @@ from docagent_rl.checkpoints.manifest import read_tracker
 from docagent_rl.checks.check import refuse
 from docagent_rl.checks.environment import settle_environment
 from docagent_rl.checks.machine import check_device, check_folders, hold_run_folder
-from docagent_rl.checks.sft_check import SftSection, check_sft_statically, size_problems
+from docagent_rl.checks.sft_check import SftSection, check_sft_statically, sft_size_problems
 from docagent_rl.config import data_files
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.sft.rows import SftFile, tokenizer_digest
@@ -31,10 +33,11 @@ _ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE":
 
 
 class SftPreflight(Callback):
-    """Hydra callback of every recipe of supervised fine-tuning, in every process that torchrun starts.
+    """Hydra callback of every recipe of supervised fine-tuning, in every process that torchrun
+    starts.
 
-    The first process checks; all of them settle what verl then finds: the engine that freezes the vision
-    tower, the file of the metrics, and, where torchrun is missing, a group of one process.
+    The first process checks; all of them settle what verl then finds: the engine that freezes the
+    vision tower, the file of the metrics, and, where torchrun is missing, a group of one process.
     """
 
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
@@ -57,7 +60,10 @@ class SftPreflight(Callback):
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Refuse `--multirun`: its runs would share one process group."""
-        refuse(UserError("--multirun (-m) is not supported: give the command once for each run"), config)
+        refuse(
+            UserError("--multirun (-m) is not supported: give the command once for each run"),
+            config,
+        )
 
 
 def check_sft(config: DictConfig, *, data: bool = True) -> SftSection:
@@ -101,11 +107,15 @@ def settle_process(config: DictConfig) -> None:
 def _process_problems(config: DictConfig) -> Iterator[str]:
     started = getattr(sys.modules["__main__"], "__spec__", None)
     if started is not None and started.name == RAY_TRAINER:
-        yield f"{RAY_TRAINER} trains in processes of Ray's, which see none of this: start it with torchrun"
-    yield from size_problems(config, int(os.environ.get("WORLD_SIZE", "1")))
+        yield (
+            f"{RAY_TRAINER} trains in processes of Ray's, which see none of this: start it with "
+            "torchrun"
+        )
+    yield from sft_size_problems(config, int(os.environ.get("WORLD_SIZE", "1")))
     if not patch_status():
         yield (
-            "the plugin docagent_rl is not loaded in this process, and so no patch of upstream code: unset "
+            "the plugin docagent_rl is not loaded in this process, and so no patch of upstream "
+            "code: unset "
             "VERL_USE_EXTERNAL_PLUGINS"
         )
     yield from check_device(config)
@@ -121,7 +131,11 @@ def _model_problems(config: DictConfig, section: SftSection) -> Iterator[str]:
         return
     folder = Path(path).expanduser()
     if not (folder / "config.json").is_file():
-        made = f"; `docagent-rl demo --system {section.tiny_model}` makes one" if section.profile else ""
+        made = (
+            f"; `docagent-rl demo --system {section.tiny_model}` makes one"
+            if section.profile
+            else ""
+        )
         yield f"model.path={path}: no model there (config.json is missing){made}"
         return
     if problem := _family_problem(folder, section):
@@ -167,7 +181,8 @@ def _row_problems(config: DictConfig) -> Iterator[str]:
         used = rows if most < 0 else min(rows, most)
         if all(path.is_file() for path in files) and used < config.data.train_batch_size:
             yield (
-                f"data.{key}: {used} rows, a batch has data.train_batch_size={config.data.train_batch_size}; "
+                f"data.{key}: {used} rows, a batch has "
+                f"data.train_batch_size={config.data.train_batch_size}; "
                 "verl drops an incomplete batch, in validation too, so there would be none"
             )
 
@@ -183,24 +198,34 @@ def _length_problems(config: DictConfig, key: str, file: SftFile) -> Iterator[st
         if too_long:
             longest = int(lengths.argmax())
             yield (
-                f"data.{key}: {file.path}: {too_long} of {len(file)} rows are longer than {name}={most}, the "
-                f"longest has {lengths[longest]} tokens (question {file.row(longest).question_id}): write "
+                f"data.{key}: {file.path}: {too_long} of {len(file)} rows are longer than "
+                f"{name}={most}, the "
+                f"longest has {lengths[longest]} tokens (question "
+                f"{file.row(longest).question_id}): write "
                 f"them anew with `docagent-rl data sft --max-length {most}`"
             )
             return
 
 
-def _store_problems(key: str, file: SftFile, store: Path, documents: DocumentStore | None) -> Iterator[str]:
+def _store_problems(
+    key: str, file: SftFile, store: Path, documents: DocumentStore | None
+) -> Iterator[str]:
     shown = {page.doc_id for picture in file.pictures() for page in picture.pages}
     if shown and documents is None:
         yield f"data.store: {store} does not exist, and the rows of data.{key} show its pages"
     elif documents is not None and (missing := sorted(shown - set(documents.doc_ids()))):
         names = ", ".join(missing[:5])
-        yield f"data.{key}: {file.path} shows {len(missing)} documents that {store} does not hold: {names}"
+        yield (
+            f"data.{key}: {file.path} shows {len(missing)} documents that {store} does not "
+            "hold: "
+            f"{names}"
+        )
 
 
 def _vocabulary(config: DictConfig) -> str | None:
-    """Return the digest of the model's; `None` without a tokenizer to read, which the loader then says."""
+    """Return the digest of the model's; `None` without a tokenizer to read, which the loader then
+    says.
+    """
     from transformers import AutoTokenizer
 
     path = OmegaConf.select(config, "model.tokenizer_path") or config.model.path

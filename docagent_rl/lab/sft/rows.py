@@ -1,4 +1,6 @@
-"""Training rows for supervised fine-tuning: token sequences and masks of ledgers, in Parquet files."""
+"""Training rows for supervised fine-tuning: token sequences and masks of ledgers, in Parquet
+files.
+"""
 
 import hashlib
 import io
@@ -60,7 +62,9 @@ class SftRow:
 
 
 def sft_rows(trajectory: Trajectory, ledgers: Sequence[TurnLedger]) -> list[SftRow]:
-    """Return the rows of a trajectory's ledgers, as a training step of the trainer would have them."""
+    """Return the rows of a trajectory's ledgers, as a training step of the trainer would have
+    them.
+    """
     rows = [ledger.row() for ledger in ledgers if ledger.sampled]
     return [
         SftRow(
@@ -84,7 +88,8 @@ def tokenizer_digest(tokenizer: Any) -> str:
 
 
 def write_sft(rows: Iterable[SftRow], path: str | Path, tokenizer: Any) -> Path:
-    """Write rows atomically, in the order given, for models with the vocabulary of `tokenizer` alone.
+    """Write rows atomically, in the order given, for models with the vocabulary of `tokenizer`
+    alone.
 
     Raises:
         UserError: there is nothing to write.
@@ -113,7 +118,9 @@ def file_pieces(rows: Iterable[SftRow], digest: str, name: str = "rows") -> Iter
             writer.write_table(pa.Table.from_pylist(values, schema=schema))
             yield sink.take()
         if empty:
-            raise UserError(f"{name}: no rows to write; supervised training needs at least one trajectory")
+            raise UserError(
+                f"{name}: no rows to write; supervised training needs at least one trajectory"
+            )
     yield sink.take()
 
 
@@ -123,7 +130,8 @@ class SftFile:
     `digest` is that of the vocabulary that it has to be made with; `None` leaves that unchecked.
 
     Raises:
-        UserError: the file is missing, is no such file, is damaged, or was made with another vocabulary.
+        UserError: the file is missing, is no such file, is damaged, or was made with another
+            vocabulary.
     """
 
     def __init__(self, path: str | Path, digest: str | None = None) -> None:
@@ -135,11 +143,14 @@ class SftFile:
             schema = file.schema_arrow
         if not schema.equals(SCHEMA):
             expected = ", ".join(SCHEMA.names)
-            raise UserError(f"{self.path}: not a file of supervised rows; expected columns {expected}")
+            raise UserError(
+                f"{self.path}: not a file of supervised rows; expected columns {expected}"
+            )
         made_with = (schema.metadata or {}).get(_TOKENIZER, b"").decode()
         if digest is not None and made_with != digest:
             raise UserError(
-                f"{self.path}: made with the vocabulary of another model; export the trajectories again"
+                f"{self.path}: made with the vocabulary of another model; export the trajectories "
+                "again"
             )
         self._starts = [0]
         for group in range(file.num_row_groups):
@@ -170,7 +181,9 @@ class SftFile:
     def lengths(self) -> np.ndarray:
         """Return the tokens of each row, `(rows,)` int64."""
         parts = [self._read(n, ["input_ids"])["input_ids"] for n in range(len(self._starts) - 1)]
-        found = pa.chunked_array([part.combine_chunks().value_lengths() for part in parts], pa.int32())
+        found = pa.chunked_array(
+            [part.combine_chunks().value_lengths() for part in parts], pa.int32()
+        )
         return found.to_numpy().astype("int64")
 
     def pictures(self) -> Iterator[Picture]:

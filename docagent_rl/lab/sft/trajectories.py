@@ -1,4 +1,6 @@
-"""Training rows of recorded trajectories, a trajectory at a time, with an account of what was left out."""
+"""Training rows of recorded trajectories, a trajectory at a time, with an account of what was left
+out.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +19,7 @@ from docagent_rl.samples.sample import Sample
 from docagent_rl.samples.selection import SplitUnit, set_aside, unit_key, unit_keys
 
 
-class Dropped(Enum):
+class DropReason(Enum):
     """The reason why a trajectory has no row in the file, in the words of the report."""
 
     MASKED = "masked: a service failed, or the question could not be played"
@@ -28,7 +30,7 @@ class Dropped(Enum):
 
 
 @dataclass(slots=True)
-class Account:
+class RowCounts:
     """Counts of the trajectories that gave rows, of these rows, and of what was left out."""
 
     trajectories: int = 0
@@ -40,7 +42,7 @@ class Account:
     """Each time one is shown."""
     longest: int = 0
     """Tokens of the longest row."""
-    dropped: Counter[Dropped] = field(default_factory=Counter)
+    dropped: Counter[DropReason] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,34 +58,40 @@ class RowMaker:
     """Encode texts anew where ids were recorded, for another model."""
     _seen: set[str] = field(default_factory=set)
 
-    def rows(self, trajectory: Trajectory) -> list[SftRow] | Dropped:
+    def rows(self, trajectory: Trajectory) -> list[SftRow] | DropReason:
         """Return the rows of a trajectory, or the reason why it has none.
 
         Raises:
-            UserError: the trajectory was recorded with another model or template, or its pages are not those
-                of the store: so will be the others.
+            UserError: the trajectory was recorded with another model or template, or its pages are
+                not those of the store: so will be the others.
         """
         if trajectory.masked:
-            return Dropped.MASKED
+            return DropReason.MASKED
         if any(turn.stop != StopCause.END_OF_TURN.value for turn in trajectory.turns):
-            return Dropped.CUT_OFF
+            return DropReason.CUT_OFF
         try:
             rows = sft_rows(trajectory, replay(trajectory, self.codec, retokenise=self.retokenise))
         except TurnError:
-            return Dropped.SPELLING
-        if self.max_length is not None and any(len(row.input_ids) > self.max_length for row in rows):
-            return Dropped.TOO_LONG
+            return DropReason.SPELLING
+        if self.max_length is not None and any(
+            len(row.input_ids) > self.max_length for row in rows
+        ):
+            return DropReason.TOO_LONG
         if self.store is not None:
             for picture in (picture for row in rows for picture in row.images):
                 if picture.key not in self._seen:
                     check_picture(picture, self.store)
                     self._seen.add(picture.key)
-        return rows or Dropped.UNWRITTEN
+        return rows or DropReason.UNWRITTEN
 
 
 def check_picture(picture: Picture, store: DocumentStore) -> None:
-    """Raise `UserError` where a store has not the pages of a picture as they were when it was made."""
-    pieces = [tile.image for tile in picture.tiles] if isinstance(picture, ImageSheet) else [picture]
+    """Raise `UserError` where a store has not the pages of a picture as they were when it was
+    made.
+    """
+    pieces = (
+        [tile.image for tile in picture.tiles] if isinstance(picture, ImageSheet) else [picture]
+    )
     for piece in pieces:
         if store.page(piece.page).image_hash != piece.page_hash:
             raise UserError(
@@ -92,11 +100,13 @@ def check_picture(picture: Picture, store: DocumentStore) -> None:
             )
 
 
-def made_rows(trajectories: Iterable[Trajectory], maker: RowMaker, account: Account) -> Iterator[SftRow]:
+def made_rows(
+    trajectories: Iterable[Trajectory], maker: RowMaker, account: RowCounts
+) -> Iterator[SftRow]:
     """Yield the rows of trajectories in their order; `account` is filled in."""
     for trajectory in trajectories:
         rows = maker.rows(trajectory)
-        if isinstance(rows, Dropped):
+        if isinstance(rows, DropReason):
             account.dropped[rows] += 1
         else:
             account.trajectories += 1
@@ -111,10 +121,11 @@ def made_rows(trajectories: Iterable[Trajectory], maker: RowMaker, account: Acco
 def validating(
     trajectories: Iterable[Trajectory], fraction: float, unit: SplitUnit, seed: int
 ) -> Callable[[Trajectory], bool]:
-    """Set a fraction in (0, 1) of the documents or questions aside; return who tells their trajectories.
+    """Set a fraction in (0, 1) of the documents or questions aside; return who tells their
+    trajectories.
 
-    They are chosen by a hash of seed and unit, as by `data convert --split`: at least one unit, and not all.
-    Masked trajectories are not counted, and are for neither part.
+    They are chosen by a hash of seed and unit, as by `data convert --split`: at least one unit, and
+    not all. Masked trajectories are not counted, and are for neither part.
 
     Raises:
         UserError: the fraction is out of range, or there is but one unit.
@@ -126,6 +137,8 @@ def validating(
     aside = {unit_key(each, unit) for each, key in zip(samples, keys, strict=True) if key in first}
 
     def validates(trajectory: Trajectory) -> bool:
-        return not trajectory.masked and unit_key(Sample.from_dict(trajectory.sample), unit) in aside
+        return (
+            not trajectory.masked and unit_key(Sample.from_dict(trajectory.sample), unit) in aside
+        )
 
     return validates

@@ -16,7 +16,7 @@ from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.platypus import Flowable, Paragraph
 from reportlab.platypus import Table as GridTable
 
-from docagent_rl.lab.synth.model import Section, Table
+from docagent_rl.lab.synth.model import ReportSection, Table
 from docagent_rl.lab.synth.plan import DocumentPlan
 from docagent_rl.samples.sample import Box
 
@@ -29,8 +29,10 @@ _ACCENTS = ("#1f4e79", "#7a1f3d", "#2e6b34", "#5b3a86", "#8a4b08", "#135e63")
 
 
 @dataclass(frozen=True)
-class Style:
-    """The look of a document, drawn from its id: A4, or slides in large type; lengths are in points."""
+class DocumentStyle:
+    """The look of a document, drawn from its id: A4, or slides in large type; lengths are in
+    points.
+    """
 
     size: tuple[float, float]
     """Width and height of the page."""
@@ -40,7 +42,7 @@ class Style:
     """Hex colour."""
 
     @classmethod
-    def of(cls, plan: DocumentPlan) -> Style:
+    def of(cls, plan: DocumentPlan) -> DocumentStyle:
         """Return the style of a document."""
         accent = random.Random(f"style/{plan.doc_id}").choice(_ACCENTS)
         return cls((960.0, 540.0), 14.0, accent) if plan.slides else cls(pagesizes.A4, 10.5, accent)
@@ -62,7 +64,9 @@ class Style:
         return width, min(0.52 * width, 0.5 * self.height)
 
     def paragraph(self, name: str, scale: float = 1.0, **changes: Any) -> ParagraphStyle:
-        """Return the style of running text, `scale` times as large and with the attributes changed."""
+        """Return the style of running text, `scale` times as large and with the attributes
+        changed.
+        """
         size = scale * self.text
         base = {"fontName": FONT, "leading": 1.35 * size, "spaceAfter": 0.7 * self.text}
         return ParagraphStyle(name, fontSize=size, **{**base, **changes})
@@ -93,7 +97,9 @@ class Spots:
     found: dict[str, Spot] = field(default_factory=dict)
 
     def note(self, key: str, flowable: Flowable, y: float, width: float, height: float) -> None:
-        """Note a rectangle that begins `y` above the lower left of `flowable`, which is being drawn."""
+        """Note a rectangle that begins `y` above the lower left of `flowable`, which is being
+        drawn.
+        """
         left, bottom = flowable.canv.absolutePosition(0, y)
         page_width, page_height = self.size
         edges = (
@@ -139,11 +145,14 @@ class NotedParagraph(_Whole, Paragraph):
 
 
 class NotedTable(_Whole, GridTable):
-    """A table on one page that notes itself under its key and row `i` (from 0) under `"<key>/row/<i>"`."""
+    """A table on one page that notes itself under its key and row `i` (from 0) under
+    `"<key>/row/<i>"`.
+    """
 
-    def __init__(self, table: Table, style: Style, spots: Spots) -> None:
+    def __init__(self, table: Table, style: DocumentStyle, spots: Spots) -> None:
         cells = [list(table.header), *map(list, table.rows)]
-        # a long table on a low page gets smaller type, so that its heading and introduction stay with it
+        # a long table on a low page gets smaller type, so that its heading and introduction stay
+        # with it
         size = max(min(style.text - 1, 11.5, 0.62 * style.height / (1.6 * len(cells))), 8.5)
         widths = _column_widths(cells, style, size)
         grid = _grid(style, size)
@@ -167,7 +176,11 @@ class Picture(Flowable):
     """An image of a fixed size that is only made when it is really drawn."""
 
     def __init__(
-        self, size: tuple[float, float], make: Callable[[], Image.Image] | None, spots: Spots, key: str
+        self,
+        size: tuple[float, float],
+        make: Callable[[], Image.Image] | None,
+        spots: Spots,
+        key: str,
     ) -> None:
         super().__init__()
         self.width, self.height = size
@@ -182,7 +195,9 @@ class Picture(Flowable):
         self._spots.note(self._key, self, 0, self.width, self.height)
 
 
-def contents(sections: Sequence[Section], starts: Mapping[str, int], style: Style) -> GridTable:
+def contents(
+    sections: Sequence[ReportSection], starts: Mapping[str, int], style: DocumentStyle
+) -> GridTable:
     """Return the table of contents, whose height does not depend on the page numbers."""
     rows = [[section.title, str(starts.get(section.key, 0))] for section in sections]
     looks: list[tuple[Any, ...]] = [("ALIGN", (1, 0), (1, -1), "RIGHT")]
@@ -190,18 +205,22 @@ def contents(sections: Sequence[Section], starts: Mapping[str, int], style: Styl
         font = FONT if section.level else BOLD
         looks.append(("FONT", (0, row), (-1, row), font, 0.95 * style.text))
         looks.append(("LEFTPADDING", (0, row), (0, row), 16 * section.level))
-    return GridTable(rows, colWidths=(style.width - 40, 40), rowHeights=1.5 * style.text, style=looks)
+    return GridTable(
+        rows, colWidths=(style.width - 40, 40), rowHeights=1.5 * style.text, style=looks
+    )
 
 
-def _column_widths(cells: list[list[str]], style: Style, size: float) -> list[float]:
-    """Stretch natural widths towards the width of the text, but not so far that rows are hard to follow."""
+def _column_widths(cells: list[list[str]], style: DocumentStyle, size: float) -> list[float]:
+    """Stretch natural widths towards the width of the text, but not so far that rows are hard to
+    follow.
+    """
     columns = zip(*cells, strict=True)
     natural = [max(stringWidth(cell, BOLD, size) for cell in column) + 18 for column in columns]
     goal = min(style.width, max(sum(natural), 43 * style.text))
     return [width * goal / sum(natural) for width in natural]
 
 
-def _grid(style: Style, size: float) -> list[tuple[Any, ...]]:
+def _grid(style: DocumentStyle, size: float) -> list[tuple[Any, ...]]:
     everything = (0, 0), (-1, -1)
     return [
         ("FONT", *everything, FONT, size),

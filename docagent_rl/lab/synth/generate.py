@@ -14,18 +14,20 @@ from docagent_rl.samples.sample import Sample, Split, write_jsonl
 MANIFEST = "synth.json"
 SAMPLES = "samples.jsonl"
 HELD_OUT = 0.15
-"""Share of the documents for validation, and as many for the test; at least one each of three or more."""
+"""Share of the documents for validation, and as many for the test; at least one each of three or
+more.
+"""
 
 
 def synthesize(out: str | Path, settings: SynthSettings, progress: bool = False) -> bool:
     """Write the corpus of `settings` into the directory `out`, which appears when it is whole.
 
-    The same settings give the same bytes, and a corpus of theirs that is there is left as it is; return
-    whether one was written.
+    The same settings give the same bytes, and a corpus of theirs that is there is left as it is;
+    return whether one was written.
 
     Raises:
-        UserError: `out` holds other files or the corpus of other settings, or there are more documents than
-            names to tell them apart.
+        UserError: `out` holds other files or the corpus of other settings, or there are more
+            documents than names to tell them apart.
     """
     from docagent_rl.lab.synth.lexicon import MAX_DOCUMENTS
 
@@ -50,15 +52,17 @@ def _is_there(root: Path, settings: SynthSettings) -> bool:
         found = None
     if found != settings.described():
         raise UserError(
-            f"{root} holds something else than this corpus ({MANIFEST}: {json.dumps(found)}): choose another "
+            f"{root} holds something else than this corpus ({MANIFEST}: {json.dumps(found)}): "
+            "choose another "
             "directory for --out, or remove this one"
         )
     return True
 
 
 def _write(folder: Path, settings: SynthSettings, *, progress: bool) -> None:
-    # reportlab and matplotlib take long to load, and the command line imports this module for its help
-    from docagent_rl.lab.synth.layout import render
+    # reportlab and matplotlib take long to load, and the command line imports this module for its
+    # help
+    from docagent_rl.lab.synth.layout import render_document
     from docagent_rl.lab.synth.plan import DocumentPlan
     from docagent_rl.lab.synth.questions import make_questions
 
@@ -66,17 +70,23 @@ def _write(folder: Path, settings: SynthSettings, *, progress: bool) -> None:
     samples: list[Sample] = []
     splits = _splits(settings)
     for index in track(range(settings.documents), "Writing documents", disable=not progress):
-        rendered = render(DocumentPlan(settings, index))
+        rendered = render_document(DocumentPlan(settings, index))
         (folder / "pdfs" / f"{rendered.plan.doc_id}.pdf").write_bytes(rendered.pdf)
         samples += make_questions(rendered, settings, splits[index], first=len(samples))
     write_jsonl(samples, folder / SAMPLES)
-    (folder / MANIFEST).write_text(json.dumps(settings.described(), indent=2) + "\n", encoding="utf-8")
+    (folder / MANIFEST).write_text(
+        json.dumps(settings.described(), indent=2) + "\n", encoding="utf-8"
+    )
 
 
 def _splits(settings: SynthSettings) -> list[Split]:
-    """Return the split of every document, by index; all questions of a document are in the same one."""
+    """Return the split of every document, by index; all questions of a document are in the same
+    one.
+    """
     count = settings.documents
     held_out = max(round(HELD_OUT * count), int(count >= 3))
-    splits = [Split.TRAIN] * (count - 2 * held_out) + [Split.VAL] * held_out + [Split.TEST] * held_out
+    splits = (
+        [Split.TRAIN] * (count - 2 * held_out) + [Split.VAL] * held_out + [Split.TEST] * held_out
+    )
     random.Random(f"splits/{settings.seed}").shuffle(splits)
     return splits

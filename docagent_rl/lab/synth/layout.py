@@ -31,15 +31,15 @@ from docagent_rl.lab.synth.flowables import (
     FONT,
     FOOTER,
     MARGIN,
+    DocumentStyle,
     NotedParagraph,
     NotedTable,
     Picture,
     Spot,
     Spots,
-    Style,
     contents,
 )
-from docagent_rl.lab.synth.model import Block, Chart, Prose, Section, Table
+from docagent_rl.lab.synth.model import Block, Chart, Prose, ReportSection, Table
 from docagent_rl.lab.synth.plan import DocumentPlan
 
 DPI = 130
@@ -51,7 +51,7 @@ class Rendered:
     """A finished document."""
 
     plan: DocumentPlan
-    sections: Sequence[Section]
+    sections: Sequence[ReportSection]
     """The sections that were printed, in order."""
     pdf: bytes
     num_pages: int
@@ -61,11 +61,12 @@ class Rendered:
     """`Table 3` or `Figure 2` by key of the table or chart."""
 
 
-def render(plan: DocumentPlan) -> Rendered:
-    """Lay out as much of `plan` as its length allows and write the PDF; equal plans give equal bytes.
+def render_document(plan: DocumentPlan) -> Rendered:
+    """Lay out as much of `plan` as its length allows and write the PDF; equal plans give equal
+    bytes.
 
-    Two passes at least: drafts without pictures find the length and the page numbers for the table of
-    contents, the last pass draws.
+    Two passes at least: drafts without pictures find the length and the page numbers for the table
+    of contents, the last pass draws.
     """
     draft = _fit(plan)
     starts = {section.key: draft.spots[section.key].page for section in draft.sections}
@@ -76,7 +77,9 @@ def render(plan: DocumentPlan) -> Rendered:
 
 
 def _fit(plan: DocumentPlan) -> Rendered:
-    """Lay out as many chapters and closing sections as give the document the length it should have."""
+    """Lay out as many chapters and closing sections as give the document the length it should
+    have.
+    """
 
     def draft(chapters: int, back: int) -> Rendered:
         return _Layout(plan, plan.sections(chapters, back), {}, 0).build(draw=False)
@@ -104,13 +107,17 @@ class _Layout:
     """One pass over the sections of a document."""
 
     def __init__(
-        self, plan: DocumentPlan, sections: Sequence[Section], starts: Mapping[str, int], num_pages: int
+        self,
+        plan: DocumentPlan,
+        sections: Sequence[ReportSection],
+        starts: Mapping[str, int],
+        num_pages: int,
     ) -> None:
         self.plan = plan
         self.sections = sections
         self.starts = starts
         self.num_pages = num_pages
-        self.style = Style.of(plan)
+        self.style = DocumentStyle.of(plan)
         self.spots = Spots(self.style.size)
         self.labels = _labels(sections)
 
@@ -148,12 +155,14 @@ class _Layout:
         for section in self.sections:
             yield from self._section(section, draw)
 
-    def _section(self, section: Section, draw: bool) -> Iterator[Flowable]:
+    def _section(self, section: ReportSection, draw: bool) -> Iterator[Flowable]:
         style = self.style
         level = section.level
         if level == 0 and section is not self.sections[0]:
             yield PageBreak() if self.plan.slides else CondPageBreak(0.25 * style.height)
-        heading = NotedParagraph(section.title, style.heading(level), self.spots, section.key, level)
+        heading = NotedParagraph(
+            section.title, style.heading(level), self.spots, section.key, level
+        )
         first, *rest = section.blocks
         yield KeepTogether([heading, *self._block(first, draw)])
         for block in rest:
@@ -188,7 +197,7 @@ class _Layout:
         canvas.restoreState()
 
 
-def _labels(sections: Sequence[Section]) -> dict[str, str]:
+def _labels(sections: Sequence[ReportSection]) -> dict[str, str]:
     labels: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for block in (block for section in sections for block in section.blocks):
@@ -202,7 +211,8 @@ def _labels(sections: Sequence[Section]) -> dict[str, str]:
 def draw_chart(chart: Chart, size: tuple[float, float], accent: str) -> Image.Image:
     """Draw `chart` at `size` points (1/72 inch) and `DPI`, every value printed beside its mark.
 
-    The caption is not part of the picture. The defaults of matplotlib apply, not the user's style file.
+    The caption is not part of the picture. The defaults of matplotlib apply, not the user's style
+    file.
     """
     with matplotlib.rc_context():
         matplotlib.rcdefaults()

@@ -16,7 +16,7 @@ NAMES_PER_DOCUMENT = 64
 
 
 @dataclass(frozen=True)
-class Measure:
+class Quantity:
     """A quantity that tables and charts report."""
 
     noun: str
@@ -61,7 +61,9 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Theme:
-    """A kind of report about units (divisions, lines, ...) that depend on hubs (depots, workshops, ...)."""
+    """A kind of report about units (divisions, lines, ...) that depend on hubs (depots, workshops,
+    ...).
+    """
 
     key: str
     report: str
@@ -74,10 +76,10 @@ class Theme:
     hub_statement: str
     hub_clause: str
     """Names the hub without its name: "the depot that supplies {unit}"."""
-    yearly: tuple[Measure, Measure]
-    quarterly: tuple[Measure, ...]
-    charted: tuple[Measure, Measure]
-    hub_measures: tuple[Measure, ...]
+    yearly: tuple[Quantity, Quantity]
+    quarterly: tuple[Quantity, ...]
+    charted: tuple[Quantity, Quantity]
+    hub_measures: tuple[Quantity, ...]
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,9 @@ def sentence_case(text: str) -> str:
 
 
 def document_names(seed: int, index: int) -> list[str]:
-    """Return the coined names of document `index`; no two of the first `MAX_DOCUMENTS` share one."""
+    """Return the coined names of document `index`; no two of the first `MAX_DOCUMENTS` share
+    one.
+    """
     rng = random.Random(f"names/{seed}")
     offset = rng.randrange(_POOL)
     step = rng.randrange(_POOL)
@@ -116,7 +120,9 @@ def document_names(seed: int, index: int) -> list[str]:
     while math.gcd(step, _POOL) != 1:
         step = rng.randrange(_POOL)
     start = index * NAMES_PER_DOCUMENT
-    return [_name((offset + place * step) % _POOL) for place in range(start, start + NAMES_PER_DOCUMENT)]
+    return [
+        _name((offset + place * step) % _POOL) for place in range(start, start + NAMES_PER_DOCUMENT)
+    ]
 
 
 def _name(number: int) -> str:

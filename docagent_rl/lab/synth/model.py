@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from docagent_rl.lab.synth.lexicon import Measure
+from docagent_rl.lab.synth.lexicon import Quantity
 
 TableKind = Literal["yearly", "hubs", "quarterly"]
-"""The rows and columns of a table: units by year (one measure), hubs by measure, or quarters of one unit by
-measure."""
+"""The rows and columns of a table: units by year (one measure), hubs by measure, or quarters of one
+unit by measure.
+"""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Table:
     caption: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    measures: tuple[Measure, ...]
+    measures: tuple[Quantity, ...]
     """One for each column of values."""
     unit: str = ""
     """Name of the unit a quarterly table belongs to."""
@@ -57,7 +58,7 @@ class Chart:
     caption: str
     labels: tuple[str, ...]
     values: tuple[str, ...]
-    measure: Measure
+    measure: Quantity
     unit: str
     values_in_caption: bool
     """False: the values are in the picture alone."""
@@ -67,7 +68,7 @@ Block = Prose | Table | Chart
 
 
 @dataclass(frozen=True)
-class Section:
+class ReportSection:
     """A heading and what follows it up to the next heading."""
 
     key: str
@@ -78,7 +79,7 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-class Unit(NamedTuple):
+class Entity(NamedTuple):
     """One of several near-identical entities: its name and the hub it depends on."""
 
     name: str

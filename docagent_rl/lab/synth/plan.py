@@ -5,9 +5,24 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from docagent_rl.lab.synth.lexicon import LEXICON, Attribute, Measure, document_names, sentence_case
-from docagent_rl.lab.synth.model import Block, Chart, Fact, Prose, Section, Table, TableKind, Unit
-from docagent_rl.lab.synth.settings import PROFILES, Difficulty, SynthSettings
+from docagent_rl.lab.synth.lexicon import (
+    LEXICON,
+    Attribute,
+    Quantity,
+    document_names,
+    sentence_case,
+)
+from docagent_rl.lab.synth.model import (
+    Block,
+    Chart,
+    Entity,
+    Fact,
+    Prose,
+    ReportSection,
+    Table,
+    TableKind,
+)
+from docagent_rl.lab.synth.settings import PROFILES, DocumentDifficulty, SynthSettings
 
 QUARTERS = ("Q1", "Q2", "Q3", "Q4")
 _SLIDES = 0.25
@@ -18,15 +33,16 @@ _YEARS_BACK = 3
 class DocumentPlan:
     """A document: everything it says, before the layout decides how many of its chapters fit.
 
-    The same seed, index (from 0) and difficulty give the same plan, whatever the size of the corpus.
+    The same seed, index (from 0) and difficulty give the same plan, whatever the size of the
+    corpus.
     """
 
     def __init__(self, settings: SynthSettings, index: int) -> None:
         self.index = index
         self.difficulty = settings.difficulty(index)
         self.rng = rng = random.Random(f"plan/{settings.seed}/{index}/{self.difficulty}")
-        self.easy = self.difficulty is Difficulty.EASY
-        self.hard = self.difficulty is Difficulty.HARD
+        self.easy = self.difficulty is DocumentDifficulty.EASY
+        self.hard = self.difficulty is DocumentDifficulty.HARD
         profile = PROFILES[self.difficulty]
         self.theme = rng.choice(LEXICON.themes)
         self.year = rng.randint(2012, 2024)
@@ -38,8 +54,10 @@ class DocumentPlan:
         self.company = f"{self.stem} {rng.choice(self.theme.companies)}"
         self.hubs = [next(self._names) for _ in range(profile.hubs)]
         count = rng.randint(*profile.units)
-        self.units = [Unit(next(self._names), rng.choice(self.hubs)) for _ in range(count)]
-        self.chapters = [list(self._chapter(number, unit)) for number, unit in enumerate(self.units)]
+        self.units = [Entity(next(self._names), rng.choice(self.hubs)) for _ in range(count)]
+        self.chapters = [
+            list(self._chapter(number, unit)) for number, unit in enumerate(self.units)
+        ]
         """One chapter (heading and subsections) for each unit, as many as fit."""
         self.slides = rng.random() < _SLIDES
         fewest, most = profile.pages
@@ -50,12 +68,14 @@ class DocumentPlan:
         self.front = list(self._front())
         self.back = list(self._back())
 
-    def sections(self, chapters: int, back: int) -> list[Section]:
-        """Return the sections with the first `chapters` chapters and the first `back` closing sections."""
+    def sections(self, chapters: int, back: int) -> list[ReportSection]:
+        """Return the sections with the first `chapters` chapters and the first `back` closing
+        sections.
+        """
         middle = [section for chapter in self.chapters[:chapters] for section in chapter]
         return [*self.front, *middle, *self.back[:back]]
 
-    def _front(self) -> Iterator[Section]:
+    def _front(self) -> Iterator[ReportSection]:
         theme = self.theme
         first, second = theme.yearly
         title = f"The year {self.year} at a glance"
@@ -64,43 +84,57 @@ class DocumentPlan:
             title = f"{sentence_case(second.noun)} by {theme.unit}"
             yield self._section(title, 0, self._prose(self.company), self._yearly_table(second))
         title = sentence_case(f"{theme.hubs} and their equipment")
-        yield self._section(title, 0, self._prose(f"the network of {theme.hubs}"), self._hub_table())
+        yield self._section(
+            title, 0, self._prose(f"the network of {theme.hubs}"), self._hub_table()
+        )
 
-    def _back(self) -> Iterator[Section]:
+    def _back(self) -> Iterator[ReportSection]:
         if not self.easy:
             subjects = (self.company, "the board")
             yield self._section(f"Outlook for {self.year + 1}", 0, *map(self._prose, subjects))
             subjects = (f"the statistics office of {self.stem}", "the team of editors")
             yield self._section("Definitions and methods", 0, *map(self._prose, subjects))
 
-    def _chapter(self, number: int, unit: Unit) -> Iterator[Section]:
-        """Write the chapter on one unit; easy documents give each either a chart or a table, not both."""
+    def _chapter(self, number: int, unit: Entity) -> Iterator[ReportSection]:
+        """Write the chapter on one unit; easy documents give each either a chart or a table, not
+        both.
+        """
         phrase = self._phrase(unit)
-        link = self.theme.hub_statement.format(unit=phrase, Unit=sentence_case(phrase), hub=unit.hub)
+        link = self.theme.hub_statement.format(
+            unit=phrase, Unit=sentence_case(phrase), hub=unit.hub
+        )
         intro = Prose(f"hub/{unit.name}", f"{paragraph(self.rng, phrase, 2)} {link}")
         extra = [self._prose(phrase)] if self.hard else []
         yield self._section(sentence_case(phrase[4:]), 0, intro, *extra)
-        yield self._section(f"Staff and training at {unit.name}", 1, self._facts(unit, LEXICON.staff))
-        yield self._section(f"Premises and contracts of {unit.name}", 1, self._facts(unit, LEXICON.premises))
+        yield self._section(
+            f"Staff and training at {unit.name}", 1, self._facts(unit, LEXICON.staff)
+        )
+        yield self._section(
+            f"Premises and contracts of {unit.name}", 1, self._facts(unit, LEXICON.premises)
+        )
         if not self.easy or number % 2 == 0:
             yield self._chart_section(unit, self.theme.charted[number % 2])
         if not self.easy or number % 2 == 1:
             yield self._section(f"Quarterly figures of {unit.name}", 1, self._quarterly_table(unit))
 
-    def _phrase(self, unit: Unit) -> str:
+    def _phrase(self, unit: Entity) -> str:
         return f"the {unit.name} {self.theme.unit}"
 
-    def _chart_section(self, unit: Unit, measure: Measure) -> Section:
+    def _chart_section(self, unit: Entity, measure: Quantity) -> ReportSection:
         values = tuple(distinct_numbers(self.rng, measure, len(QUARTERS)))
         caption = f"{measure.heading} of {self._phrase(unit)} by quarter, {self.year}."
         if not self.hard:
-            data = "; ".join(f"{label} {value}" for label, value in zip(QUARTERS, values, strict=True))
+            data = "; ".join(
+                f"{label} {value}" for label, value in zip(QUARTERS, values, strict=True)
+            )
             caption += f" Data: {data}."
-        chart = Chart(self._key("chart"), caption, QUARTERS, values, measure, unit.name, not self.hard)
+        chart = Chart(
+            self._key("chart"), caption, QUARTERS, values, measure, unit.name, not self.hard
+        )
         prose = self._prose(f"the {unit.name} site")
         return self._section(f"{measure.title} at {unit.name}", 1, prose, chart)
 
-    def _yearly_table(self, measure: Measure) -> Table:
+    def _yearly_table(self, measure: Quantity) -> Table:
         years = range(self.year - _YEARS_BACK, self.year + 1)
         names = [unit.name for unit in self.units]
         caption = f"{measure.heading} by {self.theme.unit}, {years[0]} to {years[-1]}."
@@ -113,7 +147,7 @@ class DocumentPlan:
         header = (self.theme.hub.capitalize(), *(measure.heading for measure in measures))
         return self._table("hubs", caption, header, self.hubs, measures)
 
-    def _quarterly_table(self, unit: Unit) -> Table:
+    def _quarterly_table(self, unit: Entity) -> Table:
         caption = f"Quarterly figures of {self._phrase(unit)}, {self.year}."
         measures = self.theme.quarterly
         header = ("Quarter", *(measure.heading for measure in measures))
@@ -125,27 +159,29 @@ class DocumentPlan:
         caption: str,
         header: tuple[str, ...],
         names: Sequence[str],
-        measures: Sequence[Measure],
+        measures: Sequence[Quantity],
         unit: str = "",
     ) -> Table:
         columns = [distinct_numbers(self.rng, measure, len(names)) for measure in measures]
         rows = tuple(zip(names, *columns, strict=True))
         return Table(self._key("table"), kind, caption, header, rows, tuple(measures), unit)
 
-    def _facts(self, unit: Unit, attributes: tuple[Attribute, ...]) -> Prose:
+    def _facts(self, unit: Entity, attributes: tuple[Attribute, ...]) -> Prose:
         words = {"unit": self._phrase(unit), "company": self.company, "year": self.year}
         facts = []
         for attribute in attributes:
             place = next(self._names) if attribute.kind == "place" else ""
-            facts.append(attribute_fact(self.rng, attribute, words, place=place, with_decoy=self.hard))
+            facts.append(
+                attribute_fact(self.rng, attribute, words, place=place, with_decoy=self.hard)
+            )
         return Prose(self._key("facts"), " ".join(fact.statement for fact in facts), tuple(facts))
 
     def _prose(self, subject: str) -> Prose:
         sentences = self.rng.randint(2, 3) if self.easy else self.rng.randint(3, 5)
         return Prose(self._key("prose"), paragraph(self.rng, subject, sentences))
 
-    def _section(self, title: str, level: int, *blocks: Block) -> Section:
-        return Section(self._key("section"), title, level, blocks)
+    def _section(self, title: str, level: int, *blocks: Block) -> ReportSection:
+        return ReportSection(self._key("section"), title, level, blocks)
 
     def _key(self, prefix: str) -> str:
         self._keys[prefix] += 1
@@ -157,7 +193,7 @@ def format_number(value: float | Decimal, decimals: int) -> str:
     return f"{value:,.{decimals}f}"
 
 
-def distinct_numbers(rng: random.Random, measure: Measure, count: int) -> list[str]:
+def distinct_numbers(rng: random.Random, measure: Quantity, count: int) -> list[str]:
     """Draw `count` different values of a measure, as printed."""
     scale = 10**measure.decimals
     steps = rng.sample(range(round(measure.low * scale), round(measure.high * scale) + 1), count)
@@ -165,12 +201,18 @@ def distinct_numbers(rng: random.Random, measure: Measure, count: int) -> list[s
 
 
 def attribute_fact(
-    rng: random.Random, attribute: Attribute, words: Mapping[str, object], *, place: str, with_decoy: bool
+    rng: random.Random,
+    attribute: Attribute,
+    words: Mapping[str, object],
+    *,
+    place: str,
+    with_decoy: bool,
 ) -> Fact:
     """Draw the value of `attribute` and put it into words.
 
-    `words` are `unit`, `company` and `year`, which fill its templates; `place` is the value of an attribute
-    that is a place; with a decoy the figure of another year is stated too, which never equals the value.
+    `words` are `unit`, `company` and `year`, which fill its templates; `place` is the value of an
+    attribute that is a place; with a decoy the figure of another year is stated too, which never
+    equals the value.
     """
     value = place or _value(rng, attribute)
     decoy = place or _value(rng, attribute)
@@ -181,7 +223,9 @@ def attribute_fact(
     slots = {**words, "Unit": sentence_case(str(words["unit"])), "value": value, "decoy": decoy}
     templates = [attribute.statement, attribute.decoy] if with_decoy else [attribute.statement]
     statement = " ".join(template.format(**slots) for template in templates if template)
-    return Fact(value, statement, tuple(question.format(**slots) for question in attribute.questions))
+    return Fact(
+        value, statement, tuple(question.format(**slots) for question in attribute.questions)
+    )
 
 
 def _value(rng: random.Random, attribute: Attribute) -> str:

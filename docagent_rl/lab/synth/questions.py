@@ -1,4 +1,6 @@
-"""Questions about a finished document: all that can be asked, and the choice that becomes samples."""
+"""Questions about a finished document: all that can be asked, and the choice that becomes
+samples.
+"""
 
 import random
 from collections import defaultdict
@@ -16,12 +18,16 @@ from docagent_rl.samples.sample import Box, EvidenceSource, Sample, Split
 from docagent_rl.samples.validation import check_sample
 
 _REPEAT = 0.5
-"""Factor on the weight of a kind each time it is drawn: even a few questions then are of several kinds."""
+"""Factor on the weight of a kind each time it is drawn: even a few questions then are of several
+kinds.
+"""
 _ORDINALS = ("first", "second", "third", "fourth")
 
 
 class _Wording(NamedTuple):
-    """The words about a kind of table; slots are the names of row and column, the `nth` row, and more."""
+    """The words about a kind of table; slots are the names of row and column, the `nth` row, and
+    more.
+    """
 
     verb: str
     holder: str
@@ -36,7 +42,7 @@ _WORDINGS: Mapping[TableKind, _Wording] = {
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateQuestion:
     """A question with its answer and evidence."""
 
     kind: QuestionKind
@@ -49,18 +55,23 @@ class Candidate:
     """Further entries of `extra`."""
 
 
-def make_questions(rendered: Rendered, settings: SynthSettings, split: Split, first: int = 0) -> list[Sample]:
-    """Return at most `settings.questions_per_document` samples about one document, in a seeded order.
+def make_questions(
+    rendered: Rendered, settings: SynthSettings, split: Split, first: int = 0
+) -> list[Sample]:
+    """Return at most `settings.questions_per_document` samples about one document, in a seeded
+    order.
 
     `first` is the row of the first one in the file.
     """
     rng = random.Random(f"questions/{settings.seed}/{rendered.plan.index}")
-    pools: dict[QuestionKind, list[Candidate]] = defaultdict(list)
+    pools: dict[QuestionKind, list[CandidateQuestion]] = defaultdict(list)
     for candidate in _Author(rendered, rng).all():
         pools[candidate.kind].append(candidate)
     weights = dict(zip(QuestionKind, PROFILES[rendered.plan.difficulty].mix, strict=True))
     samples: list[Sample] = []
-    while len(samples) < settings.questions_per_document and (kinds := [k for k in QuestionKind if pools[k]]):
+    while len(samples) < settings.questions_per_document and (
+        kinds := [k for k in QuestionKind if pools[k]]
+    ):
         (kind,) = rng.choices(kinds, weights=[weights[each] for each in kinds])
         candidate = pools[kind].pop(rng.randrange(len(pools[kind])))
         weights[kind] *= _REPEAT
@@ -68,7 +79,9 @@ def make_questions(rendered: Rendered, settings: SynthSettings, split: Split, fi
     return samples
 
 
-def _sample(rendered: Rendered, candidate: Candidate, number: int, first: int, split: Split) -> Sample:
+def _sample(
+    rendered: Rendered, candidate: CandidateQuestion, number: int, first: int, split: Split
+) -> Sample:
     plan = rendered.plan
     boxes: dict[int, list[Box]] = defaultdict(list)
     for spot in candidate.spots:
@@ -101,7 +114,7 @@ def _sample(rendered: Rendered, candidate: Candidate, number: int, first: int, s
     return check_sample(sample)
 
 
-def _gold(candidate: Candidate) -> tuple[str, Any]:
+def _gold(candidate: CandidateQuestion) -> tuple[str, Any]:
     """Return the answer type in the words of MMLongBench-Doc, and the gold value with that type."""
     if not candidate.answers:
         return "None", None
@@ -132,7 +145,7 @@ class _Author:
         self.blocks: list[Block] = [block for section in self.sections for block in section.blocks]
         self.tables = [block for block in self.blocks if isinstance(block, Table)]
 
-    def all(self) -> Iterator[Candidate]:
+    def all(self) -> Iterator[CandidateQuestion]:
         for block in self.blocks:
             if isinstance(block, Prose):
                 yield from self._facts(block)
@@ -148,14 +161,16 @@ class _Author:
         """Return the unit as a phrase that names the document's organisation, too."""
         return f"the {name} {self.theme.unit} of {self.company}"
 
-    def _facts(self, prose: Prose) -> Iterator[Candidate]:
+    def _facts(self, prose: Prose) -> Iterator[CandidateQuestion]:
         for fact in prose.facts:
             question = self.rng.choice(fact.questions)
             answers = _number_answers(fact.value)
             spots = (self.spots[prose.key],)
-            yield Candidate(QuestionKind.TEXT_FACT, question, answers, spots, (EvidenceSource.TEXT,))
+            yield CandidateQuestion(
+                QuestionKind.TEXT_FACT, question, answers, spots, (EvidenceSource.TEXT,)
+            )
 
-    def _chart(self, chart: Chart) -> Iterator[Candidate]:
+    def _chart(self, chart: Chart) -> Iterator[CandidateQuestion]:
         spots = (self.spots[chart.key],)
         sources = (EvidenceSource.CHART,)
         if chart.values_in_caption:
@@ -165,9 +180,11 @@ class _Author:
             holder = f"{self._unit(chart.unit)} in the {ordinal} quarter of {self.year}"
             question = f"What was the {chart.measure.noun} of {holder}{chart.measure.in_unit}?"
             answers = _number_answers(value)
-            yield Candidate(QuestionKind.CHART_VALUE, question, answers, spots, sources, details=details)
+            yield CandidateQuestion(
+                QuestionKind.CHART_VALUE, question, answers, spots, sources, details=details
+            )
 
-    def _headings(self) -> Iterator[Candidate]:
+    def _headings(self) -> Iterator[CandidateQuestion]:
         seen = set()
         where = f"of the {self.plan.report} of {self.company}"
         kind = QuestionKind.PAGE_INDEX
@@ -175,13 +192,13 @@ class _Author:
         for section in self.sections:
             spot = self.spots[section.key]
             question = f'On which page {where} does the section "{section.title}" begin?'
-            yield Candidate(kind, question, (str(spot.page),), (spot,), sources)
+            yield CandidateQuestion(kind, question, (str(spot.page),), (spot,), sources)
             if spot.page not in seen:  # sections come in the order of the page
                 seen.add(spot.page)
                 question = f"Which section heading comes first on page {spot.page} {where}?"
-                yield Candidate(kind, question, (section.title,), (spot,), sources)
+                yield CandidateQuestion(kind, question, (section.title,), (spot,), sources)
 
-    def _two_hops(self) -> Iterator[Candidate]:
+    def _two_hops(self) -> Iterator[CandidateQuestion]:
         hubs = next(table for table in self.tables if table.kind == "hubs")
         sources = (EvidenceSource.TEXT, EvidenceSource.TABLE)
         for unit in self.plan.units:
@@ -195,17 +212,28 @@ class _Author:
             for measure, cell in zip(hubs.measures, hubs.rows[row][1:], strict=True):
                 question = f"What is the {measure.noun} of {clause}{measure.in_unit}?"
                 answers = _number_answers(cell)
-                yield Candidate(
-                    QuestionKind.TWO_HOP, question, answers, (first, second), sources, details=details
+                yield CandidateQuestion(
+                    QuestionKind.TWO_HOP,
+                    question,
+                    answers,
+                    (first, second),
+                    sources,
+                    details=details,
                 )
 
-    def _unanswerable(self) -> Iterator[Candidate]:
+    def _unanswerable(self) -> Iterator[CandidateQuestion]:
         for name in self.plan.absent:
-            words = {"unit": f"the {name} {self.theme.unit}", "company": self.company, "year": self.year}
+            words = {
+                "unit": f"the {name} {self.theme.unit}",
+                "company": self.company,
+                "year": self.year,
+            }
             for attribute in LEXICON.staff + LEXICON.premises:
                 question = self.rng.choice(attribute.questions).format(**words)
                 details = {"absent": name}
-                yield Candidate(QuestionKind.UNANSWERABLE, question, (), sources=(), details=details)
+                yield CandidateQuestion(
+                    QuestionKind.UNANSWERABLE, question, (), sources=(), details=details
+                )
 
     def _row(self, table: Table, row: int) -> Spot:
         return self.spots[f"{table.key}/row/{row}"]
@@ -214,17 +242,25 @@ class _Author:
         """Return what fills the slots of a wording about a cell."""
         theme = self.theme
         names = {"company": self.company, "year": self.year, "name": table.unit}
-        cell = {"row": table.rows[row][0], "column": table.header[column], "nth": _ORDINALS[row % 4]}
+        cell = {
+            "row": table.rows[row][0],
+            "column": table.header[column],
+            "nth": _ORDINALS[row % 4],
+        }
         return {**names, **cell, "unit": theme.unit, "hub": theme.hub}
 
-    def _cells(self, table: Table) -> Iterator[Candidate]:
+    def _cells(self, table: Table) -> Iterator[CandidateQuestion]:
         wording = _WORDINGS[table.kind]
         for row, (_, *cells) in enumerate(table.rows):
-            for column, (measure, cell) in enumerate(zip(table.measures, cells, strict=True), start=1):
+            for column, (measure, cell) in enumerate(
+                zip(table.measures, cells, strict=True), start=1
+            ):
                 holder = wording.holder.format(**self._words(table, row, column))
                 question = f"What {wording.verb} the {measure.noun} of {holder}{measure.in_unit}?"
                 spots = (self._row(table, row),)
-                yield Candidate(QuestionKind.TABLE_CELL, question, _number_answers(cell), spots)
+                yield CandidateQuestion(
+                    QuestionKind.TABLE_CELL, question, _number_answers(cell), spots
+                )
 
 
 def _number_answers(printed: str) -> tuple[str, ...]:

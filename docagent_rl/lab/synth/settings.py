@@ -12,11 +12,11 @@ GENERATOR_VERSION = 4
 """Raised whenever the same settings would give other bytes."""
 
 
-class Difficulty(StrEnum):
+class DocumentDifficulty(StrEnum):
     """Length of a document and how much of it looks like the evidence without being it.
 
-    Hard documents also quote the figures of earlier years. The captions of the charts of all others repeat
-    their values.
+    Hard documents also quote the figures of earlier years. The captions of the charts of all others
+    repeat their values.
     """
 
     EASY = "easy"
@@ -42,8 +42,10 @@ class QuestionKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Profile:
-    """The properties of the documents of a difficulty: fewest and most of each, and what is asked."""
+class DifficultyProfile:
+    """The properties of the documents of a difficulty: fewest and most of each, and what is
+    asked.
+    """
 
     pages: tuple[int, int]
     units: tuple[int, int]
@@ -53,10 +55,10 @@ class Profile:
     """Relative frequencies of the kinds of question, in their order."""
 
 
-PROFILES: Mapping[Difficulty, Profile] = {
-    Difficulty.EASY: Profile((3, 5), (3, 4), 3, (6, 4, 2, 2, 1, 1)),
-    Difficulty.MEDIUM: Profile((8, 14), (5, 9), 5, (4, 4, 3, 2, 3, 1)),
-    Difficulty.HARD: Profile((20, 40), (14, 20), 7, (3, 3, 3, 2, 4, 2)),
+PROFILES: Mapping[DocumentDifficulty, DifficultyProfile] = {
+    DocumentDifficulty.EASY: DifficultyProfile((3, 5), (3, 4), 3, (6, 4, 2, 2, 1, 1)),
+    DocumentDifficulty.MEDIUM: DifficultyProfile((8, 14), (5, 9), 5, (4, 4, 3, 2, 3, 1)),
+    DocumentDifficulty.HARD: DifficultyProfile((20, 40), (14, 20), 7, (3, 3, 3, 2, 4, 2)),
 }
 
 
@@ -72,7 +74,7 @@ class SynthSettings:
     seed: int = 0
     questions_per_document: int = 6
     """At most; a short document may not have so many different questions."""
-    difficulties: tuple[Difficulty, ...] = tuple(Difficulty)
+    difficulties: tuple[DocumentDifficulty, ...] = tuple(DocumentDifficulty)
     """Document `i` has difficulty `i` modulo the length of this tuple."""
 
     def __post_init__(self) -> None:
@@ -80,7 +82,7 @@ class SynthSettings:
             if getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 1, found {getattr(self, name)}")
 
-    def difficulty(self, index: int) -> Difficulty:
+    def difficulty(self, index: int) -> DocumentDifficulty:
         """Return the difficulty of document `index` (from 0)."""
         return self.difficulties[index % len(self.difficulties)]
 

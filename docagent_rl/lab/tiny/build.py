@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
+from docagent_rl.lab.synth import DocumentDifficulty, SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import QuestionKind
 from docagent_rl.retrieval.base import Retriever
 from docagent_rl.retrieval.bm25 import BM25Retriever
@@ -22,11 +22,13 @@ from docagent_rl.systems import DEFAULT_SYSTEM, get_system
 
 if TYPE_CHECKING:
     from docagent_rl.envs.script import Script
-    from docagent_rl.lab.tiny.play import Player
+    from docagent_rl.lab.tiny.play import StagedPlayer
 
 ASKED = frozenset({QuestionKind.TEXT_FACT, QuestionKind.PAGE_INDEX})
-"""Kinds of synthetic questions to train on: a sentence of one page answers them. A tiny model reads neither
-tables nor charts, and the trajectories of a question that is never answered are all rewarded alike."""
+"""Kinds of synthetic questions to train on: a sentence of one page answers them. A tiny model reads
+neither tables nor charts, and the trajectories of a question that is never answered are all
+rewarded alike.
+"""
 STAND_INS = 8
 """Synthetic reports that a model learns on whose documents are the user's."""
 
@@ -39,15 +41,16 @@ class World(NamedTuple):
     samples: Sequence[Sample]
 
 
-def make_players(name: str, env: Mapping[str, Any] | None, world: World) -> list[Player]:
-    """Return the scripted policy of a system with its stage; several if one model is to know several.
+def make_players(name: str, env: Mapping[str, Any] | None, world: World) -> list[StagedPlayer]:
+    """Return the scripted policy of a system with its stage; several if one model is to know
+    several.
 
     A system without a script is played as `DEFAULT_SYSTEM`; `env` is `System.small` by default.
 
     Raises:
         UserError: `env` is no configuration of the system.
     """
-    from docagent_rl.lab.tiny.play import Player, Stage
+    from docagent_rl.lab.tiny.play import PlayStage, StagedPlayer
 
     system = get_system(name)
     if system.script is None:
@@ -57,13 +60,14 @@ def make_players(name: str, env: Mapping[str, Any] | None, world: World) -> list
     services = EnvServices(world.store, RetrieverService(world.retriever), RuleJudge())
     script = cast("type[Script]", system.script)  # the default system has one
     return [
-        Player(Stage(system, each, services, world.samples), script(each)) for each in script.configs(config)
+        StagedPlayer(PlayStage(system, each, services, world.samples), script(each))
+        for each in script.configs(config)
     ]
 
 
-def build_model(
+def build_trained_model(
     path: Path,
-    players: Sequence[Player],
+    players: Sequence[StagedPlayer],
     *,
     family: str,
     seed: int = 0,
@@ -72,8 +76,8 @@ def build_model(
 ) -> Path:
     """Make a tiny model that has learnt the form of a turn: random weights would only emit noise.
 
-    A model that is there is left alone, whatever it was made of. It learns from trajectories of `players`;
-    `changes` are settings of `WarmUp`.
+    A model that is there is left alone, whatever it was made of. It learns from trajectories of
+    `players`; `changes` are settings of `WarmUp`.
     """
     from docagent_rl.lab.tiny.model import build_tiny_model
     from docagent_rl.lab.tiny.play import scripted_conversations
@@ -81,7 +85,9 @@ def build_model(
 
     transcripts = partial(scripted_conversations, players)
     settings = WarmUp(transcripts, **{"seed": seed, **players[0].script.warm_up, **(changes or {})})
-    return build_tiny_model(path, family=family, seed=seed, warm_up=settings, show_progress=progress)
+    return build_tiny_model(
+        path, family=family, seed=seed, warm_up=settings, show_progress=progress
+    )
 
 
 def build_model_for(
@@ -96,12 +102,12 @@ def build_model_for(
     """
     with tempfile.TemporaryDirectory(prefix="docagent-warm-up-") as folder:
         players = make_players(name, env, _synthetic_world(Path(folder)))
-        build_model(path, players, family=family, progress=progress)
+        build_trained_model(path, players, family=family, progress=progress)
 
 
 def _synthetic_world(folder: Path) -> World:
     """Make short synthetic reports with easy questions."""
-    levels = (Difficulty.EASY, Difficulty.MEDIUM)
+    levels = (DocumentDifficulty.EASY, DocumentDifficulty.MEDIUM)
     synthesize(folder / "synthetic", SynthSettings(documents=STAND_INS, difficulties=levels))
     ingest(folder / "synthetic" / "pdfs", folder / "store", workers=1)
     store = DocumentStore(folder / "store")

@@ -17,10 +17,10 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import OcrMode
 from docagent_rl.documents.store import Document, DocumentStore
-from docagent_rl.lab.generate.config import Kind
+from docagent_rl.lab.generate.config import EvidenceKind
 from docagent_rl.lab.generate.outline import outline_questions
 from docagent_rl.lab.synth import SynthSettings, synthesize
-from docagent_rl.lab.tiny.build import ASKED, World, build_model, make_players
+from docagent_rl.lab.tiny.build import ASKED, World, build_trained_model, make_players
 from docagent_rl.lab.tiny.workspace import DemoPaths, claim
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.samples.parquet import parquet_bytes
@@ -34,8 +34,9 @@ OUTLINE_QUESTIONS = 24
 """Questions for sections of each real PDF."""
 
 OUTLINE_BUDGET = 40
-"""Pages of a synthetic report times the questions for its sections: short ones are asked more, since
-chance finds a page of theirs."""
+"""Pages of a synthetic report times the questions for its sections: short ones are asked more,
+since chance finds a page of theirs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,10 @@ class DemoReport:
     def describe(self) -> str:
         """Return one line for people, and one for each file that was left alone."""
         counts = ", ".join(f"{number} {split}" for split, number in self.questions.items())
-        line = f"{self.paths.workspace}: {self.documents} documents, {self.pages} pages; questions: {counts}"
+        line = (
+            f"{self.paths.workspace}: {self.documents} documents, {self.pages} pages; "
+            f"questions: {counts}"
+        )
         return "\n".join([line, *(f"{path} was left as it is; {_KEPT}" for path in self.kept)])
 
 
@@ -72,17 +76,19 @@ def prepare_demo(
 ) -> DemoReport:
     """Fill a workspace of the demo's own, or a new one; what exists already is not made again.
 
-    Questions come from the synthetic reports (answers, pages and boxes known by construction) and from the
-    headings of these and of real PDFs ("On which page does the section ... begin?"). The tiny model learns
-    from scripted trajectories in the system's environment over these documents. A system without a scripted
-    policy, such as one of your own, gets a model that was warmed up on `DEFAULT_SYSTEM`.
+    Questions come from the synthetic reports (answers, pages and boxes known by construction) and
+    from the headings of these and of real PDFs ("On which page does the section ... begin?"). The
+    tiny model learns from scripted trajectories in the system's environment over these documents. A
+    system without a scripted policy, such as one of your own, gets a model that was warmed up on
+    `DEFAULT_SYSTEM`.
 
-    `pdfs` (by default `<workspace>/pdfs`) are ingested as well. Only the model of `system` is made, none for
-    `None`; `env` configures its environment, `System.small` by default, and `warm_up` changes `WarmUp`.
+    `pdfs` (by default `<workspace>/pdfs`) are ingested as well. Only the model of `system` is made,
+    none for `None`; `env` configures its environment, `System.small` by default, and `warm_up`
+    changes `WarmUp`.
 
     Raises:
-        UserError: the workspace is the user's, a PDF cannot be read, `pdfs` does not exist, or `env` is no
-            configuration of the system.
+        UserError: the workspace is the user's, a PDF cannot be read, `pdfs` does not exist, or
+            `env` is no configuration of the system.
     """
     paths = DemoPaths(workspace)
     real = pdfs or paths.pdfs
@@ -90,27 +96,35 @@ def prepare_demo(
         raise UserError(f"{pdfs}: no such folder of PDFs")
     claim(paths)
     synthesize(paths.synthetic, synthetic or SynthSettings(seed=seed), progress=progress)
-    take_in = partial(ingest, store=paths.store, progress=progress, replace=False, ocr=ocr, strict=True)
+    take_in = partial(
+        ingest, store=paths.store, progress=progress, replace=False, ocr=ocr, strict=True
+    )
     take_in(paths.synthetic / "pdfs")
     real_ids: set[str] = set()
     if real.is_dir() and any(real.glob("**/*.pdf")):
         report = take_in(real)
         real_ids = {*report.ingested, *report.skipped, *report.kept}
     store = DocumentStore(paths.store)
-    build_index(store, paths.index)
+    build_demo_index(store, paths.index)
     questions = _questions(paths, store, sorted(real_ids), seed)
-    kept = [paths.data(split) for split in questions if not _write(paths.data(split), questions[split])]
+    kept = [
+        paths.data(split) for split in questions if not _write(paths.data(split), questions[split])
+    ]
     if system is not None:
         world = World(store, BM25Retriever.load(paths.index), questions[Split.TRAIN])
         players = make_players(system, env, world)
         path = paths.model(system, family)
         family = family or get_system(system).model_family
-        build_model(path, players, family=family, seed=seed, changes=warm_up, progress=progress)
+        build_trained_model(
+            path, players, family=family, seed=seed, changes=warm_up, progress=progress
+        )
     return DemoReport(
         paths,
         documents=len(store.doc_ids()),
         pages=sum(1 for _ in store.pages()),
-        questions={split.value: pq.read_metadata(paths.data(split)).num_rows for split in questions},
+        questions={
+            split.value: pq.read_metadata(paths.data(split)).num_rows for split in questions
+        },
         kept=tuple(kept),
     )
 
@@ -123,15 +137,17 @@ def _write(path: Path, samples: Sequence[Sample]) -> bool:
     return path.read_bytes() == content
 
 
-def shuffled(samples: Sequence[Sample], seed: str) -> list[Sample]:
+def shuffled_samples(samples: Sequence[Sample], seed: str) -> list[Sample]:
     """Return the samples in an order that depends on the seed."""
     ordered = list(samples)
     random.Random(seed).shuffle(ordered)
     return ordered
 
 
-def build_index(store: DocumentStore, path: Path) -> None:
-    """Index a store, with the settings of the index that is there; one that fits the store is left alone."""
+def build_demo_index(store: DocumentStore, path: Path) -> None:
+    """Index a store, with the settings of the index that is there; one that fits the store is left
+    alone.
+    """
     settings = None
     if path.exists():
         try:
@@ -153,16 +169,21 @@ def _questions(
     for doc_id in real_ids:
         drawn = _section_questions(store.document(doc_id), OUTLINE_QUESTIONS, seed)
         held_out = len(drawn) // 4
-        samples += [*drawn[held_out:], *(replace(sample, split=Split.VAL) for sample in drawn[:held_out])]
+        samples += [
+            *drawn[held_out:],
+            *(replace(sample, split=Split.VAL) for sample in drawn[:held_out]),
+        ]
     splits: dict[Split, list[Sample]] = {}
     for split in (Split.TRAIN, Split.VAL):
         chosen = [sample for sample in samples if sample.split is split]
-        splits[split] = shuffled(chosen, f"demo/{seed}/{split.value}")
+        splits[split] = shuffled_samples(chosen, f"demo/{seed}/{split.value}")
     return splits
 
 
 def _synthetic_questions(paths: DemoPaths, store: DocumentStore, seed: int) -> list[Sample]:
-    made = [sample for sample in read_questions(paths.synthetic / "samples.jsonl") if sample.gold_pages]
+    made = [
+        sample for sample in read_questions(paths.synthetic / "samples.jsonl") if sample.gold_pages
+    ]
     samples = [r for r in made if r.split is not Split.TRAIN or r.extra["kind"] in ASKED]
     for doc_id in sorted({sample.doc_id for sample in made if sample.split is Split.TRAIN}):
         document = store.document(doc_id)
@@ -172,4 +193,6 @@ def _synthetic_questions(paths: DemoPaths, store: DocumentStore, seed: int) -> l
 
 def _section_questions(document: Document, limit: int, seed: int) -> list[Sample]:
     """Return at most `limit` questions for the pages on which sections begin."""
-    return outline_questions(document, limit=limit, seed=seed, most={Kind.SINGLE_PAGE: limit})
+    return outline_questions(
+        document, limit=limit, seed=seed, most={EvidenceKind.SINGLE_PAGE: limit}
+    )

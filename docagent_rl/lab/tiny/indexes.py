@@ -1,4 +1,6 @@
-"""Indexes of vectors that a demo's runs read beside that of words, and the tiny model that makes one."""
+"""Indexes of vectors that a demo's runs read beside that of words, and the tiny model that makes
+one.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.retrieval.encoders.spec import SPEC_FILE, Family
+from docagent_rl.retrieval.encoders.spec import SPEC_FILE, ArchitectureFamily
 from docagent_rl.retrieval.indexes import build_vectors
 
 _PIXELS = 64 * 28 * 28
@@ -20,11 +22,14 @@ def place_of(config: RetrieverConfig, paths: DemoPaths) -> Path:
     """Return where the demo makes the index of a retriever."""
     if config.model is None:
         return paths.index
-    return paths.index_of(Path(config.model).name.split("-v")[0].replace(".", "_").replace("-", "_"))
+    return paths.index_of(
+        Path(config.model).name.split("-v")[0].replace(".", "_").replace("-", "_")
+    )
 
 
 def make_index(config: RetrieverConfig, paths: DemoPaths) -> None:
-    """Make what is missing of a retriever's index at `place_of`, and of its model where that is the tiny one.
+    """Make what is missing of a retriever's index at `place_of`, and of its model where that is the
+    tiny one.
 
     Raises:
         UserError: the model is not there, or another index is.
@@ -38,7 +43,9 @@ def make_index(config: RetrieverConfig, paths: DemoPaths) -> None:
 
 
 def make_retriever(folder: Path, seed: int = 0) -> None:
-    """Write a tiny ColQwen2 with random weights, which ranks pages by chance, and its specification."""
+    """Write a tiny ColQwen2 with random weights, which ranks pages by chance, and its
+    specification.
+    """
     import torch
     from colpali_engine.models import ColQwen2
 
@@ -52,7 +59,7 @@ def make_retriever(folder: Path, seed: int = 0) -> None:
     initialise(model, seed)
     model.save_pretrained(folder)
     qwen2_vl_processor(tokenizer).save_pretrained(folder)
-    spec = {"family": Family.COLQWEN2.value, "content": "image", "max_pixels": _PIXELS}
+    spec = {"family": ArchitectureFamily.COLQWEN2.value, "content": "image", "max_pixels": _PIXELS}
     atomic_write(folder / SPEC_FILE, yaml.safe_dump(spec))
 
 

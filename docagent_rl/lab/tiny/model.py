@@ -26,7 +26,9 @@ def build_model(config: Any, seed: int) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         seeing = hasattr(config, "vision_config")
-        model = (AutoModelForImageTextToText if seeing else AutoModelForCausalLM).from_config(config)
+        model = (AutoModelForImageTextToText if seeing else AutoModelForCausalLM).from_config(
+            config
+        )
     model = model.to(torch.float32).eval()
     initialise(model, seed)
     text = config.get_text_config()
@@ -41,10 +43,11 @@ def build_model(config: Any, seed: int) -> Any:
 
 @torch.no_grad()
 def initialise(model: nn.Module, seed: int) -> None:
-    """Draw every weight matrix from N(0, 1/fan_in), embeddings from N(0, 0.1²); vectors stay as they are.
+    """Draw every weight matrix from N(0, 1/fan_in), embeddings from N(0, 0.1²); vectors stay as
+    they are.
 
-    With the library's standard deviation of 0.02 a model of this width sits on a plateau for minutes before
-    it learns to use its attention.
+    With the library's standard deviation of 0.02 a model of this width sits on a plateau for
+    minutes before it learns to use its attention.
     """
     generator = torch.Generator().manual_seed(seed)
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
@@ -67,12 +70,13 @@ def build_tiny_model(
 ) -> Path:
     """Write a checkpoint directory and return its path; a model that is there is left alone.
 
-    The weights are a function of `seed`, of the warm-up and of its transcripts. With a warm-up, the tokenizer
-    also learns the words of the transcripts, so that prompts are short; without one weights are random.
+    The weights are a function of `seed`, of the warm-up and of its transcripts. With a warm-up, the
+    tokenizer also learns the words of the transcripts, so that prompts are short; without one
+    weights are random.
 
     Raises:
-        UserError: something else lies in `path`, the transcripts are unusable, or the family has no tiny
-            model.
+        UserError: something else lies in `path`, the transcripts are unusable, or the family has no
+            tiny model.
     """
     path = Path(path)
     if (path / "config.json").is_file():

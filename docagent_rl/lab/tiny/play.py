@@ -17,21 +17,23 @@ from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.system import System
 from docagent_rl.lab.agents.texts import play_texts, whole_turn
 from docagent_rl.lab.sft.exports import Turn, conversations
-from docagent_rl.lab.sft.trajectories import Dropped
+from docagent_rl.lab.sft.trajectories import DropReason
 from docagent_rl.lab.tiny.tokenizer import Conversation
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.samples.sample import Sample
 
 LONGEST = 40
-"""Pages of a document at most, if there are such documents: overviews and page numbers stay short."""
+"""Pages of a document at most, if there are such documents: overviews and page numbers stay
+short.
+"""
 
 KEPT_IMAGES = 512
 """Rendered images that a stage keeps."""
 
 
 @dataclass(frozen=True)
-class Stage:
+class PlayStage:
     """The place where scripts play `samples`, whose documents are in the store."""
 
     system: System
@@ -88,14 +90,14 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Player:
+class StagedPlayer:
     """A script on its stage."""
 
-    stage: Stage
+    stage: PlayStage
     script: Script
 
 
-async def play(stage: Stage, script: Script, sample: Sample, rng: random.Random) -> Trajectory:
+async def play(stage: PlayStage, script: Script, sample: Sample, rng: random.Random) -> Trajectory:
     """Play one trajectory to its end.
 
     Raises:
@@ -111,10 +113,12 @@ async def play(stage: Stage, script: Script, sample: Sample, rng: random.Random)
             context.record = trajectory.turns[-1].record
         return whole_turn(script.line(context).text)
 
-    return await play_texts(stage.environment(), sample, write, new_trajectory(sample, 0, stage.system.name))
+    return await play_texts(
+        stage.environment(), sample, write, new_trajectory(sample, 0, stage.system.name)
+    )
 
 
-def scripted_conversations(players: Sequence[Player], seed: int) -> Iterator[Conversation]:
+def scripted_conversations(players: Sequence[StagedPlayer], seed: int) -> Iterator[Conversation]:
     """Yield conversations without end, the same for the same arguments; for `WarmUp.transcripts`.
 
     The players play in turn, a trajectory each.
@@ -129,5 +133,5 @@ def scripted_conversations(players: Sequence[Player], seed: int) -> Iterator[Con
             stage = player.stage
             sample = rng.choice(player.stage.playable)
             contexts = conversations(runner.run(play(stage, player.script, sample, rng)))
-            for turns in () if isinstance(contexts, Dropped) else contexts:
+            for turns in () if isinstance(contexts, DropReason) else contexts:
                 yield [stage.message(turn) for turn in turns]

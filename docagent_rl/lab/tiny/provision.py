@@ -17,7 +17,7 @@ from docagent_rl.samples.sample import Split
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class RequiredFile:
     """A file or folder that a run reads, by the key that names it."""
 
     key: str
@@ -41,14 +41,15 @@ class Need:
 
 
 def provide_data(config: DictConfig, parsed: DocAgentConfig) -> None:
-    """Make the demo, in a workspace of its own or a new one, when something that the run reads is missing.
+    """Make the demo, in a workspace of its own or a new one, when something that the run reads is
+    missing.
 
-    Nothing that exists is changed. The demo is made only when the run reads everything from its places; a run
-    that reads something of the user's needs all the rest from the user too.
+    Nothing that exists is changed. The demo is made only when the run reads everything from its
+    places; a run that reads something of the user's needs all the rest from the user too.
 
     Raises:
-        UserError: documents, index or questions are missing and are the user's to make; every one is named
-            with the command that makes it.
+        UserError: documents, index or questions are missing and are the user's to make; every one
+            is named with the command that makes it.
     """
     paths = DemoPaths(parsed.workspace)
     needs = list(_needs(config, parsed))
@@ -95,25 +96,29 @@ def provide_model(config: DictConfig, parsed: DocAgentConfig) -> None:
     from docagent_rl.lab.tiny.build import build_model_for
 
     build_model_for(path, name, _env(parsed, name), family=family, progress=sys.stderr.isatty())
-    print(f"docagent-rl: made the tiny model {path}, warmed up on synthetic reports", file=sys.stderr)
+    print(
+        f"docagent-rl: made the tiny model {path}, warmed up on synthetic reports", file=sys.stderr
+    )
 
 
-def _needs(config: DictConfig, parsed: DocAgentConfig) -> Iterator[Need]:
+def _needs(config: DictConfig, parsed: DocAgentConfig) -> Iterator[RequiredFile]:
     """Yield what a run reads besides its model."""
     paths = DemoPaths(parsed.workspace)
     store = parsed.store
-    yield Need("docagent.store", store, paths.store, f"docagent-rl ingest PDFS --store {store}")
+    yield RequiredFile(
+        "docagent.store", store, paths.store, f"docagent-rl ingest PDFS --store {store}"
+    )
     for key, index, retriever in _indexed(parsed):
         build = f"docagent-rl index build --store {store} --out {index}"
         if retriever.model is not None:
             build += f" --model {retriever.model}"
         if retriever.engine.kind is not None:
             build += f" --engine {retriever.engine.kind}"
-        yield Need(f"{key}.index", index, place_of(retriever, paths), build, HEADER)
+        yield RequiredFile(f"{key}.index", index, place_of(retriever, paths), build, HEADER)
     for key, split in (("train_files", Split.TRAIN), ("val_files", Split.VAL)):
         for file in data_files(config, key):
             convert = f"docagent-rl data convert QUESTIONS.jsonl --store {store} --out {file}"
-            yield Need(f"data.{key}", file, paths.data(split), convert)
+            yield RequiredFile(f"data.{key}", file, paths.data(split), convert)
 
 
 def _models(config: DictConfig) -> set[Path]:
@@ -125,16 +130,21 @@ def _models(config: DictConfig) -> set[Path]:
     return {Path(str(path)).expanduser().absolute() for path in found if path}
 
 
-def _refusal(paths: DemoPaths, owner: Owner, needs: list[Need], missing: list[Need]) -> str:
+def _refusal(
+    paths: DemoPaths, owner: Owner, needs: list[RequiredFile], missing: list[RequiredFile]
+) -> str:
     if owner is Owner.USER:
         why = (
-            f"workspace {paths.workspace} is yours (it holds {', '.join(paths.holdings())}), so +profile=cpu "
+            f"workspace {paths.workspace} is yours (it holds {', '.join(paths.holdings())}), so "
+            "+profile=cpu "
             "adds nothing to it but the tiny model"
         )
     else:
         own = ", ".join(f"{need.key}={need.path}" for need in needs if not need.of_demo)
         why = f"the run reads data of your own ({own}), so no demo is made beside it"
-    lines = [f"{need.key}: {need.path} does not exist; make it with `{need.command}`" for need in missing]
+    lines = [
+        f"{need.key}: {need.path} does not exist; make it with `{need.command}`" for need in missing
+    ]
     if owner is Owner.DEMO:
         lines.append(f"or finish the demo with `docagent-rl demo --workspace {paths.workspace}`")
     elif owner is Owner.USER:

@@ -22,7 +22,9 @@ from docagent_rl.models import get_family
 LAYERS = 2
 WIDTH = 128
 ROPE_THETA = 1e4
-"""Lower than the released 1e6: with 16 frequencies alone, most would hardly turn within a prompt."""
+"""Lower than the released 1e6: with 16 frequencies alone, most would hardly turn within a
+prompt.
+"""
 TEXT = {
     "hidden_size": WIDTH,
     "intermediate_size": 384,
@@ -33,7 +35,12 @@ TEXT = {
     "rms_norm_eps": 1e-6,
 }
 """Sizes of the language model. Heads of 32 are the smallest that vLLM's CPU attention takes."""
-EXPERTS = {"norm_topk_prob": True, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64}
+EXPERTS = {
+    "norm_topk_prob": True,
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 64,
+}
 DELTA_NET = {
     "layer_types": ["linear_attention", "full_attention"],
     "linear_key_head_dim": 32,
@@ -42,7 +49,13 @@ DELTA_NET = {
     "linear_num_value_heads": 4,
     "mamba_ssm_dtype": "float32",  # as released: vLLM keeps the state in it
 }
-TOWER = {"depth": 2, "hidden_size": 96, "intermediate_size": 192, "num_heads": 3, "out_hidden_size": WIDTH}
+TOWER = {
+    "depth": 2,
+    "hidden_size": 96,
+    "intermediate_size": 192,
+    "num_heads": 3,
+    "out_hidden_size": WIDTH,
+}
 TOWER_QWEN3 = {**TOWER, "num_position_embeddings": 256}
 QWEN3_PIXELS = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 
@@ -56,11 +69,13 @@ OTHER_MARKS = {
     "video_start": "<|quad_start|>",
     "video_end": "<|quad_end|>",
 }
-"""Special tokens that a configuration names, in families that mark images and videos alike and otherwise."""
+"""Special tokens that a configuration names, in families that mark images and videos alike and
+otherwise.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ModelShape:
     """The classes of a family and the sizes of its tiny model.
 
     Args:
@@ -72,7 +87,8 @@ class Shape:
         image_processor: class.
         pixels: settings of the image processor beside those of the family.
         tokens: special tokens that have other names than Qwen's, by Qwen's.
-        attributes: special tokens by the name under which the processor asks the tokenizer for them.
+        attributes: special tokens by the name under which the processor asks the tokenizer for
+            them.
     """
 
     prefix: str
@@ -90,9 +106,11 @@ class Shape:
         return self.tokens.get(name, name)
 
 
-def _qwen3(prefix: str, text: Mapping[str, Any], rope: Mapping[str, Any], **vision: Any) -> Shape:
+def _qwen3(
+    prefix: str, text: Mapping[str, Any], rope: Mapping[str, Any], **vision: Any
+) -> ModelShape:
     tower = {**TOWER_QWEN3, **vision}
-    return Shape(prefix, text, rope, tower, processor="Qwen3VL", pixels=QWEN3_PIXELS)
+    return ModelShape(prefix, text, rope, tower, processor="Qwen3VL", pixels=QWEN3_PIXELS)
 
 
 INTERNVL = {
@@ -110,8 +128,8 @@ GEMMA4 = {
 _ROPE = {"rope_type": "default", "rope_theta": ROPE_THETA}
 _INTERLEAVED = {"mrope_section": [6, 5, 5], "mrope_interleaved": True}
 _QUARTER = {"mrope_section": [3, 3, 2], "mrope_interleaved": True, "partial_rotary_factor": 0.25}
-SHAPES: Mapping[str, Shape] = {
-    "qwen2_5_vl": Shape(
+SHAPES: Mapping[str, ModelShape] = {
+    "qwen2_5_vl": ModelShape(
         "Qwen2_5_VL",
         text={"layer_types": ["full_attention"] * LAYERS},
         rope={"mrope_section": [4, 6, 6]},
@@ -128,9 +146,9 @@ SHAPES: Mapping[str, Shape] = {
         {"head_dim": 64, **DELTA_NET, **EXPERTS, "shared_expert_intermediate_size": 64},
         _QUARTER,
     ),
-    "qwen3": Shape("Qwen3", text={"head_dim": 32}),
-    "llama": Shape("Llama", text={}),
-    "gemma3": Shape(
+    "qwen3": ModelShape("Qwen3", text={"head_dim": 32}),
+    "llama": ModelShape("Llama", text={}),
+    "gemma3": ModelShape(
         "Gemma3Text",
         text={
             "head_dim": 32,
@@ -138,7 +156,7 @@ SHAPES: Mapping[str, Shape] = {
             "rope_parameters": dict.fromkeys(("full_attention", "sliding_attention"), _ROPE),
         },
     ),
-    "gemma4": Shape(
+    "gemma4": ModelShape(
         "Gemma4",
         text={
             "num_hidden_layers": 2 * LAYERS,
@@ -180,7 +198,7 @@ SHAPES: Mapping[str, Shape] = {
             "eoa_token": "<audio|>",
         },
     ),
-    "internvl": Shape(
+    "internvl": ModelShape(
         "InternVL",
         text={"model_type": "qwen2", "layer_types": ["full_attention"] * LAYERS},
         vision={
@@ -200,9 +218,11 @@ SHAPES: Mapping[str, Shape] = {
             "video_token": INTERNVL[VIDEO_TOKEN],
         },
     ),
-    "glm4v": Shape(
+    "glm4v": ModelShape(
         "Glm4v",
-        text={"attention_bias": True},  # as released; transformers has biases either way, vLLM by this key
+        text={
+            "attention_bias": True
+        },  # as released; transformers has biases either way, vLLM by this key
         rope={"mrope_section": [2, 3, 3], "partial_rotary_factor": 0.5},
         vision={**TOWER, "image_size": 336},
         processor="Glm4v",
@@ -220,22 +240,24 @@ SHAPES: Mapping[str, Shape] = {
 """By family (`docagent_rl.models`)."""
 
 
-def get_shape(family: str) -> Shape:
+def get_shape(family: str) -> ModelShape:
     """Return the shape of a family's tiny model.
 
     Raises:
         UserError: there is no tiny model of it.
     """
     if family not in SHAPES:
-        raise UserError(f"there is no tiny model of {family}; there are {', '.join(sorted(SHAPES))}")
+        raise UserError(
+            f"there is no tiny model of {family}; there are {', '.join(sorted(SHAPES))}"
+        )
     return SHAPES[family]
 
 
 def tiny_config(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
     """Return the configuration; `vocab_size` is exactly `len(tokenizer)`.
 
-    A vocabulary padded beyond the tokenizer would give the trainer logits for rows that the rollout engine
-    never samples.
+    A vocabulary padded beyond the tokenizer would give the trainer logits for rows that the rollout
+    engine never samples.
     """
     shape = get_shape(family)
     vision = get_family(family).vision
@@ -268,14 +290,28 @@ def tiny_config(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
         tower["default_output_length"] = vision.grid_of(tiny=True).most_tokens
         text["vocab_size_per_layer_input"] = len(tokenizer)
         ids = {f"{name}_token_id": token(mark) for name, mark in names.items()}
-        return config(text_config=text, vision_config=tower, **ids, tie_word_embeddings=True, dtype="float32")
-    tower = {**shape.vision, "patch_size": vision.patch, "temporal_patch_size": 2, "spatial_merge_size": 2}
-    ids = {f"{name}_token_id": token(mark) for name, mark in (OTHER_MARKS if shape.tokens else MARKS).items()}
-    return config(text_config=text, vision_config=tower, **ids, tie_word_embeddings=True, dtype="float32")
+        return config(
+            text_config=text, vision_config=tower, **ids, tie_word_embeddings=True, dtype="float32"
+        )
+    tower = {
+        **shape.vision,
+        "patch_size": vision.patch,
+        "temporal_patch_size": 2,
+        "spatial_merge_size": 2,
+    }
+    ids = {
+        f"{name}_token_id": token(mark)
+        for name, mark in (OTHER_MARKS if shape.tokens else MARKS).items()
+    }
+    return config(
+        text_config=text, vision_config=tower, **ids, tie_word_embeddings=True, dtype="float32"
+    )
 
 
 def build_processor(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
-    """Return the processor, with the limits of the family's released checkpoints; of text the tokenizer."""
+    """Return the processor, with the limits of the family's released checkpoints; of text the
+    tokenizer.
+    """
     shape = get_shape(family)
     vision = get_family(family).vision
     if vision is None:

@@ -85,24 +85,28 @@ def build_tokenizer(
     names: Mapping[str, str] = MappingProxyType({}),
     attributes: Mapping[str, str] = MappingProxyType({}),
 ) -> Qwen2Tokenizer:
-    """Return the tokenizer; the same for the same texts, since corpus and trainer are deterministic.
+    """Return the tokenizer; the same for the same texts, since corpus and trainer are
+    deterministic.
 
-    Its merges come from the built-in corpus and from `texts`, so that words of known prompts are few tokens.
-    `names` are those of special tokens that a family calls otherwise, by Qwen's, in the template too.
-    `attributes` are special tokens by the name under which a family's processor asks the tokenizer for them;
-    it then writes the marks around an image itself.
+    Its merges come from the built-in corpus and from `texts`, so that words of known prompts are
+    few tokens. `names` are those of special tokens that a family calls otherwise, by Qwen's, in the
+    template too. `attributes` are special tokens by the name under which a family's processor asks
+    the tokenizer for them; it then writes the marks around an image itself.
     `len(tokenizer)` is `BPE_VOCABULARY + len(SPECIAL_TOKENS)`; ids run from 0 without holes.
     """
     vocabulary, merges = _train(texts)
     tokenizer = Qwen2Tokenizer(
         vocab=vocabulary,
-        # pairs, and no token for what is unknown, both of which transformers takes and does not declare
+        # pairs, and no token for what is unknown, both of which transformers takes and does not
+        # declare
         merges=merges,  # ty: ignore[invalid-argument-type]
         unk_token=None,  # ty: ignore[invalid-argument-type]
         eos_token=END_OF_TURN,
         pad_token=END_OF_TEXT,
         extra_special_tokens=[
-            names.get(token, token) for token in SPECIAL_TOKENS if token not in (END_OF_TEXT, END_OF_TURN)
+            names.get(token, token)
+            for token in SPECIAL_TOKENS
+            if token not in (END_OF_TEXT, END_OF_TURN)
         ],
         model_max_length=MAX_LENGTH,
         clean_up_tokenization_spaces=False,
@@ -136,8 +140,9 @@ def _train(texts: Iterable[str]) -> tuple[dict[str, int], list[tuple[str, str]]]
 
 
 Conversation = Sequence[dict[str, Any]]
-"""Chat messages `{"role", "content"}`; content is a string or a list of text and image parts, where an image
-part is `{"type": "image", "image": PIL.Image.Image}`. The assistant's content is a string."""
+"""Chat messages `{"role", "content"}`; content is a string or a list of text and image parts, where
+an image part is `{"type": "image", "image": PIL.Image.Image}`. The assistant's content is a string.
+"""
 
 
 @dataclass(frozen=True)
@@ -154,13 +159,16 @@ class Example:
     """(t,) bool, true on what the assistant wrote, its end of turn included."""
 
     vision: Mapping[str, torch.Tensor]
-    """Tensors of the images for the model, each first along images or patches; empty without images."""
+    """Tensors of the images for the model, each first along images or patches; empty without
+    images.
+    """
 
     def shortened(self, context: int) -> Example:
-        """Return the example without its images and with at most `context` tokens before the first turn.
+        """Return the example without its images and with at most `context` tokens before the first
+        turn.
 
-        The tokens that open and close an image stay, so that it still shows where one was. Images and
-        instructions are most of a conversation and teach nothing about the form of a turn.
+        The tokens that open and close an image stay, so that it still shows where one was. Images
+        and instructions are most of a conversation and teach nothing about the form of a turn.
         """
         start = max(0, int(self.supervised.nonzero()[0]) - context)
         kept = ~self.is_image.bool()
@@ -176,8 +184,8 @@ class Example:
 def encode(conversation: Conversation, processor: Any) -> Example:
     """Encode a conversation that ends with an assistant turn.
 
-    Each assistant turn is tokenised apart from its surroundings, as a rollout sees it: the model's own tokens
-    follow the generation prompt.
+    Each assistant turn is tokenised apart from its surroundings, as a rollout sees it: the model's
+    own tokens follow the generation prompt.
     """
     tokenizer = getattr(processor, "tokenizer", processor)  # a model of text has no other
     pictures = [
@@ -223,7 +231,9 @@ def _images(
 
 
 def _segments(conversation: Conversation, tokenizer: Any) -> Iterator[tuple[str, bool]]:
-    """Cut the templated text into pieces that the assistant wrote (True) and that it did not (False)."""
+    """Cut the templated text into pieces that the assistant wrote (True) and that it did not
+    (False).
+    """
     done = ""
     for index, message in enumerate(conversation):
         if message["role"] != "assistant":

@@ -1,4 +1,6 @@
-"""Seconds of supervised training, so that a tiny model writes turns which an environment can act on."""
+"""Seconds of supervised training, so that a tiny model writes turns which an environment can act
+on.
+"""
 
 import math
 import random
@@ -26,8 +28,9 @@ SHARPNESS = 1.1
 SHORT_CONTEXT = 48
 """Tokens before the first turn that short steps see."""
 THREADS = 1
-"""CPU threads while training: sums, and so the weights, depend on their number. With operations this small, a
-second one gains little on an idle machine and loses on a busy one."""
+"""CPU threads while training: sums, and so the weights, depend on their number. With operations
+this small, a second one gains little on an idle machine and loses on a busy one.
+"""
 TOWERS = ("visual", "vision_tower")
 """Names of the vision tower in a model."""
 MIN_SHARED = 64
@@ -36,18 +39,24 @@ MIN_SHARED = 64
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Settings of the warm-up. The defaults take about 20 s of one idle core with prompts of 300 words."""
+    """Settings of the warm-up. The defaults take about 20 s of one idle core with prompts of 300
+    words.
+    """
 
     transcripts: Callable[[int], Iterable[Conversation]]
-    """Called with `seed`; yields at least one conversation (an endless iterable is cut at `pool`)."""
+    """Called with `seed`; yields at least one conversation (an endless iterable is cut at
+    `pool`).
+    """
 
     short_steps: int = 220
-    """Steps on conversations without images, cut to the last `SHORT_CONTEXT` tokens before the first turn.
-    There the form of a turn is learnt at a fraction of the cost."""
+    """Steps on conversations without images, cut to the last `SHORT_CONTEXT` tokens before the
+    first turn. There the form of a turn is learnt at a fraction of the cost.
+    """
 
     full_steps: int = 60
-    """Steps on whole conversations, half of them at the end and half spread before, so that long instructions
-    and images do not disturb what was learnt."""
+    """Steps on whole conversations, half of them at the end and half spread before, so that long
+    instructions and images do not disturb what was learnt.
+    """
 
     batch_size: int = 3
     pool: int = 256
@@ -68,7 +77,9 @@ class WarmUp:
         """
         pool = list(islice(self.transcripts(self.seed), self.pool))
         if not pool:
-            raise UserError("WarmUp.transcripts yields no conversation; give it at least one question")
+            raise UserError(
+                "WarmUp.transcripts yields no conversation; give it at least one question"
+            )
         return pool
 
 
@@ -80,11 +91,12 @@ def warm_up(
     *,
     show_progress: bool = False,
 ) -> list[float]:
-    """Train the language part in place on assistant tokens; the vision tower keeps its random weights.
+    """Train the language part in place on assistant tokens; the vision tower keeps its random
+    weights.
 
-    Returns the loss of every step, in nats a supervised token. The outcome is a function of the arguments and
-    of the machine's kernels: batches come from `settings.seed`, no layer draws random numbers, and the number
-    of threads is fixed.
+    Returns the loss of every step, in nats a supervised token. The outcome is a function of the
+    arguments and of the machine's kernels: batches come from `settings.seed`, no layer draws random
+    numbers, and the number of threads is fixed.
     """
     with _threads(THREADS):
         examples = [encode(conversation, processor) for conversation in conversations]
@@ -96,10 +108,14 @@ def warm_up(
         optimizer = torch.optim.AdamW(
             parameters, lr=LEARNING_RATE, betas=(0.9, 0.98), weight_decay=WEIGHT_DECAY
         )
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, settings.steps))
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: _rate(step, settings.steps)
+        )
         losses = []
         batches = _batches(examples, settings)
-        for batch in track(batches, "warm-up", settings.steps, transient=True, disable=not show_progress):
+        for batch in track(
+            batches, "warm-up", settings.steps, transient=True, disable=not show_progress
+        ):
             loss = batch_loss(model, batch)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -121,19 +137,25 @@ def sharpen(model: Any, factor: float) -> None:
     norm = getattr(model.model, "language_model", model.model).norm
     weight = norm.weight.clone()
     norm.weight.zero_()
-    one_more = bool(norm(torch.ones_like(weight)).any())  # families scale by the weight, or by one more
+    one_more = bool(
+        norm(torch.ones_like(weight)).any()
+    )  # families scale by the weight, or by one more
     norm.weight.copy_(weight * factor + (factor - 1) * one_more)
 
 
 def batch_loss(model: Any, batch: Sequence[Example]) -> torch.Tensor:
-    """Return the mean negative log-likelihood of the supervised tokens of a batch, a scalar in nats.
+    """Return the mean negative log-likelihood of the supervised tokens of a batch, a scalar in
+    nats.
 
-    The opening that all examples share (instructions of hundreds of tokens) goes through the model once, with
-    its gradient; the rests follow as a batch over its keys and values. Rests are padded on the right, which
-    needs no mask: under causal attention a real token never sees the padding behind it.
+    The opening that all examples share (instructions of hundreds of tokens) goes through the model
+    once, with its gradient; the rests follow as a batch over its keys and values. Rests are padded
+    on the right, which needs no mask: under causal attention a real token never sees the padding
+    behind it.
     """
     # the state of linear attention cannot be shared
-    shares = "linear_attention" not in (getattr(model.config.get_text_config(), "layer_types", None) or ())
+    shares = "linear_attention" not in (
+        getattr(model.config.get_text_config(), "layer_types", None) or ()
+    )
     start = shared_prefix(batch) if shares else 0
     ids, supervised, is_image = (
         pad_sequence([getattr(example, name) for example in batch], batch_first=True)
@@ -169,7 +191,9 @@ def shared_prefix(batch: Sequence[Example]) -> int:
 
     Short ones count as none: a pass of their own would cost more than it saves.
     """
-    limit = min(int((example.supervised | example.is_image.bool()).nonzero()[0]) - 1 for example in batch)
+    limit = min(
+        int((example.supervised | example.is_image.bool()).nonzero()[0]) - 1 for example in batch
+    )
     if limit < MIN_SHARED:
         return 0
     openings = torch.stack([example.input_ids[:limit] for example in batch])
@@ -191,7 +215,9 @@ def _batches(examples: Sequence[Example], settings: WarmUp) -> Iterator[list[Exa
 
 
 def _is_full(step: int, settings: WarmUp) -> bool:
-    """Return whether a step sees whole conversations: half of those are the last, half spread before."""
+    """Return whether a step sees whole conversations: half of those are the last, half spread
+    before.
+    """
     tail = settings.full_steps // 2
     spread = settings.full_steps - tail
     before = settings.steps - tail

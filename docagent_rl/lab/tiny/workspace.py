@@ -12,8 +12,9 @@ MARKER = "docagent_demo.json"
 """Written by the demo before anything else; a workspace without it belongs to the user."""
 
 _BLANK = frozenset({"pdfs", "runs", "models"})
-"""Names that a new workspace may hold: PDFs to begin with, the samples of runs that were refused, models.
-None of these is written over."""
+"""Names that a new workspace may hold: PDFs to begin with, the samples of runs that were refused,
+models. None of these is written over.
+"""
 
 
 class Owner(Enum):
@@ -73,7 +74,9 @@ class DemoPaths:
         return self.workspace / "models"
 
     def model(self, system: str, family: str | None = None) -> Path:
-        """Return the tiny model of a family, by default the system's own, that was warmed up on a system."""
+        """Return the tiny model of a family, by default the system's own, that was warmed up on a
+        system.
+        """
         return self.models / f"tiny_{system}_{family or get_system(system).model_family}"
 
     def owner(self) -> Owner:
@@ -87,7 +90,9 @@ class DemoPaths:
         return Owner.USER if self.holdings() else Owner.NOBODY
 
     def holdings(self) -> list[str]:
-        """Return the names in the workspace, sorted, without hidden files and what a new one may hold."""
+        """Return the names in the workspace, sorted, without hidden files and what a new one may
+        hold.
+        """
         if not self.workspace.exists():
             return []
         if not self.workspace.is_dir():
@@ -107,8 +112,10 @@ def claim(paths: DemoPaths) -> None:
         raise UserError(
             f"workspace {paths.workspace} is yours, not the demo's (it holds "
             f"{', '.join(paths.holdings())} and no {MARKER}): the demo would put its documents and "
-            "questions among yours. Name a new folder: docagent-rl demo --workspace NEW. To try your own "
-            "data on a CPU, run a recipe with +profile=cpu: it makes the tiny model and nothing else"
+            "questions among yours. Name a new folder: docagent-rl demo --workspace NEW. To try "
+            "your own "
+            "data on a CPU, run a recipe with +profile=cpu: it makes the tiny model and nothing "
+            "else"
         )
     if owner is Owner.NOBODY:
         atomic_write(paths.marker, "{}\n")

@@ -1,1 +1,3 @@
-"""A page over the folder of a run: its trajectories with the pages they saw, its numbers, its warnings."""
+"""A page over the folder of a run: its trajectories with the pages they saw, its numbers, its
+warnings.
+"""

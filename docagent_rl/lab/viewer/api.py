@@ -16,7 +16,7 @@ from docagent_rl.lab.viewer.funnel import funnel
 from docagent_rl.lab.viewer.images import thumbnail, trajectory_image
 from docagent_rl.lab.viewer.queries import Pair, whole
 from docagent_rl.lab.viewer.runs import OpenRun
-from docagent_rl.lab.viewer.steps import findings, read_curves
+from docagent_rl.lab.viewer.steps import read_curves, step_warnings
 from docagent_rl.lab.viewer.trajectory import trajectory_view
 
 JSON = "application/json"
@@ -38,7 +38,8 @@ class Api:
         self.runs = list(runs)
 
     def answer(self, path: str, query: str = "") -> Reply:
-        """Return the answer to a path, percent-encoded or not, with the query after its question mark.
+        """Return the answer to a path, percent-encoded or not, with the query after its question
+        mark.
 
         Raises:
             UserError: there is nothing of that name, or a parameter means nothing.
@@ -50,7 +51,8 @@ class Api:
             options = dict(pairs)
             runs = [self._run(options.get(side, "")) for side in ("a", "b")]
             steps = [
-                whole(options[name], name) if options.get(name) else None for name in ("step_a", "step_b")
+                whole(options[name], name) if options.get(name) else None
+                for name in ("step_a", "step_b")
             ]
             split, measure = options.get("split") or "val", options.get("measure") or "reward"
             return as_json(comparison(runs, split, measure, steps))
@@ -91,9 +93,13 @@ def _viewed(run: OpenRun, number: int, *, tokens: bool = True) -> dict[str, Any]
     # a validation has none: what lies there is that of the step of its number
     trained = trajectory.get("split") == "train"
     credit = trajectory_credit(run.folder.path, *place) if trained else None
-    view = trajectory_view(trajectory, store=run.store, tokenizer=run.tokenizer, credit=credit, tokens=tokens)
+    view = trajectory_view(
+        trajectory, store=run.store, tokenizer=run.tokenizer, credit=credit, tokens=tokens
+    )
     reward = run.folder.reward
-    view["formula"] = reward.described() if reward is not None and reward.system == view["system"] else None
+    view["formula"] = (
+        reward.described() if reward is not None and reward.system == view["system"] else None
+    )
     return view
 
 
@@ -124,7 +130,7 @@ def _warnings(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
     with run.index() as base:
         found = [
             *run.doubts.warnings(),
-            *(each for split in ("train", "val") for each in findings(base, split)),
+            *(each for split in ("train", "val") for each in step_warnings(base, split)),
         ]
     return as_json([each._asdict() for each in found])
 

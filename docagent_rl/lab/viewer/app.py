@@ -15,15 +15,18 @@ from starlette.responses import Response
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.serving import Guard
 from docagent_rl.lab.viewer.api import Api, as_json
-from docagent_rl.lab.viewer.runs import OpenRun, follow
+from docagent_rl.lab.viewer.runs import OpenRun, follow_runs
 
 logger = logging.getLogger(__name__)
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "
+    "'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""The page runs what the package ships and asks this server alone; text of others never becomes code."""
+"""The page runs what the package ships and asks this server alone; text of others never becomes
+code.
+"""
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": POLICY,
@@ -37,8 +40,10 @@ _LASTING = {"Cache-Control": "private, max-age=31536000, immutable"}
 _STATIC = {"index.html": "text/html", "app.js": "text/javascript", "app.css": "text/css"}
 
 
-def make_app(api: Api, token: str, cookie: str) -> Guard:
-    """Make the application; `token` is in the address that is opened first, and then in the `cookie`."""
+def make_viewer_app(api: Api, token: str, cookie: str) -> Guard:
+    """Make the application; `token` is in the address that is opened first, and then in the
+    `cookie`.
+    """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
     @app.exception_handler(UserError)
@@ -77,8 +82,11 @@ def static_file(name: str) -> Traversable:
     return files("docagent_rl.lab.viewer") / "static" / name
 
 
-def serve(runs: Sequence[OpenRun], *, host: str = "127.0.0.1", port: int = 0, browse: bool = False) -> None:
-    """Serve until interrupted those who open the address, which is printed and holds a token of its own.
+def serve(
+    runs: Sequence[OpenRun], *, host: str = "127.0.0.1", port: int = 0, browse: bool = False
+) -> None:
+    """Serve until interrupted those who open the address, which is printed and holds a token of its
+    own.
 
     Port 0 is one that is free; `browse` opens the page in the user's browser.
 
@@ -90,10 +98,10 @@ def serve(runs: Sequence[OpenRun], *, host: str = "127.0.0.1", port: int = 0, br
     listener = listen(host, port)
     token = secrets.token_urlsafe(32)
     # browsers keep cookies by name and machine, whatever the port
-    app = make_app(Api(runs), token, f"docagent-view-{listener.getsockname()[1]}")
+    app = make_viewer_app(Api(runs), token, f"docagent-view-{listener.getsockname()[1]}")
     address = f"{url_of(listener)}/?token={token}"
     over = threading.Event()
-    threading.Thread(target=follow, args=(runs, over), daemon=True).start()
+    threading.Thread(target=follow_runs, args=(runs, over), daemon=True).start()
     print(f"{address}   (Ctrl-C ends it)", flush=True)
     if browse:
         webbrowser.open(address)
@@ -106,4 +114,6 @@ def serve(runs: Sequence[OpenRun], *, host: str = "127.0.0.1", port: int = 0, br
 
 
 def _error(status: int, text: str) -> Response:
-    return Response(as_json({"error": text}).content, status_code=status, media_type="application/json")
+    return Response(
+        as_json({"error": text}).content, status_code=status, media_type="application/json"
+    )

@@ -22,14 +22,17 @@ _COLUMNS = {
     "turns": "turns",
     "invalid": "invalid",
 }
-"""Measures with what they are in SQL; an answer that nobody judged has no number, and is not compared."""
+"""Measures with what they are in SQL; an answer that nobody judged has no number, and is not
+compared.
+"""
 _REST: dict[str, Any] = {
     **dict.fromkeys(("dataset", "system", "agent", "status", "reason"), ""),
     **{"scored": True, "labels": {}, "groups": []},
 }
 """Fields of a scored trajectory that a comparison does not ask for."""
 _METHOD = (
-    "difference b - a of the means over the questions that both have, trajectories of a question averaged; "
+    "difference b - a of the means over the questions that both have, trajectories of a question "
+    "averaged; "
     f"95% interval by {DRAWS} resamples of documents, p by changing the sides of documents"
 )
 
@@ -39,11 +42,11 @@ def comparison(
 ) -> dict[str, Any]:
     """Compare two runs, or two steps of one, ready for JSON.
 
-    `same_trajectories` says that both hold the same trajectories, rewarded in two ways, which then pair one
-    by one; `same_reward` whether both are rewarded alike, `None` where that is not known or nothing that is
-    compared depends on it. The measure is one of `_COLUMNS` or `term:<name>`; a step that is not named is the
-    last, of one run the first and the last. `unjudged_a` and `unjudged_b` count the answers that nobody
-    judged, which are left out where `right` is compared.
+    `same_trajectories` says that both hold the same trajectories, rewarded in two ways, which then
+    pair one by one; `same_reward` whether both are rewarded alike, `None` where that is not known
+    or nothing that is compared depends on it. The measure is one of `_COLUMNS` or `term:<name>`; a
+    step that is not named is the last, of one run the first and the last. `unjudged_a` and
+    `unjudged_b` count the answers that nobody judged, which are left out where `right` is compared.
 
     Raises:
         UserError: there is nothing to compare, or no such number.
@@ -65,7 +68,9 @@ def comparison(
     if same:
         both = [key for key in ours if key in theirs]
         if not both:
-            raise UserError(f"the two have no trajectory of split={split} in common that has this number")
+            raise UserError(
+                f"the two have no trajectory of split={split} in common that has this number"
+            )
         ours, theirs = ({key: side[key] for key in both} for side in (ours, theirs))
     depends = measure == "reward" or measure.startswith(TERM)
     formulas = [folder.reward and folder.reward.text for folder in (one, other)]
@@ -82,7 +87,9 @@ def comparison(
     }
 
 
-def _compared(first: Sequence[ScoredTrajectory], second: Sequence[ScoredTrajectory]) -> dict[str, Any]:
+def _compared(
+    first: Sequence[ScoredTrajectory], second: Sequence[ScoredTrajectory]
+) -> dict[str, Any]:
     """Compare two sides; questions pair by id, and only where they are about one document."""
     found = compare(first, second, [mean("value", "value")], draws=DRAWS, seed=0)
     a, b = defaultdict(list), defaultdict(list)
@@ -126,9 +133,11 @@ def _compared(first: Sequence[ScoredTrajectory], second: Sequence[ScoredTrajecto
 def values_of(
     base: sqlite3.Connection, measure: str, split: str, step: int | None
 ) -> dict[Any, ScoredTrajectory]:
-    """Return the trajectories that were played and have a number, by step, group and number, in order.
+    """Return the trajectories that were played and have a number, by step, group and number, in
+    order.
 
-    Without a `step` they are those of all. `number` is the id in the index, and `answer` the question's text.
+    Without a `step` they are those of all. `number` is the id in the index, and `answer` the
+    question's text.
     """
     if measure.startswith(TERM):
         column, own = TERM_VALUE, (measure.removeprefix(TERM),)
@@ -137,7 +146,8 @@ def values_of(
     else:
         raise UserError(f"measure={measure!r}; known are {', '.join(_COLUMNS)}, {TERM}<name>")
     rows = base.execute(
-        f"SELECT step, uid, number, id, question_id, question, doc_id, {column} AS value FROM trajectories "
+        f"SELECT step, uid, number, id, question_id, question, doc_id, {column} AS value FROM "
+        "trajectories "
         "WHERE split = ? AND (? OR step = ?) AND status != 'masked' AND value IS NOT NULL "
         f"ORDER BY {'step, uid, number' if step is None else 'number'}",
         (*own, split, step is None, step),
@@ -170,13 +180,16 @@ def _check_judged(names: Sequence[str], sides: Sequence[Sized], unjudged: Sequen
     for name, side, count in zip(names, sides, unjudged, strict=True):
         if count and not side:
             raise UserError(
-                f"none of the {count} answers of {name} was judged, so that nothing tells which are right: "
+                f"none of the {count} answers of {name} was judged, so that nothing tells which "
+                "are right: "
                 "`docagent-rl rescore` with a variant that judges every answer tells it"
             )
 
 
 def _step(base: sqlite3.Connection, split: str, end: str) -> int:
-    (step,) = base.execute(f"SELECT {end}(step) FROM trajectories WHERE split = ?", (split,)).fetchone()
+    (step,) = base.execute(
+        f"SELECT {end}(step) FROM trajectories WHERE split = ?", (split,)
+    ).fetchone()
     if step is None:
         raise UserError(f"a run has no trajectories of split={split}")
     return step

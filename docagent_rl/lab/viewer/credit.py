@@ -46,9 +46,17 @@ class TrajectoryCredit:
         return found
 
     def described(self, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return values and advantages of turns, and likeness to the trajectories of the group, for JSON."""
-        likeness = next((row.lists[SIMILARITIES] for row in self.rows if SIMILARITIES in row.lists), None)
-        pairs = None if likeness is None else zip(map(str, self.group), map(float, likeness), strict=False)
+        """Return values and advantages of turns, and likeness to the trajectories of the group, for
+        JSON.
+        """
+        likeness = next(
+            (row.lists[SIMILARITIES] for row in self.rows if SIMILARITIES in row.lists), None
+        )
+        pairs = (
+            None
+            if likeness is None
+            else zip(map(str, self.group), map(float, likeness), strict=False)
+        )
         return {
             "estimator": self.estimator,
             "advantage": self.advantage,
@@ -62,7 +70,9 @@ class TrajectoryCredit:
         }
 
 
-def trajectory_credit(run_dir: Path, step: int, uid: str, trajectory: int) -> TrajectoryCredit | None:
+def trajectory_credit(
+    run_dir: Path, step: int, uid: str, trajectory: int
+) -> TrajectoryCredit | None:
     """Return the credit of a trajectory; `None` where none is stored, or the file is damaged."""
     try:
         known = read_credit(credit_file(run_dir, step), uid=uid)
@@ -74,10 +84,14 @@ def trajectory_credit(run_dir: Path, step: int, uid: str, trajectory: int) -> Tr
 
 
 def mean_advantages(path: Path) -> dict[tuple[str, int], float | None]:
-    """Return those of a step's trajectories, by group and number; none where its credit cannot be read."""
+    """Return those of a step's trajectories, by group and number; none where its credit cannot be
+    read.
+    """
     try:
         known = read_credit(path)
     except UserError:
         return {}
-    groups = groupby(known.rows if known else (), attrgetter("uid", "trajectory"))  # as they are written
+    groups = groupby(
+        known.rows if known else (), attrgetter("uid", "trajectory")
+    )  # as they are written
     return {key: TrajectoryCredit("", list(rows)).advantage for key, rows in groups}

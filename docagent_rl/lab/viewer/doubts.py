@@ -8,7 +8,7 @@ from pathlib import Path
 
 from docagent_rl.base.seals import Sealed
 from docagent_rl.checkpoints.standing import (
-    Finding,
+    FileFinding,
     Standing,
     finding,
     is_run,
@@ -32,12 +32,13 @@ class Doubts:
     """Doubts about the files of a run, each of which is compared again when it has changed."""
 
     root: Path
-    _found: dict[str, tuple[Hashable, Finding]] = field(default_factory=dict)
+    _found: dict[str, tuple[Hashable, FileFinding]] = field(default_factory=dict)
     """By name, a file as it was when it was compared, and the result."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def update(self) -> bool:
-        """Compare what has changed since the last time; return whether something else is to be said.
+        """Compare what has changed since the last time; return whether something else is to be
+        said.
 
         Damaged files are named in the log.
 
@@ -59,18 +60,20 @@ class Doubts:
                     logger.warning("%s", found)
             return bool(new)
 
-    def warnings(self) -> list[steps.Finding]:
+    def warnings(self) -> list[steps.StepWarning]:
         """Return one warning for the damaged files, and one for those without a seal."""
         warnings = []
         for standing, (severity, title) in _SAID.items():
             lines = [str(found) for _, found in self._found.values() if found.standing is standing]
             if lines:
                 more = [f"and {len(lines) - _NAMED} more"] if len(lines) > _NAMED else []
-                text = "; ".join([*lines[:_NAMED], *more, f"`docagent-rl check {self.root}` lists them all"])
-                warnings.append(steps.Finding(standing.value, severity, title, text, None))
+                text = "; ".join(
+                    [*lines[:_NAMED], *more, f"`docagent-rl check {self.root}` lists them all"]
+                )
+                warnings.append(steps.StepWarning(standing.value, severity, title, text, None))
         return warnings
 
-    def _compared(self, name: str, sealed: Sealed) -> tuple[Hashable, Finding]:
+    def _compared(self, name: str, sealed: Sealed) -> tuple[Hashable, FileFinding]:
         try:
             state = (self.root / name).stat()
             now = state.st_size, state.st_mtime_ns, sealed.records.get(name), name in sealed.begun

@@ -1,4 +1,6 @@
-"""Trajectories as one HTML file that opens anywhere: the page with all that it would ask a server for."""
+"""Trajectories as one HTML file that opens anywhere: the page with all that it would ask a server
+for.
+"""
 
 import base64
 import hashlib
@@ -16,7 +18,9 @@ MOST_TRAJECTORIES = 200
 """Trajectories of a file; pages as images make it large."""
 THUMBNAIL_PX = 160
 MOST_THUMBNAILS = 80
-"""Pages up to which a document is shown whole; of longer ones, those that the trajectory touched."""
+"""Pages up to which a document is shown whole; of longer ones, those that the trajectory
+touched.
+"""
 _POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
@@ -26,7 +30,8 @@ _RUN = "/api/runs/0"
 
 
 def answers(api: Api, query: str) -> dict[str, Any]:
-    """Return the answers that the page asks for about the trajectories of a link, by path without query.
+    """Return the answers that the page asks for about the trajectories of a link, by path without
+    query.
 
     They are of one run; images are data URIs.
 
@@ -41,7 +46,8 @@ def answers(api: Api, query: str) -> dict[str, Any]:
         raise UserError("no trajectory matches")
     if total > MOST_TRAJECTORIES:
         raise UserError(
-            f"{total} trajectories match, a file takes {MOST_TRAJECTORIES}: narrow --query, by step= say"
+            f"{total} trajectories match, a file takes {MOST_TRAJECTORIES}: narrow --query, by "
+            "step= say"
         )
     runs = _asked(api, "/api/runs")
     runs["runs"][0]["trajectories"] = total
@@ -55,12 +61,16 @@ def answers(api: Api, query: str) -> dict[str, Any]:
         group = _asked(api, path := f"{_RUN}/groups/{component(uid)}")
         if {trajectory["id"] for trajectory in group["trajectories"]} == own and len(own) > 1:
             found[path] = group
-    found[f"{_RUN}/funnel"] = _asked(api, f"{_RUN}/funnel", "ids=" + ",".join(str(row["id"]) for row in rows))
+    found[f"{_RUN}/funnel"] = _asked(
+        api, f"{_RUN}/funnel", "ids=" + ",".join(str(row["id"]) for row in rows)
+    )
     return {**found, "start": _start(rows, found)}
 
 
 def _start(rows: Sequence[dict[str, Any]], found: Container[str]) -> str:
-    """Return the place at which the page opens: the one trajectory, the one group, else the list."""
+    """Return the place at which the page opens: the one trajectory, the one group, else the
+    list.
+    """
     if len(rows) == 1:
         return f"#/trajectory/0/{rows[0]['id']}"
     uids = {component(row["uid"]) for row in rows}
@@ -77,7 +87,10 @@ def page(table: dict[str, Any], code: Sequence[str] | None = None) -> str:
     code = code or [static_file(name).read_text(encoding="utf-8") for name in ("app.js", "app.css")]
     # nothing in our own code ends its element: in a string, `<\\/script` is `</script`
     script, style = (_TAG.sub(lambda found: "\\x3c", each) for each in code)
-    hashes = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in (script, style)]
+    hashes = [
+        base64.b64encode(hashlib.sha256(each.encode()).digest()).decode()
+        for each in (script, style)
+    ]
     policy = _POLICY.format(script=hashes[0], style=hashes[1])
     # `<` does not stand in data: nothing in it ends its element or begins another
     data = json.dumps(table, ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
@@ -85,8 +98,10 @@ def page(table: dict[str, Any], code: Sequence[str] | None = None) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta name="referrer" content="no-referrer">\n<title>docagent-rl</title>\n<style>{style}</style>\n'
-        f'</head>\n<body>\n<div id="root"></div>\n<script type="application/json" id="data">{data}</script>\n'
+        '<meta name="referrer" '
+        f'content="no-referrer">\n<title>docagent-rl</title>\n<style>{style}</style>\n'
+        '</head>\n<body>\n<div id="root"></div>\n<script type="application/json" '
+        f'id="data">{data}</script>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
 
@@ -101,7 +116,9 @@ def _asked(api: Api, path: str, query: str = "") -> Any:
 
 
 def _images(api: Api, path: str, trajectory: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield images of a trajectory and thumbnails of its documents, as far as the store has them."""
+    """Yield images of a trajectory and thumbnails of its documents, as far as the store has
+    them.
+    """
     if api.runs[0].store is None:
         return
     addresses = [f"{path}/images/{number}" for number in range(trajectory["images"])]
@@ -119,4 +136,6 @@ def _images(api: Api, path: str, trajectory: dict[str, Any]) -> Iterator[tuple[s
 def _thumbnails(document: dict[str, Any]) -> Iterable[int]:
     if document["pages"] <= MOST_THUMBNAILS:
         return range(1, document["pages"] + 1)
-    return sorted({page for name in ("gold", "fetched", "shown", "searched") for page in document[name]})
+    return sorted(
+        {page for name in ("gold", "fetched", "shown", "searched") for page in document[name]}
+    )

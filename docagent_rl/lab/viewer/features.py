@@ -17,22 +17,28 @@ _TERM = "reward/"
 
 
 def features_of(trajectory: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of a line of a trajectory file: its columns, and `text`, which a search goes through.
+    """Return the row of a line of a trajectory file: its columns, and `text`, which a search goes
+    through.
 
-    Stage, reach, outcome and branch are those of `docagent_rl.rollout.evidence`, empty or `None` where they
-    mean nothing.
+    Stage, reach, outcome and branch are those of `docagent_rl.rollout.evidence`, empty or `None`
+    where they mean nothing.
 
     Raises:
         AttributeError, KeyError, TypeError, ValueError: it is no trajectory.
     """
     sample, turns, end = trajectory["sample"], trajectory["turns"], str(trajectory.get("end") or "")
-    shown = [trajectory.get("prompt"), *(t.get("observation") for t in turns if not t.get("dropped"))]
+    shown = [
+        trajectory.get("prompt"),
+        *(t.get("observation") for t in turns if not t.get("dropped")),
+    ]
     records = records_of(trajectory)
     question, answer = str(sample.get("question") or ""), answer_in(records)
     gold = [str(each) for each in sample.get("answers") or ()]
     evidence = evidence_of(trajectory, records)
     metrics = trajectory.get("metrics") or {}
-    terms = {name.removeprefix(_TERM): number(v) for name, v in metrics.items() if name.startswith(_TERM)}
+    terms = {
+        name.removeprefix(_TERM): number(v) for name, v in metrics.items() if name.startswith(_TERM)
+    }
     return {
         "id": trajectory_id(trajectory),
         "step": int(trajectory["step"]),
@@ -51,19 +57,25 @@ def features_of(trajectory: Mapping[str, Any]) -> dict[str, Any]:
         "terms": {name: value for name, value in terms.items() if value is not None},
         "turns": len(turns),
         "invalid": sum(not record.valid for record in records),
-        "tokens": int(trajectory.get("prompt_tokens") or 0) + int(trajectory.get("response_tokens") or 0),
+        "tokens": int(trajectory.get("prompt_tokens") or 0)
+        + int(trajectory.get("response_tokens") or 0),
         "images": sum(1 for messages in shown for _ in images_of(messages)),
         "answer": answer,
         "gold": gold,
-        "evidence_kind": ", ".join(sorted({str(kind) for kind in sample.get("evidence_sources") or ()})),
+        "evidence_kind": ", ".join(
+            sorted({str(kind) for kind in sample.get("evidence_sources") or ()})
+        ),
         "stage": evidence.stage.value if evidence.stage else "",
         "reach": evidence.reach,
         "outcome": evidence.outcome.value if evidence.outcome else "",
         "guessed": evidence.guessed,
         "branch": evidence.branch or "",
-        "seconds": sum((number(s) or 0.0 for turn in turns for s in turn.get("seconds", {}).values()), 0.0),
+        "seconds": sum(
+            (number(s) or 0.0 for turn in turns for s in turn.get("seconds", {}).values()), 0.0
+        ),
         "drift": _drift(turns),
-        "truncated": end == "context_full" or any(t.get("stop") == StopCause.TRUNCATED.value for t in turns),
+        "truncated": end == "context_full"
+        or any(t.get("stop") == StopCause.TRUNCATED.value for t in turns),
         "text": "\n".join(
             [question, *gold, str(answer or ""), *(str(turn.get("text") or "") for turn in turns)]
         ),
@@ -71,7 +83,9 @@ def features_of(trajectory: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def trajectory_id(trajectory: Mapping[str, Any]) -> int:
-    """Return a number of a trajectory that stays when its file is written again: 48 bits of a hash."""
+    """Return a number of a trajectory that stays when its file is written again: 48 bits of a
+    hash.
+    """
     name = "\0".join(str(trajectory[key]) for key in ("split", "step", "uid", "number"))
     return int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:6], "big")
 
@@ -84,7 +98,9 @@ def number(value: Any) -> float | None:
 
 
 def _drift(turns: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return the mean size of the differences between log-probs of the server and of the trainer."""
+    """Return the mean size of the differences between log-probs of the server and of the
+    trainer.
+    """
     pairs = (
         (number(server), number(trainer))
         for turn in turns

@@ -47,10 +47,14 @@ class ViewedRun:
         if problem := id_problem(self.path.name):
             raise UserError(f"the folder of the run: {problem}")
         if not self.path.is_dir():
-            raise UserError(f"{self.path}: no such folder; name that of a run, <workspace>/runs/<experiment>")
+            raise UserError(
+                f"{self.path}: no such folder; name that of a run, <workspace>/runs/<experiment>"
+            )
         self._trajectories = RunFolder(self.path).trajectories_file
         if self.kind == "evaluation" and not self._trajectories.is_file():
-            raise UserError(f"{self.path} holds neither trajectories/ nor {self._trajectories.name}: no run")
+            raise UserError(
+                f"{self.path} holds neither trajectories/ nor {self._trajectories.name}: no run"
+            )
 
     @property
     def kind(self) -> str:
@@ -75,11 +79,15 @@ class ViewedRun:
         return Path(found) if isinstance(found, str) and found else None
 
     def trajectory_files(self) -> dict[str, os.stat_result]:
-        """Return the files of trajectories that there are, by their names below the folder, in order."""
+        """Return the files of trajectories that there are, by their names below the folder, in
+        order.
+        """
         names = [self._trajectories.name]
         if self.kind == "training":
             paths = (self.path / "trajectories").glob("*.jsonl")
-            names = sorted(f"trajectories/{path.name}" for path in paths if STEP_FILE.fullmatch(path.name))
+            names = sorted(
+                f"trajectories/{path.name}" for path in paths if STEP_FILE.fullmatch(path.name)
+            )
         found = {}
         for name in names:
             with suppress(OSError):  # set aside since it was listed
@@ -93,13 +101,17 @@ class ViewedRun:
             UserError: no file of trajectories has such a name.
         """
         folder, _, own = name.rpartition("/")
-        if name != self._trajectories.name and not (folder == "trajectories" and STEP_FILE.fullmatch(own)):
+        if name != self._trajectories.name and not (
+            folder == "trajectories" and STEP_FILE.fullmatch(own)
+        ):
             raise UserError(f"{name!r} is no file of trajectories")
         return self.path / name
 
     @cached_property
     def config(self) -> DictConfig:
-        """The run's configuration, or the part that an evaluation keeps; empty where there is none."""
+        """The run's configuration, or the part that an evaluation keeps; empty where there is
+        none.
+        """
         try:
             if self.kind == "evaluation":
                 found = OmegaConf.create(RunFolder(self.path).manifest().get("config"))
@@ -113,7 +125,9 @@ class ViewedRun:
         return found
 
     def configured(self, key: str) -> Path | None:
-        """Return a path of the configuration; `None` where there is none, or it cannot be resolved."""
+        """Return a path of the configuration; `None` where there is none, or it cannot be
+        resolved.
+        """
         with suppress(OmegaConfBaseException):
             found = OmegaConf.select(self.config, key)
             return Path(found) if isinstance(found, str) and found else None
@@ -195,7 +209,8 @@ def reward_of(config: DictConfig) -> Reward | None:
     settings = parsed.model_dump(mode="json", include=set(system.reward_keys))
     settings["judge"] = {key: judge.get(key) for key in _JUDGE} if system.judged else None
     settings["roles"] = {
-        name: {key: roles.get(name, {}).get(key) for key in _ROLE} for name in map(str, system.roles)
+        name: {key: roles.get(name, {}).get(key) for key in _ROLE}
+        for name in map(str, system.roles)
     }
     return Reward(name, system.formula(parsed), settings, function)
 
@@ -203,4 +218,6 @@ def reward_of(config: DictConfig) -> Reward | None:
 def _section(config: DictConfig, key: str) -> dict[str, Any]:
     found = OmegaConf.select(config, f"docagent.{key}")
     # OmegaConf declares all that a container of any kind may become
-    return {} if found is None else cast("dict[str, Any]", OmegaConf.to_container(found, resolve=True))
+    return (
+        {} if found is None else cast("dict[str, Any]", OmegaConf.to_container(found, resolve=True))
+    )

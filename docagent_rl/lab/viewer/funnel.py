@@ -12,31 +12,40 @@ from docagent_rl.rollout.evidence import STAGES, Branch, Evidence, Stage
 
 
 def funnel(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Count the trajectories of a link that came to each stage, for each value of the field `by`."""
+    """Count the trajectories of a link that came to each stage, for each value of the field
+    `by`.
+    """
     by = dict(pairs).get("by") or "none"
     if by not in ("none", *FIELDS):
         raise UserError(f"by={by!r}; known are none, {', '.join(FIELDS)}")
     where, values = condition(pairs, ignored={"by"})
     column = "'all'" if by == "none" else FIELDS[by]
     rows = base.execute(
-        f"SELECT {column} AS key, stage, reach, outcome, branch, mask FROM trajectories WHERE {where} "
+        f"SELECT {column} AS key, stage, reach, outcome, branch, mask FROM trajectories WHERE "
+        f"{where} "
         "ORDER BY key",
         values,
     )
-    return {"groups": [_group(str(key), list(own)) for key, own in groupby(rows, lambda row: row["key"])]}
+    return {
+        "groups": [
+            _group(str(key), list(own)) for key, own in groupby(rows, lambda row: row["key"])
+        ]
+    }
 
 
 def counts_of(found: Sequence[Evidence]) -> dict[str, int | None]:
     """Count the trajectories that came to each stage; `None` where that is not known of all."""
     reached = {stage.value: [each.reached(stage) for each in found] for stage in STAGES}
-    return {stage: None if None in each else sum(map(bool, each)) for stage, each in reached.items()}
+    return {
+        stage: None if None in each else sum(map(bool, each)) for stage, each in reached.items()
+    }
 
 
 def lost_at(found: Sequence[Evidence], counts: Mapping[str, int | None]) -> dict[str, int]:
     """Count wrong trajectories by the stage that they missed, having come to the one before.
 
-    An answer that nobody judged is not known to be wrong. Where a system does not say which answers are
-    right, every trajectory counts at the stage that its evidence missed.
+    An answer that nobody judged is not known to be wrong. Where a system does not say which answers
+    are right, every trajectory counts at the stage that its evidence missed.
     """
     stages = [stage for stage in STAGES if counts[stage.value] is not None]
     wrong = [each for each in found if not (each.right or each.unjudged)]
@@ -65,7 +74,10 @@ def _group(key: str, rows: Sequence[sqlite3.Row]) -> dict[str, Any]:
 
 
 def _branch(found: Sequence[Evidence]) -> dict[str, int]:
-    outcomes = {"right": sum(each.right for each in found), "unjudged": sum(each.unjudged for each in found)}
+    outcomes = {
+        "right": sum(each.right for each in found),
+        "unjudged": sum(each.unjudged for each in found),
+    }
     return {"trajectories": len(found), **outcomes}
 
 

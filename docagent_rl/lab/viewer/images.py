@@ -28,8 +28,13 @@ _FEW_BYTES = 400_000
 def trajectory_image(
     trajectory: Mapping[str, Any], number: int, store: DocumentStore | None
 ) -> tuple[bytes, str]:
-    """Return an image of a trajectory as it was shown, and its media type; image 0 is the prompt's first."""
-    messages = (trajectory.get("prompt"), *(turn.get("observation") for turn in trajectory["turns"]))
+    """Return an image of a trajectory as it was shown, and its media type; image 0 is the prompt's
+    first.
+    """
+    messages = (
+        trajectory.get("prompt"),
+        *(turn.get("observation") for turn in trajectory["turns"]),
+    )
     found = (image for each in messages for image in images_of(each))
     image = next(islice(found, number, None), None)
     if image is None:

@@ -28,17 +28,18 @@ _WAIT_S = 30.0
 _LINES = 500
 """Lines a transaction; others may read and write in between."""
 _BAD = (AttributeError, KeyError, TypeError, ValueError)
-# `texts` keeps words without texts, so that rows cannot be deleted: those of trajectories that are gone join
-# with nothing
+# `texts` keeps words without texts, so that rows cannot be deleted: those of trajectories that are
+# gone join with nothing
 _TABLES = """
 CREATE TABLE files (
-    name TEXT PRIMARY KEY, size INTEGER, changed INTEGER, inode TEXT, indexed INTEGER, damaged INTEGER
+    name TEXT PRIMARY KEY, size INTEGER, changed INTEGER, inode TEXT, indexed INTEGER,
+    damaged INTEGER
 );
 CREATE TABLE trajectories (
     id INTEGER PRIMARY KEY, file, begin, length, text_id, step, split, system, dataset,
-    question_id, question, doc_id, uid, number, status, "end", mask, reward, terms, turns, invalid, tokens,
-    images, answer, gold, evidence_kind, stage, reach, outcome, guessed, branch, seconds, drift, truncated,
-    advantage
+    question_id, question, doc_id, uid, number, status, "end", mask, reward, terms, turns, invalid,
+    tokens, images, answer, gold, evidence_kind, stage, reach, outcome, guessed, branch, seconds,
+    drift, truncated, advantage
 );
 CREATE INDEX trajectories_file ON trajectories (file);
 CREATE INDEX trajectories_step ON trajectories (split, step);
@@ -121,7 +122,7 @@ class Index:
         return sqlite3.connect(self.path, timeout=_WAIT_S, isolation_level=None)
 
 
-def update_index(run: ViewedRun, progress: Progress = lambda done, total: None) -> bool:
+def update_viewer_index(run: ViewedRun, progress: Progress = lambda done, total: None) -> bool:
     """Read what is new in a run; return whether anything has changed.
 
     Raises:
@@ -131,13 +132,18 @@ def update_index(run: ViewedRun, progress: Progress = lambda done, total: None) 
     index.prepare()
     files = run.trajectory_files()
     with index.reading() as base:
-        known = {name: tuple(read) for name, *read in base.execute("SELECT name, size, changed FROM files")}
+        known = {
+            name: tuple(read)
+            for name, *read in base.execute("SELECT name, size, changed FROM files")
+        }
     gone = known.keys() - files.keys()
     if gone:
         with index.writing() as base:
             for name in gone:
                 _forget(base, name)
-    stale = [n for n, status in files.items() if known.get(n) != (status.st_size, status.st_mtime_ns)]
+    stale = [
+        n for n, status in files.items() if known.get(n) != (status.st_size, status.st_mtime_ns)
+    ]
     done, total = 0, sum(files[name].st_size for name in stale)
     for name in stale:
         progress(done, total)
@@ -146,7 +152,7 @@ def update_index(run: ViewedRun, progress: Progress = lambda done, total: None) 
     return bool(gone or stale)
 
 
-def parsed(line: bytes) -> dict[str, Any]:
+def parsed_line(line: bytes) -> dict[str, Any]:
     """Parse a line of a trajectory file; half characters in it become question marks.
 
     Raises:
@@ -154,7 +160,9 @@ def parsed(line: bytes) -> dict[str, Any]:
     """
     try:
         found = orjson.loads(line)
-    except orjson.JSONDecodeError:  # NaN, or half a character written as an escape, which Python's takes
+    except (
+        orjson.JSONDecodeError
+    ):  # NaN, or half a character written as an escape, which Python's takes
         try:
             found = json.loads(encodable(json.dumps(json.loads(line), ensure_ascii=False)))
         except RecursionError as error:
@@ -171,10 +179,14 @@ def _read_trajectories(index: Index, run: Path, name: str, status: os.stat_resul
         begin = _read_before(base, name, status)
         if begin == 0:
             _forget(base, name)
-            base.execute("INSERT INTO files VALUES (?, NULL, NULL, ?, 0, 0)", (name, str(status.st_ino)))
+            base.execute(
+                "INSERT INTO files VALUES (?, NULL, NULL, ?, 0, 0)", (name, str(status.st_ino))
+            )
     with path.open("rb") as file:
         file.seek(begin)
-        whole = takewhile(lambda line: line.endswith(b"\n"), file)  # the last one may still be written
+        whole = takewhile(
+            lambda line: line.endswith(b"\n"), file
+        )  # the last one may still be written
         while lines := list(islice(whole, _LINES)):
             rows = list(_rows(path, begin, lines))
             for row in filter(None, rows):
@@ -200,7 +212,9 @@ def _read_before(base: sqlite3.Connection, name: str, status: os.stat_result) ->
     The file of an evaluation grows; those of a training's steps are written whole.
     """
     found = base.execute("SELECT inode, indexed FROM files WHERE name = ?", (name,)).fetchone()
-    grew = found and "/" not in name and found[0] == str(status.st_ino) and found[1] <= status.st_size
+    grew = (
+        found and "/" not in name and found[0] == str(status.st_ino) and found[1] <= status.st_size
+    )
     return found[1] if grew else 0
 
 
@@ -209,7 +223,7 @@ def _rows(path: Path, begin: int, lines: Sequence[bytes]) -> Iterator[dict[str, 
     for line in lines:
         try:
             if line.strip():
-                yield {**features_of(parsed(line)), "begin": begin, "length": len(line)}
+                yield {**features_of(parsed_line(line)), "begin": begin, "length": len(line)}
         except _BAD as error:
             logger.warning("%s: what begins at byte %d is no trajectory: %r", path, begin, error)
             yield None

@@ -28,7 +28,17 @@ FIELDS = {
 }
 """Parameters whose values are counted, with their columns."""
 _EXACT = {**FIELDS, "question_id": "question_id", "doc_id": "doc_id", "uid": "uid"}
-_NUMBERS = ("step", "turns", "invalid", "tokens", "images", "reward", "seconds", "drift", "advantage")
+_NUMBERS = (
+    "step",
+    "turns",
+    "invalid",
+    "tokens",
+    "images",
+    "reward",
+    "seconds",
+    "drift",
+    "advantage",
+)
 _FLAGS = ("guessed", "reach", "truncated")
 TERM = "term:"
 _WORD = re.compile(r"\w+")
@@ -41,15 +51,16 @@ TERM_VALUE = "(SELECT value FROM json_each(terms) WHERE key = ?)"
 Pair = tuple[str, str]
 
 
-class Condition(NamedTuple):
+class SqlCondition(NamedTuple):
     """A condition on the table `trajectories`: SQL with question marks, and their values."""
 
     sql: str
     values: tuple[object, ...] = ()
 
 
-def condition(pairs: Iterable[Pair], *, ignored: Collection[str] = ()) -> Condition:
-    """Return the condition of a link; values of one parameter are alternatives, parameters hold together.
+def condition(pairs: Iterable[Pair], *, ignored: Collection[str] = ()) -> SqlCondition:
+    """Return the condition of a link; values of one parameter are alternatives, parameters hold
+    together.
 
     Raises:
         UserError: a parameter is unknown, or does not take its value.
@@ -68,15 +79,19 @@ def whole(text: str, name: str) -> int:
     return int(text)
 
 
-def _part(name: str, values: Sequence[str]) -> Condition:
+def _part(name: str, values: Sequence[str]) -> SqlCondition:
     if name == "ids":
-        return _listed("id", [whole(each, name) for value in values for each in value.split(",") if each])
+        return _listed(
+            "id", [whole(each, name) for value in values for each in value.split(",") if each]
+        )
     if name == "q":
         return _joined(" OR ", [_search(value) for value in values])
     if name in _FLAGS:
         if wrong := [value for value in values if value not in ("0", "1", "")]:
             raise UserError(f"{name}={wrong[0]!r}: give 1, 0, or nothing for unknown")
-        flags = [Condition(f'"{name}" IS ?', (int(value) if value else None,)) for value in values]
+        flags = [
+            SqlCondition(f'"{name}" IS ?', (int(value) if value else None,)) for value in values
+        ]
         return _joined(" OR ", flags)
     if name in _NUMBERS:
         return _joined(" OR ", [_between(name, *_range(name, value)) for value in values])
@@ -88,34 +103,38 @@ def _part(name: str, values: Sequence[str]) -> Condition:
     raise UserError(f"unknown parameter {name!r}; known are {known}")
 
 
-def _joined(operator: str, parts: Sequence[Condition]) -> Condition:
+def _joined(operator: str, parts: Sequence[SqlCondition]) -> SqlCondition:
     sql = operator.join(f"({part.sql})" for part in parts) or "1"
-    return Condition(sql, tuple(value for part in parts for value in part.values))
+    return SqlCondition(sql, tuple(value for part in parts for value in part.values))
 
 
-def _listed(column: str, values: Sequence[object]) -> Condition:
-    return Condition(f"{column} IN ({', '.join('?' * len(values))})", tuple(values))
+def _listed(column: str, values: Sequence[object]) -> SqlCondition:
+    return SqlCondition(f"{column} IN ({', '.join('?' * len(values))})", tuple(values))
 
 
-def _between(column: str, low: float | None, high: float | None) -> Condition:
-    ends = [(f"{column} {sign} ?", end) for sign, end in ((">=", low), ("<=", high)) if end is not None]
+def _between(column: str, low: float | None, high: float | None) -> SqlCondition:
+    ends = [
+        (f"{column} {sign} ?", end) for sign, end in ((">=", low), ("<=", high)) if end is not None
+    ]
     sql = " AND ".join(part for part, _ in ends) or f"{column} IS NOT NULL"
-    return Condition(sql, tuple(value for _, value in ends))
+    return SqlCondition(sql, tuple(value for _, value in ends))
 
 
-def _term(name: str, value: str) -> Condition:
+def _term(name: str, value: str) -> SqlCondition:
     sql, values = _between("value", *_range(name, value))
     term = name.removeprefix(TERM)
-    return Condition(f"EXISTS (SELECT 1 FROM json_each(terms) WHERE key = ? AND {sql})", (term, *values))
+    return SqlCondition(
+        f"EXISTS (SELECT 1 FROM json_each(terms) WHERE key = ? AND {sql})", (term, *values)
+    )
 
 
-def _search(text: str) -> Condition:
+def _search(text: str) -> SqlCondition:
     words = _WORD.findall(text)
     if not words:
-        return Condition("1")
+        return SqlCondition("1")
     # each word as the beginning of one; quoted, it is never an operator
     query = " ".join(f'"{word}"*' for word in words)
-    return Condition("text_id IN (SELECT rowid FROM texts WHERE texts MATCH ?)", (query,))
+    return SqlCondition("text_id IN (SELECT rowid FROM texts WHERE texts MATCH ?)", (query,))
 
 
 def _range(name: str, value: str) -> tuple[float | None, float | None]:
@@ -157,14 +176,19 @@ def _row(row: sqlite3.Row) -> dict[str, Any]:
 
 
 def facets(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Return how many trajectories each value of a field has under the other fields' filters, and ranges."""
+    """Return how many trajectories each value of a field has under the other fields' filters, and
+    ranges.
+    """
     found: dict[str, Any] = {}
     for name, column in FIELDS.items():
         where, values = condition(pairs, ignored={*LIST_OPTIONS, name})
         counted = base.execute(
-            f"SELECT {column}, count(*) FROM trajectories WHERE {where} GROUP BY 1 ORDER BY 1", values
+            f"SELECT {column}, count(*) FROM trajectories WHERE {where} GROUP BY 1 ORDER BY 1",
+            values,
         )
-        found[name] = [{"value": str(value), "count": count} for value, count in counted if value != ""]
+        found[name] = [
+            {"value": str(value), "count": count} for value, count in counted if value != ""
+        ]
     where, values = condition(pairs, ignored=LIST_OPTIONS)
     columns = ", ".join(f"min({name}), max({name})" for name in _NUMBERS)
     ends = base.execute(f"SELECT {columns} FROM trajectories WHERE {where}", values).fetchone()
@@ -183,7 +207,9 @@ def trajectory_row(base: sqlite3.Connection, trajectory: int) -> sqlite3.Row:
     """Return the row of a trajectory."""
     row = base.execute("SELECT * FROM trajectories WHERE id = ?", (trajectory,)).fetchone()
     if row is None:
-        raise UserError(f"this run has no trajectory {trajectory}: take an id from its list of trajectories")
+        raise UserError(
+            f"this run has no trajectory {trajectory}: take an id from its list of trajectories"
+        )
     return row
 
 

@@ -15,7 +15,7 @@ from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.agents.run_folder import run_names
 from docagent_rl.lab.viewer.doubts import Doubts
 from docagent_rl.lab.viewer.folder import ViewedRun
-from docagent_rl.lab.viewer.index import Index, parsed, update_index
+from docagent_rl.lab.viewer.index import Index, parsed_line, update_viewer_index
 from docagent_rl.lab.viewer.queries import summary, trajectory_row
 
 POLL_S = 3.0
@@ -26,7 +26,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class OpenRun:
-    """A run of a viewer; `store_dir` and `tokenizer_dir` go before what its own configuration names."""
+    """A run of a viewer; `store_dir` and `tokenizer_dir` go before what its own configuration
+    names.
+    """
 
     number: int
     """Its place on the command line, from 0."""
@@ -51,7 +53,7 @@ class OpenRun:
 
         try:
             doubted = self.doubts.update()
-            changed = update_index(self.folder, progress) or doubted
+            changed = update_viewer_index(self.folder, progress) or doubted
         except (OSError, sqlite3.Error) as error:
             self.failure = f"the index cannot be kept: {error}"
             raise UserError(f"{self.folder.path}: {self.failure}") from error
@@ -81,9 +83,11 @@ class OpenRun:
         try:
             with self.folder.file(row["file"]).open("rb") as file:
                 file.seek(row["begin"])
-                return parsed(file.read(row["length"]))
+                return parsed_line(file.read(row["length"]))
         except (OSError, ValueError) as error:
-            raise UserError(f"{row['file']} has changed since it was indexed: load the page again") from error
+            raise UserError(
+                f"{row['file']} has changed since it was indexed: load the page again"
+            ) from error
 
     def described(self) -> dict[str, Any]:
         """Return it ready for JSON."""
@@ -146,17 +150,20 @@ class OpenRun:
 def open_runs(
     paths: Sequence[Path], store_dir: Path | None = None, tokenizer_dir: Path | None = None
 ) -> list[OpenRun]:
-    """Open the runs of a command line, each named by as many of its folders as tell it from the others.
+    """Open the runs of a command line, each named by as many of its folders as tell it from the
+    others.
 
     Raises:
         UserError: one is no run, or is named twice.
     """
     folders = [ViewedRun(path) for path in paths]
     named = zip(run_names([folder.path for folder in folders]), folders, strict=True)
-    return [OpenRun(n, name, folder, store_dir, tokenizer_dir) for n, (name, folder) in enumerate(named)]
+    return [
+        OpenRun(n, name, folder, store_dir, tokenizer_dir) for n, (name, folder) in enumerate(named)
+    ]
 
 
-def follow(runs: Sequence[OpenRun], over: threading.Event, pause_s: float = POLL_S) -> None:
+def follow_runs(runs: Sequence[OpenRun], over: threading.Event, pause_s: float = POLL_S) -> None:
     """Read what is new in runs again and again, until `over` is set."""
     while True:
         for run in runs:

@@ -1,4 +1,6 @@
-"""The numbers of a run's steps, out of the trainer's files, and warnings made of them and of the index."""
+"""The numbers of a run's steps, out of the trainer's files, and warnings made of them and of the
+index.
+"""
 
 import json
 import re
@@ -16,10 +18,11 @@ _VALIDATED = ("val-core/", "val-aux/")
 
 
 def read_curves(run_dir: Path) -> dict[str, Any]:
-    """Read the numbers of `<run>/metrics`: all names, and by split the steps with a number or `None` each.
+    """Read the numbers of `<run>/metrics`: all names, and by split the steps with a number or
+    `None` each.
 
-    Those of training are `train`, those of validations `val`. The file of a step that was validated as well
-    holds both: verl's names tell them apart.
+    Those of training are `train`, those of validations `val`. The file of a step that was validated
+    as well holds both: verl's names tell them apart.
     """
     found: dict[str, dict[int, dict[str, float]]] = {"train": {}, "val": {}}
     for path in (run_dir / "metrics").glob("*.json"):
@@ -35,7 +38,9 @@ def read_curves(run_dir: Path) -> dict[str, Any]:
     series = {
         split: {
             "steps": sorted(steps),
-            "values": {key: [number(steps[n].get(key)) for n in sorted(steps)] for key in names[split]},
+            "values": {
+                key: [number(steps[n].get(key)) for n in sorted(steps)] for key in names[split]
+            },
         }
         for split, steps in found.items()
     }
@@ -56,7 +61,9 @@ RECENT = 5
 FEWEST = 6
 """Steps from which on a change over the run is judged."""
 EVEN = 0.5
-"""Share of groups without any difference in reward that is too many: GRPO learns nothing from them."""
+"""Share of groups without any difference in reward that is too many: GRPO learns nothing from
+them.
+"""
 TRUNCATED = 0.1
 MASKED = 0.05
 GUESSED = 0.5
@@ -71,8 +78,9 @@ _SHARES = {
     "shown": (f"total(stage IN {_SHOWN})", "total(stage != '')"),
     "guessed": ("total(guessed)", "total(outcome = 'right' AND stage != '')"),
 }
-"""Sum and count of each share in SQL, over trajectories that were played: `shown` over those of known
-evidence, `guessed` over those of them that were right."""
+"""Sum and count of each share in SQL, over trajectories that were played: `shown` over those of
+known evidence, `guessed` over those of them that were right.
+"""
 
 
 class Share(NamedTuple):
@@ -90,7 +98,7 @@ class Share(NamedTuple):
         return f"{self.total:g} of {self.count:g}"
 
 
-class Finding(NamedTuple):
+class StepWarning(NamedTuple):
     """One warning, with the query of the trajectories behind it; empty where none are."""
 
     id: str
@@ -102,9 +110,11 @@ class Finding(NamedTuple):
     filter: str = ""
 
 
-def findings(base: sqlite3.Connection, split: str) -> list[Finding]:
+def step_warnings(base: sqlite3.Connection, split: str) -> list[StepWarning]:
     """Return the warnings over the steps of a split, bad ones first."""
-    rows = base.execute("SELECT DISTINCT step FROM trajectories WHERE split = ? ORDER BY step", (split,))
+    rows = base.execute(
+        "SELECT DISTINCT step FROM trajectories WHERE split = ? ORDER BY step", (split,)
+    )
     steps = [step for (step,) in rows]
     if not steps:
         return []
@@ -136,24 +146,31 @@ class _Range(NamedTuple):
         found = self.rows("key, min(value), max(value)", "AND mask = '' GROUP BY key", source)
         return {name: (low, high) for name, low, high in found}
 
-    def finding(self, name: str, title: str, text: str, link: str = "", *, bad: bool = False) -> Finding:
+    def finding(
+        self, name: str, title: str, text: str, link: str = "", *, bad: bool = False
+    ) -> StepWarning:
         where = f"split={self.split}&step={self.first}:{self.last}{link}"
-        return Finding(name, "bad" if bad else "warn", title, text, (self.first, self.last), where)
+        return StepWarning(
+            name, "bad" if bad else "warn", title, text, (self.first, self.last), where
+        )
 
 
-def _recent(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Iterator[Finding]:
+def _recent(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Iterator[StepWarning]:
     recent = _Range(base, split, steps[-RECENT:][0], steps[-1])
     before, shares = _Range(base, split, steps[0], recent.first - 1).terms(), recent.shares()
     for term, (low, high) in recent.terms().items():
         if low == high and term in before and before[term][0] < before[term][1]:
             title = f"Reward term {term} is {low:.3g} in every trajectory"
-            yield recent.finding(f"collapse:{term}", title, "It varied before and teaches nothing now.")
+            yield recent.finding(
+                f"collapse:{term}", title, "It varied before and teaches nothing now."
+            )
     if split == "train":
         yield from _even_groups(recent)
     if shares["truncated"].mean > TRUNCATED:
         title = f"{shares['truncated']} trajectories are cut"
         text = (
-            "A turn hit its token cap, or the context was full: raise the budgets, or what is learnt is to "
+            "A turn hit its token cap, or the context was full: raise the budgets, or what is "
+            "learnt is to "
             "stop early."
         )
         yield recent.finding("truncated", title, text, "&truncated=1")
@@ -164,11 +181,14 @@ def _recent(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Itera
         yield recent.finding("masked", title, text, "&status=masked", bad=masked.mean > 4 * MASKED)
     if shares["guessed"].mean > GUESSED:
         title = f"{shares['guessed']} right answers come without the evidence"
-        text = "Not every gold page was shown: guesses, a lenient judge, or evidence that is elsewhere too."
+        text = (
+            "Not every gold page was shown: guesses, a lenient judge, or evidence that is "
+            "elsewhere too."
+        )
         yield recent.finding("guessed", title, text, "&guessed=1")
 
 
-def _even_groups(recent: _Range) -> Iterator[Finding]:
+def _even_groups(recent: _Range) -> Iterator[StepWarning]:
     of_several = "AND mask = '' GROUP BY step, uid HAVING count(*) > 1"
     groups = recent.rows("uid, min(reward) = max(reward)", of_several)
     even = [uid for uid, same in groups if same]
@@ -176,14 +196,15 @@ def _even_groups(recent: _Range) -> Iterator[Finding]:
         yield recent.finding(
             "even_groups",
             f"{len(even)} of {len(groups)} groups have one reward for all their trajectories",
-            "Their advantages are 0 under estimators that compare trajectories of a group: questions that "
+            "Their advantages are 0 under estimators that compare trajectories of a group: "
+            "questions that "
             "are too easy, too hard, or a policy that always does the same.",
             "".join(f"&uid={quote(uid, safe='')}" for uid in even[-_SOME_GROUPS:]),
             bad=len(even) == len(groups),
         )
 
 
-def _shortcut(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Iterator[Finding]:
+def _shortcut(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Iterator[StepWarning]:
     """Yield a warning where reward rises and evidence falls, by thirds of the steps."""
     if len(steps) < FEWEST:
         return

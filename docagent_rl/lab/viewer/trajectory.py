@@ -1,4 +1,6 @@
-"""One trajectory as the page shows it: turns, messages with their images, the path through its documents."""
+"""One trajectory as the page shows it: turns, messages with their images, the path through its
+documents.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from docagent_rl.samples.sample import parse_page_id
 _TOKEN_PX = 28 * 28
 """Pixels of a visual token where a trajectory does not say: patches of 14, merged two by two."""
 _PLAIN = (
-    "step", "split", "system", "status", "end", "error", "uid", "number", "reward", "metrics", "sample",
+    "step", "split", "system", "status", "end", "error", "uid", "number", "reward", "metrics",
+    "sample",
     "prompt_tokens",
 )  # fmt: skip
 MOST_DOCUMENTS = 12
@@ -40,7 +43,9 @@ def trajectory_view(
     credit: TrajectoryCredit | None = None,
     tokens: bool = True,
 ) -> dict[str, Any]:
-    """Return a trajectory for JSON; `tokenizer`, of the library `tokenizers`, is for texts of tokens."""
+    """Return a trajectory for JSON; `tokenizer`, of the library `tokenizers`, is for texts of
+    tokens.
+    """
     turns, messages = trajectory["turns"], Messages(trajectory, store)
     prompt = messages.described(trajectory.get("prompt"))
     records, gold = records_of(trajectory), gold_pages(trajectory["sample"])
@@ -62,7 +67,9 @@ def trajectory_view(
         "outcome": found.outcome,
         "document": documents(trajectory, records, store),
         "prompt": prompt,
-        "prompt_strip": _strip(trajectory.get("prompt"), int(trajectory.get("prompt_tokens") or 0), unit),
+        "prompt_strip": _strip(
+            trajectory.get("prompt"), int(trajectory.get("prompt_tokens") or 0), unit
+        ),
         "turns": described,
         "images": messages.images,
         "advantage": credit.advantage if credit else None,
@@ -151,7 +158,10 @@ def _strip(messages: Any, tokens: int, unit: float) -> dict[str, int]:
 
 def pieces_of(trajectory: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield every reference to a page in the images of a trajectory, those on sheets too."""
-    for messages in (trajectory.get("prompt"), *(turn.get("observation") for turn in trajectory["turns"])):
+    for messages in (
+        trajectory.get("prompt"),
+        *(turn.get("observation") for turn in trajectory["turns"]),
+    ):
         for image in images_of(messages):
             if "tiles" in image:
                 yield from (tile["image"] for tile in image["tiles"])
@@ -160,7 +170,9 @@ def pieces_of(trajectory: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 class Messages:
-    """The messages of a trajectory, described one by one; images are numbered from 0 as they come."""
+    """The messages of a trajectory, described one by one; images are numbered from 0 as they
+    come.
+    """
 
     def __init__(self, trajectory: Mapping[str, Any], store: DocumentStore | None) -> None:
         self.images = 0
@@ -194,7 +206,8 @@ class Messages:
             piece = self._piece(image)
             return {**piece, "tiles": None, "gold_boxes": self._gold_boxes(piece["page"])}
         tiles = [
-            {**self._piece(tile["image"]), "at": _place(tile, image["canvas"])} for tile in image["tiles"]
+            {**self._piece(tile["image"]), "at": _place(tile, image["canvas"])}
+            for tile in image["tiles"]
         ]
         pages = {str(tile["page"]) for tile in tiles}
         alone = pages.pop() if len(pages) == 1 else None
@@ -226,13 +239,17 @@ def _place(tile: Mapping[str, Any], canvas: Sequence[float]) -> list[float]:
 def documents(
     trajectory: Mapping[str, Any], records: Sequence[TurnRecord], store: DocumentStore | None
 ) -> list[dict[str, Any]]:
-    """Return the documents that the trajectory touched: the question's own, then those that matter most."""
+    """Return the documents that the trajectory touched: the question's own, then those that matter
+    most.
+    """
     sample = trajectory["sample"]
     pages = _touched(trajectory, records)
     boxes = {parse_page_id(page): found for page, found in gold_boxes(sample).items()}
     described = []
     for doc_id in _by_weight(str(sample.get("doc_id") or ""), pages)[:MOST_DOCUMENTS]:
-        marked = {str(page): [list(box) for box in boxes[doc_id, page]] for page in _of(doc_id, boxes)}
+        marked = {
+            str(page): [list(box) for box in boxes[doc_id, page]] for page in _of(doc_id, boxes)
+        }
         described.append(
             {
                 "doc_id": doc_id,
@@ -248,7 +265,9 @@ def documents(
 
 
 class Touched(NamedTuple):
-    """The pages that a trajectory touched: evidence, opened by the agent, found by a search, shown to it."""
+    """The pages that a trajectory touched: evidence, opened by the agent, found by a search, shown
+    to it.
+    """
 
     gold: set[Page]
     fetched: set[Page]
@@ -273,7 +292,9 @@ def _touched(trajectory: Mapping[str, Any], records: Sequence[TurnRecord]) -> To
 
 
 def _by_weight(own: str, pages: Touched) -> list[str]:
-    """Return documents by how much they matter: the question's own, with evidence, seen, only found."""
+    """Return documents by how much they matter: the question's own, with evidence, seen, only
+    found.
+    """
     names = {own: None} if own else {}
     for some in (pages.gold, pages.fetched | pages.shown, pages.searched):
         names |= dict.fromkeys(doc_id for doc_id, _ in sorted(some))

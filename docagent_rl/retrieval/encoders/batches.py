@@ -1,4 +1,6 @@
-"""Batches of a model's work, as large as memory holds; the next ones are prepared while it works."""
+"""Batches of a model's work, as large as memory holds; the next ones are prepared while it
+works.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ AHEAD = 2
 class Batches:
     """Runs work in batches of at most `size` items.
 
-    Where the device's memory does not hold a batch, it and those that follow are halved. `named` is the
-    model's setting, for messages.
+    Where the device's memory does not hold a batch, it and those that follow are halved. `named` is
+    the model's setting, for messages.
     """
 
     def __init__(self, size: int, named: str) -> None:
@@ -34,7 +36,8 @@ class Batches:
     def run(
         self, items: Sequence[T], weight: Callable[[T], int], work: Callable[[list[T]], Sequence[R]]
     ) -> list[R]:
-        """Return the result of each item; those of about a weight share a batch, so that little is padded.
+        """Return the result of each item; those of about a weight share a batch, so that little is
+        padded.
 
         Raises:
             UserError: memory does not hold one item.
@@ -53,9 +56,9 @@ class Batches:
     ) -> Generator[list[R]]:
         """Yield the results of each group's items, as `run` returns them.
 
-        A group of n items takes n / `size` batches, rounded up. While `work` runs in the caller's thread, the
-        next `AHEAD` batches, of this group or the one behind it, are prepared in threads. Preparations that
-        have not begun when the caller stops never do.
+        A group of n items takes n / `size` batches, rounded up. While `work` runs in the caller's
+        thread, the next `AHEAD` batches, of this group or the one behind it, are prepared in
+        threads. Preparations that have not begun when the caller stops never do.
 
         Raises:
             UserError: memory does not hold one item.
@@ -112,7 +115,9 @@ class Batches:
         return found
 
     def _tried(self, batch: list[T], work: Callable[[list[T]], Sequence[R]]) -> Sequence[R] | None:
-        """Return the results of a batch; None, with a smaller `size`, where memory does not hold it."""
+        """Return the results of a batch; None, with a smaller `size`, where memory does not hold
+        it.
+        """
         import torch
 
         try:
@@ -120,13 +125,16 @@ class Batches:
         except torch.OutOfMemoryError as error:
             if len(batch) == 1:
                 raise UserError(
-                    f"{self._named}: the device's memory does not hold one page at a time; lower max_pixels "
+                    f"{self._named}: the device's memory does not hold one page at a time; lower "
+                    "max_pixels "
                     "or page_tokens of the model, or take another device"
                 ) from error
         # outside of the handler, whose traceback holds the tensors
         self.size = max(1, min(self.size, len(batch) // 2))
         torch.cuda.empty_cache()
-        logger.warning("%s: memory does not hold %d at a time, so %d", self._named, len(batch), self.size)
+        logger.warning(
+            "%s: memory does not hold %d at a time, so %d", self._named, len(batch), self.size
+        )
         return None
 
 

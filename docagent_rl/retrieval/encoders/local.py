@@ -60,14 +60,17 @@ class Texts:
         self._special = re.compile("|".join(map(re.escape, names))) if names else None
 
     def plain(self, text: str) -> str:
-        """Return the text without special tokens: a query that spells that of an image stands for no image.
+        """Return the text without special tokens: a query that spells that of an image stands for
+        no image.
 
-        Such a spelling is broken and not dropped, so that it makes another query here as well as for those
-        who compare queries by their words.
+        Such a spelling is broken and not dropped, so that it makes another query here as well as
+        for those who compare queries by their words.
         """
         text = encodable(text).translate(_BREAKS)
         return (
-            self._special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text) if self._special else text
+            self._special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+            if self._special
+            else text
         )
 
     def count(self, text: str) -> int:
@@ -90,13 +93,19 @@ class Texts:
         if len(offsets) <= room:
             return [text] if text.strip() else []
         starts = range(0, len(offsets) - overlap, room - overlap)
-        pieces = [text[offsets[start][0] : offsets[start : start + room][-1][1]] for start in starts]
+        pieces = [
+            text[offsets[start][0] : offsets[start : start + room][-1][1]] for start in starts
+        ]
         return [piece for piece in pieces if piece.strip()]
 
     def _offsets(self, text: str) -> list[tuple[int, int]]:
         # the length is looked at here, so that the tokenizer need not warn about it
         found = self._tokenizer(
-            text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False
+            text,
+            add_special_tokens=False,
+            return_offsets_mapping=True,
+            truncation=False,
+            verbose=False,
         )
         return found["offset_mapping"]
 
@@ -118,7 +127,9 @@ class Lane:
         UserError: there is no such device.
     """
 
-    def __init__(self, device: str | None = None, threads: int | None = None, named: str = "device") -> None:
+    def __init__(
+        self, device: str | None = None, threads: int | None = None, named: str = "device"
+    ) -> None:
         import torch
 
         self.device = find_device(device, named)
@@ -145,7 +156,8 @@ def find_device(name: str | None, named: str = "device") -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:  # the second from a torch without CUDA
         raise UserError(
-            f"{named}={name}: no such device on {socket.gethostname()} ({str(error).splitlines()[0]}); set "
+            f"{named}={name}: no such device on {socket.gethostname()} "
+            f"({str(error).splitlines()[0]}); set "
             "cpu, cuda or cuda:0"
         ) from error
     return device
@@ -164,8 +176,8 @@ def free_memory(device: torch.device) -> int | None:
 class LocalModel(ABC):
     """A model that runs in this process, for one caller after the other.
 
-    `batch_size` is of what it is given at a time, `threads` of torch on the CPU; `named` is the model's
-    setting, for messages.
+    `batch_size` is of what it is given at a time, `threads` of torch on the CPU; `named` is the
+    model's setting, for messages.
 
     Raises:
         UserError: the model is not there, is of another family, or there is no such device.
@@ -199,7 +211,8 @@ class LocalModel(ABC):
             raise
         except Exception as error:  # whatever libraries raise for files that are not theirs
             raise UserError(
-                f"{self._named}: {self.folder} cannot be read as {family}: {type(error).__name__}: {error}"
+                f"{self._named}: {self.folder} cannot be read as {family}: {type(error).__name__}: "
+                f"{error}"
             ) from error
 
     @abstractmethod
@@ -252,10 +265,12 @@ class LocalEncoder(LocalModel):
     def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
         """Encode pages: for each float32 of shape (n, dim), n >= 0; none for a page without text.
 
-        What a page's vectors are does not depend on the pages around it. One that is longer than a dense
-        encoder of texts takes has a vector a passage.
+        What a page's vectors are does not depend on the pages around it. One that is longer than a
+        dense encoder of texts takes has a vector a passage.
         """
-        (found,) = self.encode_windows([[_given(page, number) for number, page in enumerate(pages, 1)]])
+        (found,) = self.encode_windows(
+            [[_given(page, number) for number, page in enumerate(pages, 1)]]
+        )
         return found
 
     @abstractmethod
@@ -270,7 +285,9 @@ class LocalEncoder(LocalModel):
 
     def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
         """See `Encoder.encode_queries`."""
-        texts = [self._texts.cut(self._texts.plain(query), self.spec.query_tokens) for query in queries]
+        texts = [
+            self._texts.cut(self._texts.plain(query), self.spec.query_tokens) for query in queries
+        ]
         return self._batches.run(texts, len, self._queries_of)
 
     def _queries_of(self, texts: list[str]) -> list[np.ndarray]:
@@ -287,7 +304,9 @@ class LocalEncoder(LocalModel):
 
 
 class TextEncoder(LocalEncoder):
-    """A `LocalEncoder` of texts, which are encoded by the passage. It sets `_room`, the tokens of one."""
+    """A `LocalEncoder` of texts, which are encoded by the passage. It sets `_room`, the tokens of
+    one.
+    """
 
     _room: int
 
@@ -297,17 +316,23 @@ class TextEncoder(LocalEncoder):
         for window in windows:
             split = [self._split(page) for page in window]
             passages = [passage for page in split for passage in page]
-            vectors = iter(self._batches.run(passages, lambda passage: len(passage.text), self._vectors_of))
+            vectors = iter(
+                self._batches.run(passages, lambda passage: len(passage.text), self._vectors_of)
+            )
             yield [np.concatenate([none, *(next(vectors) for _ in page)]) for page in split]
 
     def _split(self, page: PageInput) -> list[_Passage]:
         found = self._texts.passages(self._texts.plain(page.content()), self._room)
-        return [_Passage(page.name, fill_prompt(self.spec.page_prompt, passage)) for passage in found]
+        return [
+            _Passage(page.name, fill_prompt(self.spec.page_prompt, passage)) for passage in found
+        ]
 
     def _vectors_of(self, batch: list[_Passage]) -> list[np.ndarray]:
         found = self._lane(lambda: self._passages([passage.text for passage in batch]))
         pairs = zip(batch, found, strict=True)
-        return [normalise(each, self.spec, f"{self._named} ({passage.page})") for passage, each in pairs]
+        return [
+            normalise(each, self.spec, f"{self._named} ({passage.page})") for passage, each in pairs
+        ]
 
     @abstractmethod
     def _passages(self, texts: list[str]) -> list[np.ndarray]:
@@ -322,7 +347,7 @@ class _Passage:
     text: str
 
 
-class ImageEncoder(LocalEncoder):
+class PageImageEncoder(LocalEncoder):
     """A `LocalEncoder` of pictures, which are read and prepared in threads while the model works.
 
     It sets `_processor`, of which each of these threads has a copy: tokenizers serve one at a time.
@@ -331,8 +356,12 @@ class ImageEncoder(LocalEncoder):
     _processor: Any
 
     def encode_windows(self, windows: Iterable[Sequence[PageInput]]) -> Iterator[list[np.ndarray]]:
-        """See `LocalEncoder.encode_windows`. n pages of a window take n / `batch_size` passes, rounded up."""
-        return self._batches.stream(windows, lambda page: page.pixels, self._prepared, self._vectors_of)
+        """See `LocalEncoder.encode_windows`. n pages of a window take n / `batch_size` passes,
+        rounded up.
+        """
+        return self._batches.stream(
+            windows, lambda page: page.pixels, self._prepared, self._vectors_of
+        )
 
     def _prepared(self, pages: list[PageInput]) -> Any:
         images = list(self._reading.map(lambda page: prepare_image(page.content()), pages))
@@ -376,14 +405,18 @@ def pin_weights(spec: EncoderSpec, weights: str, named: str) -> EncoderSpec:
     """
     if spec.weights not in (None, weights):
         raise UserError(
-            f"{named}={spec.model} is another model than the index was built with (its files have the digest "
-            f"{weights[:12]}, the index asks for {str(spec.weights)[:12]}): name that one, or rebuild it"
+            f"{named}={spec.model} is another model than the index was built with (its files have "
+            "the digest "
+            f"{weights[:12]}, the index asks for {str(spec.weights)[:12]}): name that one, or "
+            "rebuild it"
         )
     return spec.model_copy(update={"weights": weights})
 
 
 def fingerprint(spec: EncoderSpec) -> str:
-    """Return the SHA-256 of all that decides over vectors: `weights` and use of the model, not its place."""
+    """Return the SHA-256 of all that decides over vectors: `weights` and use of the model, not its
+    place.
+    """
     content = {**spec.decisive(), "weights": spec.weights}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -409,7 +442,8 @@ def normalise(vectors: np.ndarray, spec: EncoderSpec, named: str) -> np.ndarray:
     vectors = np.asarray(vectors, dtype=np.float32)
     if not np.isfinite(vectors).all():
         raise UserError(
-            f"{named} gives vectors that are not finite with dtype={spec.dtype}: use bfloat16 or float32, "
+            f"{named} gives vectors that are not finite with dtype={spec.dtype}: use bfloat16 or "
+            "float32, "
             "and check the model's files"
         )
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -10,7 +10,7 @@ import numpy as np
 from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.config import QueryEncoderConfig
 from docagent_rl.retrieval.encoders.local import LocalEncoder
-from docagent_rl.retrieval.encoders.spec import Encoder, EncoderSpec, Family
+from docagent_rl.retrieval.encoders.spec import ArchitectureFamily, Encoder, EncoderSpec
 
 KEY = "docagent.retriever.encoder"
 
@@ -35,7 +35,9 @@ class QueryEncoder:
         return [each.result() for each in found]
 
     def _work(self) -> None:
-        """Encode one batch, if any query waits: each brings a call of this, and a batch serves many."""
+        """Encode one batch, if any query waits: each brings a call of this, and a batch serves
+        many.
+        """
         batch = [self._waiting.popleft() for _ in range(min(self._size, len(self._waiting)))]
         if batch:
             self._encode(batch)
@@ -44,7 +46,9 @@ class QueryEncoder:
         try:
             vectors = self._encoder.encode_queries([query for query, _ in batch])
             pairs = list(zip(batch, vectors, strict=True))
-        except Exception as error:  # whatever a model raises belongs to the one query that brought it
+        except (
+            Exception
+        ) as error:  # whatever a model raises belongs to the one query that brought it
             if len(batch) == 1:
                 batch[0][1].set_exception(error)
             for each in batch if len(batch) > 1 else ():
@@ -67,7 +71,8 @@ def open_encoder(
 
 
 def open_query_encoder(spec: Mapping[str, object], config: QueryEncoderConfig) -> QueryEncoder:
-    """Open the encoder of queries of an index, whose specification is that of the encoder of its pages.
+    """Open the encoder of queries of an index, whose specification is that of the encoder of its
+    pages.
 
     Raises:
         UserError: see `open_encoder`; or the model cannot be asked at a server.
@@ -84,12 +89,12 @@ def open_query_encoder(spec: Mapping[str, object], config: QueryEncoderConfig) -
     return QueryEncoder(opened)
 
 
-def _encoder_class(family: Family) -> type[LocalEncoder]:
-    if family is Family.SENTENCE_TRANSFORMER:
+def _encoder_class(family: ArchitectureFamily) -> type[LocalEncoder]:
+    if family is ArchitectureFamily.SENTENCE_TRANSFORMER:
         from docagent_rl.retrieval.encoders.sentences import DenseEncoder
 
         return DenseEncoder
-    if family is Family.COLBERT:
+    if family is ArchitectureFamily.COLBERT:
         from docagent_rl.retrieval.encoders.sentences import LateTextEncoder
 
         return LateTextEncoder

@@ -21,7 +21,8 @@ _STANFORD = "HF_ColBERT"
 
 
 class DenseEncoder(TextEncoder):
-    """See `TextEncoder`. A text that is longer than the model takes is several passages, with a vector each.
+    """See `TextEncoder`. A text that is longer than the model takes is several passages, with a
+    vector each.
 
     Raises:
         UserError: also, the checkpoint runs code of its own, or does not say how it pools.
@@ -49,11 +50,14 @@ class DenseEncoder(TextEncoder):
         special = tokenizer.num_special_tokens_to_add()
         self._room = limit - special - self._texts.count(fill_prompt(self.spec.page_prompt, ""))
         self._query_room = (
-            min(stated, _LONGEST) - special - self._texts.count(fill_prompt(self.spec.query_prompt, ""))
+            min(stated, _LONGEST)
+            - special
+            - self._texts.count(fill_prompt(self.spec.query_prompt, ""))
         )
         if min(self._room, self._query_room) < 8:
             raise UserError(
-                f"{self._named}: of {limit} tokens {self._room} are left for the text; set page_tokens"
+                f"{self._named}: of {limit} tokens {self._room} are left for the text; set "
+                "page_tokens"
             )
 
     def _passages(self, texts: list[str]) -> list[np.ndarray]:
@@ -77,7 +81,8 @@ class DenseEncoder(TextEncoder):
 def attend_both_ways(model: SentenceTransformer) -> None:
     """Make a causal text model attend to what follows too.
 
-    Both switches are needed: where nothing is padded, transformers drops the mask and the layers decide.
+    Both switches are needed: where nothing is padded, transformers drops the mask and the layers
+    decide.
     """
     inner = model.transformers_model
     if inner is None:
@@ -97,20 +102,26 @@ def _modules(folder: Path) -> list[str]:
 def _check_modules(folder: Path, named: str) -> None:
     modules = _modules(folder)
     if not modules:  # sentence-transformers would take the mean
-        raise UserError(f"{named} has no {MODULES}, which says how tokens become one vector: add one")
-    foreign = [name for name in modules if not name.startswith(("sentence_transformers.", "pylate."))]
+        raise UserError(
+            f"{named} has no {MODULES}, which says how tokens become one vector: add one"
+        )
+    foreign = [
+        name for name in modules if not name.startswith(("sentence_transformers.", "pylate."))
+    ]
     if foreign:
         raise UserError(
-            f"{named} runs code of its own ({foreign[0]}), which is not done here: Qwen2-VL models such as "
+            f"{named} runs code of its own ({foreign[0]}), which is not done here: Qwen2-VL models "
+            "such as "
             "vdr-2b and gme are read by family=qwen2_vl"
         )
 
 
 class LateTextEncoder(TextEncoder):
-    """See `TextEncoder`. Markers, padding of queries by [MASK] and skipped punctuation are the checkpoint's.
+    """See `TextEncoder`. Markers, padding of queries by [MASK] and skipped punctuation are the
+    checkpoint's.
 
-    A page that is longer than the model takes is several passages; its vectors are those of all of them, so
-    that each token of a query finds the best token of the page.
+    A page that is longer than the model takes is several passages; its vectors are those of all of
+    them, so that each token of a query finds the best token of the page.
     """
 
     _model: MultiVectorEncoder
@@ -124,7 +135,8 @@ class LateTextEncoder(TextEncoder):
         if not stanford and not any(kind.endswith(("Dense", "MultiVectorMask")) for kind in kinds):
             # sentence-transformers would add one drawn at random
             raise UserError(
-                f"{self._named} is no late-interaction model: it has neither a projection of tokens in "
+                f"{self._named} is no late-interaction model: it has neither a projection of "
+                "tokens in "
                 f"{MODULES} nor the architecture {_STANFORD}"
             )
         if self.spec.query_prompt or self.spec.page_prompt:

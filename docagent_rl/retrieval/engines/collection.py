@@ -1,8 +1,9 @@
 """The index of a folder that names a collection of an engine.
 
 An index of an engine is a folder with a header: where the collection is, what made the vectors, the
-documents whose pages are all there, and what its build still has to do. A document is written to it after all
-its pages, and one that it does not hold is encoded again, so that a build that was killed goes on.
+documents whose pages are all there, and what its build still has to do. A document is written to it
+after all its pages, and one that it does not hold is encoded again, so that a build that was killed
+goes on.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ class Phase(StrEnum):
 class CollectionHeader(SourceHeader):
     """The header of an index whose pages are in a collection of an engine.
 
-    The vectors are rounded to bfloat16, as those of embedded indexes are. `documents` are those whose pages
-    are all there.
+    The vectors are rounded to bfloat16, as those of embedded indexes are. `documents` are those
+    whose pages are all there.
     """
 
     schema_version: Literal[7] = 7
@@ -71,7 +72,10 @@ class CollectionHeader(SourceHeader):
     @property
     def place(self) -> str:
         """The place of the collection, for messages."""
-        return f"the collection {self.collection!r} of {self.engine.value} at {self.url or 'its folder'}"
+        return (
+            f"the collection {self.collection!r} of {self.engine.value} at "
+            f"{self.url or 'its folder'}"
+        )
 
     @property
     def num_filled(self) -> int:
@@ -79,14 +83,18 @@ class CollectionHeader(SourceHeader):
         return sum(self.filled.values())
 
     def without_documents(self) -> CollectionHeader:
-        """Return the header of the same collection without its documents and what depends on the machine."""
+        """Return the header of the same collection without its documents and what depends on the
+        machine.
+        """
         held = {"documents": (), "filled": {}, "phase": Phase.MAKING}
         return self.unsaved().model_copy(update={**held, "token_env": None})
 
 
 @dataclass(frozen=True, slots=True)
 class VectorPage:
-    """A page to be stored, with the digest of its document and its vectors, float32 (n, dim), n >= 1."""
+    """A page to be stored, with the digest of its document and its vectors, float32 (n, dim), n >=
+    1.
+    """
 
     ref: PageRef
     digest: str
@@ -96,17 +104,29 @@ class VectorPage:
 class CollectionIndex:
     """The index of a folder whose pages are in a collection.
 
-    Scores are those of an embedded index but for rounding; a search over all documents may miss some of the
-    best pages, for it scores no more than `candidates`. While a collection changes, searches find what is
-    there.
+    Scores are those of an embedded index but for rounding; a search over all documents may miss
+    some of the best pages, for it scores no more than `candidates`. While a collection changes,
+    searches find what is there.
     """
 
-    def __init__(self, header: CollectionHeader, collection: Collection, path: Path, candidates: int) -> None:
-        self.path, self.header, self.collection, self._candidates = path, header, collection, candidates
+    def __init__(
+        self, header: CollectionHeader, collection: Collection, path: Path, candidates: int
+    ) -> None:
+        self.path, self.header, self.collection, self._candidates = (
+            path,
+            header,
+            collection,
+            candidates,
+        )
 
     @classmethod
     def open(
-        cls, path: str | Path, config: EngineConfig | None = None, key: str = KEY, *, candidates: int = 200
+        cls,
+        path: str | Path,
+        config: EngineConfig | None = None,
+        key: str = KEY,
+        *,
+        candidates: int = 200,
     ) -> CollectionIndex:
         """Return the index of a folder.
 
@@ -122,13 +142,14 @@ class CollectionIndex:
         """Check that the collection holds the pages of a store as they are, by digests and number.
 
         Raises:
-            StaleIndexError: it does not; the message names a document that differs, or says that its build
-                was killed.
+            StaleIndexError: it does not; the message names a document that differs, or says that
+                its build was killed.
             UserError: it is not there.
         """
         if not self.collection.exists():
             raise UserError(
-                f"the index {self.path} is of {self.header.place}, which is not there: build it again with "
+                f"the index {self.path} is of {self.header.place}, which is not there: build it "
+                "again with "
                 "the same command"
             )
         changed, count = self.header.changed(store), self.collection.count()
@@ -139,18 +160,24 @@ class CollectionIndex:
         if not whole:
             problem = f"it has {count} pages, not the {self.header.num_filled} of its documents"
         if changed:
-            problem = f"{len(changed)} documents are missing, gone or changed, such as {changed[0]!r}"
+            problem = (
+                f"{len(changed)} documents are missing, gone or changed, such as {changed[0]!r}"
+            )
         raise StaleIndexError(
-            f"{self.header.place} does not hold {store.path} as it is now: {problem}: run `docagent-rl index "
+            f"{self.header.place} does not hold {store.path} as it is now: {problem}: run "
+            "`docagent-rl index "
             "build` as before (documents that are in it are not encoded again)"
         )
 
     def problems(self) -> list[str]:
-        """Return the problem of each document whose pages are not there as they were, and that of a build
-        that was killed; looks at all pages.
+        """Return the problem of each document whose pages are not there as they were, and that of a
+        build that was killed; looks at all pages.
         """
         found = sorted(broken_documents(self.collection, self.header))
-        broken = [f"{doc_id}: its pages in the collection are not those that were stored" for doc_id in found]
+        broken = [
+            f"{doc_id}: its pages in the collection are not those that were stored"
+            for doc_id in found
+        ]
         return broken + [_UNFINISHED] * (self.header.phase is not Phase.FINISHED)
 
     def info(self) -> dict[str, object]:
@@ -171,7 +198,11 @@ class CollectionIndex:
             raise unknown_document(doc_id, known, "the index")
         found = (
             self.collection.search(
-                rounded(query), doc_id=doc_id, top_k=top_k, exclude=exclude, candidates=self._candidates
+                rounded(query),
+                doc_id=doc_id,
+                top_k=top_k,
+                exclude=exclude,
+                candidates=self._candidates,
             )
             for query in queries
         )
@@ -203,12 +234,18 @@ def open_collection(
             f"pip install 'docagent-rl[{header.engine.value}]'"
         ) from error
     if url is None:
-        raise UserError("a collection of qdrant is at a server: name it by --url (http://host:6333)")
-    return qdrant.QdrantCollection(qdrant.connect(url, token=token, timeout_s=config.timeout_s), header)
+        raise UserError(
+            "a collection of qdrant is at a server: name it by --url (http://host:6333)"
+        )
+    return qdrant.QdrantCollection(
+        qdrant.connect_qdrant(url, token=token, timeout_s=config.timeout_s), header
+    )
 
 
 def broken_documents(collection: Collection, header: CollectionHeader) -> set[str]:
     """Return the documents whose stored pages are not those of the header, strange ones too."""
     stored = Counter((ref.doc_id, digest) for ref, digest in collection.pages())
-    held = Counter({(each.doc_id, each.digest): header.filled[each.doc_id] for each in header.documents})
+    held = Counter(
+        {(each.doc_id, each.digest): header.filled[each.doc_id] for each in header.documents}
+    )
     return {page[0] for page in stored | held if stored[page] != held[page]}

@@ -1,8 +1,9 @@
 """A collection of LanceDB: a table of pages, a row each with all its vectors.
 
-LanceDB keeps them in files that any number of processes read at a time, in a folder or an object store; one
-writes. The index of its multivector column (IVF and product quantisation) gives the candidates of a search
-over all documents. Scores are ours, of the whole vectors, as those of an embedded index.
+LanceDB keeps them in files that any number of processes read at a time, in a folder or an object
+store; one writes. The index of its multivector column (IVF and product quantisation) gives the
+candidates of a search over all documents. Scores are ours, of the whole vectors, as those of an
+embedded index.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ INDEXED_FROM = 5_000
 """Pages: of fewer the first stage is a scan."""
 _PROBES = 32
 _PARTITION = 4_096
-"""Vectors of a partition of the index; LanceDB by itself counts pages, and makes partitions of a million."""
+"""Vectors of a partition of the index; LanceDB by itself counts pages, and makes partitions of a
+million.
+"""
 _SAMPLE = 100
 _TABLES = 10_000
 _KEPT = timedelta(days=1)
@@ -41,8 +44,9 @@ _FOUND = ["doc_id", "page", "vectors"]
 class LanceCollection:
     """A collection of tables under an address: a folder, or `s3://...` as LanceDB takes them.
 
-    Searches may come from several threads at once; there is one writer. Methods raise `ServiceFailedError`
-    where the engine is not there, or fails. Collections of every engine have these methods.
+    Searches may come from several threads at once; there is one writer. Methods raise
+    `ServiceFailedError` where the engine is not there, or fails. Collections of every engine have
+    these methods.
     """
 
     def __init__(self, address: str, header: CollectionHeader) -> None:
@@ -66,7 +70,12 @@ class LanceCollection:
     def _schema(self) -> pa.Schema:
         vectors = pa.list_(pa.list_(pa.float16(), self._dim))
         return pa.schema(
-            [("doc_id", pa.string()), ("page", pa.int64()), ("digest", pa.string()), ("vectors", vectors)]
+            [
+                ("doc_id", pa.string()),
+                ("page", pa.int64()),
+                ("digest", pa.string()),
+                ("vectors", vectors),
+            ]
         )
 
     def exists(self) -> bool:
@@ -118,13 +127,17 @@ class LanceCollection:
         from lancedb.index import BTree, IvfPq
 
         with _answering():
-            # joins small files and brings new rows into indexes; behind a new one it would rewrite that
+            # joins small files and brings new rows into indexes; behind a new one it would rewrite
+            # that
             self._pages.optimize(cleanup_older_than=_KEPT)
             known = {each.columns[0] for each in self._pages.list_indices()}
             if "doc_id" not in known:
                 self._pages.create_index("doc_id", config=BTree())
             if "vectors" not in known and self._pages.count_rows() >= INDEXED_FROM:
-                sizes = {"num_sub_vectors": _sub_vectors(self._dim), "num_partitions": self._partitions()}
+                sizes = {
+                    "num_sub_vectors": _sub_vectors(self._dim),
+                    "num_partitions": self._partitions(),
+                }
                 self._pages.create_index("vectors", config=IvfPq(distance_type="cosine", **sizes))
 
     def _partitions(self) -> int:
@@ -132,7 +145,8 @@ class LanceCollection:
         some = self._pages.search().select(["vectors"]).limit(_SAMPLE).to_arrow()["vectors"]
         a_page = sum(len(chunk.flatten()) for chunk in some.chunks) / max(len(some), 1)
         vectors = a_page * self._pages.count_rows()
-        # each vector is compared with each partition: with more, an index of millions would take weeks
+        # each vector is compared with each partition: with more, an index of millions would take
+        # weeks
         return max(1, round(min(vectors / _PARTITION, math.sqrt(vectors))))
 
     def search(
@@ -140,8 +154,8 @@ class LanceCollection:
     ) -> list[Hit]:
         """Return the best pages for a query, float32 of shape (t, dim), in any order.
 
-        All pages of a document are scored, of all documents as many as `candidates`, which the engine's first
-        stage finds; scores are exact in both cases.
+        All pages of a document are scored, of all documents as many as `candidates`, which the
+        engine's first stage finds; scores are exact in both cases.
         """
         with _answering():
             if doc_id is not None:
@@ -149,14 +163,18 @@ class LanceCollection:
             else:
                 # excluded ones are left out afterwards
                 count = max(top_k, candidates) + len(exclude)
-                search = self._pages.search(query, vector_column_name="vectors").distance_type("cosine")
+                search = self._pages.search(query, vector_column_name="vectors").distance_type(
+                    "cosine"
+                )
                 search = search.nprobes(_PROBES).select([*_FOUND, "_distance"]).limit(count)
             found = search.to_arrow()
         refs, bank = _bank(found, self._dim)
         if not refs:
             return []
         (scores,) = page_scores(bank, [query])
-        return [Hit(*pair) for pair in zip(refs, scores.tolist(), strict=True) if pair[0] not in exclude]
+        return [
+            Hit(*pair) for pair in zip(refs, scores.tolist(), strict=True) if pair[0] not in exclude
+        ]
 
 
 @contextmanager
@@ -180,11 +198,15 @@ def _bank(found: pa.Table, dim: int) -> tuple[list[PageRef], Bank]:
     (pages,) = parts
     numbers = pages.flatten().flatten().to_numpy(zero_copy_only=False).reshape(-1, dim)
     offsets = pages.offsets.to_numpy().astype(np.int64)
-    return refs, Bank(torch.from_numpy(numbers.astype(np.float32)).to(torch.bfloat16), offsets - offsets[0])
+    return refs, Bank(
+        torch.from_numpy(numbers.astype(np.float32)).to(torch.bfloat16), offsets - offsets[0]
+    )
 
 
 def _sub_vectors(dim: int) -> int:
-    """Return the number of parts that a vector is quantised in: of 4 numbers, of 16 where it is long."""
+    """Return the number of parts that a vector is quantised in: of 4 numbers, of 16 where it is
+    long.
+    """
     size = 4 if dim <= 256 else 16
     return dim // size if dim % size == 0 else 1
 

@@ -1,8 +1,9 @@
 """A collection at a server of Qdrant: a point a page, with all its vectors.
 
-Qdrant scores by MaxSim itself. Each point of late interaction has its vectors twice: whole, and joined 8 to
-one (`first`), of which a graph is made. A search over all documents takes its candidates from the graph and
-has them scored by the whole vectors; a search of one document has all its pages scored.
+Qdrant scores by MaxSim itself. Each point of late interaction has its vectors twice: whole, and
+joined 8 to one (`first`), of which a graph is made. A search over all documents takes its
+candidates from the graph and has them scored by the whole vectors; a search of one document has all
+its pages scored.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import PageRef
 from docagent_rl.endpoints.http_client import is_loopback
 from docagent_rl.retrieval.base import Hit, NotTakenError, Pages, ServerFaultError
-from docagent_rl.retrieval.vectors.index import Kind
+from docagent_rl.retrieval.vectors.index import VectorKind
 
 if TYPE_CHECKING:
     from docagent_rl.retrieval.engines.collection import CollectionHeader, VectorPage
@@ -42,7 +43,7 @@ class QdrantCollection:
 
     def __init__(self, client: QdrantClient, header: CollectionHeader) -> None:
         self._client, self._name, self._dim = client, header.collection, header.dim
-        self._late = header.kind is Kind.LATE_INTERACTION
+        self._late = header.kind is VectorKind.LATE_INTERACTION
 
     def exists(self) -> bool:
         """See `LanceCollection`."""
@@ -63,7 +64,9 @@ class QdrantCollection:
                 size=self._dim,
                 distance=models.Distance.DOT,
                 datatype=models.Datatype.FLOAT16,
-                multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
+                multivector_config=models.MultiVectorConfig(
+                    comparator=models.MultiVectorComparator.MAX_SIM
+                ),
                 on_disk=True,
                 **options,
             )
@@ -79,7 +82,9 @@ class QdrantCollection:
         after = None
         while True:
             with _answering():
-                found, after = self._client.scroll(self._name, limit=_PAYLOADS_AT_A_TIME, offset=after)
+                found, after = self._client.scroll(
+                    self._name, limit=_PAYLOADS_AT_A_TIME, offset=after
+                )
             for payload in (each.payload or {} for each in found):
                 yield PageRef(payload["doc"], payload["page"]), payload["digest"]
             if after is None:
@@ -100,14 +105,16 @@ class QdrantCollection:
     def _point(self, page: VectorPage) -> models.PointStruct:
         vectors = {WHOLE: page.vectors.tolist()}
         if self._late:
-            vectors[FIRST] = joined(page.vectors).tolist()
+            vectors[FIRST] = run_means(page.vectors).tolist()
         payload = {"doc": page.ref.doc_id, "page": page.ref.page, "digest": page.digest}
         return models.PointStruct(id=_key(page.ref), vector=vectors, payload=payload)
 
     def remove(self, doc_ids: Sequence[str]) -> None:
         """See `LanceCollection`."""
         with _answering():
-            self._client.delete(self._name, models.FilterSelector(filter=_chosen(doc_ids)), wait=True)
+            self._client.delete(
+                self._name, models.FilterSelector(filter=_chosen(doc_ids)), wait=True
+            )
 
     def search(
         self, query: np.ndarray, *, doc_id: str | None, top_k: int, exclude: Pages, candidates: int
@@ -144,7 +151,7 @@ class QdrantCollection:
         """See `LanceCollection`; a server does it by itself."""
 
 
-def connect(url: str, *, token: str | None, timeout_s: float) -> QdrantClient:
+def connect_qdrant(url: str, *, token: str | None, timeout_s: float) -> QdrantClient:
     """Return a client of a server; nothing is sent yet."""
     return QdrantClient(
         url=url,
@@ -155,8 +162,10 @@ def connect(url: str, *, token: str | None, timeout_s: float) -> QdrantClient:
     )
 
 
-def joined(vectors: np.ndarray, size: int = JOINED) -> np.ndarray:
-    """Return the means of runs of about `size` vectors, of length 1: float32 (n, dim) becomes (m, dim)."""
+def run_means(vectors: np.ndarray, size: int = JOINED) -> np.ndarray:
+    """Return the means of runs of about `size` vectors, of length 1: float32 (n, dim) becomes (m,
+    dim).
+    """
     runs = np.array_split(vectors, max(1, round(len(vectors) / size)))
     means = np.stack([run.mean(0) for run in runs])
     lengths = np.linalg.norm(means, axis=1, keepdims=True)
@@ -190,8 +199,12 @@ def _answering() -> Generator[None]:
     except ResponseHandlingException as error:
         raise NotTakenError(f"Qdrant cannot be reached: {error.source}") from error
     except UnexpectedResponse as error:
-        problem = f"Qdrant answers {error.status_code}: {error.content[:200].decode(errors='replace')}"
+        problem = (
+            f"Qdrant answers {error.status_code}: {error.content[:200].decode(errors='replace')}"
+        )
         if error.status_code in _CLOSED:
             named = "name the variable with its token in docagent.retriever.engine.token_env"
             raise InfrastructureError(f"{problem}: {named}") from error
-        raise (NotTakenError if error.status_code in _BUSY else ServerFaultError)(problem) from error
+        raise (NotTakenError if error.status_code in _BUSY else ServerFaultError)(
+            problem
+        ) from error

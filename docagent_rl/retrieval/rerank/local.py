@@ -9,8 +9,8 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents.store import Page, PageContent
 from docagent_rl.retrieval.encoders.checkpoints import (
     MODULES,
-    check_complete,
-    image_tokens,
+    check_weights_loaded,
+    placeholder_tokens,
     read_json,
     set_pixels,
 )
@@ -27,13 +27,16 @@ _CLASSIFIER, _NO_LIMIT = "ForSequenceClassification", 1 << 20
 class PairTexts:
     """Makes the texts of pairs.
 
-    `limit` is of tokens of a pair, `special` of those that the tokenizer adds; `named` is for messages.
+    `limit` is of tokens of a pair, `special` of those that the tokenizer adds; `named` is for
+    messages.
 
     Raises:
         UserError: query and prompts leave no room for a passage.
     """
 
-    def __init__(self, texts: Texts, spec: RerankerSpec, *, limit: int, special: int, named: str) -> None:
+    def __init__(
+        self, texts: Texts, spec: RerankerSpec, *, limit: int, special: int, named: str
+    ) -> None:
         self._texts, self._spec = texts, spec
         prompts = filter(None, (spec.query_prompt, spec.page_prompt))
         around = "".join(prompt.replace(PLACE, "") for prompt in prompts)
@@ -42,7 +45,8 @@ class PairTexts:
         self.room = min(left, spec.page_tokens or left)
         if self.room < 8:
             raise UserError(
-                f"{named}: of {limit} tokens {self.room} are left for the passage; lower query_tokens"
+                f"{named}: of {limit} tokens {self.room} are left for the passage; lower "
+                "query_tokens"
             )
 
     def query(self, query: str) -> str:
@@ -95,7 +99,9 @@ class LocalReranker(LocalModel):
 
     @abstractmethod
     def _text_scores(self, pairs: list[tuple[str, str]]) -> Any:
-        """Return the scores of a batch of queries and passages in their prompts, a tensor of shape (n,)."""
+        """Return the scores of a batch of queries and passages in their prompts, a tensor of shape
+        (n,).
+        """
 
     def _image_scores(self, pairs: list[Pair]) -> Any:
         raise NotImplementedError
@@ -107,7 +113,8 @@ class LocalReranker(LocalModel):
         found = self._batches.run(items, size, lambda batch: score(batch).float().cpu().tolist())
         if not all(map(math.isfinite, found)):
             raise InfrastructureError(
-                f"{self._named} gives scores that are not finite with dtype={self.spec.dtype}: use bfloat16 "
+                f"{self._named} gives scores that are not finite with dtype={self.spec.dtype}: use "
+                "bfloat16 "
                 "or float32, and check the model's files"
             )
         return found
@@ -120,16 +127,21 @@ class CrossEncoderReranker(LocalReranker):
         from sentence_transformers import CrossEncoder
 
         architectures = read_json(self.folder / "config.json").get("architectures") or []
-        if not (self.folder / MODULES).is_file() and not any(n.endswith(_CLASSIFIER) for n in architectures):
+        if not (self.folder / MODULES).is_file() and not any(
+            n.endswith(_CLASSIFIER) for n in architectures
+        ):
             # transformers would add a head drawn at random
             raise UserError(
-                f"{self._named} is no cross-encoder: its architecture is {', '.join(architectures)}, without "
+                f"{self._named} is no cross-encoder: its architecture is "
+                f"{', '.join(architectures)}, without "
                 f"the head of a model {_CLASSIFIER}"
             )
         self._model = CrossEncoder(str(self.folder), **self._options(self.spec.dtype))
         self._model.eval()
         if self._model.num_labels != 1:
-            raise UserError(f"{self._named} has {self._model.num_labels} classes; a reranker has one")
+            raise UserError(
+                f"{self._named} has {self._model.num_labels} classes; a reranker has one"
+            )
         tokenizer: Any = self._model.tokenizer
         self._pairs = PairTexts(
             Texts(tokenizer),
@@ -161,20 +173,24 @@ class YesNoReranker(LocalReranker):
         config: Any = transformers.AutoConfig.from_pretrained(self.folder, local_files_only=True)
         sees = hasattr(config, "vision_config")
         if self.spec.content is PageContent.IMAGE and not sees:
-            raise UserError(f"{self._named} is a model of type {config.model_type}, which reads no images")
+            raise UserError(
+                f"{self._named} is a model of type {config.model_type}, which reads no images"
+            )
         reader = transformers.AutoProcessor if sees else transformers.AutoTokenizer
         self._processor: Any = reader.from_pretrained(self.folder, local_files_only=True)
         tokenizer = self._processor.tokenizer if sees else self._processor
         # the last token is the last column then
         tokenizer.padding_side = "left"
-        kind: Any = transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
+        kind: Any = (
+            transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
+        )
         model, info = kind.from_pretrained(
             self.folder,
             dtype=getattr(torch, self.spec.dtype),
             output_loading_info=True,
             local_files_only=True,
         )
-        check_complete(info, self._named)
+        check_weights_loaded(info, self._named)
         self._model: Any = model.eval().to(self._lane.device)
         self._answers = tokenizer.convert_tokens_to_ids(["yes", "no"])
         if None in self._answers or tokenizer.unk_token_id in self._answers:
@@ -183,7 +199,7 @@ class YesNoReranker(LocalReranker):
             set_pixels(self._processor.image_processor, self.spec, self._named)
         text = getattr(config, "text_config", config)
         self._pairs = PairTexts(
-            Texts(tokenizer, image_tokens(self._processor) if sees else ()),
+            Texts(tokenizer, placeholder_tokens(self._processor) if sees else ()),
             self.spec,
             limit=min(getattr(text, "max_position_embeddings", _NO_LIMIT), LONGEST),
             special=0,
@@ -206,7 +222,7 @@ class YesNoReranker(LocalReranker):
         return logits[:, yes] - logits[:, no]
 
 
-def open_local(spec: RerankerSpec, **options: Any) -> LocalReranker:
+def open_reranker(spec: RerankerSpec, **options: Any) -> LocalReranker:
     """Open the model of a specification in this process; see `LocalReranker`."""
     made = CrossEncoderReranker if spec.family is RerankerFamily.CROSS_ENCODER else YesNoReranker
     return made(spec, **options)

@@ -13,8 +13,8 @@ from docagent_rl.retrieval.rerank.spec import BATCH, Reranker, RerankerSpec, nam
 class RerankedRetriever:
     """A `Retriever` that asks another one for candidates and ranks them by a reranker's scores.
 
-    A hit has the reranker's score, and rank and score of the first stage beside it. `make` opens the model,
-    with the first search or before.
+    A hit has the reranker's score, and rank and score of the first stage beside it. `make` opens
+    the model, with the first search or before.
     """
 
     def __init__(
@@ -28,7 +28,12 @@ class RerankedRetriever:
         first: Iterable[PageContent] = getattr(retriever, "contents", PageContent)
         self.contents: tuple[PageContent, ...] = tuple(dict.fromkeys((*first, spec.content)))
         """The contents of a page that its rank depends on."""
-        self._retriever, self._store, self._candidates, self._make = retriever, store, candidates, make
+        self._retriever, self._store, self._candidates, self._make = (
+            retriever,
+            store,
+            candidates,
+            make,
+        )
         self._reranker: Reranker | None = None
         self._opening = threading.Lock()
 
@@ -39,7 +44,9 @@ class RerankedRetriever:
         check_queries(queries, top_k)
         most = max(self._candidates, top_k)
         found = self._retriever.search(queries, doc_id=doc_id, top_k=most, exclude=exclude)
-        pairs = [(query, hit.ref) for query, hits in zip(queries, found, strict=True) for hit in hits]
+        pairs = [
+            (query, hit.ref) for query, hits in zip(queries, found, strict=True) for hit in hits
+        ]
         known = dict.fromkeys(pairs, 0.0)
         if known:
             scores = self.open().score([(query, self._store.page(ref)) for query, ref in known])
@@ -69,13 +76,20 @@ def _open(config: RerankConfig, spec: RerankerSpec, key: str) -> Reranker:
         from docagent_rl.retrieval.pooling_server import ServedReranker
 
         return ServedReranker(spec, config.endpoint, named=key)
-    from docagent_rl.retrieval.rerank.local import open_local
+    from docagent_rl.retrieval.rerank.local import open_reranker
 
-    return open_local(spec, named=key, device=config.device, threads=config.threads, batch_size=BATCH)
+    return open_reranker(
+        spec, named=key, device=config.device, threads=config.threads, batch_size=BATCH
+    )
 
 
 def reranked(
-    retriever: Retriever, config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, late: bool = False
+    retriever: Retriever,
+    config: RetrieverConfig,
+    store: DocumentStore,
+    key: str = KEY,
+    *,
+    late: bool = False,
 ) -> Retriever:
     """Return the retriever, with the reranker of its configuration if it has one.
 

@@ -12,7 +12,9 @@ from docagent_rl.documents.store import Page, PageContent
 from docagent_rl.retrieval.encoders.spec import IMAGE_TOKEN, ModelSpec, find_spec
 
 SPEC_FILE = "docagent_reranker.yaml"
-"""In the folder of a checkpoint: how it is used; `model` is that folder unless the file says another."""
+"""In the folder of a checkpoint: how it is used; `model` is that folder unless the file says
+another.
+"""
 BATCH = 16
 """Pairs of query and passage, or page image, scored at a time."""
 
@@ -21,14 +23,19 @@ class RerankerFamily(StrEnum):
     """Ways to a score."""
 
     CROSS_ENCODER = "cross_encoder"
-    """The one number of a sequence classifier, by sentence-transformers: bge-reranker, MiniLM's, others."""
+    """The one number of a sequence classifier, by sentence-transformers: bge-reranker, MiniLM's,
+    others.
+    """
     YES_NO = "yes_no"
-    """The logit of `yes` minus that of `no` as the next token of a language model, of text or with images:
-    Qwen3-Reranker, Qwen3-VL-Reranker. Its sigmoid is the probability of the model cards."""
+    """The logit of `yes` minus that of `no` as the next token of a language model, of text or with
+    images: Qwen3-Reranker, Qwen3-VL-Reranker. Its sigmoid is the probability of the model cards.
+    """
 
 
 class RerankerSpec(ModelSpec):
-    """A reranker and its use: the query's prompt, then the page's, of whose passages the best counts."""
+    """A reranker and its use: the query's prompt, then the page's, of whose passages the best
+    counts.
+    """
 
     family: RerankerFamily
     query_tokens: int = Field(128, ge=8)

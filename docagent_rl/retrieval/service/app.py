@@ -16,7 +16,7 @@ from docagent_rl.endpoints.serving import Guard
 from docagent_rl.retrieval.base import NotTakenError, QueryRefusedError, Retriever
 from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.host import SearchHost
-from docagent_rl.retrieval.service.wire import Info, one_line
+from docagent_rl.retrieval.service.wire import Info, safe_line
 
 STALE = "stale"
 """In the place of fingerprints: the index is not of the store as it is now."""
@@ -31,8 +31,8 @@ def describe_index(
 ) -> Info:
     """Return the facts that clients compare with theirs; those of a `stale` index are nobody's.
 
-    A retriever that ranks by texts or images alone says so in `contents` (`PageContent`, or its values);
-    otherwise both count.
+    A retriever that ranks by texts or images alone says so in `contents` (`PageContent`, or its
+    values); otherwise both count.
 
     Raises:
         UserError: a retriever of the user's names other contents.
@@ -42,13 +42,17 @@ def describe_index(
         contents = [PageContent(content) for content in contents]
     except (TypeError, ValueError) as error:
         known = ", ".join(content.value for content in PageContent)
-        raise UserError(f"{type(retriever).__name__}.contents={contents!r}: name some of {known}") from error
+        raise UserError(
+            f"{type(retriever).__name__}.contents={contents!r}: name some of {known}"
+        ) from error
     doc_ids = store.doc_ids()
     return Info(
         kind=kind,
         documents=len(doc_ids),
         pages=sum(store.document(doc_id).num_pages for doc_id in doc_ids),
-        fingerprints={content.value: STALE if stale else store.fingerprint(content) for content in contents},
+        fingerprints={
+            content.value: STALE if stale else store.fingerprint(content) for content in contents
+        },
     )
 
 
@@ -57,17 +61,21 @@ async def _answered(host: SearchHost, search: Awaitable[T]) -> T:
     try:
         return await search
     except NotTakenError as error:
-        raise HTTPException(503, one_line(error), {"Retry-After": RETRY_AFTER_S}) from None
+        raise HTTPException(503, safe_line(error), {"Retry-After": RETRY_AFTER_S}) from None
     except TimeoutError:
         raise HTTPException(504, f"no result within {host.deadline_s:g} s") from None
     except (QueryRefusedError, UserError, InfrastructureError) as error:
         status = {QueryRefusedError: 422, InfrastructureError: 502}
         found = next((code for kind, code in status.items() if isinstance(error, kind)), 404)
-        raise HTTPException(found, one_line(error)) from None
+        raise HTTPException(found, safe_line(error)) from None
 
 
-def make_app(
-    host: SearchHost, info: Callable[[], Info], *, token: str | None = None, names: Collection[str] = ()
+def make_search_app(
+    host: SearchHost,
+    info: Callable[[], Info],
+    *,
+    token: str | None = None,
+    names: Collection[str] = (),
 ) -> Guard:
     """Return the ASGI application, whose `GET /v1/info` says what `info` returns.
 
@@ -75,7 +83,9 @@ def make_app(
     """
     handlers: dict[Any, Any] = {HTTPException: _refused, Exception: _unforeseen}
     app = Starlette(routes=_routes(host, info), exception_handlers=handlers)
-    return Guard(app, token=token, names=names, open_paths=(wire.HEALTH,), largest_body=wire.LARGEST_BODY)
+    return Guard(
+        app, token=token, names=names, open_paths=(wire.HEALTH,), largest_body=wire.LARGEST_BODY
+    )
 
 
 def _routes(host: SearchHost, info: Callable[[], Info]) -> list[Route]:
@@ -83,7 +93,7 @@ def _routes(host: SearchHost, info: Callable[[], Info]) -> list[Route]:
         try:
             asked = wire.read_request(await request.body())
         except ValueError as error:
-            raise HTTPException(422, wire.one_line(error)) from None
+            raise HTTPException(422, wire.safe_line(error)) from None
         if len(asked.queries) * min(asked.top_k, info().pages) > wire.MOST_HITS:
             raise HTTPException(
                 422,
@@ -100,11 +110,15 @@ def _routes(host: SearchHost, info: Callable[[], Info]) -> list[Route]:
     async def about(_: Request) -> Response:
         return JSONResponse(info().model_dump())
 
-    return [Route(wire.SEARCH, search, methods=["POST"]), Route(wire.HEALTH, health), Route(wire.INFO, about)]
+    return [
+        Route(wire.SEARCH, search, methods=["POST"]),
+        Route(wire.HEALTH, health),
+        Route(wire.INFO, about),
+    ]
 
 
 async def _refused(_: Request, error: Any) -> Response:
-    return JSONResponse({"error": one_line(error.detail)}, error.status_code, error.headers)
+    return JSONResponse({"error": safe_line(error.detail)}, error.status_code, error.headers)
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:

@@ -19,12 +19,12 @@ from docagent_rl.endpoints.http_client import (
     read_api_key,
     redacted,
 )
-from docagent_rl.endpoints.retrying import describe, retry_after_s
+from docagent_rl.endpoints.retrying import describe_error, retry_after_s
 from docagent_rl.retrieval.base import (
     Hit,
     NotTakenError,
     QueryRefusedError,
-    Question,
+    SearchArguments,
     ServerFaultError,
     ServiceFailedError,
 )
@@ -72,10 +72,11 @@ class HttpRetriever(RemoteRetriever):
         """
         try:
             await self._compare_documents()
-            await self._ask(Question((HARMLESS,)))
+            await self._ask(SearchArguments((HARMLESS,)))
         except ServiceFailedError as error:
             raise InfrastructureError(
-                f"{self._key}.service.url={self._shown}: {error}: start the server, or correct the address"
+                f"{self._key}.service.url={self._shown}: {error}: start the server, or correct the "
+                "address"
             ) from None
         except (InfrastructureError, QueryRefusedError) as error:
             raise UserError(f"{self._key}.service.url={self._shown}: {error}") from None
@@ -88,10 +89,10 @@ class HttpRetriever(RemoteRetriever):
         if session is not None:
             await session.close()
 
-    async def _ask(self, asked: Question) -> list[list[Hit]]:
+    async def _ask(self, asked: SearchArguments) -> list[list[Hit]]:
         body = await self._request("POST", wire.SEARCH, wire.request_body(asked))
         try:
-            answer = wire.read_reply(body)
+            answer = wire.read_hits(body)
             wire.check_hits(answer, asked, self._num_pages)
         except (ValueError, UserError) as error:
             raise ServiceFailedError(f"an answer that cannot be used: {error}") from None
@@ -110,7 +111,8 @@ class HttpRetriever(RemoteRetriever):
         for name, theirs in info.fingerprints.items():
             if name in list(PageContent) and self._store.fingerprint(PageContent(name)) != theirs:
                 raise UserError(
-                    f"{key}.service: {shown} serves {info.pages} pages of {info.documents} documents whose "
+                    f"{key}.service: {shown} serves {info.pages} pages of {info.documents} "
+                    "documents whose "
                     f"{name}s are not those of {self._store.path}: serve an index of this store"
                 )
 
@@ -127,18 +129,22 @@ class HttpRetriever(RemoteRetriever):
 
         url = self._url + path
         try:
-            async with self._http().request(method, url, data=content, allow_redirects=False) as reply:
+            async with self._http().request(
+                method, url, data=content, allow_redirects=False
+            ) as reply:
                 status, asked = reply.status, retry_after_s(reply.headers)
                 pieces = bounded(reply.headers, reply.content.iter_any())
                 body = b"".join([piece async for piece in pieces])
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise NotTakenError(self._line(f"no connection: {describe(error)}")) from None
+            raise NotTakenError(self._line(f"no connection: {describe_error(error)}")) from None
         except TimeoutError:
             raise ServiceFailedError(f"no answer within {self._service.timeout_s:g} s") from None
         except BodyError as error:
             raise ServiceFailedError(str(error)) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise ServiceFailedError(self._line(f"the connection broke: {describe(error)}")) from None
+            raise ServiceFailedError(
+                self._line(f"the connection broke: {describe_error(error)}")
+            ) from None
         if status != 200:
             text = self._line(" ".join(body[:_LONGEST].decode("utf-8", "replace").split()))
             raise self._failure(status, asked, f"HTTP {status}: {text}")
@@ -153,7 +159,8 @@ class HttpRetriever(RemoteRetriever):
             return QueryRefusedError(message)
         if status in (401, 403):
             return InfrastructureError(
-                f"{key}.service: {shown} does not let us in ({message}): {key}.service.token_env names the "
+                f"{key}.service: {shown} does not let us in ({message}): {key}.service.token_env "
+                "names the "
                 "variable with the token, which has to be set on every node"
             )
         if status == 500:
@@ -161,7 +168,8 @@ class HttpRetriever(RemoteRetriever):
         if status >= 500 or status in _PASSING:
             return ServiceFailedError(message)
         return InfrastructureError(
-            f"{key}.service: {shown} has no such search or document ({message}): see {key}.service.url, "
+            f"{key}.service: {shown} has no such search or document ({message}): see "
+            f"{key}.service.url, "
             "and whether it serves the same store"
         )
 
@@ -176,7 +184,9 @@ class HttpRetriever(RemoteRetriever):
                 headers["Authorization"] = f"Bearer {self._token}"
             session = self._sessions[loop] = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=self._service.connections),
-                timeout=aiohttp.ClientTimeout(total=self._service.timeout_s, sock_connect=CONNECT_S),
+                timeout=aiohttp.ClientTimeout(
+                    total=self._service.timeout_s, sock_connect=CONNECT_S
+                ),
                 headers=headers,
                 auto_decompress=False,
             )

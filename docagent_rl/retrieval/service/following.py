@@ -16,7 +16,9 @@ from docagent_rl.retrieval.service.wire import Info
 LOOK_S = 0.5
 """Seconds between two looks at the indexes."""
 _AGAIN_S = 10.0
-"""Seconds after which an index that could not be opened is tried again, unless it is replaced before."""
+"""Seconds after which an index that could not be opened is tried again, unless it is replaced
+before.
+"""
 logger = logging.getLogger(__name__)
 
 
@@ -31,8 +33,9 @@ class Opened:
 class FollowingRetriever:
     """A `Retriever` by the indexes in some folders as they are now.
 
-    A thread looks at their headers, whose replacement is the swap of an index, and opens the retriever anew.
-    Searches go on by the former one meanwhile, and after that where the new one cannot be opened.
+    A thread looks at their headers, whose replacement is the swap of an index, and opens the
+    retriever anew. Searches go on by the former one meanwhile, and after that where the new one
+    cannot be opened.
 
     Args:
         opened: opens the retriever; its first call, by which this is made, may raise.
@@ -79,6 +82,8 @@ class FollowingRetriever:
                 self._now = self._open()
             except Exception as error:  # whatever a retriever raises: the former one answers
                 failed_at = time.monotonic()
-                logger.warning("the former index is served on, as the new one cannot be opened: %s", error)
+                logger.warning(
+                    "the former index is served on, as the new one cannot be opened: %s", error
+                )
             else:
                 logger.warning("the index was replaced: %d pages are served", self._now.info.pages)

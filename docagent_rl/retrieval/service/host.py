@@ -19,8 +19,8 @@ from docagent_rl.retrieval.base import (
     NotTakenError,
     Pages,
     QueryRefusedError,
-    Question,
     Retriever,
+    SearchArguments,
     ServerFaultError,
     check_queries,
 )
@@ -41,7 +41,7 @@ _FIRST = 0
 class _Job:
     """A search, and what was found of it so far."""
 
-    question: Question
+    question: SearchArguments
     done: Future[list[list[Hit]]] = field(default_factory=Future)
     found: list[list[Hit]] = field(default_factory=list)
     begun: int = 0
@@ -65,13 +65,19 @@ class _Job:
 class SearchHost:
     """Runs a blocking retriever for an event loop, `threads` searches at a time.
 
-    `max_waiting` queries wait or are searched for, and more are told to come again; a batch that is larger is
-    taken where nothing else waits. Large batches are searched for in turns, between which others have theirs.
-    A search has `deadline_s` seconds, waiting included; what hangs keeps its place until it returns.
+    `max_waiting` queries wait or are searched for, and more are told to come again; a batch that is
+    larger is taken where nothing else waits. Large batches are searched for in turns, between which
+    others have theirs. A search has `deadline_s` seconds, waiting included; what hangs keeps its
+    place until it returns.
     """
 
     def __init__(
-        self, retriever: Retriever, *, threads: int = 8, max_waiting: int = 256, deadline_s: float = 30.0
+        self,
+        retriever: Retriever,
+        *,
+        threads: int = 8,
+        max_waiting: int = 256,
+        deadline_s: float = 30.0,
     ) -> None:
         self._retriever, self._max_waiting, self.deadline_s = retriever, max_waiting, deadline_s
         self._jobs: queue.PriorityQueue[tuple[int, int, _Job]] = queue.PriorityQueue()
@@ -86,12 +92,13 @@ class SearchHost:
             # daemons: a search that hangs does not hold up the end of the process
             threading.Thread(target=self._work, name="docagent-host", daemon=True).start()
 
-    async def search(self, question: Question) -> list[list[Hit]]:
+    async def search(self, question: SearchArguments) -> list[list[Hit]]:
         """Return the result of `Retriever.search`.
 
         Raises:
             NotTakenError: nothing was searched; the host has too much to do.
-            TimeoutError: the deadline has passed; queries whose turn has not come are not searched for.
+            TimeoutError: the deadline has passed; queries whose turn has not come are not searched
+                for.
         """
         places = len(question.queries)
         with self._lock:
@@ -102,8 +109,8 @@ class SearchHost:
             return await asyncio.wrap_future(job.done)
 
     async def probe(self) -> None:
-        """Check that searches come to an end: one for a harmless word, whose turn is the next, or any other
-        within the deadline. Those who ask at a time share one.
+        """Check that searches come to an end: one for a harmless word, whose turn is the next, or
+        any other within the deadline. Those who ask at a time share one.
 
         Raises:
             TimeoutError: none does.
@@ -111,7 +118,7 @@ class SearchHost:
         with self._lock:
             if self._probe is None or self._probe.done.done():
                 is_full = self.waiting >= self._max_waiting
-                self._probe = None if is_full else self._take(Question((HARMLESS,)), _FIRST)
+                self._probe = None if is_full else self._take(SearchArguments((HARMLESS,)), _FIRST)
             job = self._probe
         if job is None:
             self._see_movement()
@@ -126,7 +133,7 @@ class SearchHost:
         if time.monotonic() - self._moved_at > self.deadline_s:
             raise TimeoutError
 
-    def _take(self, question: Question, rank: int = 1) -> _Job:
+    def _take(self, question: SearchArguments, rank: int = 1) -> _Job:
         """Give a search its places; the lock is held."""
         if not self.waiting:
             self._moved_at = time.monotonic()
@@ -137,7 +144,9 @@ class SearchHost:
         return job
 
     def _leave(self, job: _Job) -> None:
-        """Free the places of a search that is done, or was given up; a thread that is at work keeps them."""
+        """Free the places of a search that is done, or was given up; a thread that is at work keeps
+        them.
+        """
         with self._lock:
             if not (job.is_searched or job.has_left):
                 job.has_left = True
@@ -195,20 +204,23 @@ class RemoteRetriever(ABC):
     ) -> list[list[Hit]]:
         """See `AsyncRetriever.asearch`.
 
-        A query that is refused, or that makes the service fail `FAULTS` times while it answers a harmless one
-        in its place each time, is at fault.
+        A query that is refused, or that makes the service fail `FAULTS` times while it answers a
+        harmless one in its place each time, is at fault.
 
         Raises:
             UserError: the store has no such document.
             QueryRefusedError: the queries are at fault.
-            InfrastructureError: the service refuses any query, or is set up otherwise than it should be.
+            InfrastructureError: the service refuses any query, or is set up otherwise than it
+                should be.
         """
         check_queries(queries, top_k)
         if doc_id is not None and doc_id not in self._store:
             self._store.document(doc_id)  # says what there is
         if any(len(query) > LONGEST_QUERY for query in queries):
             raise QueryRefusedError(f"a query of more than {LONGEST_QUERY} characters")
-        asked = Question(tuple(map(encodable, queries)), doc_id, int(top_k), frozenset(exclude))
+        asked = SearchArguments(
+            tuple(map(encodable, queries)), doc_id, int(top_k), frozenset(exclude)
+        )
         harmless, faults = replace(asked, queries=(HARMLESS,)), 0
         while True:
             try:
@@ -224,8 +236,10 @@ class RemoteRetriever(ABC):
                 # raises where the service answers nothing else either
                 await self._ask(harmless)
                 if faults == FAULTS:
-                    raise QueryRefusedError(f"the service fails at it and at nothing else: {error}") from None
+                    raise QueryRefusedError(
+                        f"the service fails at it and at nothing else: {error}"
+                    ) from None
 
     @abstractmethod
-    async def _ask(self, asked: Question) -> list[list[Hit]]:
+    async def _ask(self, asked: SearchArguments) -> list[list[Hit]]:
         """Return the answer of the service to one request."""

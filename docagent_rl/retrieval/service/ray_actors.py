@@ -17,7 +17,7 @@ from docagent_rl.retrieval.base import (
     Hit,
     NotTakenError,
     QueryRefusedError,
-    Question,
+    SearchArguments,
     ServerFaultError,
     ServiceFailedError,
 )
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MOST_AT_A_TIME = 10_000
-"""Calls that an actor takes in, so that it is the actor that says it is busy, not Ray's queue that grows."""
+"""Calls that an actor takes in, so that it is the actor that says it is busy, not Ray's queue that
+grows.
+"""
 
 
 class SearchActor:
@@ -46,15 +48,18 @@ class SearchActor:
             retriever.search([HARMLESS], top_k=1)
         service = config.service
         self._host = SearchHost(
-            retriever, threads=service.threads, max_waiting=service.max_waiting, deadline_s=service.timeout_s
+            retriever,
+            threads=service.threads,
+            max_waiting=service.max_waiting,
+            deadline_s=service.timeout_s,
         )
 
-    async def search(self, question: Question) -> list[list[Hit]] | Exception:
+    async def search(self, question: SearchArguments) -> list[list[Hit]] | Exception:
         """Search as `Retriever.search`.
 
         Returns:
-            The hits of each query, or the error for the client: exceptions of tasks would bring their
-            tracebacks. `TimeoutError`: it did not come to an end in time.
+            The hits of each query, or the error for the client: exceptions of tasks would bring
+            their tracebacks. `TimeoutError`: it did not come to an end in time.
         """
         try:
             return await self._host.search(question)
@@ -73,7 +78,9 @@ class SearchActor:
         try:
             await self._host.probe()
         except TimeoutError:
-            logger.error("no search ended within %g s: this process makes room", self._host.deadline_s)
+            logger.error(
+                "no search ended within %g s: this process makes room", self._host.deadline_s
+            )
             os._exit(1)  # threads that hang let it end in no other way
         except Exception as error:  # whatever a retriever raises
             logger.debug("a harmless search failed: %s", error)
@@ -83,11 +90,12 @@ class SearchActor:
 class RayRetriever(RemoteRetriever):
     """Asks actors, once a call.
 
-    Of the replicas each has its turn; where one is gone or busy, the next is asked at once. Searches change
-    nothing, so that one which is asked again is none too many.
+    Of the replicas each has its turn; where one is gone or busy, the next is asked at once.
+    Searches change nothing, so that one which is asked again is none too many.
 
-    The first process that needs an actor makes it, in the namespace of the run; the name holds the run's job
-    and everything that the actor depends on. Ray starts a killed one again, on another node if need be.
+    The first process that needs an actor makes it, in the namespace of the run; the name holds the
+    run's job and everything that the actor depends on. Ray starts a killed one again, on another
+    node if need be.
 
     `key` is that of the section, for messages; an actor opens its retriever by `opener`.
 
@@ -95,7 +103,9 @@ class RayRetriever(RemoteRetriever):
         InfrastructureError: Ray does not run, or an actor does not start in time, or at all.
     """
 
-    def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str, opener: Opener) -> None:
+    def __init__(
+        self, config: RetrieverConfig, store: DocumentStore, key: str, opener: Opener
+    ) -> None:
         import ray
 
         if not ray.is_initialized():
@@ -110,7 +120,7 @@ class RayRetriever(RemoteRetriever):
         self._actors = [self._make(place) for place in range(config.service.replicas)]
         self._wait()
 
-    async def _ask(self, asked: Question) -> list[list[Hit]]:
+    async def _ask(self, asked: SearchArguments) -> list[list[Hit]]:
         """Return the hits of the first replica that takes the search."""
         start, last = next(self._turn) % len(self._actors), None
         for actor in self._actors[start:] + self._actors[:start]:
@@ -122,7 +132,7 @@ class RayRetriever(RemoteRetriever):
             last = answer
         raise NotTakenError(f"no actor of {self._key} takes it: {last}")
 
-    async def _answer(self, actor: Any, question: Question) -> list[list[Hit]] | Exception:
+    async def _answer(self, actor: Any, question: SearchArguments) -> list[list[Hit]] | Exception:
         import ray
         from ray.exceptions import RayError
 
@@ -173,10 +183,13 @@ class RayRetriever(RemoteRetriever):
             ray.get(asked, timeout=start_s)
         except GetTimeoutError as error:
             raise InfrastructureError(
-                f"{self._key}.backend=ray: its {len(asked)} actors have not opened the index within "
+                f"{self._key}.backend=ray: its {len(asked)} actors have not opened the index "
+                "within "
                 f"service.start_s={start_s:g} s"
             ) from error
         except RayError as error:
             # Ray's text ends with that of the constructor's error
             last = (str(error).strip().splitlines() or [type(error).__name__])[-1][:LONGEST_LINE]
-            raise InfrastructureError(f"{self._key}.backend=ray: an actor cannot start: {last}") from None
+            raise InfrastructureError(
+                f"{self._key}.backend=ray: an actor cannot start: {last}"
+            ) from None

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.text import encodable, unique_keys, visible
 from docagent_rl.documents import PageRef
-from docagent_rl.retrieval.base import Hit, Question
+from docagent_rl.retrieval.base import Hit, SearchArguments
 from docagent_rl.retrieval.service.host import LONGEST_QUERY
 
 SEARCH, INFO, HEALTH = "/v1/search", "/v1/info", "/v1/health"
@@ -42,10 +42,10 @@ class SearchRequest(BaseModel):
         default_factory=list, max_length=MOST_EXCLUDED, fail_fast=True
     )
 
-    def question(self) -> Question:
+    def question(self) -> SearchArguments:
         """Return the search that is asked for."""
         excluded = frozenset(PageRef(doc_id, page) for doc_id, page in self.exclude)
-        return Question(tuple(self.queries), self.doc_id, self.top_k, excluded)
+        return SearchArguments(tuple(self.queries), self.doc_id, self.top_k, excluded)
 
 
 _Hits = Annotated[list[tuple[DocId, PageNumber, FiniteFloat]], Field(fail_fast=True)]
@@ -69,7 +69,7 @@ class Info(BaseModel):
     """`DocumentStore.fingerprint` of page texts or images, as far as the ranking uses them."""
 
 
-def request_body(question: Question) -> bytes:
+def request_body(question: SearchArguments) -> bytes:
     """Return a search as it is sent."""
     request = SearchRequest.model_construct(
         queries=list(question.queries),
@@ -100,7 +100,7 @@ def reply_body(results: Sequence[Sequence[Hit]]) -> bytes:
     return SearchReply.model_construct(results=rows).model_dump_json().encode()
 
 
-def read_reply(body: bytes) -> list[list[Hit]]:
+def read_hits(body: bytes) -> list[list[Hit]]:
     """Return the hits of an answer; the inverse of `reply_body`.
 
     Raises:
@@ -113,8 +113,11 @@ def read_reply(body: bytes) -> list[list[Hit]]:
     return [[Hit(PageRef(doc, page), score) for doc, page, score in hits] for hits in reply.results]
 
 
-def check_hits(answer: Sequence[Sequence[Hit]], question: Question, num_pages: Mapping[str, int]) -> None:
-    """Check that an answer holds what was asked for; `num_pages` are those of each document of the store.
+def check_hits(
+    answer: Sequence[Sequence[Hit]], question: SearchArguments, num_pages: Mapping[str, int]
+) -> None:
+    """Check that an answer holds what was asked for; `num_pages` are those of each document of the
+    store.
 
     Raises:
         ValueError: not as many lists as queries, or more pages than were asked for.
@@ -124,16 +127,18 @@ def check_hits(answer: Sequence[Sequence[Hit]], question: Question, num_pages: M
         raise ValueError(f"hits that were not asked for, or not of {len(question.queries)} queries")
     for ref in {hit.ref for hits in answer for hit in hits}:
         if ref.page > num_pages.get(ref.doc_id, 0):
-            raise InfrastructureError(f"the server found {str(ref)[:200]!r}, which the store does not have")
+            raise InfrastructureError(
+                f"the server found {str(ref)[:200]!r}, which the store does not have"
+            )
 
 
 def first_problem(error: ValidationError) -> str:
     """Return the first problem of a body, in one line."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(part)[:60] for part in first["loc"]) or "body"
-    return one_line(f"{where}: {first['msg']}")
+    return safe_line(f"{where}: {first['msg']}")
 
 
-def one_line(text: object) -> str:
+def safe_line(text: object) -> str:
     """Return a text as one line that is safe to show."""
     return visible(" ".join(str(text).split()))[:LONGEST_LINE]

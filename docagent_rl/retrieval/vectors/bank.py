@@ -1,10 +1,11 @@
 """Vectors of many pages in one contiguous array, and exact scores of pages by late interaction.
 
 Numbers are of bfloat16, or int8 with a scale for each vector (`smaller.Precision`).
-A page's score is `sum over query vectors of max over page vectors of their dot product` (ColBERT, Khattab and
-Zaharia 2020, eq. 3), of the vectors as they are stored and of the query's rounded to bfloat16; products are
-summed in float32. Nothing is padded and nothing is clipped: scores may be negative. The same formula is the
-dot product of dense retrieval where query and page have one vector each.
+A page's score is `sum over query vectors of max over page vectors of their dot product` (ColBERT,
+Khattab and Zaharia 2020, eq. 3), of the vectors as they are stored and of the query's rounded to
+bfloat16; products are summed in float32. Nothing is padded and nothing is clipped: scores may be
+negative. The same formula is the dot product of dense retrieval where query and page have one
+vector each.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ NO_SCORE = -np.inf
 """The score of a page without vectors, which is never a hit."""
 
 _ON_CPU, _ON_GPU = 2048, 1 << 19
-"""Vectors multiplied at a time: in float32 they fit a cache, and take 256 MB of a GPU at 128 dimensions."""
+"""Vectors multiplied at a time: in float32 they fit a cache, and take 256 MB of a GPU at 128
+dimensions.
+"""
 _QUERY = 512
 """Vectors of a query for which `Bank.gpu_bytes` leaves room."""
 
@@ -38,8 +41,8 @@ class Bank:
 
     Args:
         vectors: bfloat16 or int8, shape (N, dim).
-        offsets: int64, shape (pages + 1,), rising from 0 to N; page i has the rows from offsets[i] to
-            offsets[i + 1], none where they are equal.
+        offsets: int64, shape (pages + 1,), rising from 0 to N; page i has the rows from offsets[i]
+            to offsets[i + 1], none where they are equal.
         scales: of int8, what each vector is multiplied by, float32, shape (N,).
     """
 
@@ -59,8 +62,8 @@ class Bank:
 
     @property
     def gpu_bytes(self) -> int:
-        """Memory that the vectors take on a GPU, with what scoring a query takes besides: some of them in
-        float32, and their products.
+        """Memory that the vectors take on a GPU, with what scoring a query takes besides: some of
+        them in float32, and their products.
         """
         scored = min(len(self.vectors), _ON_GPU)
         return self.nbytes + scored * (self.dim + _QUERY) * np.dtype(np.float32).itemsize
@@ -92,7 +95,9 @@ class Bank:
         return Bank(self.vectors[start:end], self.offsets[first : last + 1] - start, scales)
 
     def blocks(self, first: int, last: int, rows: int) -> Iterator[tuple[int, int]]:
-        """Yield pages `first` to `last` in runs of about `rows` vectors: (first, one behind the last)."""
+        """Yield pages `first` to `last` in runs of about `rows` vectors: (first, one behind the
+        last).
+        """
         while first < last:
             limit = self.offsets[first] + rows
             end = int(np.searchsorted(self.offsets, limit, side="right")) - 1
@@ -101,8 +106,12 @@ class Bank:
             first = end
 
 
-def make_bank(pages: Sequence[np.ndarray], dim: int, precision: Precision = Precision.BFLOAT16) -> Bank:
-    """Return a bank in memory of pages, each float32 of shape (n, dim), n >= 0, rounded to its numbers."""
+def make_bank(
+    pages: Sequence[np.ndarray], dim: int, precision: Precision = Precision.BFLOAT16
+) -> Bank:
+    """Return a bank in memory of pages, each float32 of shape (n, dim), n >= 0, rounded to its
+    numbers.
+    """
     import torch
 
     offsets = np.cumsum([0, *(len(page) for page in pages)], dtype=np.int64)
@@ -114,7 +123,9 @@ def make_bank(pages: Sequence[np.ndarray], dim: int, precision: Precision = Prec
 
 
 def write_banks(folder: Path, banks: Iterable[Bank]) -> None:
-    """Write banks of one dim and precision behind each other as the arrays of one, for `open_bank`."""
+    """Write banks of one dim and precision behind each other as the arrays of one, for
+    `open_bank`.
+    """
     offsets, scales = [np.zeros(1, np.int64)], []
     with (folder / VECTORS).open("wb") as file:
         for bank in banks:
@@ -182,7 +193,9 @@ def _stored(vectors: np.ndarray, offsets: np.ndarray, scales: np.ndarray | None)
     import torch
 
     if vectors.dtype != (np.int16 if scales is None else np.int8):
-        raise ValueError(f"vectors of {vectors.dtype} {'without' if scales is None else 'with'} scales")
+        raise ValueError(
+            f"vectors of {vectors.dtype} {'without' if scales is None else 'with'} scales"
+        )
     if scales is not None:
         return Bank(torch.from_numpy(vectors), offsets, torch.from_numpy(scales))
     return Bank(torch.from_numpy(vectors).view(torch.bfloat16), offsets)
@@ -198,8 +211,8 @@ def rounded(vectors: np.ndarray) -> np.ndarray:
 def page_scores(
     bank: Bank, queries: Sequence[np.ndarray], first: int = 0, last: int | None = None
 ) -> np.ndarray:
-    """Return scores of the consecutive pages `first` to `last` (0-based, one behind the last; by default
-    all), computed where the vectors of the bank are.
+    """Return scores of the consecutive pages `first` to `last` (0-based, one behind the last; by
+    default all), computed where the vectors of the bank are.
 
     A score is the same to the last bit whichever queries are scored with it.
 
@@ -227,9 +240,11 @@ def page_scores(
 
 
 def _maxima(products: torch.Tensor, lengths: np.ndarray) -> torch.Tensor:
-    """Return the best product of each page, shape (t, pages), for products with the vectors of all of them.
+    """Return the best product of each page, shape (t, pages), for products with the vectors of all
+    of them.
 
-    That of a page without vectors is -inf, which is `NO_SCORE`. numpy takes a tenth of torch's time.
+    That of a page without vectors is -inf, which is `NO_SCORE`. numpy takes a tenth of torch's
+    time.
     """
     import torch
 

@@ -14,8 +14,13 @@ from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.index_files import ENCODED, IndexFiles
 from docagent_rl.retrieval.vectors.bank import Bank, make_bank, pack_bank, unpack_bank, write_banks
 from docagent_rl.retrieval.vectors.encoding import PageVectors, encode_documents
-from docagent_rl.retrieval.vectors.index import Kind, StoredDocument, VectorHeader, VectorIndex
-from docagent_rl.retrieval.vectors.smaller import Form, pooled
+from docagent_rl.retrieval.vectors.index import (
+    StoredDocument,
+    VectorHeader,
+    VectorIndex,
+    VectorKind,
+)
+from docagent_rl.retrieval.vectors.smaller import VectorForm, pooled
 
 _UNREADABLE = (OSError, ValueError, KeyError, zipfile.BadZipFile)
 
@@ -39,23 +44,24 @@ def build_index(
     vectors: PageVectors,
     path: str | Path,
     *,
-    kind: Kind,
-    form: Form | None = None,
+    kind: VectorKind,
+    form: VectorForm | None = None,
     replace: bool = False,
 ) -> BuiltIndex:
-    """Encode the pages of a store, or those that are new in it since the index in a folder was built.
+    """Encode the pages of a store, or those that are new in it since the index in a folder was
+    built.
 
-    A build that was killed goes on from the documents that it encoded; one beside another waits for it. The
-    files are the same ones, byte by byte, wherever and by how many workers pages were encoded, as far as the
-    encoder gives the same vectors for the same batch. An index that was brought up to date had other batches
-    than one built at once, and may differ from it in the last bits. `replace`: another or a damaged index in
-    the folder gives way.
+    A build that was killed goes on from the documents that it encoded; one beside another waits for
+    it. The files are the same ones, byte by byte, wherever and by how many workers pages were
+    encoded, as far as the encoder gives the same vectors for the same batch. An index that was
+    brought up to date had other batches than one built at once, and may differ from it in the last
+    bits. `replace`: another or a damaged index in the folder gives way.
 
     Raises:
         UserError: the folder holds something else, another index, or a damaged one.
         InfrastructureError: a node or the encoder fails.
     """
-    form = form or Form()
+    form = form or VectorForm()
     header, files = VectorHeader.of(store, vectors.facts(), kind, form=form), IndexFiles(Path(path))
     with files.claimed():
         job = _Build(files, header, _previous(files, header, replace=replace))
@@ -82,15 +88,20 @@ def _previous(files: IndexFiles, header: VectorHeader, *, replace: bool) -> Vect
     if replace:
         return None
     raise UserError(
-        f"{files.root} holds an index of other vectors ({index.header.source}, not {header.source}): replace "
+        f"{files.root} holds an index of other vectors ({index.header.source}, not "
+        f"{header.source}): replace "
         "it with --force, or name another folder"
     )
 
 
 class _Build:
-    """The next version of an index, of vectors that are in the last one or in files of their own."""
+    """The next version of an index, of vectors that are in the last one or in files of their
+    own.
+    """
 
-    def __init__(self, files: IndexFiles, header: VectorHeader, previous: VectorIndex | None) -> None:
+    def __init__(
+        self, files: IndexFiles, header: VectorHeader, previous: VectorIndex | None
+    ) -> None:
         self._files, self._header, self._previous = files, header, previous
         held = previous.header.documents if previous else ()
         self._held = {document.doc_id: document for document in held}

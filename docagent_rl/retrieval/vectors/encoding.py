@@ -28,7 +28,9 @@ EncoderFactory = Callable[[], LocalEncoder]
 _BATCHES = 4
 """Batches of an encoder in a window: of more pages, those of a size share a batch."""
 _AT_A_TIME = 2
-"""Windows of an actor: the next one is prepared while the model works on the last batches of the other."""
+"""Windows of an actor: the next one is prepared while the model works on the last batches of the
+other.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,9 @@ class PageVectors:
         return EncoderFacts.of(self._encoder())
 
     def run(self, store: DocumentStore, windows: Sequence[Window]) -> Iterator[list[np.ndarray]]:
-        """Yield the vectors of each window's pages, float32 of shape (n, dim), windows in their order."""
+        """Yield the vectors of each window's pages, float32 of shape (n, dim), windows in their
+        order.
+        """
         return encode_windows(self._encoder(), store, windows)
 
 
@@ -85,18 +89,24 @@ def encode_documents(
     windows = list(page_windows(documents, vectors.facts()))
     found = chain.from_iterable(vectors.run(store, windows))
     pages = sum(document.pages for document in documents)
-    shown = iter(track(found, "encoding pages", pages, console=Console(stderr=True), transient=True))
+    shown = iter(
+        track(found, "encoding pages", pages, console=Console(stderr=True), transient=True)
+    )
     for document in documents:
         yield document, list(islice(shown, document.pages))
     next(shown, None)  # which ends the bar
 
 
 def page_windows(documents: Iterable[StoredDocument], facts: EncoderFacts) -> Iterator[Window]:
-    """Yield windows of pages, across documents: some whole batches of the encoder, but for the last.
+    """Yield windows of pages, across documents: some whole batches of the encoder, but for the
+    last.
 
-    They follow from the documents and the encoder alone, and are the same ones for any number of workers.
+    They follow from the documents and the encoder alone, and are the same ones for any number of
+    workers.
     """
-    pages = (PageRef(each.doc_id, number) for each in documents for number in range(1, each.pages + 1))
+    pages = (
+        PageRef(each.doc_id, number) for each in documents for number in range(1, each.pages + 1)
+    )
     while window := tuple(islice(pages, _BATCHES * facts.batch_size)):
         yield window
 
@@ -107,7 +117,8 @@ def encode_windows(
     """Yield the vectors of each window's pages, as they are stored but for rounding.
 
     Raises:
-        UserError: the store has not these pages any more, an object is damaged, or vectors are not finite.
+        UserError: the store has not these pages any more, an object is damaged, or vectors are not
+            finite.
     """
 
     def page_input(ref: PageRef) -> PageInput:
@@ -122,19 +133,24 @@ def encode_windows(
 class RayVectors(PageVectors):
     """Encodes on the cluster that this process is connected to (`ray.init`).
 
-    What comes of a window does not depend on the actor or on their number, and windows come back in their
-    order. Ray starts anew the actors of a node that died. All nodes see the store under the same path.
-    `encoders` is the greatest number of actors that each hold the model; `num_gpus`, of one, may be a part.
+    What comes of a window does not depend on the actor or on their number, and windows come back in
+    their order. Ray starts anew the actors of a node that died. All nodes see the store under the
+    same path. `encoders` is the greatest number of actors that each hold the model; `num_gpus`, of
+    one, may be a part.
 
     Raises:
         InfrastructureError: this process is not connected to a cluster.
     """
 
-    def __init__(self, factory: EncoderFactory, *, encoders: int = 1, num_gpus: float = 0.0) -> None:
+    def __init__(
+        self, factory: EncoderFactory, *, encoders: int = 1, num_gpus: float = 0.0
+    ) -> None:
         import ray
 
         if not ray.is_initialized():
-            raise InfrastructureError("no Ray cluster: connect to one with ray.init before encoding on it")
+            raise InfrastructureError(
+                "no Ray cluster: connect to one with ray.init before encoding on it"
+            )
         super().__init__(factory)
         self._encoders, self._num_gpus = encoders, num_gpus
         self._actor = self._make()
@@ -199,7 +215,8 @@ class _EncoderActor(PageVectors):
         if encoder.fingerprint != fingerprint:
             raise UserError(
                 f"node {node} opens another model under the name of the encoder (fingerprint "
-                f"{encoder.fingerprint[:12]}, not {fingerprint[:12]}): give all nodes the same weights"
+                f"{encoder.fingerprint[:12]}, not {fingerprint[:12]}): give all nodes the same "
+                "weights"
             )
         try:
             documents = DocumentStore(store)

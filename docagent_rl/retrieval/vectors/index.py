@@ -14,15 +14,15 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import DocumentStore, PageContent
 from docagent_rl.retrieval.base import Hit, PageRows, Pages, StaleIndexError, top_rows
-from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, Sha256, update_command
+from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, Sha256, update_hint
 from docagent_rl.retrieval.vectors.bank import NO_SCORE, Bank, open_bank, page_scores
-from docagent_rl.retrieval.vectors.smaller import Form
+from docagent_rl.retrieval.vectors.smaller import VectorForm
 
 if TYPE_CHECKING:
     from docagent_rl.retrieval.vectors.encoding import EncoderFacts
 
 
-class Kind(StrEnum):
+class VectorKind(StrEnum):
     """The parts of a document that have a vector each."""
 
     DENSE = "dense"
@@ -45,20 +45,22 @@ class StoredDocument(BaseModel):
 class SourceHeader(IndexHeader):
     """The header of an index of vectors, wherever these are."""
 
-    kind: Kind
+    kind: VectorKind
     encoder: Sha256
     """The encoder's fingerprint."""
     content: PageContent
     dim: int = Field(ge=1, le=65_536)
     spec: dict[str, JsonValue]
     """Specification with which the encoder is opened again (`docagent_rl.retrieval.encoders`)."""
-    form: Form = Form()
+    form: VectorForm = VectorForm()
     """The form of the vectors."""
     documents: tuple[StoredDocument, ...] = ()
     """Sorted by id."""
 
     @classmethod
-    def of(cls, store: DocumentStore, facts: EncoderFacts, kind: Kind, **others: object) -> Self:
+    def of(
+        cls, store: DocumentStore, facts: EncoderFacts, kind: VectorKind, **others: object
+    ) -> Self:
         """Return the header of the documents of a store as they are now, by an encoder.
 
         Raises:
@@ -68,13 +70,27 @@ class SourceHeader(IndexHeader):
         if not documents:
             raise UserError(f"{store.path} holds no documents: ingest some first")
         fields = {name: getattr(facts, name) for name in ("content", "dim", "spec")}
-        found = {"kind": kind, "encoder": facts.fingerprint, "documents": documents, **fields, **others}
+        found = {
+            "kind": kind,
+            "encoder": facts.fingerprint,
+            "documents": documents,
+            **fields,
+            **others,
+        }
         return cls.model_validate(found)
 
     @property
     def source(self) -> tuple[str, str, str, int, str]:
-        """The origin of the vectors: kind, encoder, content, dim, form. Equal ones may be compared."""
-        return self.kind.value, self.encoder, self.content.value, self.dim, self.form.model_dump_json()
+        """The origin of the vectors: kind, encoder, content, dim, form. Equal ones may be
+        compared.
+        """
+        return (
+            self.kind.value,
+            self.encoder,
+            self.content.value,
+            self.dim,
+            self.form.model_dump_json(),
+        )
 
     @property
     def num_pages(self) -> int:
@@ -82,16 +98,32 @@ class SourceHeader(IndexHeader):
         return sum(document.pages for document in self.documents)
 
     def changed(self, store: DocumentStore) -> list[str]:
-        """Return the documents that were added, removed or changed in a store since they were indexed."""
+        """Return the documents that were added, removed or changed in a store since they were
+        indexed.
+        """
         before = {document.doc_id: document for document in self.documents}
         now = {document.doc_id: document for document in stored_documents(store, self.content)}
         return sorted(doc_id for doc_id in before | now if before.get(doc_id) != now.get(doc_id))
 
     def info(self, blank: int) -> dict[str, object]:
         """Return counts and the model, by their names for people; `blank` pages have no vectors."""
-        counts = {"documents": len(self.documents), "pages": self.num_pages, "pages without vectors": blank}
-        made = {"dimensions": self.dim, "content": self.content.value, **self.form.model_dump(mode="json")}
-        return {"kind": self.kind.value, **counts, **made, "encoder": self.encoder, "spec": self.spec}
+        counts = {
+            "documents": len(self.documents),
+            "pages": self.num_pages,
+            "pages without vectors": blank,
+        }
+        made = {
+            "dimensions": self.dim,
+            "content": self.content.value,
+            **self.form.model_dump(mode="json"),
+        }
+        return {
+            "kind": self.kind.value,
+            **counts,
+            **made,
+            "encoder": self.encoder,
+            "spec": self.spec,
+        }
 
 
 class VectorHeader(SourceHeader):
@@ -113,19 +145,23 @@ def stored_documents(store: DocumentStore, content: PageContent) -> Iterator[Sto
 
 
 class VectorIndex:
-    """Vectors of all pages of a store, mapped into memory. Searching changes nothing: any thread may."""
+    """Vectors of all pages of a store, mapped into memory. Searching changes nothing: any thread
+    may.
+    """
 
     def __init__(self, files: IndexFiles, header: VectorHeader, bank: Bank) -> None:
         self.path, self.header, self.bank = files.root, header, bank
         """The vectors may be brought to a device (`Bank.to`), which scores them then."""
-        self.rows = PageRows([d.doc_id for d in header.documents], [d.pages for d in header.documents])
+        self.rows = PageRows(
+            [d.doc_id for d in header.documents], [d.pages for d in header.documents]
+        )
 
     @classmethod
     def open(cls, path: str | Path) -> VectorIndex:
         """Read an index.
 
-        Every file is read to its end and compared with its checksum, which takes about a second for 1 to 2
-        GB.
+        Every file is read to its end and compared with its checksum, which takes about a second for
+        1 to 2 GB.
 
         Raises:
             UserError: there is no index, or it is damaged or of another version.
@@ -139,7 +175,9 @@ class VectorIndex:
         try:
             bank = open_bank(folder)
             if bank.precision is not header.form.precision:
-                raise ValueError(f"vectors of {bank.precision.value}, not {header.form.precision.value}")
+                raise ValueError(
+                    f"vectors of {bank.precision.value}, not {header.form.precision.value}"
+                )
             return cls(files, header, bank)
         except (OSError, ValueError) as error:
             raise files.damaged(folder, str(error)) from error
@@ -152,9 +190,11 @@ class VectorIndex:
         """
         if changed := self.header.changed(store):
             raise StaleIndexError(
-                f"the index {self.path} does not belong to {store.path} as it is now: {len(changed)} of its "
-                f"documents were added, removed, ingested again or described, such as {changed[0]!r}: "
-                f"{update_command(self.path, store.path)} (pages that are in it are not encoded again)"
+                f"the index {self.path} does not belong to {store.path} as it is now: "
+                f"{len(changed)} of its "
+                "documents were added, removed, ingested again or described, such as "
+                f"{changed[0]!r}: "
+                f"{update_hint(self.path, store.path)} (pages that are in it are not encoded again)"
             )
 
     def info(self) -> dict[str, object]:
@@ -182,6 +222,9 @@ class VectorIndex:
         scores = self.scores(queries, doc_id)
         scores[:, excluded[(excluded >= start) & (excluded < end)] - start] = NO_SCORE
         return [
-            [Hit(self.rows.ref(start + row), float(found[row])) for row in top_rows(found, top_k, NO_SCORE)]
+            [
+                Hit(self.rows.ref(start + row), float(found[row]))
+                for row in top_rows(found, top_k, NO_SCORE)
+            ]
             for found in scores
         ]

@@ -1,4 +1,6 @@
-"""Search by vectors: dense ones and late interaction, in an embedded index or a collection of an engine."""
+"""Search by vectors: dense ones and late interaction, in an embedded index or a collection of an
+engine.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
 class VectorRetriever:
     """A `Retriever` over the vectors of pages.
 
-    An embedded index scores all pages exactly, an engine all of a document and, of all documents, those that
-    its first stage finds. Every page with vectors can be a hit, however unlike the query, with a score that
-    may be negative; a page without text has none for an encoder of text, and is never one.
+    An embedded index scores all pages exactly, an engine all of a document and, of all documents,
+    those that its first stage finds. Every page with vectors can be a hit, however unlike the
+    query, with a score that may be negative; a page without text has none for an encoder of text,
+    and is never one.
 
     Searching changes nothing, so any number of threads may search at once.
 
@@ -55,8 +58,10 @@ class VectorRetriever:
         encoder, header, path = self._make(), self.index.header, self.index.path
         if (encoder.fingerprint, encoder.dim) != (header.encoder, header.dim):
             raise UserError(
-                f"the index {path} was built with another model or preprocessing than the encoder of queries "
-                f"has (fingerprint {header.encoder[:12]}, not {encoder.fingerprint[:12]}): name its model "
+                f"the index {path} was built with another model or preprocessing than the encoder "
+                "of queries "
+                f"has (fingerprint {header.encoder[:12]}, not {encoder.fingerprint[:12]}): name "
+                "its model "
                 f"under docagent.retriever.encoder.model, or {rebuild_command(path)}"
             )
         return encoder
@@ -72,15 +77,22 @@ class VectorRetriever:
         check_queries(queries, top_k)
         asked = [query for query in queries if query.strip()]
         vectors = self.open().encode_queries(asked) if asked else []
-        found = iter(self.index.rank(vectors, doc_id=doc_id, top_k=top_k, exclude=frozenset(exclude)))
+        found = iter(
+            self.index.rank(vectors, doc_id=doc_id, top_k=top_k, exclude=frozenset(exclude))
+        )
         return [next(found) if query.strip() else [] for query in queries]
 
 
 def open_pages(
-    config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, late: bool = False, stale: bool = False
+    config: RetrieverConfig,
+    store: DocumentStore,
+    key: str = KEY,
+    *,
+    late: bool = False,
+    stale: bool = False,
 ) -> VectorRetriever:
-    """Open the index of a configuration, and check that it is that of the store, unless it may be `stale`;
-    see `opening.open_local`.
+    """Open the index of a configuration, and check that it is that of the store, unless it may be
+    `stale`; see `opening.open_local`.
 
     `late`: the encoder of queries is opened with the first one, and vectors stay off a device.
     """
@@ -88,7 +100,8 @@ def open_pages(
     header = index.header
     if config.kind != header.kind:
         raise UserError(
-            f"{key}.kind={config.kind}, and the index {index.path} is of kind {header.kind.value}: set "
+            f"{key}.kind={config.kind}, and the index {index.path} is of kind {header.kind.value}: "
+            "set "
             f"kind={header.kind.value}, or {rebuild_command(index.path, store.path)}"
         )
     if config.model is not None:
@@ -110,25 +123,30 @@ def open_pages(
     return found
 
 
-def _open_index(config: RetrieverConfig, store: DocumentStore, key: str) -> VectorIndex | CollectionIndex:
+def _open_index(
+    config: RetrieverConfig, store: DocumentStore, key: str
+) -> VectorIndex | CollectionIndex:
     folder = config.required_index(key)
     if not (folder / HEADER).is_file():
         raise UserError(
             f"{key}.index={folder} is no index; make it with `docagent-rl index build --model "
-            f"{config.model or 'MODEL'} --store {store.path} --out {folder}`, or take another retriever: "
+            f"{config.model or 'MODEL'} --store {store.path} --out {folder}`, or take another "
+            "retriever: "
             "+retriever=bm25 needs no model"
         )
     engine = index_engine(folder)
     if config.engine.kind not in (None, engine):
         raise UserError(
-            f"{key}.engine.kind={config.engine.kind}, and the index {folder} is of {engine.value}: set "
+            f"{key}.engine.kind={config.engine.kind}, and the index {folder} is of {engine.value}: "
+            "set "
             f"{key}.engine.kind={engine.value}, or name another index"
         )
     if engine is SearchEngine.EMBEDDED:
         return VectorIndex.open(folder)
     if config.device is not None:
         raise UserError(
-            f"{key}.device={config.device}: the index {folder} is of {engine.value}, which scores by itself: "
+            f"{key}.device={config.device}: the index {folder} is of {engine.value}, which scores "
+            "by itself: "
             "set it to null"
         )
     from docagent_rl.retrieval.engines.collection import CollectionIndex
@@ -149,9 +167,11 @@ def _bring(index: VectorIndex, device: str, named: str) -> None:
     if free is not None and free < needed:
         raise UserError(
             f"{named}={device}: to hold and score the vectors of the index {index.path} takes "
-            f"{needed / 2**30:.2f} GiB, and {free / 2**30:.2f} GiB of {found} on {socket.gethostname()} are "
+            f"{needed / 2**30:.2f} GiB, and {free / 2**30:.2f} GiB of {found} on "
+            f"{socket.gethostname()} are "
             f"free: set {named}=null, for processors to score them, build the index in an engine "
-            "(`docagent-rl index build --engine lancedb`, or qdrant), or name a device with more room"
+            "(`docagent-rl index build --engine lancedb`, or qdrant), or name a device with more "
+            "room"
         )
     index.bank = index.bank.to(found)
 
@@ -162,7 +182,9 @@ def _check_model(spec: dict[str, JsonValue], path: Path, model: str, store: Docu
     built = EncoderSpec.read(spec, named=str(path))
     if built.decisive() != asked.decisive():
         raise UserError(
-            f"docagent.retriever.model={model}, and the index {path} was built with {built.model}, or with "
-            "other prompts, resolution or lengths: name another index, or rebuild it with `docagent-rl index "
+            f"docagent.retriever.model={model}, and the index {path} was built with {built.model}, "
+            "or with "
+            "other prompts, resolution or lengths: name another index, or rebuild it with "
+            "`docagent-rl index "
             f"build --model {model} --store {store.path} --out {path} --force`"
         )

@@ -17,7 +17,7 @@ class Precision(StrEnum):
     """Whole numbers from -127 to 127, and a scale for each vector."""
 
 
-class Form(BaseModel):
+class VectorForm(BaseModel):
     """The form in which an index holds the vectors of an encoder."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -28,12 +28,13 @@ class Form(BaseModel):
 
 
 def pool(vectors: np.ndarray, factor: int) -> np.ndarray:
-    """Return means of vectors that are alike, of length 1: float32 (n, dim) becomes (m, dim), m <= n.
+    """Return means of vectors that are alike, of length 1: float32 (n, dim) becomes (m, dim), m <=
+    n.
 
-    Hierarchical token pooling (Clavié et al. 2024, "Reducing the footprint of multi-vector retrieval with
-    minimal performance impact via token pooling"; ColPali, Faysse et al., ICLR 2025, section 5.2): Ward's
-    clusters of the rows of `1 - cosine`, at most n / factor of them, as colpali-engine's
-    `HierarchicalTokenPooler` makes them. Vectors have length 1.
+    Hierarchical token pooling (Clavié et al. 2024, "Reducing the footprint of multi-vector
+    retrieval with minimal performance impact via token pooling"; ColPali, Faysse et al., ICLR 2025,
+    section 5.2): Ward's clusters of the rows of `1 - cosine`, at most n / factor of them, as
+    colpali-engine's `HierarchicalTokenPooler` makes them. Vectors have length 1.
     """
     if factor == 1 or len(vectors) < 2:
         return vectors
@@ -41,7 +42,9 @@ def pool(vectors: np.ndarray, factor: int) -> np.ndarray:
 
     distances = 1 - vectors @ vectors.T
     most = max(len(vectors) // factor, 1)
-    clusters = fcluster(linkage(distances, metric="euclidean", method="ward"), t=most, criterion="maxclust")
+    clusters = fcluster(
+        linkage(distances, metric="euclidean", method="ward"), t=most, criterion="maxclust"
+    )
     sums = np.zeros((clusters.max(), vectors.shape[1]), np.float32)
     np.add.at(sums, clusters - 1, vectors)
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
@@ -54,7 +57,9 @@ def pooled(pages: Sequence[np.ndarray], factor: int) -> list[np.ndarray]:
 
 
 def quantised(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return vectors, float32 (n, dim), as int8, and the scales that they are multiplied by, float32 (n,)."""
+    """Return vectors, float32 (n, dim), as int8, and the scales that they are multiplied by,
+    float32 (n,).
+    """
     scales = np.abs(vectors).max(1, initial=0).astype(np.float32) / 127
     numbers = np.rint(vectors / np.where(scales > 0, scales, 1)[:, None])
     return numbers.astype(np.int8), scales

@@ -24,7 +24,9 @@ class RewardMode(StrEnum):
     """It is the only reward; the terms of the system are computed and logged all the same."""
 
 
-_Arguments = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
+_Arguments = Annotated[
+    dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)
+]
 
 
 class RewardFunctionConfig(Section):
@@ -38,13 +40,16 @@ class RewardFunctionConfig(Section):
     """Arguments of the function beside those that it always gets."""
     mode: RewardMode = RewardMode.BESIDE
     weight: float = Field(1.0, ge=0, allow_inf_nan=False)
-    """The factor of the function's number in the reward; with 0 it is logged, and rewards nothing."""
+    """The factor of the function's number in the reward; with 0 it is logged, and rewards
+    nothing.
+    """
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.path is None and (given := sorted(self.model_dump(exclude_defaults=True))):
             raise ValueError(
-                f"{', '.join(given)} has no effect without a function: set {KEY}.path to its file, or "
+                f"{', '.join(given)} has no effect without a function: set {KEY}.path to its file, "
+                "or "
                 f"to {PACKAGE}package.module"
             )
         if self.mode is RewardMode.REPLACE and self.weight == 0:

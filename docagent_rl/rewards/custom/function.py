@@ -44,7 +44,9 @@ class RewardFunction:
         self._function = _named(module, config)
         self.place = f"{config.name} ({_place(self._function, config)})"
         """The name of the function, with its file and line."""
-        self.style = style_of(self._function, vars(module), config.reward_kwargs, f"{KEY}: {self.place}")
+        self.style = style_of(
+            self._function, vars(module), config.reward_kwargs, f"{KEY}: {self.place}"
+        )
         self.digest = _digest(module)
         """The SHA-256 of its source, empty where there is none."""
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="reward_function")
@@ -67,11 +69,12 @@ class RewardFunction:
     async def __call__(self, call: RewardCall) -> dict[str, float]:
         """Return the numbers of a trajectory by term, the reward first (`numbers_of`).
 
-        A plain function runs in a thread, so that it may wait for a service while other trajectories go on.
-        What is awaitable is awaited in the event loop.
+        A plain function runs in a thread, so that it may wait for a service while other
+        trajectories go on. What is awaitable is awaited in the event loop.
 
         Raises:
-            RewardFunctionError: names the question and the function: it raised, or returned no reward.
+            RewardFunctionError: names the question and the function: it raised, or returned no
+                reward.
         """
         returned, error = await self._returned(call)
         if error is not None:
@@ -84,7 +87,9 @@ class RewardFunction:
     async def _returned(self, call: RewardCall) -> tuple[Any, BaseException | None]:
         loop = asyncio.get_running_loop()
         context = contextvars.copy_context()
-        returned, error = await loop.run_in_executor(self._threads, context.run, self._attempt, call)
+        returned, error = await loop.run_in_executor(
+            self._threads, context.run, self._attempt, call
+        )
         if error is None and inspect.isawaitable(returned):
             try:
                 returned = await returned
@@ -95,7 +100,8 @@ class RewardFunction:
     def _attempt(self, call: RewardCall) -> tuple[Any, BaseException | None]:
         """Call the function; return what it returned, or raised.
 
-        A `StopIteration` that left the thread would never reach the event loop, which would wait for ever.
+        A `StopIteration` that left the thread would never reach the event loop, which would wait
+        for ever.
         """
         positional, named = call.arguments(self.style, self.config.reward_kwargs)
         try:
@@ -108,7 +114,9 @@ class RewardFunction:
 
 
 def load_reward_function(config: RewardFunctionConfig) -> RewardFunction | None:
-    """Return the configured function, `None` where there is none; raises `UserError` (`RewardFunction`)."""
+    """Return the configured function, `None` where there is none; raises `UserError`
+    (`RewardFunction`).
+    """
     return None if config.path is None else RewardFunction(config)
 
 
@@ -123,11 +131,15 @@ def _module(config: RewardFunctionConfig) -> ModuleType:
         return import_module(config.module, named)
     file = config.file
     if file is None or not file.is_file():
-        raise UserError(f"{named}: there is no file {file}; give a Python file, or pkg://package.module")
+        raise UserError(
+            f"{named}: there is no file {file}; give a Python file, or pkg://package.module"
+        )
     name = f"docagent_reward_function_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise UserError(f"{named}: Python reads no module from {file.name}: its name has to end in .py")
+        raise UserError(
+            f"{named}: Python reads no module from {file.name}: its name has to end in .py"
+        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # data classes look up the module that they are in
     try:
@@ -135,7 +147,8 @@ def _module(config: RewardFunctionConfig) -> ModuleType:
     except (Exception, SystemExit) as error:  # whatever a file of the user's raises
         del sys.modules[name]
         raise UserError(
-            f"{named} cannot be loaded: {described(error)}; what it imports has to be installed, or on "
+            f"{named} cannot be loaded: {described(error)}; what it imports has to be installed, "
+            "or on "
             "PYTHONPATH"
         ) from error
     return module
@@ -144,19 +157,26 @@ def _module(config: RewardFunctionConfig) -> ModuleType:
 def _named(module: ModuleType, config: RewardFunctionConfig) -> Callable[..., Any]:
     found = getattr(module, config.name, None)
     if found is None:
-        functions = [name for name, each in inspect.getmembers(module, inspect.isfunction) if name[0] != "_"]
+        functions = [
+            name for name, each in inspect.getmembers(module, inspect.isfunction) if name[0] != "_"
+        ]
         there = f"it has {', '.join(functions)}" if functions else "it has no function"
-        raise UserError(f"{KEY}.name={config.name}: {config.path} has nothing of that name; {there}")
+        raise UserError(
+            f"{KEY}.name={config.name}: {config.path} has nothing of that name; {there}"
+        )
     if not callable(found) or inspect.isclass(found):
         raise UserError(
-            f"{KEY}.name={config.name}: in {config.path} that is of type {type(found).__name__}, and has to "
+            f"{KEY}.name={config.name}: in {config.path} that is of type {type(found).__name__}, "
+            "and has to "
             "be a function"
         )
     return found
 
 
 def _place(function: Callable[..., Any], config: RewardFunctionConfig) -> str:
-    """Return file and first line of a function; the path of the configuration where Python has none."""
+    """Return file and first line of a function; the path of the configuration where Python has
+    none.
+    """
     inner = inspect.unwrap(function)
     if not inspect.isroutine(inner):  # an instance of a class, whose calls are a method's
         inner = type(inner).__call__

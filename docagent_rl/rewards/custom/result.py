@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from docagent_rl.rewards.custom.signature import Style
+from docagent_rl.rewards.custom.signature import CallStyle
 from docagent_rl.rewards.finite import is_finite
 
 
@@ -13,18 +13,19 @@ class ResultError(ValueError):
     """A reward function returned something that is no reward; the message says what."""
 
 
-def numbers_of(result: Any, style: Style, name: str) -> dict[str, float]:
-    """Return the numbers of one trajectory by term: the reward as `name`, further ones as `name.KEY`.
+def numbers_of(result: Any, style: CallStyle, name: str) -> dict[str, float]:
+    """Return the numbers of one trajectory by term: the reward as `name`, further ones as
+    `name.KEY`.
 
     Truth values count as 0 and 1. Further values that are no numbers, such as texts, are left out.
 
     Raises:
         ResultError: there is no reward, or one of the numbers is not finite.
     """
-    if style is Style.EASYR1_BATCH:
+    if style is CallStyle.EASYR1_BATCH:
         result = _only(result)
     if not isinstance(result, Mapping):
-        if style is not Style.VERL:
+        if style is not CallStyle.VERL:
             raise ResultError(f"returned {_kind(result)}, and not a dictionary with {style.main!r}")
         return {name: _reward(result, name, f"a number, or a dictionary with {style.main!r}")}
     if style.main not in result:
@@ -41,7 +42,9 @@ def numbers_of(result: Any, style: Style, name: str) -> dict[str, float]:
 def _only(result: Any) -> Any:
     """Return the one result of a list of inputs, which had one input."""
     if isinstance(result, str) or not isinstance(result, Sequence):
-        raise ResultError(f"returned {_kind(result)}, and not a list with one dictionary for each input")
+        raise ResultError(
+            f"returned {_kind(result)}, and not a list with one dictionary for each input"
+        )
     if len(result) != 1:
         raise ResultError(f"returned a list of {len(result)} for a list of 1 input")
     return result[0]
@@ -56,7 +59,9 @@ def _reward(value: Any, name: str, expected: str) -> float:
 
 def _finite(number: float, name: str) -> float:
     if not is_finite(number):
-        raise ResultError(f"the term {name!r} is {number}: a reward has to be a finite number of 32 bits")
+        raise ResultError(
+            f"the term {name!r} is {number}: a reward has to be a finite number of 32 bits"
+        )
     return number
 
 
@@ -66,7 +71,12 @@ def as_number(value: Any) -> float | None:
         return None
     try:
         return float(value)
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # the last is torch's, of several numbers
+    except (
+        TypeError,
+        ValueError,
+        OverflowError,
+        RuntimeError,
+    ):  # the last is torch's, of several numbers
         return None
 
 

@@ -1,1 +1,3 @@
-"""The parts of the rule judge: frames, spelling, words, quantities, dates, questions, claims, verdicts."""
+"""The parts of the rule judge: frames, spelling, words, quantities, dates, questions, claims,
+verdicts.
+"""

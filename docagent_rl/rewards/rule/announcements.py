@@ -6,14 +6,18 @@ from docagent_rl.rewards.rule.phrases import EDGE, any_of
 
 _LATIN_NOUN = any_of(
     "answers?, ans, response, result, conclusion, output, solution, prediction, verdict, antwort",
-    "ergebnis, réponse, respuesta, risposta, resposta, antwoord, svar, odpowiedź, cevap, jawaban, ответ",
+    "ergebnis, réponse, respuesta, risposta, resposta, antwoord, svar, odpowiedź, cevap, jawaban, "
+    "ответ",
 )
 _EAST_NOUN = any_of("答案, 答复, 回答, 正解, 结论, 结果, 答え, 答, 정답, 답변, 답")
 _ADJECTIVES = (
     any_of(
-        "final, correct, right, short, brief, direct, concise, exact, overall, extracted, predicted",
-        "generated, full, best, complete, simple, quick, one-word, proposed, requested, resulting, my",
-        "your, our, the, a, an, model, computed, calculated, likely, most, endgültige, finale, richtige",
+        "final, correct, right, short, brief, direct, concise, exact, overall, extracted, "
+        "predicted",
+        "generated, full, best, complete, simple, quick, one-word, proposed, requested, resulting, "
+        "my",
+        "your, our, the, a, an, model, computed, calculated, likely, most, endgültige, finale, "
+        "richtige",
         "korrekte, kurze, die, das, meine, la, le, mi, ma, una?, l, a, o, het, juiste, правильный",
         "окончательный",
     )
@@ -27,13 +31,15 @@ _EAST_ADJECTIVES = (
 )
 _AFTER = (
     r"(?: (?:finale|correcte|correcta|final|courte|corta|breve|corretta|correta))?"
-    r"(?: (?:to|for) (?:the|your|this|that) (?:given |user )?(?:question|query|problem)| (?:here|text"
+    r"(?: (?:to|for) (?:the|your|this|that) (?:given |user )?(?:question|query|problem)| (?:here"
+    r"|text"
     r"|value))?(?: \([^()\n]{0,40}\))?"
 )
 _NAME = rf"(?:(?:{_ADJECTIVES}){{0,4}}{_LATIN_NOUN}\b{_AFTER}|{_EAST_ADJECTIVES}{_EAST_NOUN})"
 
 HEAD = re.compile(
-    rf"^{EDGE}(?:here(?: is|'s|\u2019s),? )?{_NAME}\]?(?: is| as follows| below|是|为|如下)?[^\w\n]{{0,20}}$",
+    rf"^{EDGE}(?:here(?: is|'s|\u2019s),? )?{_NAME}\]?(?: is| as follows| below|是|为"
+    rf"|如下)?[^\w\n]{{0,20}}$",
     re.IGNORECASE | re.MULTILINE,
 )
 """A line that announces the answer below it."""
@@ -52,15 +58,20 @@ _TO_WHAT_ELSEWHERE = r"(?: (?:auf|à|a|zu) [^.:\n]{1,80}?)?"
 STATED = re.compile(
     "|".join(
         (
-            rf"\b(?:the|my|our|your|its) (?:(?:final|correct|right|short|exact|best|most likely|likely"
+            rf"\b(?:the|my|our|your|its) (?:(?:final|correct|right|short|exact|best|most likely"
+            rf"|likely"
             rf"|overall) ){{0,2}}"
-            rf"(?:answer|response)(?: (?:that )?(?:i|we|you)(?:'re| are)? \w+(?: for)?)?{_TO_WHAT} (?:is"
+            rf"(?:answer|response)(?: (?:that )?(?:i|we|you)(?:'re| are)? \w+(?: "
+            rf"for)?)?{_TO_WHAT} (?:is"
             rf"|was|would be|should be|must be|will be)\b(?: that\b)?"
             r"(?: simply| therefore| thus| clearly| as follows| likely| most likely)?[:,]?\s*",
             rf"\b(?:the )?(?:final |correct )?answer{_TO_WHAT}:\s*",
-            r"\b(?:i (?:would )?(?:answer|conclude)|we (?:get|conclude|obtain))(?: with| that)?:\s*",
-            rf"\b(?:die|meine) (?:\w+ )?antwort{_TO_WHAT_ELSEWHERE} (?:ist|lautet|wäre)\b(?: also)?:?\s*",
-            rf"\b(?:lautet|ist) (?:also |daher |somit )?die (?:\w+ )?antwort{_TO_WHAT_ELSEWHERE}:?\s+",
+            r"\b(?:i (?:would )?(?:answer|conclude)|we (?:get|conclude|obtain))"
+            r"(?: with| that)?:\s*",
+            rf"\b(?:die|meine) (?:\w+ )?antwort{_TO_WHAT_ELSEWHERE} (?:ist|lautet|wäre)\b(?: "
+            rf"also)?:?\s*",
+            rf"\b(?:lautet|ist) (?:also |daher |somit )?die (?:\w+ "
+            rf")?antwort{_TO_WHAT_ELSEWHERE}:?\s+",
             rf"\bla (?:bonne )?réponse(?: (?:finale|correcte))?{_TO_WHAT_ELSEWHERE} est\b ?:?\s*",
             rf"\bla respuesta(?: (?:final|correcta))?{_TO_WHAT_ELSEWHERE} (?:es|sería)\b:?\s*",
             r"\bla risposta(?: (?:finale|corretta))? è:?\s*",

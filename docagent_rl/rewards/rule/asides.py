@@ -9,10 +9,13 @@ ASIDE = re.compile(
     + EDGE
     + r"(?:\d\.\s+)?(?:(?:brief|short|step[- ]by[- ]step|supporting|page|my|relevant|cited) )?"
     + any_of(
-        "explanations?, reasoning, rationale, justification, evidence, sources?, references?, citations?",
-        "quotes?, confidence(?: score| level)?, notes?, pages?, location, context, thoughts?, analysis",
+        "explanations?, reasoning, rationale, justification, evidence, sources?, references?, "
+        "citations?",
+        "quotes?, confidence(?: score| level)?, notes?, pages?, location, context, thoughts?, "
+        "analysis",
         "steps?, details?, proof, support, why, because, action, question, q, calculation, working",
-        "approach, step \\d, erklärung, begründung, quellen?, hinweis, seite, explication, raisonnement",
+        "approach, step \\d, erklärung, begründung, quellen?, hinweis, seite, explication, "
+        "raisonnement",
         "explicación, razonamiento, fuentes?, justificación, 解释, 说明, 理由",
         "来源, 依据, 参考, 分析, 思考, 推理, 证据, 页码",
         "出处, 置信度, 解析, 问题",
@@ -29,9 +32,12 @@ CLOSING = re.compile(
         "let me know, feel free, i hope, hope (?:this|that|it), is there anything",
         "if you(?:'d|'re| have| need| would| want)?, do you (?:want|need|have), would you like",
         "thank(?:s| you), you're welcome, (?:i(?:'m| am) )?happy to, don't hesitate, glad to",
-        "i(?:'d| would) be happy, have a (?:great|nice|good), anything else, ask, reach out, tell me",
-        "good luck, best regards, want me to, shall i, should i, can i help, lassen sie, bei weiteren",
-        "ich hoffe, wenn sie, falls sie, n'hésitez, j'espère, si vous, espero, si necesitas, si tiene",
+        "i(?:'d| would) be happy, have a (?:great|nice|good), anything else, ask, reach out, tell "
+        "me",
+        "good luck, best regards, want me to, shall i, should i, can i help, lassen sie, bei "
+        "weiteren",
+        "ich hoffe, wenn sie, falls sie, n'hésitez, j'espère, si vous, espero, si necesitas, si "
+        "tiene",
         "no dudes, avísame",
     )
     + r"\b[^\n]*|(?:如果您|如果你|如有|希望|请随时|还有其他|需要我|祝您)[^\n]*",
@@ -41,7 +47,8 @@ CLOSING = re.compile(
 
 _IT = any_of(
     "this, that, it, these, they",
-    "(?:the|this|that) (?:answer|information|value|figure|number|data|details?|fact|name|date|quote)",
+    "(?:the|this|that) "
+    "(?:answer|information|value|figure|number|data|details?|fact|name|date|quote)",
 )
 SOURCED = re.compile(
     "|".join(
@@ -49,7 +56,8 @@ SOURCED = re.compile(
             rf"{EDGE}{_IT} (?:is|was|are|were|can be|could be|has been) (?:\w+ly "
             rf"|also )?{SAID}\b[^\n]*?{SOURCE}[^\n]*",
             rf"{EDGE}{_IT} (?:comes|appears|stands|follows)\b[^\n]*?{SOURCE}[^\n]*",
-            rf"{EDGE}(?:you can (?:find|see)|see|source|reference|cf\.?|found|as {SAID}|according to"
+            rf"{EDGE}(?:you can (?:find|see)|see|source|reference|cf\.?|found|as {SAID}|according "
+            rf"to"
             rf"|based on|{SAID} (?:in|on|by))"
             rf"\b[^\n]*?{SOURCE}[^\n]*",
             EDGE + r"\[\d{1,3}\][:.]? [^\n]*",
@@ -64,12 +72,15 @@ SOURCED = re.compile(
 """A sentence that says where the answer stands."""
 
 _LABELS = any_of(
-    "pages?, pp?\\.?, pg\\.?, tables?, figures?, fig\\.?, charts?, graphs?, sections?, sec\\.?, chapters?",
-    "slides?, appendix, paragraphs?, lines?, exhibit, footnote, doc(?:ument)?, seiten?, s\\., abschnitt",
+    "pages?, pp?\\.?, pg\\.?, tables?, figures?, fig\\.?, charts?, graphs?, sections?, sec\\.?, "
+    "chapters?",
+    "slides?, appendix, paragraphs?, lines?, exhibit, footnote, doc(?:ument)?, seiten?, s\\., "
+    "abschnitt",
     "abbildung, tabelle, tableau, páginas?, tabla, figura, sección",
 )
 _FROM = any_of(
-    "see, cf\\.?, sources?:?, ref(?:erence)?[.:]?, from, in, on, as \\w+ (?:in|on|by), according to, per",
+    "see, cf\\.?, sources?:?, ref(?:erence)?[.:]?, from, in, on, as \\w+ (?:in|on|by), according "
+    "to, per",
     "via, based on, (?:found|stated|shown|listed) (?:in|on), siehe, voir, véase, ver, vgl\\.?",
 )
 _MARKERS = "|".join(
@@ -83,7 +94,8 @@ _MARKERS = "|".join(
 )
 _BRACKETS = "|".join(
     (
-        r"[\[【](?:citation|cite|ref|doc|source|document|page|p|pg|img|image|passage|context|turn|table|figure)\b[^\]】\n]{0,60}[\]】]",
+        r"[\[【](?:citation|cite|ref|doc|source|document|page|p|pg|img|image|passage|context|turn"
+        r"|table|figure)\b[^\]】\n]{0,60}[\]】]",
         r"[\[【](?:doc|page|img|image|source|ref|p)_?\d+[\]】]",
         rf"[\[【]{_FROM}\b[^\]】\n]{{0,60}}[\]】]",
         rf"[\[【][^\]】\n\d]{{0,40}}?\b{_LABELS} ?\d[^\]】\n]{{0,40}}[\]】]",
@@ -102,7 +114,8 @@ _PARENTHESES = "|".join(
     )
 )
 _AS = any_of(
-    rf"as (?:\w+ly )?{SAID}, as per, as can be seen, as (?:we|you) can see, as indicated, according to, per",
+    rf"as (?:\w+ly )?{SAID}, as per, as can be seen, as (?:we|you) can see, as indicated, "
+    rf"according to, per",
     rf"{SAID}",
     rf"which (?:is|was|can be) {SAID}, see, from, based on, on, in, laut, wie, selon, según, gemäß",
 )
@@ -113,7 +126,8 @@ CITATION = re.compile(
     rf"|\s*(?:[,;—\u2013]| - )\s*{_AS}\b[^.!?\n,;]{{0,80}}?{SOURCE}[^!?\n;]{{0,60}}(?=[.\s]*\Z)"
     r"|\s*(?:[,;—\u2013]| - )\s*(?:page|p\.|pp\.|table|figure|section|slide"
     r"|seite) ?\d[\d.\u2013-]{0,10}(?=[.\s]*\Z)"
-    rf"|\s+(?:as {SAID} (?:in|on|by)|according to) [^.!?\n,;]{{0,60}}?{SOURCE}[^.!?\n,;]{{0,40}}(?=[.\s]*\Z)",
+    rf"|\s+(?:as {SAID} (?:in|on|by)|according to) [^.!?\n,;]{{0,60}}?{SOURCE}[^.!?\n,"
+    rf";]{{0,40}}(?=[.\s]*\Z)",
     re.IGNORECASE,
 )
 """Where the answer is said to stand, at its end."""

@@ -65,28 +65,33 @@ _SPOKEN |= dict(zip(_TENS.split("|"), range(20, 100, 10), strict=True))
 _CARDINAL = re.compile(rf"(?:({_TENS})(?:[- ]({_ONES}))?|({_ONES}|{_TEENS}|zero))\b", re.IGNORECASE)
 _JOINT = re.compile(" and |[ -]", re.IGNORECASE)
 _SCALES = {
-    "hundred": 2, "thousand": 3, "k": 3, "million": 6, "mn": 6, "m": 6, "billion": 9, "bn": 9, "b": 9,
+    "hundred": 2, "thousand": 3, "k": 3, "million": 6, "mn": 6, "m": 6, "billion": 9, "bn": 9,
+    "b": 9,
     "trillion": 12, "tn": 12, "millionen": 6, "milliarden": 9, "mio": 6, "mrd": 9,
     "millones": 6, "milliard": 9, "百万": 6, "千万": 7, "万": 4, "十亿": 9, "亿": 8, "万亿": 12,
 }  # fmt: skip
 _SCALE = re.compile(
-    r"(?:[ -]?(hundred|thousand|million|billion|trillion|mn|bn|tn|millionen|milliarden|mio|mrd|millones"
+    r"(?:[ -]?(hundred|thousand|million|billion|trillion|mn|bn|tn|millionen|milliarden|mio|mrd"
+    r"|millones"
     r"|milliard)s?"
     r"|([kmb]))\b|(?P<east> ?(?:[百千]?万|十?亿|万亿))",
     re.IGNORECASE,
 )
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DATE = re.compile(
-    r"(?:[a-z]+day,? )?(?:[12][0-9]{3}([-/.])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([-/.])[0-9]{1,2}\2[12][0-9]{3}"
+    r"(?:[a-z]+day,? )?(?:[12][0-9]{3}([-/.])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([-/.])[0-9]{1,"
+    r"2}\2[12][0-9]{3}"
     rf"|{_MONTH} [0-3]?[0-9],? [12][0-9]{{3}})(?!\w|[-/.][0-9])",
     re.IGNORECASE,
 )
 _CODE = re.compile(
-    r"(?![0-9]{1,3}(?:\.[0-9]{3}){2,}(?![0-9]|\.[0-9]))[0-9]+(?:\.[0-9]+){2,}|[0-9]+(?::[0-9]+)+|[0-9]+[acdefACDEFb](?!\w)"
+    r"(?![0-9]{1,3}(?:\.[0-9]{3}){2,}(?![0-9]|\.[0-9]))[0-9]+(?:\.[0-9]+){2,}|[0-9]+(?::[0-9]+)+"
+    r"|[0-9]+[acdefACDEFb](?!\w)"
 )
 """Version 3.2.1, 10:30, figure 3a."""
 _WORD = re.compile(
-    rf"(?<=[0-9%]) ?- ?(?=[0-9.]|{_SIGN})|[{HAN}]|[^\W\d_{HAN}]+(?:'[^\W\d_{HAN}]+)*(?:\+{{1,2}}|#)?"
+    rf"(?<=[0-9%]) ?- ?(?=[0-9.]|{_SIGN})|[{HAN}]|[^\W\d_{HAN}]+(?:'[^\W\d_{HAN}]+)*(?:\+{{1,2}}"
+    rf"|#)?"
     rf"|[^\W_{HAN}]+"
     rf"|[&%\u2030]|{_SIGN}"
 )
@@ -107,7 +112,9 @@ def read(folded: str) -> list[Atom]:
     opens = True
     last = 0
     while at < len(folded):
-        found = _date(folded, at) or _number(folded, at) or _cardinal(folded, at) or _word(folded, at)
+        found = (
+            _date(folded, at) or _number(folded, at) or _cardinal(folded, at) or _word(folded, at)
+        )
         if found:
             gap = folded[last:at]
             (first, *rest), at = found
@@ -142,9 +149,9 @@ def _number(text: str, at: int) -> _Found | None:
     # what stands between words is a hyphen
     if not found or (found["sign"] and text[at - 1 : at].isalnum()):
         return None
-    digits = re.sub("[,' ]", "", found["digits"] or "") or re.sub("[. ]", "", found["comma"]).replace(
-        ",", "."
-    )
+    digits = re.sub("[,' ]", "", found["digits"] or "") or re.sub(
+        "[. ]", "", found["comma"]
+    ).replace(",", ".")
     value = -Fraction(digits) if found["sign"] in ("-", "(") else Fraction(digits)
     scale, end = _scale(text, found.end(), is_money=bool(found["money"]))
     number = Atom(digits, text[at:end], value * scale)

@@ -4,7 +4,15 @@ import re
 from collections.abc import Collection, Sequence
 
 from docagent_rl.rewards.rule.atoms import Atom, read
-from docagent_rl.rewards.rule.lexicon import FRAME, GRAMMAR, NEGATORS, NUMBERED, RELATIONS, TITLES, TURNS
+from docagent_rl.rewards.rule.lexicon import (
+    FRAME,
+    GRAMMAR,
+    NEGATORS,
+    NUMBERED,
+    RELATIONS,
+    TITLES,
+    TURNS,
+)
 from docagent_rl.rewards.rule.words import UNITS, fold
 
 _MAX_CHARS = 2000
@@ -44,7 +52,7 @@ _OF_WHAT = frozenset(
 )
 
 
-class Question:
+class QuestionHints:
     """Hints of a question about its answer."""
 
     def __init__(self, text: str) -> None:
@@ -55,25 +63,33 @@ class Question:
         self.is_choice = any(atom.text == "or" for atom in atoms)
         self.nouns = frozenset(atom.text for atom in atoms if atom.raw[:1].islower()) - GRAMMAR
         """Words in lower case; answers may leave them out."""
-        self.asked = frozenset(word.text for found in _ASKED.findall(folded) for word in read(found))
+        self.asked = frozenset(
+            word.text for found in _ASKED.findall(folded) for word in read(found)
+        )
         """Words right behind "which" and "what"."""
 
 
 def claims_only(
-    atoms: Sequence[Atom], hits: Collection[int], question: Question, *, is_alone: bool = True
+    atoms: Sequence[Atom], hits: Collection[int], question: QuestionHints, *, is_alone: bool = True
 ) -> bool:
-    """Return whether an answer says its reference, at `hits`, and nothing that could itself be an answer.
+    """Return whether an answer says its reference, at `hits`, and nothing that could itself be an
+    answer.
 
-    What may stand beside the reference: grammar, the frame of an answer ("according to the report"), words of
-    the question, and a place in the document ("page 3"). Beside a reference that consists of such words only
-    grammar may stand, and beside one of mere grammar nothing. So a text that holds two references has one of
-    them beside the other, and is wrong for both. Beside a number may also stand words of the answer's own,
-    where it `is_alone`, not an item of a list.
+    What may stand beside the reference: grammar, the frame of an answer ("according to the
+    report"), words of the question, and a place in the document ("page 3"). Beside a reference that
+    consists of such words only grammar may stand, and beside one of mere grammar nothing. So a text
+    that holds two references has one of them beside the other, and is wrong for both. Beside a
+    number may also stand words of the answer's own, where it `is_alone`, not an item of a list.
     """
     wanted = [atoms[at] for at in hits]
     rest = [at for at in range(len(atoms)) if at not in hits]
-    if all(atom.text in NEGATORS or atom.key in question.keys or is_idle(atom, question) for atom in wanted):
-        return all(is_grammar(atoms[at]) for at in rest) and not (rest and all(map(is_grammar, wanted)))
+    if all(
+        atom.text in NEGATORS or atom.key in question.keys or is_idle(atom, question)
+        for atom in wanted
+    ):
+        return all(is_grammar(atoms[at]) for at in rest) and not (
+            rest and all(map(is_grammar, wanted))
+        )
     labels = {at for at in rest if atoms[at].text in NUMBERED - question.asked}
     # page 12 is not 12
     if any(at + 1 in hits and atoms[at + 1].number is not None for at in labels):
@@ -89,26 +105,36 @@ def claims_only(
 
 
 def _is_related(atoms: Sequence[Atom], hits: Collection[int]) -> bool:
-    """Return whether something is said of the reference, not it: before 2019, Jane Roe's director."""
+    """Return whether something is said of the reference, not it: before 2019, Jane Roe's
+    director.
+    """
     first = min(hits)
     last = max(hits)
     beside = [atoms[at] for at in (first - 1, last + 1) if 0 <= at < len(atoms)]
-    if any(atom.text in RELATIONS for atom in beside) or (first and atoms[first - 1].text in _BOUNDS):
+    if any(atom.text in RELATIONS for atom in beside) or (
+        first and atoms[first - 1].text in _BOUNDS
+    ):
         return True
     if last + 1 < len(atoms) and atoms[last].owns and not atoms[last + 1].begins_clause:
         return True
     if any(atom.text in _EAST_RELATIONS for atom in atoms[max(first - 2, 0) : first]):
         return True
-    of_whom = [atom.text for atom in atoms[max(first - 4, 0) : first] if atom.text not in ("the", "a", "an")]
+    of_whom = [
+        atom.text
+        for atom in atoms[max(first - 4, 0) : first]
+        if atom.text not in ("the", "a", "an")
+    ]
     return of_whom[-1:] in (["of"], ["for"], ["to"]) and bool(TITLES.intersection(of_whom))
 
 
 def _is_own_sentence(
-    atoms: Sequence[Atom], hits: Collection[int], question: Question, rest: Sequence[int]
+    atoms: Sequence[Atom], hits: Collection[int], question: QuestionHints, rest: Sequence[int]
 ) -> bool:
-    """Return whether a number at `hits` is said in a sentence of its own: "The company has 350 employees".
+    """Return whether a number at `hits` is said in a sentence of its own: "The company has 350
+    employees".
 
-    Its clause may hold common words that change nothing; another clause only such as answer nothing.
+    Its clause may hold common words that change nothing; another clause only such as answer
+    nothing.
     """
     wanted = [atoms[at] for at in hits]
     if not any(atom.number is not None or atom.days for atom in wanted):
@@ -120,16 +146,23 @@ def _is_own_sentence(
     if len(hits) != last + 1 - first or not _is_whole(atoms, first, last, question):
         return False
     start = max((at for at in range(first + 1) if atoms[at].begins_clause), default=0)
-    end = min((at for at in range(last + 1, len(atoms)) if atoms[at].begins_clause), default=len(atoms))
-    if not _counts_what(atoms, [at for at in rest if not is_idle(atoms[at], question)], first, last):
+    end = min(
+        (at for at in range(last + 1, len(atoms)) if atoms[at].begins_clause), default=len(atoms)
+    )
+    if not _counts_what(
+        atoms, [at for at in rest if not is_idle(atoms[at], question)], first, last
+    ):
         return False
     return all(
-        is_idle(atoms[at], question) or (start <= at < end and _is_own(atoms[at], question)) for at in rest
+        is_idle(atoms[at], question) or (start <= at < end and _is_own(atoms[at], question))
+        for at in rest
     )
 
 
 def _counts_what(atoms: Sequence[Atom], own: Sequence[int], first: int, last: int) -> bool:
-    """Return whether Chinese words of the answer's own stand at the number, as of what it counts."""
+    """Return whether Chinese words of the answer's own stand at the number, as of what it
+    counts.
+    """
     east = [at for at in own if _is_east(atoms[at].raw)]
     behind = [at for at in east if at > last]
     if east and any(atoms[at].days for at in range(first, last + 1)):
@@ -139,9 +172,13 @@ def _counts_what(atoms: Sequence[Atom], own: Sequence[int], first: int, last: in
     return len(behind) <= _MOST_EAST and not any(atoms[at].gap for at in behind)
 
 
-def _is_whole(atoms: Sequence[Atom], first: int, last: int, question: Question) -> bool:
-    """Return whether numbers from `first` to `last` are no part of a code, a measure or a relation."""
-    if first and (_is_glued(atoms[first], atoms[first - 1]) or not _is_of(atoms[max(first - 2, 0) : first])):
+def _is_whole(atoms: Sequence[Atom], first: int, last: int, question: QuestionHints) -> bool:
+    """Return whether numbers from `first` to `last` are no part of a code, a measure or a
+    relation.
+    """
+    if first and (
+        _is_glued(atoms[first], atoms[first - 1]) or not _is_of(atoms[max(first - 2, 0) : first])
+    ):
         return False
     if last + 1 == len(atoms):
         return True
@@ -167,12 +204,12 @@ def _is_east(raw: str) -> bool:
     return raw[:1] >= "\u3040"
 
 
-def is_plain(atoms: Sequence[Atom], question: Question) -> bool:
+def is_plain(atoms: Sequence[Atom], question: QuestionHints) -> bool:
     """Return whether words say nothing that could be an answer, or change one beside them."""
     return all(_is_own(atom, question) for atom in atoms)
 
 
-def _is_own(atom: Atom, question: Question) -> bool:
+def _is_own(atom: Atom, question: QuestionHints) -> bool:
     """Return whether an atom is a common word, which neither names nor changes an answer."""
     if atom.text in NEGATORS or atom.number is not None or atom.days or not atom.raw.isalpha():
         return False
@@ -181,8 +218,10 @@ def _is_own(atom: Atom, question: Question) -> bool:
     return atom.text not in TURNS and atom.text not in UNITS and (atom.opens or not atom.is_capital)
 
 
-def is_idle(atom: Atom, question: Question) -> bool:
-    """Return whether an atom answers nothing: grammar, the frame of an answer, a word of the question."""
+def is_idle(atom: Atom, question: QuestionHints) -> bool:
+    """Return whether an atom answers nothing: grammar, the frame of an answer, a word of the
+    question.
+    """
     # names and numbers of a question with "or" are there to choose from
     is_open = question.is_choice and (atom.number is not None or not atom.raw.islower())
     is_repeated = atom.key in question.keys and not is_open and atom.text not in NEGATORS

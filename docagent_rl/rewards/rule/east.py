@@ -51,7 +51,7 @@ _VERDICT = re.compile(
 )
 
 
-def respell(text: str) -> str:
+def respell_chinese(text: str) -> str:
     """Return text with Chinese numerals, dates, units and labels of pages as English ones."""
     text = _NUMERAL.sub(_number, text)
     for pattern, respelt in _RESPELT:

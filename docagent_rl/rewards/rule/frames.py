@@ -1,9 +1,9 @@
 r"""An answer taken out of what models put around it.
 
-Models seldom write an answer alone. They think, label it (`**Final Answer:** x`, a heading, `\boxed{x}`),
-open politely, cite pages, explain and offer more help. `unframe` takes all that off, whatever the reference
-is, so that every kind of answer is compared by the same rules; where it cannot tell, it leaves the text as it
-is, and the strict rules decide.
+Models seldom write an answer alone. They think, label it (`**Final Answer:** x`, a heading,
+`\boxed{x}`), open politely, cite pages, explain and offer more help. `unframe` takes all that off,
+whatever the reference is, so that every kind of answer is compared by the same rules; where it
+cannot tell, it leaves the text as it is, and the strict rules decide.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from docagent_rl.rewards.rule.announcements import HEAD, LABEL, STATED
 from docagent_rl.rewards.rule.asides import ASIDE, CITATION, CLOSING, MARKER, SOURCED
-from docagent_rl.rewards.rule.markup import BOLD, BOLD_END, BOX, BOX_END, bare, plain
+from docagent_rl.rewards.rule.markup import BOLD, BOLD_END, BOX, BOX_END, bare, without_markup
 from docagent_rl.rewards.rule.openings import CITING, CITING_EAST, POLITE, SEEN
 from docagent_rl.rewards.rule.phrases import TURNING
 
@@ -54,9 +54,10 @@ def unframe(text: str, *, cites: bool = True) -> Unframed:
 
     Args:
         text: as a model wrote it.
-        cites: whether places such as "page 3" at its end say where it stands, and are not asked for.
+        cites: whether places such as "page 3" at its end say where it stands, and are not asked
+            for.
     """
-    left = plain(text)
+    left = without_markup(text)
     for _ in range(_ROUNDS):
         peeled = _peel(left, cites=cites)
         if peeled == left:
@@ -117,7 +118,10 @@ def _announced(text: str, *, cites: bool) -> str:
     said = [_balanced(each) for each in said if _folded(each)]
     if not said:
         return text if text[: spans[0][0]].strip(_EDGES) else ""
-    contents = {_folded(_without_citation(_without_closing(each, cites=cites), cites=cites)) for each in said}
+    contents = {
+        _folded(_without_citation(_without_closing(each, cites=cites), cites=cites))
+        for each in said
+    }
     return said[-1] if len(contents) == 1 else text
 
 
@@ -131,7 +135,9 @@ def _sentence_start(text: str, at: int) -> int:
 
 
 def _without_closing(text: str, *, cites: bool = True) -> str:
-    """Return text without explanations, sources and offers behind the answer, or reasons before it."""
+    """Return text without explanations, sources and offers behind the answer, or reasons before
+    it.
+    """
     text = text.strip(_EDGES)
     aside = ASIDE.search(text)
     if aside and not TURNING.search(text, aside.start()):
@@ -145,7 +151,8 @@ def _without_closing(text: str, *, cites: bool = True) -> str:
         last = text[breaks[-1].end() :]
         # the point of "(ref. page 3)" ends no sentence
         if last.count("(") != last.count(")") or not (
-            CLOSING.fullmatch(last) or (cites and SOURCED.fullmatch(last) and not TURNING.search(last))
+            CLOSING.fullmatch(last)
+            or (cites and SOURCED.fullmatch(last) and not TURNING.search(last))
         ):
             break
         text = text[: breaks[-1].start()].rstrip(_EDGES)
@@ -178,7 +185,11 @@ def _without_citation(text: str, *, cites: bool = True) -> str:
 def _balanced(text: str) -> str:
     """Return text without the signs of a bold part that was cut in two."""
     text = text.strip(_EDGES).removeprefix(BOLD_END).lstrip(_EDGES)
-    return text if text.count(BOLD) == text.count(BOLD_END) else text.replace(BOLD, "").replace(BOLD_END, "")
+    return (
+        text
+        if text.count(BOLD) == text.count(BOLD_END)
+        else text.replace(BOLD, "").replace(BOLD_END, "")
+    )
 
 
 def _folded(text: str) -> str:

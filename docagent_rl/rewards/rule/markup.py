@@ -1,14 +1,14 @@
 r"""Markup that models write, taken off: tags, fences, JSON, LaTeX, HTML and Markdown.
 
-What a model puts into a box (`\boxed{x}`, `<answer>x</answer>`) or into bold stands between two signs after
-that, so that later rules can find it.
+What a model puts into a box (`\boxed{x}`, `<answer>x</answer>`) or into bold stands between two
+signs after that, so that later rules can find it.
 """
 
 import json
 import re
 
 BOX, BOX_END, BOLD, BOLD_END = "\ue000\ue001\ue002\ue003"
-"""Signs of private use, which `plain` removes from what a model wrote."""
+"""Signs of private use, which `without_markup` removes from what a model wrote."""
 _SIGNS = re.compile("[\ue000-\ue003]")
 
 _MARKS = re.compile(r"[<>`{}\\$#*_\[~=\x08\u25c1\ue000-\ue003]|--|assistantfinal")
@@ -29,16 +29,21 @@ _TOKEN = re.compile(
     re.IGNORECASE,
 )
 _BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
-_FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$|```(?:json|text|markdown|plaintext)?", re.MULTILINE)
+_FENCE = re.compile(
+    r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$|```(?:json|text|markdown|plaintext)?", re.MULTILINE
+)
 _RULER = re.compile(r"^[ \t]*(?:[-*_=][ \t]?){3,}$", re.MULTILINE)
 _HEADING = re.compile(r"^[ \t]{0,3}#{1,6}[ \t]+|[ \t]#{1,6}[ \t]*$", re.MULTILINE)
 _MARKED = re.compile(r"^#{4} +(?=[^\n]+\s*\Z)", re.MULTILINE)
 """The last line of an answer to GSM8K: `#### 12`."""
 # a line that begins with > and a number says more than that number
-_QUOTED = re.compile(r"^[ \t]*(?:>[ \t]?)+(?!\s*[$\u20ac\u00a3]?\d)|(?<=\n)[ \t]*(?:>[ \t]?)+", re.MULTILINE)
+_QUOTED = re.compile(
+    r"^[ \t]*(?:>[ \t]?)+(?!\s*[$\u20ac\u00a3]?\d)|(?<=\n)[ \t]*(?:>[ \t]?)+", re.MULTILINE
+)
 _LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*\)")
 _BOLD = re.compile(
-    r"\*{2,3}(?=[^\s*])([^*\n]+?)\*{2,3}|(?<!\w)__(?=[^\s_])([^_\n]+)__(?!\w)|(?<!`)`([^`\n]+)`(?!`)"
+    r"\*{2,3}(?=[^\s*])([^*\n]+?)\*{2,3}|(?<!\w)__(?=[^\s_])([^_\n]+)__(?!\w)"
+    r"|(?<!`)`([^`\n]+)`(?!`)"
     r"|<(?:b|strong|code)>([^<\n]+)</(?:b|strong|code)>",
     re.IGNORECASE,
 )
@@ -48,29 +53,44 @@ _MATH = re.compile(
     r"(?s)(?<!\\)\$\$(.+?)(?<!\\)\$\$"
     r"|(?<![\\\w])\$(?=[^\s$])([^\n]*?[^\s\\])\$(?![\d$])"
 )
-_COMMAND = re.compile(r"(?:\\|\x08)(?P<name>[a-zA-Z]+)\*?[ \t]*(?P<open>\{)?|\\(?P<sign>.)|[{}]", re.DOTALL)
+_COMMAND = re.compile(
+    r"(?:\\|\x08)(?P<name>[a-zA-Z]+)\*?[ \t]*(?P<open>\{)?|\\(?P<sign>.)|[{}]", re.DOTALL
+)
 _BOXES = frozenset({"boxed", "oxed", "fbox", "framebox"})
 r"""A "\b" that was read as an escape leaves "oxed"."""
 _FRACTIONS = frozenset({"frac", "dfrac", "tfrac"})
 _STYLES = frozenset(
-    ("text", "textbf", "textit", "textrm", "textsf", "texttt", "textnormal", "mathrm", "mathbf", "mathit",
-     "mathsf", "mathtt", "bf", "rm", "it", "mbox", "emph", "underline", "operatorname", "displaystyle",
+    ("text", "textbf", "textit", "textrm", "textsf", "texttt", "textnormal", "mathrm", "mathbf",
+    "mathit",
+     "mathsf", "mathtt", "bf", "rm", "it", "mbox", "emph", "underline", "operatorname",
+     "displaystyle",
      "left",
      "right", "bigl", "bigr", "big", "Big", "large", "Large", "bold")
 )  # fmt: skip
 _SYMBOLS = {
     "times": "\u00d7", "cdot": "\u00b7", "circ": "\u00b0", "degree": "\u00b0", "pm": "\u00b1",
-    "approx": "\u2248", "sim": "~", "leq": "\u2264", "le": "\u2264", "geq": "\u2265", "ge": "\u2265",
-    "neq": "\u2260", "ne": "\u2260", "neg": " not ", "lnot": " not ", "not": " not ", "lt": "<", "gt": ">",
+    "approx": "\u2248", "sim": "~", "leq": "\u2264", "le": "\u2264", "geq": "\u2265",
+    "ge": "\u2265",
+    "neq": "\u2260", "ne": "\u2260", "neg": " not ", "lnot": " not ", "not": " not ", "lt": "<",
+    "gt": ">",
     "quad": " ", "qquad": " ", "percent": "%", "euro": "\u20ac", "pounds": "\u00a3", "dots": "...",
     "ldots": "...", "colon": ":", "textdegree": "\u00b0",
 }  # fmt: skip
 _SPACES = frozenset(",;:!> ")
-_NAMES = ("final_answer", "final answer", "short_answer", "answer", "response", "result", "output", "value")
+_NAMES = (
+    "final_answer",
+    "final answer",
+    "short_answer",
+    "answer",
+    "response",
+    "result",
+    "output",
+    "value",
+)
 """Keys of an object that hold its answer, the surest first."""
 
 
-def plain(text: str) -> str:
+def without_markup(text: str) -> str:
     """Return text without markup, each box and each bold part between its two signs.
 
     Takes time linear in the length of the text.
@@ -129,7 +149,9 @@ def _from_object(text: str) -> str | None:
 
 
 def _without_latex(text: str) -> str:
-    r"""Return text without mathematics: `$12\%$` is 12%, `\frac{1}{3}` is 1/3, `\boxed{x}` is in a box."""
+    r"""Return text without mathematics: `$12\%$` is 12%, `\frac{1}{3}` is 1/3, `\boxed{x}` is in a
+    box.
+    """
     text = _MATH.sub(_formula, text)
     pieces: list[str] = []
     closings: list[str] = []

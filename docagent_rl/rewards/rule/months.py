@@ -18,15 +18,22 @@ _NAMES = (
     "dezember decembre diciembre",
 )
 _MONTHS = {
-    name: calendar.month_name[month] for month, names in enumerate(_NAMES, start=1) for name in names.split()
+    name: calendar.month_name[month]
+    for month, names in enumerate(_NAMES, start=1)
+    for name in names.split()
 }
 _DATE = re.compile(
-    rf"(?:(?<![\w.])(?:den |le |el )?([0-3]?\d)(?:\.|er|º)? ?(?:de )?)?\b({'|'.join(_MONTHS)})(?: de"
+    rf"(?:(?<![\w.])(?:den |le |el )?([0-3]?\d)(?:\.|er|º)? ?(?:de )?)?\b({'|'.join(_MONTHS)})(?: "
+    rf"de"
     rf"| del)? (?=[12]\d{{3}}\b)",
     re.IGNORECASE,
 )
 
 
-def respell(text: str) -> str:
-    """Return a text without accents, months before a year in English: `3. Mai 2019` is `3 May 2019`."""
-    return _DATE.sub(lambda found: f"{found[1] or ''} {_MONTHS[found[2].casefold()]} ".lstrip(), text)
+def respell_months(text: str) -> str:
+    """Return a text without accents, months before a year in English: `3. Mai 2019` is
+    `3 May 2019`.
+    """
+    return _DATE.sub(
+        lambda found: f"{found[1] or ''} {_MONTHS[found[2].casefold()]} ".lstrip(), text
+    )

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 
 from docagent_rl.rewards.rule.atoms import Atom, read
-from docagent_rl.rewards.rule.claims import Question, is_grammar, is_idle
+from docagent_rl.rewards.rule.claims import QuestionHints, is_grammar, is_idle
 from docagent_rl.rewards.rule.east import with_verdict
 from docagent_rl.rewards.rule.lexicon import NEGATORS, NO, REVERSALS, YES
 
 
-def polarity(folded: str, question: Question) -> bool | None:
+def polarity(folded: str, question: QuestionHints) -> bool | None:
     """Return whether an answer says yes or no, and only one of them; `None` where it does not.
 
-    It says so by its first word, in a clause that says nothing else, or by another where the rest answers
-    nothing ("that is correct"). What takes it back, or says of the question's words the opposite, leaves it
-    open.
+    It says so by its first word, in a clause that says nothing else, or by another where the rest
+    answers nothing ("that is correct"). What takes it back, or says of the question's words the
+    opposite, leaves it open.
     """
     said = read(with_verdict(folded))
     verdicts = [at for at, atom in enumerate(said) if atom.text in YES | NO]
@@ -24,7 +24,9 @@ def polarity(folded: str, question: Question) -> bool | None:
     if any(sum(atom.text in YES | NO for atom in clause) > 1 for clause in clauses):
         return None
     says = found.pop()
-    if verdicts[0] > 0 and not all(atom.text in YES | NO or is_idle(atom, question) for atom in said):
+    if verdicts[0] > 0 and not all(
+        atom.text in YES | NO or is_idle(atom, question) for atom in said
+    ):
         return None
     first, *others = clauses
     if verdicts[0] == 0 and not all(_goes_on(atom, question, says=says) for atom in first[1:]):
@@ -42,12 +44,12 @@ def _clauses(said: Sequence[Atom]) -> list[list[Atom]]:
     return clauses
 
 
-def _goes_on(atom: Atom, question: Question, *, says: bool) -> bool:
+def _goes_on(atom: Atom, question: QuestionHints, *, says: bool) -> bool:
     """Return whether an atom may go on behind a verdict: "Yes it was paid", not "No problem"."""
     return atom.key in question.keys or is_grammar(atom) or (atom.text == "not" and not says)
 
 
-def _is_taken_back(later: Sequence[Atom], question: Question, *, says: bool) -> bool:
+def _is_taken_back(later: Sequence[Atom], question: QuestionHints, *, says: bool) -> bool:
     denies = any(atom.text in NEGATORS for atom in later)
     if says:
         return denies or any(atom.text in REVERSALS for atom in later)

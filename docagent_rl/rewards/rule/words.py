@@ -20,11 +20,13 @@ _HAN = re.compile(f"[{HAN}]")
 _BULLET = re.compile(r"^[ \t]*(?:[-*\u2022]|[0-9]{1,2}[.)])[ \t]+", re.MULTILINE)
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _COMPARED = {
-    "\u2265": " at least ", ">=": " at least ", "\u2264": " at most ", "<=": " at most ", ">": " more than ",
+    "\u2265": " at least ", ">=": " at least ", "\u2264": " at most ", "<=": " at most ",
+    ">": " more than ",
     "<": " less than ", "\u2260": " not ", "!=": " not ", "\u00ac": " not ",
 }  # fmt: skip
 _UNEQUAL = re.compile(
-    r"[\u2265\u2264\u2260\u00ac]|!=|[<>]=(?=\s*\S{0,2}\d)|(?:\A\s*|(?<=\s))[<>](?=\s*\S{0,2}[\d.])|\A[<>](?=\s*\w)"
+    r"[\u2265\u2264\u2260\u00ac]|!=|[<>]=(?=\s*\S{0,2}\d)|(?:\A\s*|(?<=\s))[<>](?=\s*\S{0,2}[\d.])"
+    r"|\A[<>](?=\s*\w)"
 )
 """Signs that change what is claimed, and how they are read; menus and tags have other ones."""
 _COMPARING = re.compile("[\u2265\u2264\u2260\u00ac<>!]")
@@ -43,7 +45,10 @@ _RESPELT = [
         (r"(?i)\bper cent\b", "percent"),
         (r"(?i)(?<=[a-z]) per (?=[a-z])", "/"),
         (r"(?i)\b([ap])\.m\.", r"\1m"),
-        (r"(?i)\b(?:between|zwischen|entre) (\S{1,20}) (?:and|und|et|y|e) (?=\S{0,3}[0-9])", r"\1-"),
+        (
+            r"(?i)\b(?:between|zwischen|entre) (\S{1,20}) (?:and|und|et|y|e) (?=\S{0,3}[0-9])",
+            r"\1-",
+        ),
         (r"(?i)(?<=[0-9%]) (?:to|until|till|through|bis|a|al) (?=\S{0,3}[0-9])", "-"),
         (r"%(?= ?- ?[0-9.]+ ?%)", ""),
         (r"(?i)\bpp?\.? ?(?=[0-9])", "page "),
@@ -52,7 +57,8 @@ _RESPELT = [
         (rf"(?i)({_MONTH}\.? [0-3]?[0-9])(?:st|nd|rd|th)\b", r"\1"),
         (rf"(?i)({_MONTH}),? of (?=[12][0-9]{{3}})", r"\1 "),
         (
-            r"(?i)(?<![\w.,])([0-9][0-9.,]*) ?([a-z]{1,12}|%)(?: to |-| - )([0-9][0-9.,]*) ?\2(?!\w)",
+            r"(?i)(?<![\w.,])([0-9][0-9.,]*) ?([a-z]{1,12}|%)(?: to |-| - )([0-9][0-9.,]*) "
+            r"?\2(?!\w)",
             r"\1-\3 \2",
         ),
         (r"(?<=[0-9]) : (?=[0-9])", ":"),
@@ -66,10 +72,11 @@ _RESPELT = [
 
 
 def fold(text: str) -> str:
-    r"""Return the text with one form of every digit, dash, quote, accent, blank and unit, in its case.
+    r"""Return the text with one form of every digit, dash, quote, accent, blank and unit, in its
+    case.
 
-    Bullets and numbers of a list go, and so do characters that are not seen. Digits of all scripts become
-    ASCII; circled ones stay apart.
+    Bullets and numbers of a list go, and so do characters that are not seen. Digits of all scripts
+    become ASCII; circled ones stay apart.
     """
     plain = text
     if _COMPARING.search(plain):
@@ -78,23 +85,26 @@ def fold(text: str) -> str:
     plain = plain.translate(_SIGNS) if plain.isascii() else _latin(plain)
     if "\n" in plain.strip():
         plain = _BULLET.sub("", plain)
-    plain = months.respell(plain)
+    plain = months.respell_months(plain)
     for pattern, respelt in _RESPELT:
         plain = pattern.sub(respelt, plain)
     return plain
 
 
 def _latin(text: str) -> str:
-    """Return text with plain digits, letters and marks, and with Chinese numbers as others are written."""
+    """Return text with plain digits, letters and marks, and with Chinese numbers as others are
+    written.
+    """
     text = _SUPERSCRIPT.sub(lambda raised: "^" + unicodedata.normalize("NFKC", raised[1]), text)
     # a blank parts "2\u00bd" before the fraction is taken apart: 2 1/2 is not 21/2
     text = _VULGAR.sub(" ", text)
     text = "".join(_plain(char) for char in text)
-    # taken apart, so that accents can be dropped, and put together again for the scripts that keep them
+    # taken apart, so that accents can be dropped, and put together again for the scripts that keep
+    # them
     text = unicodedata.normalize("NFKD", text)
     text = unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", text))
     text = text.translate(_SIGNS)
-    return east.respell(text) if _HAN.search(text) else text
+    return east.respell_chinese(text) if _HAN.search(text) else text
 
 
 def _plain(char: str) -> str:
@@ -108,27 +118,35 @@ def _plain(char: str) -> str:
 
 _WORDS = {
     "department": "dept", "government": "govt", "corporation": "corp", "incorporated": "inc",
-    "limited": "ltd", "company": "co", "doctor": "dr", "professor": "prof", "saint": "st", "mount": "mt",
+    "limited": "ltd", "company": "co", "doctor": "dr", "professor": "prof", "saint": "st",
+    "mount": "mt",
     "versus": "vs", "figure": "fig", "color": "colour", "chapter": "ch", "equation": "eq",
     "appendix": "app", "volume": "vol", "university": "univ", "and": "&",
-    "january": "jan", "february": "feb", "march": "mar", "april": "apr", "june": "jun", "july": "jul",
-    "august": "aug", "september": "sep sept", "october": "oct", "november": "nov", "december": "dec",
+    "january": "jan", "february": "feb", "march": "mar", "april": "apr", "june": "jun",
+    "july": "jul",
+    "august": "aug", "september": "sep sept", "october": "oct", "november": "nov",
+    "december": "dec",
 }  # fmt: skip
 UNITS = {
-    "percent": "% pct percentage prozent porcentaje pourcent", "usd": "$ us$ dollar", "eur": "\u20ac euro",
+    "percent": "% pct percentage prozent porcentaje "
+               "pourcent", "usd": "$ us$ dollar", "eur": "\u20ac euro",
     "gbp": "\u00a3",
-    "jpy": "\u00a5 yen", "inr": "\u20b9 rs rupee", "kilogram": "kg kgs", "gram": "g", "milligram": "mg",
+    "jpy": "\u00a5 yen", "inr": "\u20b9 rs rupee", "kilogram": "kg kgs", "gram": "g",
+    "milligram": "mg",
     "tonne": "t", "pound": "lb lbs", "kilometer": "km kilometre", "meter": "m metre",
     "centimeter": "cm centimetre", "millimeter": "mm millimetre", "foot": "ft feet", "square": "sq",
     "liter": "l litre", "milliliter": "ml millilitre", "hour": "h hr hrs", "minute": "min mins",
     "second": "sec secs", "day": "", "year": "yr yrs", "week": "wk wks", "month": "", "decade": "",
     "century": "",
-    "mile": "mi", "yard": "yd yds", "inch": "", "ounce": "oz", "gallon": "gal", "acre": "", "hectare": "ha",
-    "ampere": "amp amps", "ohm": "", "joule": "", "calorie": "", "kilocalorie": "kcal", "newton": "",
+    "mile": "mi", "yard": "yd yds", "inch": "", "ounce": "oz", "gallon": "gal", "acre": "",
+    "hectare": "ha",
+    "ampere": "amp amps", "ohm": "", "joule": "", "calorie": "", "kilocalorie": "kcal",
+    "newton": "",
     "pascal": "",
     "hertz": "hz", "megahertz": "mhz", "gigahertz": "ghz", "cny": "yuan rmb renminbi", "cent": "",
     "kilobyte": "kb", "megabyte": "mb", "gigabyte": "gb",
-    "watt": "w", "kilowatt": "kw", "megawatt": "mw", "kilowatthour": "kwh", "volt": "v", "kilovolt": "kv",
+    "watt": "w", "kilowatt": "kw", "megawatt": "mw", "kilowatthour": "kwh", "volt": "v",
+    "kilovolt": "kv",
 }  # fmt: skip
 """Units, and how else they are written."""
 _SPELT = {short: word for word, shorts in (_WORDS | UNITS).items() for short in shorts.split()}
@@ -148,9 +166,12 @@ _IRREGULAR = {
         "fall": "fell fallen", "write": "wrote written", "rise": "rose risen", "grow": "grew grown",
         "build": "built",
         "lead": "led", "sell": "sold", "hold": "held", "begin": "began begun", "take": "took taken",
-        "give": "gave given", "make": "made", "win": "won", "lose": "lost", "pay": "paid", "spend": "spent",
-        "buy": "bought", "choose": "chose chosen", "draw": "drew drawn", "run": "ran", "become": "became",
-        "come": "came", "speak": "spoke spoken", "meet": "met", "bring": "brought", "drive": "drove driven",
+        "give": "gave given", "make": "made", "win": "won", "lose": "lost", "pay": "paid",
+        "spend": "spent",
+        "buy": "bought", "choose": "chose chosen", "draw": "drew drawn", "run": "ran",
+        "become": "became",
+        "come": "came", "speak": "spoke spoken", "meet": "met", "bring": "brought",
+        "drive": "drove driven",
         "teach": "taught", "keep": "kept", "find": "found", "go": "went gone", "know": "knew known",
     }.items()
     for past in pasts.split()
@@ -158,7 +179,9 @@ _IRREGULAR = {
 
 
 def root(word: str) -> str:
-    """Return a stem that also forgets tense: `increase`, `increased` and `increasing` have one root."""
+    """Return a stem that also forgets tense: `increase`, `increased` and `increasing` have one
+    root.
+    """
     low = stem(word)
     low = _IRREGULAR.get(low, low)
     if low.endswith("ied") and len(low) > _FEWEST_LETTERS:

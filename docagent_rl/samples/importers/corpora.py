@@ -4,7 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from docagent_rl.samples.importers.importer import Importer, by_split
-from docagent_rl.samples.importers.native import Draft, NativeRow, Skip, as_texts, document_id, parse_literal
+from docagent_rl.samples.importers.native import (
+    ImportedQuestion,
+    NativeRow,
+    Skip,
+    as_texts,
+    document_id,
+    parse_literal,
+)
 from docagent_rl.samples.sample import Page, Split, is_digits
 
 _UNANSWERABLE = "Not answerable"
@@ -13,21 +20,31 @@ _IMAGES = ("img/*", "data/*/img/*", "*/img/*")
 
 
 class _CorpusImporter(Importer):
-    """The form that ViDoSeek (hub `autumncc/ViDoSeek`) and VRAG-RL share: fields, and more in `meta_info`.
+    """The form that ViDoSeek (hub `autumncc/ViDoSeek`) and VRAG-RL share: fields, and more in
+    `meta_info`.
 
     VRAG-RL's converter writes the same under other names, most of them in `extra_info`.
     """
 
     under = "examples"
-    document, question, id = "meta_info.file_name|extra_info.file_name", "query|extra_info.question", "uid|id"
+    document, question, id = (
+        "meta_info.file_name|extra_info.file_name",
+        "query|extra_info.question",
+        "uid|id",
+    )
     gold = "reference_answer|extra_info.answer|reward_model.ground_truth"
     pages = "meta_info.reference_page|extra_info.reference_page"
     sources = "meta_info.source_type|extra_info.content_type"
-    kept = (sources, "meta_info.query_type|extra_info.reason_type", "meta_info.doc_type", "data_source")
+    kept = (
+        sources,
+        "meta_info.query_type|extra_info.reason_type",
+        "meta_info.doc_type",
+        "data_source",
+    )
     pdf_files, page_files = _PDFS, _IMAGES
     corpus = True
 
-    def answer(self, draft: Draft) -> None:
+    def answer(self, draft: ImportedQuestion) -> None:
         super().answer(draft)
         kind = draft.row.get("meta_info.answer_format")
         if isinstance(kind, str) and kind.strip():
@@ -39,8 +56,8 @@ class _CorpusImporter(Importer):
 class _ViDoSeek(_CorpusImporter):
     """Questions over the whole corpus: every PDF of the download is needed, whoever asks about it.
 
-    `scripts/ViDoSeek_down.sh` of GitHub `Alibaba-NLP/ViDoRAG` puts the hub's files into `data/`, and unpacks
-    the documents into `data/ViDoSeek/`, beside SlideVQA's.
+    `scripts/ViDoSeek_down.sh` of GitHub `Alibaba-NLP/ViDoRAG` puts the hub's files into `data/`,
+    and unpacks the documents into `data/ViDoSeek/`, beside SlideVQA's.
     """
 
     name = "vidoseek"
@@ -67,7 +84,9 @@ class _ViDoSeek(_CorpusImporter):
 
 
 class _VragRL(_CorpusImporter):
-    """JSON with `examples`, or the Parquet file of the release's converter; no data are released."""
+    """JSON with `examples`, or the Parquet file of the release's converter; no data are
+    released.
+    """
 
     name = "vrag_rl"
     dataset = "vrag"
@@ -96,7 +115,7 @@ class _UniDocRL(Importer):
     def document_of(self, row: NativeRow) -> str:
         return _cites(row)[0][0]
 
-    def complete(self, draft: Draft) -> None:
+    def complete(self, draft: ImportedQuestion) -> None:
         draft.native_id = draft.row.get("extra_info.index")
         draft.cites, draft.native_pages = _cites(draft.row), draft.row.get("reference_page")
         _attach_boxes(draft)
@@ -121,20 +140,24 @@ def _page(name: str) -> Page:
     return document_id(document, "reference_page"), int(page)
 
 
-def _attach_boxes(draft: Draft) -> None:
+def _attach_boxes(draft: ImportedQuestion) -> None:
     """Attach the boxes of pages to be magnified."""
     flags = _by_page(draft, "crop_required").items()
     draft.crops = {page: flag for page, flag in flags if isinstance(flag, bool)}
     for page, boxes in _by_page(draft, "bboxes").items():
         for box in boxes if draft.crops.get(page) and isinstance(boxes, list) else ():
-            if isinstance(box, list) and len(box) == 4 and all(type(edge) in (int, float) for edge in box):
+            if (
+                isinstance(box, list)
+                and len(box) == 4
+                and all(type(edge) in (int, float) for edge in box)
+            ):
                 left, top, right, bottom = box
                 draft.boxes.append((page, (left / 1000, top / 1000, right / 1000, bottom / 1000)))
             else:
                 draft.notes.append("a box is no box")
 
 
-def _by_page(draft: Draft, field: str) -> dict[Page, Any]:
+def _by_page(draft: ImportedQuestion, field: str) -> dict[Page, Any]:
     """Return the values of an object by page name."""
     found = {}
     for name, value in draft.parse(field, _mapping, {}).items():

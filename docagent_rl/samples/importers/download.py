@@ -11,15 +11,21 @@ _POINTER = b"version https://git-lfs.github.com/spec/v1"
 
 
 def file_problem(path: Path) -> str | None:
-    """Return why a file that is named as the questions can be none, by its suffix; `None` if it can."""
+    """Return why a file that is named as the questions can be none, by its suffix; `None` if it
+    can.
+    """
     if path.suffix.lower() in QUESTION_FILES:
         return None
     known = ", ".join(sorted(QUESTION_FILES))
-    return f"questions are read from files that end in {known}; unpack an archive, and name its folder"
+    return (
+        f"questions are read from files that end in {known}; unpack an archive, and name its folder"
+    )
 
 
 def pointer_problem(path: Path) -> str | None:
-    """Return why a file is only the pointer that Git leaves where Git LFS is not set up; else `None`."""
+    """Return why a file is only the pointer that Git leaves where Git LFS is not set up; else
+    `None`.
+    """
     with path.open("rb") as file:
         start = file.read(len(_POINTER))
     return (
@@ -31,7 +37,9 @@ def pointer_problem(path: Path) -> str | None:
 
 def held(folder: Path) -> str:
     """Return the names in a folder, hidden ones apart, as a part of a sentence."""
-    names = sorted(path.name + "/" * path.is_dir() for path in folder.iterdir() if path.name[0] != ".")
+    names = sorted(
+        path.name + "/" * path.is_dir() for path in folder.iterdir() if path.name[0] != "."
+    )
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return (", ".join(names[:_NAMED]) or "nothing") + more
 
@@ -43,7 +51,9 @@ def unread(root: Path, read: Collection[Path], patterns: Iterable[str]) -> list[
     """
     folders = {path.parent for path in read}
     near = {path for folder in folders for path in folder.iterdir()}
-    found = {path for together in patterns for pattern in together.split() for path in root.glob(pattern)}
+    found = {
+        path for together in patterns for pattern in together.split() for path in root.glob(pattern)
+    }
     left = (near | found) - set(read)
     return sorted(
         path.relative_to(root).as_posix()

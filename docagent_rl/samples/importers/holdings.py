@@ -10,10 +10,10 @@ from pathlib import Path
 
 from docagent_rl.base.io import remove_leftovers, scratch_folder, writable
 from docagent_rl.documents import RenderSettings
-from docagent_rl.documents.chunks import probe, probe_sizes
+from docagent_rl.documents.chunks import probe_sizes, probe_source
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
-from docagent_rl.documents.references import Turn
+from docagent_rl.documents.references import Rotation
 from docagent_rl.documents.settings import DocumentError, IngestLimits
 from docagent_rl.documents.sources import SourceDocument, link_out
 from docagent_rl.documents.store import Document, DocumentStore
@@ -33,7 +33,7 @@ class Holdings:
     lengths: dict[str, int] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
-    turned: dict[tuple[str, int], Turn] = field(default_factory=dict)
+    turned: dict[tuple[str, int], Rotation] = field(default_factory=dict)
     """How the store has turned pages, by document and page; those that it has not are not there."""
     failed: dict[str, str] = field(default_factory=dict)
     """Documents that are there and cannot be used, with the reason."""
@@ -72,7 +72,7 @@ class ImportSettings:
     """Number of a document's first page in the benchmark; None: as documented."""
 
 
-def gather(
+def gather_documents(
     found: Mapping[str, NativeDocument],
     wanted: Iterable[str],
     root: Path,
@@ -93,8 +93,12 @@ def gather(
     holdings = Holdings(failed={name: link for name, link in links if link is not None})
     usable = [each for name, each in found.items() if name not in holdings.failed]
     there = sorted(usable, key=lambda each: (each.place, each.doc_id))
-    _measure(holdings, [each.source() for each in there if each.files], settings.workers, sizes=sizes)
-    holdings.lengths |= {each.doc_id: each.num_pages for each in there if each.num_pages is not None}
+    _measure(
+        holdings, [each.source() for each in there if each.files], settings.workers, sizes=sizes
+    )
+    holdings.lengths |= {
+        each.doc_id: each.num_pages for each in there if each.num_pages is not None
+    }
     if settings.store is not None:
         new = there
         if (held := _opened(settings.store)) is not None:
@@ -114,7 +118,7 @@ def _measure(
     holdings: Holdings, sources: Sequence[SourceDocument], workers: int | None, *, sizes: bool
 ) -> None:
     pool = WorkerPool(workers or os.cpu_count() or 1, IngestLimits())
-    with pool, closing(pool.run(probe_sizes if sizes else probe, sources)) as outcomes:
+    with pool, closing(pool.run(probe_sizes if sizes else probe_source, sources)) as outcomes:
         for outcome in outcomes:
             name = outcome.task.doc_id
             if outcome.error is not None:
@@ -150,7 +154,9 @@ def _ingest(holdings: Holdings, new: Sequence[NativeDocument], settings: ImportS
                     _stage(document, folder / document.doc_id, holdings)
                 if any(folder.iterdir()):
                     reports.append(read(folder))
-    holdings.failed |= {failure.name: failure.reason for report in reports for failure in report.failed}
+    holdings.failed |= {
+        failure.name: failure.reason for report in reports for failure in report.failed
+    }
 
 
 def _opened(store: Path) -> DocumentStore | None:
@@ -171,7 +177,8 @@ def _stage(document: NativeDocument, pages: Path, holdings: Holdings) -> None:
 def _refuse_another(holdings: Holdings, store: DocumentStore, native: NativeDocument) -> None:
     """Refuse a document of which the store holds another by the same id.
 
-    Pictures inside of Parquet files are read for it: MP-DocVQA has windows of one document and of one length.
+    Pictures inside of Parquet files are read for it: MP-DocVQA has windows of one document and of
+    one length.
     """
     name, document = native.doc_id, store.document(native.doc_id)
     try:

@@ -4,11 +4,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from docagent_rl.samples.importers.native import Draft, NativeRow, Skip, answers_of, as_texts, name_of, nested
+from docagent_rl.samples.importers.native import (
+    ImportedQuestion,
+    NativeRow,
+    Skip,
+    as_texts,
+    given_answers,
+    name_of,
+    nested,
+)
 from docagent_rl.samples.importers.source import (
+    ImportSource,
     NativeDocument,
     RowReader,
-    Source,
     column_pages,
     page_images,
     parquet_columns,
@@ -20,7 +28,9 @@ from docagent_rl.samples.sample import Split
 
 
 class Importer:
-    """Reads a benchmark as it was downloaded: as its class attributes say, and as its methods override."""
+    """Reads a benchmark as it was downloaded: as its class attributes say, and as its methods
+    override.
+    """
 
     name: ClassVar[str]
     dataset: ClassVar[str] = ""
@@ -61,13 +71,15 @@ class Importer:
     sizes: ClassVar[bool] = False
     """Boxes need the sizes of pages."""
     corpus: ClassVar[bool] = False
-    """All documents are needed, whether a question is about them or not: retrieval runs over all."""
+    """All documents are needed, whether a question is about them or not: retrieval runs over
+    all.
+    """
 
-    def paths(self, source: Source) -> Sequence[Path]:
+    def paths(self, source: ImportSource) -> Sequence[Path]:
         """Return the files of questions; there is at least one."""
         return source.require(*self.files)
 
-    def rows(self, source: Source) -> Iterator[NativeRow]:
+    def rows(self, source: ImportSource) -> Iterator[NativeRow]:
         """Yield every row of every file of questions."""
         for path in self.paths(source):
             columns = None
@@ -77,17 +89,19 @@ class Importer:
                 split = self.split_of(values, source, path)
                 yield NativeRow(path, number, values, self.dataset, split, source.label(path))
 
-    def split_of(self, values: Any, source: Source, path: Path) -> Split | None:
+    def split_of(self, values: Any, source: ImportSource, path: Path) -> Split | None:
         """Return the split of a row; None: it names none."""
         named = split_named(nested(values, *self.split_field))
         return named or self.split or split_in(path, source.root, self.unnamed_split)
 
-    def draft(self, row: NativeRow) -> Draft:
+    def draft(self, row: NativeRow) -> ImportedQuestion:
         """Return a row as a question, or skip it."""
         if row.split is None:
             raise Skip("neither the row nor the name of its file tells a split")
         name = f"{row.label}#{row.number:06d}" if self.id is None else row.id(self.id)
-        draft = Draft(row, name, row.split, self.document_of(row), row.text(self.question))
+        draft = ImportedQuestion(
+            row, name, row.split, self.document_of(row), row.text(self.question)
+        )
         draft.native_id = None if self.id is None else row.get(self.id)
         draft.gold = row.get(self.gold)
         self.answer(draft)
@@ -109,26 +123,32 @@ class Importer:
         """Return the id of the document that a row asks about."""
         return row.document(self.document)
 
-    def answer(self, draft: Draft) -> None:
+    def answer(self, draft: ImportedQuestion) -> None:
         """Set the answers of a draft by its gold value: a text, a number or a list of them."""
         gold, name = draft.gold, name_of(self.gold)
         try:
-            draft.answers = answers_of(as_texts(gold if isinstance(gold, list) else [gold]))
+            draft.answers = given_answers(as_texts(gold if isinstance(gold, list) else [gold]))
         except ValueError:
             raise Skip(f"field {name!r} is no text, number or list of them") from None
         if not draft.answers:
             raise Skip(f"field {name!r} is blank")
 
-    def complete(self, draft: Draft) -> None:
+    def complete(self, draft: ImportedQuestion) -> None:
         """Set what the field map leaves open."""
 
-    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
-        """Return the documents of some questions, as far as they are there, by id; more do no harm."""
+    def documents(
+        self, source: ImportSource, drafts: Sequence[ImportedQuestion]
+    ) -> Mapping[str, NativeDocument]:
+        """Return the documents of some questions, as far as they are there, by id; more do no
+        harm.
+        """
         images = page_images(source.root, *self.page_files, first=self.first_page)
         return {**images, **pdfs(source.root, *self.pdf_files)}
 
     def pictured(
-        self, drafts: Sequence[Draft], other: Callable[[Draft], NativeDocument | None]
+        self,
+        drafts: Sequence[ImportedQuestion],
+        other: Callable[[ImportedQuestion], NativeDocument | None],
     ) -> dict[str, NativeDocument]:
         """Return documents whose pages are columns of a row, else what `other` finds."""
         found: dict[str, NativeDocument] = {}
@@ -145,10 +165,16 @@ class Importer:
                 found[draft.doc_id] = pages
         return found
 
-    def settle(self, drafts: Sequence[Draft]) -> None:
+    def settle(self, drafts: Sequence[ImportedQuestion]) -> None:
         """Change what needs all questions to be known; nothing by default."""
 
 
-def by_split(dataset: str, train: int = 0, val: int = 0, test: int = 0) -> dict[tuple[str, Split], int]:
+def by_split(
+    dataset: str, train: int = 0, val: int = 0, test: int = 0
+) -> dict[tuple[str, Split], int]:
     """Return the numbers of rows of a dataset by dataset and split, where there are some."""
-    return {(dataset, split): rows for split, rows in zip(Split, (train, val, test), strict=True) if rows}
+    return {
+        (dataset, split): rows
+        for split, rows in zip(Split, (train, val, test), strict=True)
+        if rows
+    }

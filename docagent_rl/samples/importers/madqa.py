@@ -6,13 +6,13 @@ from typing import Any
 from docagent_rl.samples.importers.importer import Importer, by_split
 from docagent_rl.samples.importers.native import (
     NO_ANSWER,
-    Draft,
+    ImportedQuestion,
     NativeRow,
     Skip,
-    answers_of,
     as_list,
     as_texts,
     document_id,
+    given_answers,
     nested,
 )
 from docagent_rl.samples.sample import Page
@@ -23,12 +23,13 @@ _EVIDENCE = "evidence"
 class _Madqa(Importer):
     """MADQA (arXiv 2603.12180): hub `OxRML/MADQA` (gated), GitHub `OxRML/MADQA`.
 
-    `answer_variants` are alternatives, each a list of items that all are asked for (`eval/metrics.py`,
-    `anls_star`); `evidence` are pages of one or several documents, from 1 (`baselines/utils`). The PDFs lie
-    elsewhere: the repository's `download_pdfs.py` fetches them into `pdfs/` by their addresses in
-    `data/documents/`.
+    `answer_variants` are alternatives, each a list of items that all are asked for
+    (`eval/metrics.py`, `anls_star`); `evidence` are pages of one or several documents, from 1
+    (`baselines/utils`). The PDFs lie elsewhere: the repository's `download_pdfs.py` fetches them
+    into `pdfs/` by their addresses in `data/documents/`.
 
-    Of several lists the first is the answer; all of them stay in `extra.gold`, by which questions are scored.
+    Of several lists the first is the answer; all of them stay in `extra.gold`, by which questions
+    are scored.
     """
 
     name = "madqa"
@@ -45,9 +46,9 @@ class _Madqa(Importer):
     def document_of(self, row: NativeRow) -> str:
         return _cites(row)[0][0]
 
-    def answer(self, draft: Draft) -> None:
+    def answer(self, draft: ImportedQuestion) -> None:
         try:
-            variants = [answers_of(as_texts(variant)) for variant in as_list(draft.gold or [])]
+            variants = [given_answers(as_texts(variant)) for variant in as_list(draft.gold or [])]
         except ValueError:
             raise Skip("field 'answer_variants' is no list of lists of texts") from None
         variants = [variant for variant in variants if variant]
@@ -59,7 +60,7 @@ class _Madqa(Importer):
         else:
             draft.answers, draft.answer_format = listed, "list"
 
-    def complete(self, draft: Draft) -> None:
+    def complete(self, draft: ImportedQuestion) -> None:
         draft.cites, draft.native_pages = _cites(draft.row), draft.row.get(_EVIDENCE)
 
 

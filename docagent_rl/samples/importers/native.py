@@ -34,7 +34,9 @@ def nested(values: Any, *names: str) -> Any:
 
 
 def name_of(field: str) -> str:
-    """Return the name of a field that may lie within objects, or be one of several (`NativeRow.get`)."""
+    """Return the name of a field that may lie within objects, or be one of several
+    (`NativeRow.get`).
+    """
     return field.partition("|")[0].rpartition(".")[2]
 
 
@@ -56,8 +58,8 @@ class NativeRow:
     def get(self, field: str) -> Any:
         """Return a field as it stands; None where there is none.
 
-        A field inside of objects is named after these (`meta_info.uid`). Of several (`a|meta_info.b`) the
-        first counts that is there; `name_of` is what messages call it.
+        A field inside of objects is named after these (`meta_info.uid`). Of several
+        (`a|meta_info.b`) the first counts that is there; `name_of` is what messages call it.
         """
         if not isinstance(self.values, Mapping):
             raise Skip("the row is no object")
@@ -85,7 +87,7 @@ class NativeRow:
 
 
 @dataclass(slots=True)
-class Draft:
+class ImportedQuestion:
     """A question whose pages and boxes are still the benchmark's own."""
 
     row: NativeRow
@@ -117,7 +119,9 @@ class Draft:
     """Reasons that the report counts beside the rows it skips."""
 
     def parse(self, name: str, read: Callable[[Any], T], empty: T) -> T:
-        """Read a field that may be written as text; keep one that cannot be read in `extra.parse_error`."""
+        """Read a field that may be written as text; keep one that cannot be read in
+        `extra.parse_error`.
+        """
         value, name = self.row.get(name), name_of(name)
         if value is None:
             return empty
@@ -153,13 +157,15 @@ class Draft:
         self.num_pages = length if type(length) is int and length > 0 else None
 
 
-def answers_of(values: list[str]) -> tuple[str, ...]:
+def given_answers(values: list[str]) -> tuple[str, ...]:
     """Return answers without those that are blank."""
     return tuple(value for value in values if value.strip())
 
 
 def document_id(text: str, name: str) -> str:
-    """Return the id of a document from its native name without a last `.pdf`; skip one that names no file."""
+    """Return the id of a document from its native name without a last `.pdf`; skip one that names
+    no file.
+    """
     found = without_pdf(text)
     if not is_file_name(found) or found.lower().endswith(".pdf"):
         raise Skip(f"field {name!r} is no name of a document")
@@ -184,10 +190,11 @@ def is_span(value: Any) -> bool:
 
 
 def parse_literal(text: str) -> Any:
-    """Return the value that a text spells: JSON, else a literal of Python (`"['Chart']"`), not evaluated.
+    """Return the value that a text spells: JSON, else a literal of Python (`"['Chart']"`), not
+    evaluated.
 
-    It is text, a number, true, false, None, or a list or dict of these (tuples become lists); a text that
-    spells no such value, or is longer than `LONGEST_TEXT`, raises a `ValueError`.
+    It is text, a number, true, false, None, or a list or dict of these (tuples become lists); a
+    text that spells no such value, or is longer than `LONGEST_TEXT`, raises a `ValueError`.
     """
     if len(text) > LONGEST_TEXT:
         raise ValueError(f"a text of {len(text)} characters is not parsed")
@@ -213,7 +220,9 @@ def as_list(value: Any) -> list[Any]:
 
 
 def as_texts(value: Any) -> list[str]:
-    """Return a list of texts and numbers as texts, numbers as JSON writes them; else a `ValueError`."""
+    """Return a list of texts and numbers as texts, numbers as JSON writes them; else a
+    `ValueError`.
+    """
     items = as_list(value)
     if not all(isinstance(item, str) or type(item) in (int, float) for item in items):
         raise ValueError(f"not a list of texts: {str(value)[:80]!r}")
@@ -221,7 +230,9 @@ def as_texts(value: Any) -> list[str]:
 
 
 def as_pages(value: Any) -> list[int]:
-    """Return a list of page numbers: integers, their digits as text, or whole floats; else a `ValueError`."""
+    """Return a list of page numbers: integers, their digits as text, or whole floats; else a
+    `ValueError`.
+    """
     pages = [as_whole(item) for item in as_list(value)]
     for page in pages:
         if type(page) is not int:

@@ -23,7 +23,9 @@ def own_importer(path: str) -> Importer:
     """
     found = load_attribute(path, f"importer {path!r}")
     if not isinstance(found, type):
-        raise UserError(f"importer {path!r} is a {type(found).__name__}, expected a subclass of {_BASE}")
+        raise UserError(
+            f"importer {path!r} is a {type(found).__name__}, expected a subclass of {_BASE}"
+        )
     if not issubclass(found, Importer):
         raise UserError(f"importer {path!r} is no subclass of {_BASE}; derive it from that class")
     if problems := _problems(found):
@@ -31,12 +33,16 @@ def own_importer(path: str) -> Importer:
     try:
         return found()
     except Exception as error:  # whatever a class raises when it is made
-        raise UserError(f"importer {path!r} cannot be made without arguments: {described(error)}") from error
+        raise UserError(
+            f"importer {path!r} cannot be made without arguments: {described(error)}"
+        ) from error
 
 
 @contextmanager
 def named_if_own(importer: Importer, what: str) -> Generator[None]:
-    """Name an importer of the user's own, and its line, where it raises in the block; `what` says at what."""
+    """Name an importer of the user's own, and its line, where it raises in the block; `what` says
+    at what.
+    """
     try:
         yield
     except (Skip, UserError, InfrastructureError):
@@ -62,11 +68,15 @@ def _problems(kind: type[Importer]) -> list[str]:
         if not isinstance(value, str) or not value.strip()
     ]
     if isinstance(needed["name"], str) and needed["name"] and not is_file_name(needed["name"]):
-        problems.append(f"class attribute 'name' is {needed['name']!r}, which can be no name of a file")
+        problems.append(
+            f"class attribute 'name' is {needed['name']!r}, which can be no name of a file"
+        )
     for name in _LISTS:
         value = getattr(kind, name)
         if not isinstance(value, tuple) or not all(isinstance(each, str) for each in value):
             problems.append(f"class attribute {name!r} has to be a tuple of texts")
     if not kind.files and kind.paths is Importer.paths and kind.rows is Importer.rows:
-        problems.append("class attribute 'files' names no pattern, and neither paths() nor rows() is its own")
+        problems.append(
+            "class attribute 'files' names no pattern, and neither paths() nor rows() is its own"
+        )
     return problems

@@ -10,34 +10,43 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.samples.importers.importer import Importer, by_split
 from docagent_rl.samples.importers.native import (
     NO_ANSWER,
-    Draft,
+    ImportedQuestion,
     NativeRow,
     Skip,
-    answers_of,
     as_list,
     as_texts,
+    given_answers,
     nested,
     without_pdf,
 )
-from docagent_rl.samples.importers.source import NativeDocument, Source, page_images, pdfs, split_named
+from docagent_rl.samples.importers.source import (
+    ImportSource,
+    NativeDocument,
+    page_images,
+    pdfs,
+    split_named,
+)
 from docagent_rl.samples.sample import Split
 
 _UNANSWERABLE = "Not answerable"
 _DUDE_NOTHING = "not-answerable"
-_DUDE_TYPES = frozenset({"extractive", "abstractive", "list/extractive", "list/abstractive", _DUDE_NOTHING})
+_DUDE_TYPES = frozenset(
+    {"extractive", "abstractive", "list/extractive", "list/abstractive", _DUDE_NOTHING}
+)
 
 
 class _LongDocURL(Importer):
     """LongDocURL (arXiv 2412.18424): hub `dengchao/LongDocURL`, GitHub `dengc2023/LongDocURL`.
 
-    The repository's `data/LongDocURL.jsonl` is a sample of three questions, in whose place its evaluation
-    expects the hub's file. Pages are the hub's PDFs, or images `<document>_<page>.png`, which count from 0
-    (`utils/extract_ccpdf.py`).
+    The repository's `data/LongDocURL.jsonl` is a sample of three questions, in whose place its
+    evaluation expects the hub's file. Pages are the hub's PDFs, or images `<document>_<page>.png`,
+    which count from 0 (`utils/extract_ccpdf.py`).
 
-    Answers have JSON types; evidence pages count from 1, image names from 0. Boxes stand in free text, kept
-    as it is in `extra.detailed_evidences`.
+    Answers have JSON types; evidence pages count from 1, image names from 0. Boxes stand in free
+    text, kept as it is in `extra.detailed_evidences`.
 
-    `extra.window` is the part of the document that the question was written from, which official runs show.
+    `extra.window` is the part of the document that the question was written from, which official
+    runs show.
     """
 
     name = "longdocurl"
@@ -56,14 +65,16 @@ class _LongDocURL(Importer):
     pages, sources, length = "evidence_pages", "evidence_sources", "total_pages"
     kept = ("question_type", "task_tag", "subTask", "subtask", "detailed_evidences")
 
-    def answer(self, draft: Draft) -> None:
+    def answer(self, draft: ImportedQuestion) -> None:
         super().answer(draft)
         draft.answer_format = draft.row.text("answer_format")
 
-    def complete(self, draft: Draft) -> None:
+    def complete(self, draft: ImportedQuestion) -> None:
         draft.extra["window"] = draft.row.get("start_end_idx")
 
-    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
+    def documents(
+        self, source: ImportSource, drafts: Sequence[ImportedQuestion]
+    ) -> Mapping[str, NativeDocument]:
         by_name, found = pdfs(source.root, "**/*.pdf"), {}
         by_id = page_images(source.root, "**/*.png", first=0)
         for draft in drafts:
@@ -72,7 +83,7 @@ class _LongDocURL(Importer):
         return found
 
 
-def _file_name(draft: Draft) -> str:
+def _file_name(draft: ImportedQuestion) -> str:
     """Return the name of the PDF; the path is of the authors' machine."""
     path = draft.row.get("pdf_path")
     name = PurePosixPath(path.replace("\\", "/")).name if isinstance(path, str) else ""
@@ -82,7 +93,8 @@ def _file_name(draft: Draft) -> str:
 class _Dude(Importer):
     """DUDE: Zenodo sample 7763635 and the binaries of hub `jordyvl/DUDE_loader`.
 
-    Boxes are pixels of the page at 200 dpi, with the page that they stand on, from 0 (by the demo file).
+    Boxes are pixels of the page at 200 dpi, with the page that they stand on, from 0 (by the demo
+    file).
 
     Whether a question is answerable is a matter of its type alone. Test rows hold no answers.
     """
@@ -98,11 +110,11 @@ class _Dude(Importer):
     first_page = 0
     sizes = True
 
-    def split_of(self, values: Any, source: Source, path: Path) -> Split | None:
+    def split_of(self, values: Any, source: ImportSource, path: Path) -> Split | None:
         return split_named(nested(values, "data_split"))
 
-    def answer(self, draft: Draft) -> None:
-        draft.answers = answers_of(draft.parse("answers", as_texts, []))
+    def answer(self, draft: ImportedQuestion) -> None:
+        draft.answers = given_answers(draft.parse("answers", as_texts, []))
         draft.extra["variants"] = draft.parse("answers_variants", as_texts, [])
         if draft.split is Split.TEST and not draft.answers and not draft.row.get("answer_type"):
             raise Skip(NO_ANSWER)
@@ -117,12 +129,14 @@ class _Dude(Importer):
         _attach_boxes(draft)
 
 
-def _attach_boxes(draft: Draft) -> None:
+def _attach_boxes(draft: ImportedQuestion) -> None:
     name = "answers_page_bounding_boxes"
     draft.native_pages, draft.in_pixels = draft.row.get(name), True
     for group in draft.parse(name, as_list, []):
         for box in group if isinstance(group, list) else [group]:
-            page, *edges = (nested(box, part) for part in ("page", "left", "top", "width", "height"))
+            page, *edges = (
+                nested(box, part) for part in ("page", "left", "top", "width", "height")
+            )
             if type(page) is int and all(
                 type(edge) in (int, float) and math.isfinite(edge) for edge in edges
             ):
@@ -139,7 +153,8 @@ _ANSWERS = {"paper_tab": _PAPER_ANSWERS, "paper_text": _PAPER_ANSWERS, "feta": (
 
 
 class _UDA(Importer):
-    """UDA (PaperTab, PaperText, FetaTab): hub `qinchuanhui/UDA-QA`, GitHub `qinchuanhui/UDA-Benchmark`.
+    """UDA (PaperTab, PaperText, FetaTab): hub `qinchuanhui/UDA-QA`, GitHub
+    `qinchuanhui/UDA-Benchmark`.
 
     Every column is text: a document is named `1912.01214` and an answer may be the word `None`.
 
@@ -155,44 +170,55 @@ class _UDA(Importer):
     )
     document, gold, id, kept = "doc_name", "answer", "q_uid", ("doc_url",)
 
-    def rows(self, source: Source) -> Iterator[NativeRow]:
+    def rows(self, source: ImportSource) -> Iterator[NativeRow]:
         files = {part: _uda_files(source, part) for part in _ANSWERS}
         if not any(files.values()):
             source.require(*(f"dataset/qa/{part}_qa.csv" for part in _ANSWERS))
         for part, paths in files.items():
             number = 0
             for path in paths:
-                for values in _csv_rows(path, source) if path.suffix == ".csv" else source.rows(path):
+                for values in (
+                    _csv_rows(path, source) if path.suffix == ".csv" else source.rows(path)
+                ):
                     yield NativeRow(path, number, values, f"uda_{part}", Split.TEST)
                     number += 1
 
-    def answer(self, draft: Draft) -> None:
+    def answer(self, draft: ImportedQuestion) -> None:
         part = draft.row.dataset.removeprefix("uda_")
         values = [draft.row.get(name) for name in _ANSWERS[part]]
         if not all(value is None or isinstance(value, str) for value in values):
             raise Skip("an answer is no text")
-        draft.answers = answers_of([value for value in values if value is not None])
+        draft.answers = given_answers([value for value in values if value is not None])
         if not draft.answers:
             raise Skip(NO_ANSWER)
         draft.gold = values if len(values) > 1 else values[0]
         draft.native_id = draft.question_id
 
-    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
+    def documents(
+        self, source: ImportSource, drafts: Sequence[ImportedQuestion]
+    ) -> Mapping[str, NativeDocument]:
         papers = pdfs(source.root, "**/paper_docs/*.pdf", "**/paper_docs/**/*.pdf")
-        return {**pdfs(source.root, "**/wiki_feta_docs/pdfs/*.pdf", "**/wiki_feta_docs/**/*.pdf"), **papers}
+        return {
+            **pdfs(source.root, "**/wiki_feta_docs/pdfs/*.pdf", "**/wiki_feta_docs/**/*.pdf"),
+            **papers,
+        }
 
 
-def _uda_files(source: Source, part: str) -> list[Path]:
+def _uda_files(source: ImportSource, part: str) -> list[Path]:
     if source.path.is_file():
         return (
-            [source.path] if part in (source.path.parent.name, source.path.stem.removesuffix("_qa")) else []
+            [source.path]
+            if part in (source.path.parent.name, source.path.stem.removesuffix("_qa"))
+            else []
         )
     names = (f"dataset/qa/{part}_qa.csv", f"qa/{part}_qa.csv", f"{part}_qa.csv")
     return source.find(*names, f"{part}/*.parquet")
 
 
-def _csv_rows(path: Path, source: Source) -> Iterator[dict[str, str]]:
-    """Yield rows of text; a sample that a stray line break cut in two is joined with the next line."""
+def _csv_rows(path: Path, source: ImportSource) -> Iterator[dict[str, str]]:
+    """Yield rows of text; a sample that a stray line break cut in two is joined with the next
+    line.
+    """
     source.note(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -203,7 +229,11 @@ def _csv_rows(path: Path, source: Source) -> Iterator[dict[str, str]]:
             pending: list[str] = []
             for line in lines:
                 # the parts on both sides of the break are one field
-                joined = [*pending[:-1], f"{pending[-1]}\n{line[0]}", *line[1:]] if pending and line else []
+                joined = (
+                    [*pending[:-1], f"{pending[-1]}\n{line[0]}", *line[1:]]
+                    if pending and line
+                    else []
+                )
                 cells = joined or line or pending
                 pending = cells if len(cells) < len(header) else []
                 if not pending:

@@ -13,29 +13,35 @@ from docagent_rl.documents.sources import IMAGE_SUFFIXES
 from docagent_rl.samples.importers.importer import Importer, by_split
 from docagent_rl.samples.importers.native import (
     NO_ANSWER,
-    Draft,
+    ImportedQuestion,
     NativeRow,
     Skip,
-    answers_of,
     as_pages,
     as_texts,
+    given_answers,
     is_file_name,
     is_span,
     without_pdf,
 )
-from docagent_rl.samples.importers.source import NativeDocument, RowReader, Source, picture_bytes
+from docagent_rl.samples.importers.source import (
+    ImportSource,
+    NativeDocument,
+    RowReader,
+    picture_bytes,
+)
 from docagent_rl.samples.sample import Split, is_digits
 
 _CORPUS = "images.parquet"
 
 
 class _MPDocVQA(Importer):
-    """MP-DocVQA: Robust Reading Competition, DocVQA, task 4; hub `lmms-lab/MP-DocVQA` (val and test).
+    """MP-DocVQA: Robust Reading Competition, DocVQA, task 4; hub `lmms-lab/MP-DocVQA` (val and
+    test).
 
     The answer's page is an index, from 0, into the pages of the row.
 
-    Long documents are cut to a window of 20 pages, so that one may come with several lists of pages: each
-    list is then a document, named by the document's id and a hash of the list.
+    Long documents are cut to a window of 20 pages, so that one may come with several lists of
+    pages: each list is then a document, named by the document's id and a hash of the list.
     """
 
     name = "mp_docvqa"
@@ -52,8 +58,8 @@ class _MPDocVQA(Importer):
     split_field = ("data_split",)
     first_page = 0
 
-    def answer(self, draft: Draft) -> None:
-        draft.answers = answers_of(draft.parse("answers", as_texts, []))
+    def answer(self, draft: ImportedQuestion) -> None:
+        draft.answers = given_answers(draft.parse("answers", as_texts, []))
         if not draft.answers:
             raise Skip(NO_ANSWER)
         pages = draft.parse("page_ids", as_texts, [])
@@ -65,7 +71,7 @@ class _MPDocVQA(Importer):
             pages = draft.parse("answer_page_idx", lambda value: as_pages([value]), [])
             draft.cites = [(draft.doc_id, page) for page in pages]
 
-    def settle(self, drafts: Sequence[Draft]) -> None:
+    def settle(self, drafts: Sequence[ImportedQuestion]) -> None:
         lists: dict[str, set[tuple[str, ...]]] = defaultdict(set)
         for draft in drafts:
             lists[draft.doc_id].add(tuple(draft.extra["page_names"]))
@@ -76,13 +82,17 @@ class _MPDocVQA(Importer):
                 draft.doc_id = f"{draft.doc_id}-{hashlib.sha256(content).hexdigest()[:8]}"
                 draft.cites = [(draft.doc_id, page) for _, page in draft.cites]
 
-    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
+    def documents(
+        self, source: ImportSource, drafts: Sequence[ImportedQuestion]
+    ) -> Mapping[str, NativeDocument]:
         images: dict[str, Path] = {}
         if any(draft.row.path.suffix != ".parquet" for draft in drafts):
-            paths = sorted(path for path in source.root.glob("**/*") if path.suffix.lower() in IMAGE_SUFFIXES)
+            paths = sorted(
+                path for path in source.root.glob("**/*") if path.suffix.lower() in IMAGE_SUFFIXES
+            )
             images = {path.stem: path for path in reversed(paths)}
 
-        def files(draft: Draft) -> NativeDocument | None:
+        def files(draft: ImportedQuestion) -> NativeDocument | None:
             paths = [images.get(name) for name in draft.extra["page_names"]]
             there = tuple(path for path in paths if path is not None)
             return NativeDocument(draft.doc_id, there) if len(there) == len(paths) else None
@@ -106,25 +116,31 @@ class _SlideVQA(Importer):
     pictures = tuple(f"page_{number}" for number in range(1, 21))
     document, gold, id, pages = "deck_name", "answer", "qa_id", "evidence_pages"
 
-    def answer(self, draft: Draft) -> None:
+    def answer(self, draft: ImportedQuestion) -> None:
         super().answer(draft)  # some golds are numbers in the repository's files
         draft.question_id = f"{draft.split.value}-{draft.question_id}"
 
-    def complete(self, draft: Draft) -> None:
+    def complete(self, draft: ImportedQuestion) -> None:
         # the official evidence score goes by their order
         draft.extra["native_evidence_pages"] = draft.row.get("evidence_pages")
         arithmetic = draft.row.get("arithmetic_expression")
         draft.extra["arithmetic_expression"] = None if arithmetic == "None" else arithmetic
         draft.keep("deck_url", "reasoning_type", "answer_type")
 
-    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
+    def documents(
+        self, source: ImportSource, drafts: Sequence[ImportedQuestion]
+    ) -> Mapping[str, NativeDocument]:
         first = {draft.doc_id: draft.row for draft in reversed(drafts)}
         found = self.pictured(drafts, lambda _: None)
         if missing := set(first) - set(found):
             patterns = ("images/*", "images/*/*", "*/*")
             folders = sorted(path for pattern in patterns for path in source.root.glob(pattern))
             # of the first place that has a folder named by the deck
-            named = {path.name: path for path in reversed(folders) if path.is_dir() and path.name in missing}
+            named = {
+                path.name: path
+                for path in reversed(folders)
+                if path.is_dir() and path.name in missing
+            }
             for name, folder in named.items():
                 if deck := _deck(name, folder, first[name]):
                     found[name] = deck
@@ -134,8 +150,8 @@ class _SlideVQA(Importer):
 def _deck(name: str, folder: Path, row: NativeRow) -> NativeDocument | None:
     """Return the slides of a deck in the order of `image_urls`; None: some could not be downloaded.
 
-    The repository's script names a file as its address ends (`...-7-1024.jpg?cb=1`). By their names alone,
-    slides behind a dead address would move up.
+    The repository's script names a file as its address ends (`...-7-1024.jpg?cb=1`). By their names
+    alone, slides behind a dead address would move up.
     """
     try:
         ends = [address.rpartition("/")[2] for address in as_texts(row.get("image_urls"))]
@@ -144,7 +160,9 @@ def _deck(name: str, folder: Path, row: NativeRow) -> NativeDocument | None:
     places = ((folder / end, folder / end.partition("?")[0]) for end in ends if is_file_name(end))
     slides = [next((path for path in each if path.is_file()), None) for each in places]
     there = tuple(path for path in slides if path is not None)
-    return NativeDocument(name, there) if there and len(there) == len(set(ends)) == len(ends) else None
+    return (
+        NativeDocument(name, there) if there and len(there) == len(set(ends)) == len(ends) else None
+    )
 
 
 class _Alden(Importer):
@@ -160,10 +178,12 @@ class _Alden(Importer):
     nothing, length = "The problem is not answerable", "doc_length"
     first_page = 0
 
-    def paths(self, source: Source) -> Sequence[Path]:
+    def paths(self, source: ImportSource) -> Sequence[Path]:
         return [path for path in source.require("**/*.parquet") if path.name != _CORPUS]
 
-    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
+    def documents(
+        self, source: ImportSource, drafts: Sequence[ImportedQuestion]
+    ) -> Mapping[str, NativeDocument]:
         found: dict[str, NativeDocument] = {}
         for path in sorted(source.root.glob(f"**/{_CORPUS}")):
             ranges_path = path.with_name("id2idx.json")

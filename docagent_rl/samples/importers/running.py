@@ -11,11 +11,11 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents.objects import file_digest
 from docagent_rl.samples.importers.download import unread
 from docagent_rl.samples.importers.finishing import finished
-from docagent_rl.samples.importers.holdings import Holdings, ImportSettings, gather
+from docagent_rl.samples.importers.holdings import Holdings, ImportSettings, gather_documents
 from docagent_rl.samples.importers.importer import Importer
-from docagent_rl.samples.importers.native import Draft, NativeRow, Skip
+from docagent_rl.samples.importers.native import ImportedQuestion, NativeRow, Skip
 from docagent_rl.samples.importers.own import named_if_own
-from docagent_rl.samples.importers.source import Source
+from docagent_rl.samples.importers.source import ImportSource
 from docagent_rl.samples.sample import Sample
 
 _SHOWN_IDS = 200
@@ -38,7 +38,9 @@ class ImportReport:
     files: dict[str, str] = field(default_factory=dict)
     """SHA-256 of the files of questions, by path in the source."""
     unread: list[str] = field(default_factory=list)
-    """Other files of questions that lie there: further splits, or another version (`download.unread`)."""
+    """Other files of questions that lie there: further splits, or another version
+    (`download.unread`).
+    """
     read: Counter[str] = field(default_factory=Counter)
     """Rows by dataset and split."""
     written: Counter[str] = field(default_factory=Counter)
@@ -75,19 +77,19 @@ def run_import(
 ) -> tuple[dict[str, list[Sample]], ImportReport]:
     """Read a benchmark, ingest its documents and return its samples by part, with a report.
 
-    Nothing is written but documents into the store. An interrupted import is started again: documents that
-    are stored stay, and the samples come out the same. Without parts in the selection there is one part
-    without a name.
+    Nothing is written but documents into the store. An interrupted import is started again:
+    documents that are stored stay, and the samples come out the same. Without parts in the
+    selection there is one part without a name.
 
     Raises:
-        UserError: files are missing or damaged, their number of rows is not the released one, or no sample is
-            left.
+        UserError: files are missing or damaged, their number of rows is not the released one, or no
+            sample is left.
     """
-    return _Import(importer, Source(path), settings).run()
+    return _Import(importer, ImportSource(path), settings).run()
 
 
 class _Import:
-    def __init__(self, importer: Importer, source: Source, settings: ImportSettings) -> None:
+    def __init__(self, importer: Importer, source: ImportSource, settings: ImportSettings) -> None:
         self.importer, self.source, self.settings = importer, source, settings
         first = importer.first_page if settings.first_page is None else settings.first_page
         self.report = ImportReport(importer.name, asdict(settings.selection), first)
@@ -106,13 +108,16 @@ class _Import:
                 report.skipped[refusal].append(_place(draft.row))
         parts, left = self.settings.selection.part(self._samples(drafts, self._holdings(drafts)))
         if left:
-            report.skipped["not in the sample, nor in any part"] = [sample.question_id for sample in left]
+            report.skipped["not in the sample, nor in any part"] = [
+                sample.question_id for sample in left
+            ]
         samples = [sample for part in parts.values() for sample in part]
         for name, part in parts.items():
             report.written.update(name or _part(sample.dataset, sample.split) for sample in part)
         root = self.source.root
         report.files = {
-            each.relative_to(root).as_posix(): file_digest(each) for each in sorted(set(self.source.read))
+            each.relative_to(root).as_posix(): file_digest(each)
+            for each in sorted(set(self.source.read))
         }
         report.unread = unread(root, self.source.read, self.importer.files)
         if not samples:
@@ -122,9 +127,9 @@ class _Import:
             raise UserError(f"{self.source.path}: {rows} ({reasons or 'no rows'})")
         return parts, report
 
-    def _drafts(self) -> list[Draft]:
+    def _drafts(self) -> list[ImportedQuestion]:
         report = self.report
-        drafts: list[Draft] = []
+        drafts: list[ImportedQuestion] = []
         seen: set[tuple] = set()
         with named_if_own(self.importer, "rows"):
             for row in self.importer.rows(self.source):
@@ -137,7 +142,7 @@ class _Import:
             self._check_counts()
         return drafts
 
-    def _draft(self, row: NativeRow, seen: set[tuple]) -> Draft:
+    def _draft(self, row: NativeRow, seen: set[tuple]) -> ImportedQuestion:
         if not isinstance(row.values, Mapping):
             raise Skip("the row is no object")
         with named_if_own(self.importer, _place(row)):
@@ -153,18 +158,21 @@ class _Import:
             part = _part(dataset, split)
             if (read := self.report.read.get(part, 0)) and read != known:
                 raise UserError(
-                    f"{self.source.path}: {part} has {read} rows, the released files have {known}: the "
+                    f"{self.source.path}: {part} has {read} rows, the released files have {known}: "
+                    "the "
                     "download is not whole, or another version; --any-count takes it as it is"
                 )
 
-    def _holdings(self, drafts: Sequence[Draft]) -> Holdings:
+    def _holdings(self, drafts: Sequence[ImportedQuestion]) -> Holdings:
         report = self.report
         with named_if_own(self.importer, "documents"):
             found = self.importer.documents(self.source, drafts)
         wanted = {doc_id for draft in drafts for doc_id in _needed(draft)}
         if not self.importer.corpus:
             found = {name: document for name, document in found.items() if name in wanted}
-        holdings = gather(found, wanted, self.source.root, self.settings, sizes=self.importer.sizes)
+        holdings = gather_documents(
+            found, wanted, self.source.root, self.settings, sizes=self.importer.sizes
+        )
         wanted, there = wanted | set(found), {*found, *holdings.lengths}
         missing = sorted(wanted - there - set(holdings.failed))
         report.documents = {
@@ -177,7 +185,7 @@ class _Import:
         report.failed = dict(sorted(holdings.failed.items())[:_SHOWN_IDS])
         return holdings
 
-    def _samples(self, drafts: Iterable[Draft], holdings: Holdings) -> list[Sample]:
+    def _samples(self, drafts: Iterable[ImportedQuestion], holdings: Holdings) -> list[Sample]:
         selection, samples, rows = self.settings.selection, [], []
         for draft in drafts:
             try:
@@ -191,10 +199,12 @@ class _Import:
         excluded = selection.exclude(samples, self.settings.exclude)
         for row, held in zip(rows, excluded, strict=True):
             if held:
-                self.report.skipped[f"its {selection.unit.value} is in an excluded set"].append(_place(row))
+                self.report.skipped[f"its {selection.unit.value} is in an excluded set"].append(
+                    _place(row)
+                )
         return [sample for sample, held in zip(samples, excluded, strict=True) if not held]
 
-    def _sample(self, draft: Draft, holdings: Holdings) -> Sample:
+    def _sample(self, draft: ImportedQuestion, holdings: Holdings) -> Sample:
         needed = _needed(draft)
         if failed := needed & set(holdings.failed):
             raise Skip(f"its document cannot be used: {holdings.failed[min(failed)][:120]}")
@@ -206,7 +216,7 @@ class _Import:
         return sample
 
 
-def _needed(draft: Draft) -> set[str]:
+def _needed(draft: ImportedQuestion) -> set[str]:
     return {draft.doc_id, *(name for name, _ in draft.cites)}
 
 

@@ -28,7 +28,7 @@ _BATCH = 512
 
 
 @dataclass(slots=True)
-class Source:
+class ImportSource:
     """A folder as downloaded, or one file of questions in it.
 
     Raises (all methods):
@@ -51,11 +51,14 @@ class Source:
         return self.path if self.path.is_dir() else self.path.parent
 
     def label(self, path: Path) -> str:
-        """Return the name of a file within the folder, without suffix: the same wherever the folder lies."""
+        """Return the name of a file within the folder, without suffix: the same wherever the folder
+        lies.
+        """
         return "-".join(path.relative_to(self.root).with_suffix("").parts)
 
     def find(self, *patterns: str) -> list[Path]:
-        """Return the files of the first pattern that matches any, sorted; a named file stands for all.
+        """Return the files of the first pattern that matches any, sorted; a named file stands for
+        all.
 
         Patterns of files that belong together are one text, with white space between them.
         """
@@ -68,13 +71,17 @@ class Source:
         return []
 
     def require(self, *patterns: str) -> list[Path]:
-        """Return files of questions as `find` does; an error lists the patterns when there is none."""
+        """Return files of questions as `find` does; an error lists the patterns when there is
+        none.
+        """
         if found := self.find(*patterns):
             return found
         looked_for = ", ".join(patterns)
         raise UserError(
-            f"{self.path}: no questions (looked for {looked_for}; there is {held(self.root)}); unpack "
-            "archives, and name the file itself if it has another name; docs/benchmarks.md has the layout"
+            f"{self.path}: no questions (looked for {looked_for}; there is {held(self.root)}); "
+            "unpack "
+            "archives, and name the file itself if it has another name; docs/benchmarks.md has the "
+            "layout"
         )
 
     def json(self, path: Path) -> Any:
@@ -85,8 +92,11 @@ class Source:
         except (ValueError, RecursionError) as error:
             raise UserError(f"{path}: not valid JSON ({error}); download it again") from error
 
-    def rows(self, path: Path, *, under: str | None = None, columns: Sequence[str] | None = None) -> Iterator:
-        """Yield the rows of a file: `.jsonl`, `.parquet`, or `.json` (a list, or an object with one `under`).
+    def rows(
+        self, path: Path, *, under: str | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator:
+        """Yield the rows of a file: `.jsonl`, `.parquet`, or `.json` (a list, or an object with one
+        `under`).
 
         A line that is no JSON comes as text.
         """
@@ -98,7 +108,9 @@ class Source:
             content = content.get(under)
         if not isinstance(content, list):
             place = f" or an object with the list {under!r}" if under else ""
-            raise UserError(f"{path}: expected a list of rows{place}, found {type(content).__name__}")
+            raise UserError(
+                f"{path}: expected a list of rows{place}, found {type(content).__name__}"
+            )
         return iter(content)
 
     def note(self, path: Path) -> None:
@@ -165,7 +177,9 @@ class NativeDocument:
     doc_id: str
     files: tuple[Path, ...] = ()
     pictures: Callable[[], list[bytes]] = list
-    """Reads the pictures of a document that is no files; raises `DocumentError` where one is missing."""
+    """Reads the pictures of a document that is no files; raises `DocumentError` where one is
+    missing.
+    """
     place: tuple[str, int] = ("", 0)
     """File and row of its pictures: documents are read in this order."""
     num_pages: int | None = None
@@ -183,7 +197,9 @@ class NativeDocument:
 
 
 def pdfs(root: Path, *patterns: str) -> dict[str, NativeDocument]:
-    """Return PDFs by name without `.pdf`, of the first pattern that matches any; of equal names the first."""
+    """Return PDFs by name without `.pdf`, of the first pattern that matches any; of equal names the
+    first.
+    """
     for pattern in patterns:
         found: dict[str, NativeDocument] = {}
         for path in sorted(root.glob(pattern)):
@@ -226,7 +242,9 @@ class RowReader:
         self._starts = list(accumulate(sizes, initial=0))
 
     def rows(self, first: int, end: int) -> Iterator[dict[str, Any]]:
-        """Yield rows `first` to `end`, the last not included; a `DocumentError` says that there are none."""
+        """Yield rows `first` to `end`, the last not included; a `DocumentError` says that there are
+        none.
+        """
         if not 0 <= first <= end <= self._starts[-1]:
             raise DocumentError(f"there are no rows {first} to {end} in {self._path.name}")
         while first < end:

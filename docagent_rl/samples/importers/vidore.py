@@ -13,11 +13,17 @@ from PIL import Image
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.settings import DocumentError
 from docagent_rl.samples.importers.importer import Importer
-from docagent_rl.samples.importers.native import Draft, NativeRow, Skip, document_id, nested
+from docagent_rl.samples.importers.native import (
+    ImportedQuestion,
+    NativeRow,
+    Skip,
+    document_id,
+    nested,
+)
 from docagent_rl.samples.importers.source import (
+    ImportSource,
     NativeDocument,
     RowReader,
-    Source,
     parquet_columns,
     picture_bytes,
 )
@@ -56,12 +62,13 @@ class _ViDoReV3(Importer):
     """One of the public corpora of ViDoRe V3 (arXiv 2601.08620): hub `vidore/vidore_v3_<name>`.
 
     Columns, as the hub has them: `corpus` (`corpus_id`, `image`, `doc_id`, `markdown`,
-    `page_number_in_doc`), `queries` (`query_id`, `query`, `language`, `answer`, ...), `qrels` (`query_id`,
-    `corpus_id`, `score`, `bounding_boxes` with `x1`, `y1`, `x2`, `y2`). A score of 2 is a page with the whole
-    answer, 1 one with a part of it; boxes are pixels of the page's image.
+    `page_number_in_doc`), `queries` (`query_id`, `query`, `language`, `answer`, ...), `qrels`
+    (`query_id`, `corpus_id`, `score`, `bounding_boxes` with `x1`, `y1`, `x2`, `y2`). A score of 2
+    is a page with the whole answer, 1 one with a part of it; boxes are pixels of the page's image.
 
-    Pages count from 0 there, with a gap in one document: here they are the corpus's pages of a document, in
-    order. A query has no document of its own; the sample's is that of the most relevant page.
+    Pages count from 0 there, with a gap in one document: here they are the corpus's pages of a
+    document, in order. A query has no document of its own; the sample's is that of the most
+    relevant page.
 
     Query ids are unique within a corpus alone: `<document>#<query id>`.
     """
@@ -76,7 +83,7 @@ class _ViDoReV3(Importer):
     first_page = 0
     corpus = True
 
-    def rows(self, source: Source) -> Iterator[NativeRow]:
+    def rows(self, source: ImportSource) -> Iterator[NativeRow]:
         if source.path.is_file():
             raise UserError(f"{source.path}: name the folder with queries/, qrels/ and corpus/")
         paths = source.require(_QUERIES)
@@ -87,22 +94,31 @@ class _ViDoReV3(Importer):
                 (query_id,) = _numbers(path, number, values, "query_id")
                 pages = relevant.get(query_id, [])
                 yield NativeRow(
-                    path, number, {**values, _PAGES: pages}, self.dataset, self.split, source.label(path)
+                    path,
+                    number,
+                    {**values, _PAGES: pages},
+                    self.dataset,
+                    self.split,
+                    source.label(path),
                 )
 
     def document_of(self, row: NativeRow) -> str:
         return max(_relevant_to(row), key=lambda page: page.score).document
 
-    def complete(self, draft: Draft) -> None:
+    def complete(self, draft: ImportedQuestion) -> None:
         draft.native_id, number = draft.row.get("query_id"), draft.row.id("query_id")
         draft.question_id = f"{draft.doc_id}#{number}"
         pages = _relevant_to(draft.row)
         draft.cites = [(page.document, page.place) for page in pages]
         draft.native_pages = [page.corpus_id for page in pages]
         draft.boxes = [((page.document, page.place), box) for page in pages for box in page.boxes]
-        draft.extra["relevance"] = {f"{page.document}#{page.place + 1}": page.score for page in pages}
+        draft.extra["relevance"] = {
+            f"{page.document}#{page.place + 1}": page.score for page in pages
+        }
 
-    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
+    def documents(
+        self, source: ImportSource, drafts: Sequence[ImportedQuestion]
+    ) -> Mapping[str, NativeDocument]:
         readers: dict[Path, RowReader] = {}
         pages: dict[str, list[_CorpusPage]] = defaultdict(list)
         for page in _corpus_pages(source).values():
@@ -111,20 +127,24 @@ class _ViDoReV3(Importer):
         for name, rows in pages.items():
             rows.sort(key=lambda page: page.place)
             read = partial(_pictures, readers, rows)
-            found[name] = NativeDocument(name, (), read, (str(rows[0].path), rows[0].row), len(rows))
+            found[name] = NativeDocument(
+                name, (), read, (str(rows[0].path), rows[0].row), len(rows)
+            )
         return found
 
 
 def _relevant_to(row: NativeRow) -> list[_Relevant]:
     """Return what `rows` has found for a query."""
     found = row.get(_PAGES)
-    pages = [page for page in found if isinstance(page, _Relevant)] if isinstance(found, list) else []
+    pages = (
+        [page for page in found if isinstance(page, _Relevant)] if isinstance(found, list) else []
+    )
     if not pages:
         raise Skip("no page is relevant to the query")
     return pages
 
 
-def _corpus_pages(source: Source) -> dict[int, _CorpusPage]:
+def _corpus_pages(source: ImportSource) -> dict[int, _CorpusPage]:
     """Return the rows of the corpus by their ids."""
     columns = ("corpus_id", "doc_id", "page_number_in_doc")
     numbered: dict[str, list[tuple[int, int, Path, int]]] = defaultdict(list)
@@ -151,20 +171,29 @@ def _numbers(path: Path, row: int, values: Mapping[str, Any], *names: str) -> li
     """Return whole numbers of a row."""
     for name in names:
         if type(values[name]) is not int:
-            raise UserError(f"{path}, row {row}: field {name!r} is no whole number; download it again")
+            raise UserError(
+                f"{path}, row {row}: field {name!r} is no whole number; download it again"
+            )
     return [values[name] for name in names]
 
 
-def _relevant(source: Source, corpus: Mapping[int, _CorpusPage]) -> dict[int, list[_Relevant]]:
-    """Return the relevant pages of queries, with their scores and boxes, by the ids of the queries."""
+def _relevant(
+    source: ImportSource, corpus: Mapping[int, _CorpusPage]
+) -> dict[int, list[_Relevant]]:
+    """Return the relevant pages of queries, with their scores and boxes, by the ids of the
+    queries.
+    """
     judged: list[tuple[int, int, int, Any]] = []
     for path in source.require(_QRELS):
         _check_columns(path, "query_id", "corpus_id", "score", "bounding_boxes")
         for row, values in enumerate(source.rows(path)):
-            query_id, corpus_id, score = _numbers(path, row, values, "query_id", "corpus_id", "score")
+            query_id, corpus_id, score = _numbers(
+                path, row, values, "query_id", "corpus_id", "score"
+            )
             if corpus_id not in corpus:
                 raise UserError(
-                    f"{path}, row {row}: there is no page {corpus_id} in corpus/; the download is not "
+                    f"{path}, row {row}: there is no page {corpus_id} in corpus/; the download is "
+                    "not "
                     "whole, or of two corpora"
                 )
             if score > 0:
@@ -221,7 +250,8 @@ def _pictures(readers: dict[Path, RowReader], pages: Sequence[_CorpusPage]) -> l
 def _check_columns(path: Path, *names: str) -> None:
     if missing := sorted(set(names) - parquet_columns(path)):
         raise UserError(
-            f"{path}: no column {', '.join(missing)}; this is no corpus of ViDoRe V3 as the hub has it "
+            f"{path}: no column {', '.join(missing)}; this is no corpus of ViDoRe V3 as the hub "
+            "has it "
             "(docs/benchmarks.md)"
         )
 

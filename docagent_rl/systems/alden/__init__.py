@@ -33,16 +33,25 @@ SYSTEM = System(
     },
     padding={
         "paper": (
-            "Eq. 3 rewards every call by itself. A repeated query gets its precision again, and the "
-            "penalty for the repetition (Eq. 5) is as large, so that the sum of a trajectory does not "
-            "rise; but the penalty stays in its turn, while `turn_gae` credits the precision to earlier "
-            "turns too. The same page found by other words gets its precision again, a page fetched again "
-            "its proximity less 0.5, and a page near a gold one its proximity. `docagent.env.reward."
-            "search=new_gold` and `docagent.env.reward.eta_fetch=1` remove rewards for repeated pages. With "
-            "`docagent.advantage.gamma_turn=0.9`, ALDEN's own, a call with a reward below a tenth of the "
+            "Eq. 3 rewards every call by itself. A repeated query gets its precision again, and "
+            "the "
+            "penalty for the repetition (Eq. 5) is as large, so that the sum of a trajectory does "
+            "not "
+            "rise; but the penalty stays in its turn, while `turn_gae` credits the precision to "
+            "earlier "
+            "turns too. The same page found by other words gets its precision again, a page "
+            "fetched again "
+            "its proximity less 0.5, and a page near a gold one its proximity. "
+            "`docagent.env.reward."
+            "search=new_gold` and `docagent.env.reward.eta_fetch=1` remove rewards for repeated "
+            "pages. With "
+            "`docagent.advantage.gamma_turn=0.9`, ALDEN's own, a call with a reward below a tenth "
+            "of the "
             "answer's lowers the return. `docagent/repeated_call_rate` measures repetition."
         ),
-        "released": ("A fetch of a page near a gold one is rewarded with 0.18 at most, once per page."),
+        "released": (
+            "A fetch of a page near a gold one is rewarded with 0.18 at most, once per page."
+        ),
     },
     unearned={
         "paper": Unearned(
@@ -56,9 +65,11 @@ SYSTEM = System(
                 "answer 1 2 3 4 5 6 7 8 9 0",
             ),
             whose=(
-                "The paper's: Eq. 3 rewards every call by itself, a page near the evidence too, and its "
+                "The paper's: Eq. 3 rewards every call by itself, a page near the evidence too, "
+                "and its "
                 "character F1 rewards digits for numbers. docagent.env.reward.search=new_gold, "
-                "docagent.env.reward.eta_fetch=1 and docagent.env.numeric_metric=word_f1 change that."
+                "docagent.env.reward.eta_fetch=1 and docagent.env.numeric_metric=word_f1 change "
+                "that."
             ),
             knowing=1.46,
             knowing_plan=(
@@ -80,7 +91,8 @@ SYSTEM = System(
                 "search for the question backwards",
                 "answer 1 2 3 4 5 6 7 8 9 0",
             ),
-            whose="The release's: gold pages are rewarded when first shown, and others for being near them.",
+            whose="The release's: gold pages are rewarded when first shown, and others for being "
+            "near them.",
             knowing=1.06,
             knowing_plan=(
                 "fetch page 3",

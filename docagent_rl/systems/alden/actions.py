@@ -15,14 +15,15 @@ from docagent_rl.actions.base import (
     Span,
     StopCause,
 )
-from docagent_rl.actions.grammar import Block, TagScanner, bad_argument, read_search
+from docagent_rl.actions.grammar import TagBlock, TagScanner, bad_argument, read_search
 
 NO_SUCH_PAGE = 10**9
 """The page number that ten or more digits are read as: no document is that long."""
 
 _FETCH = re.compile(r"(?:(image|text)\s*,\s*)?([1-9][0-9]*)(-(?:th|st|nd|rd))?")
 _BOX = r"\boxed{"
-# an escaped character is passed over, so that `\{` is text and no brace; `\boxed{` comes before that rule
+# an escaped character is passed over, so that `\{` is text and no brace; `\boxed{` comes before
+# that rule
 _BOX_MARK = re.compile(r"\\boxed\{|\\.|[{}]", re.DOTALL)
 
 
@@ -35,7 +36,7 @@ class Modality(StrEnum):
     """Page images, and their text from an index of its own."""
 
 
-class PageForm(StrEnum):
+class AldenPageForm(StrEnum):
     """The form in which a page is shown."""
 
     IMAGE = "image"
@@ -64,24 +65,26 @@ class FormFault(Enum):
 class AldenTurn(ParsedTurn):
     """A parsed turn; `form` is that of the page that a fetch asks for.
 
-    `fault` is why the turn is invalid although it can be executed; `None` where its action is `Invalid`.
+    `fault` is why the turn is invalid although it can be executed; `None` where its action is
+    `Invalid`.
     """
 
     fault: FormFault | None = None
-    form: PageForm = PageForm.IMAGE
+    form: AldenPageForm = AldenPageForm.IMAGE
 
 
 class AldenGrammar:
     r"""`<think>…</think>`, then one action, and nothing else.
 
     The actions are `<search>query</search>`, `<fetch>N</fetch>` (with two modalities
-    `<fetch>image, N</fetch>` or `<fetch>text, N</fetch>`) and `<answer>… \boxed{x} …</answer>`, whose answer
-    is `x`.
+    `<fetch>image, N</fetch>` or `<fetch>text, N</fetch>`) and `<answer>… \boxed{x} …</answer>`,
+    whose answer is `x`.
 
-    A turn of another shape is invalid. What it holds is still executed when it can be: the last search, or
-    without one the last fetch, whose tags hold no other tag; an answer beside it is ignored, an answer alone
-    is `Invalid`. A fetch without a readable page number is executed too, as a `Fetch` without pages. A turn
-    that was cut off or ended at a control token is `Invalid` whatever it holds.
+    A turn of another shape is invalid. What it holds is still executed when it can be: the last
+    search, or without one the last fetch, whose tags hold no other tag; an answer beside it is
+    ignored, an answer alone is `Invalid`. A fetch without a readable page number is executed too,
+    as a `Fetch` without pages. A turn that was cut off or ended at a control token is `Invalid`
+    whatever it holds.
     """
 
     def __init__(
@@ -111,7 +114,9 @@ class AldenGrammar:
         if chosen is None:
             return AldenTurn(_missing(marks), thoughts=scan.hidden)
         # whatever lies in a thought is blank in the scanner's eyes
-        others = (pair for pair in pairs if pair is not chosen and scan.visible[pair.outer[0]] == "<")
+        others = (
+            pair for pair in pairs if pair is not chosen and scan.visible[pair.outer[0]] == "<"
+        )
         surplus = tuple(self._read(text, pair)[0] for pair in others)
         action, form = self._read(text, chosen)
         fault = _fault(action, framed=_framed(text, marks, chosen))
@@ -120,45 +125,56 @@ class AldenGrammar:
             action, fault = bad_argument(detail, chosen.outer, chosen.inner), None
         return AldenTurn(action, surplus, scan.hidden, fault=fault, form=form)
 
-    def _chosen(self, text: str, pairs: list[Block]) -> Block | None:
-        """Return the pair to execute: a search before a fetch before an answer, the last of its kind."""
+    def _chosen(self, text: str, pairs: list[TagBlock]) -> TagBlock | None:
+        """Return the pair to execute: a search before a fetch before an answer, the last of its
+        kind.
+        """
         for tag in self._tags:
             of_kind = [pair for pair in pairs if pair.tag == tag]
             if of_kind and (tag != "search" or text[slice(*of_kind[-1].inner)].strip()):
                 return of_kind[-1]
-        # a blank query is chosen when there is nothing better, so that the turn can be told what is wrong
+        # a blank query is chosen when there is nothing better, so that the turn can be told what is
+        # wrong
         return next((pair for pair in reversed(pairs) if pair.tag == "search"), None)
 
-    def _read(self, text: str, pair: Block) -> tuple[Action, PageForm]:
+    def _read(self, text: str, pair: TagBlock) -> tuple[Action, AldenPageForm]:
         start, end = pair.inner
         content = text[start:end].strip()
         if pair.tag == "search":
-            return read_search(content, pair.outer, pair.inner), PageForm.IMAGE
+            return read_search(content, pair.outer, pair.inner), AldenPageForm.IMAGE
         if pair.tag == "answer":
             box = last_boxed(text[start:end])
             if box is None:
                 detail = "the answer holds no closed box"
-                return bad_argument(detail, pair.outer, pair.inner), PageForm.IMAGE
-            return Answer(pair.outer, pair.inner, text[start + box[0] : start + box[1]]), PageForm.IMAGE
+                return bad_argument(detail, pair.outer, pair.inner), AldenPageForm.IMAGE
+            return Answer(
+                pair.outer, pair.inner, text[start + box[0] : start + box[1]]
+            ), AldenPageForm.IMAGE
         match = _FETCH.fullmatch(content)
         hybrid, ordinal = self._modality is Modality.HYBRID, self._syntax is FetchSyntax.ORDINAL
         if match is None or bool(match[1]) is not hybrid or bool(match[3]) is not ordinal:
-            return Fetch(pair.outer, pair.inner, ()), PageForm.IMAGE
+            return Fetch(pair.outer, pair.inner, ()), AldenPageForm.IMAGE
         page = int(match[2]) if len(match[2]) < 10 else NO_SUCH_PAGE
-        return Fetch(pair.outer, pair.inner, (page,)), PageForm(match[1] or PageForm.IMAGE)
+        return Fetch(pair.outer, pair.inner, (page,)), AldenPageForm(
+            match[1] or AldenPageForm.IMAGE
+        )
 
 
-def _pairs(marks: list[re.Match[str]]) -> list[Block]:
+def _pairs(marks: list[re.Match[str]]) -> list[TagBlock]:
     """Return the action tags that are closed by the very next tag."""
     return [
-        Block(first[2], (first.start(), second.end()), (first.end(), second.start()), nested=False)
+        TagBlock(
+            first[2], (first.start(), second.end()), (first.end(), second.start()), nested=False
+        )
         for first, second in itertools.pairwise(marks)
         if not first[1] and second[1] and first[2] == second[2] != "think"
     ]
 
 
-def _framed(text: str, marks: list[re.Match[str]], chosen: Block) -> bool:
-    """Return whether the turn is one thought, then the chosen action, and nothing but blanks around them."""
+def _framed(text: str, marks: list[re.Match[str]], chosen: TagBlock) -> bool:
+    """Return whether the turn is one thought, then the chosen action, and nothing but blanks around
+    them.
+    """
     shape = ["<think>", "</think>", f"<{chosen.tag}>", f"</{chosen.tag}>"]
     if [mark[0] for mark in marks] != shape:
         return False
@@ -186,10 +202,12 @@ def _fault(action: Action, *, framed: bool) -> FormFault | None:
 
 
 def last_boxed(text: str) -> Span | None:
-    r"""Return the span of the content of the last balanced `\boxed{...}`, in time linear in the text.
+    r"""Return the span of the content of the last balanced `\boxed{...}`, in time linear in the
+    text.
 
-    Braces inside are counted, escaped ones are text. A box that is never closed is no box. Braces that hold
-    the whole content, as in `\boxed{{x}}`, and outer spaces do not belong to it, which may be empty.
+    Braces inside are counted, escaped ones are text. A box that is never closed is no box. Braces
+    that hold the whole content, as in `\boxed{{x}}`, and outer spaces do not belong to it, which
+    may be empty.
     """
     closed: dict[int, int] = {}
     boxes: list[int] = []

@@ -1,4 +1,6 @@
-"""Configuration of ALDEN: what the paper says, what the released code does, and what may be changed."""
+"""Configuration of ALDEN: what the paper says, what the released code does, and what may be
+changed.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,9 +16,9 @@ from docagent_rl.rewards.formula import Formula
 from docagent_rl.systems.alden.actions import FetchSyntax, Modality
 from docagent_rl.systems.alden.rewards import (
     TERMS,
+    AldenAnswerRule,
     AldenReward,
     AnswerMetric,
-    AnswerRule,
     DroppedCall,
     FetchCredit,
     Overlap,
@@ -91,7 +93,7 @@ class TextRanking(StrEnum):
     """That of `docagent.retriever`: what it finds is shown as an image and once more as text."""
 
 
-class SearchConfig(Section):
+class AldenSearchConfig(Section):
     """The search for pages, always in the question's own document."""
 
     top_k: int = Field(ge=1)
@@ -104,7 +106,9 @@ class SearchConfig(Section):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.pages_per_search > self.top_k:
-            raise ValueError(f"pages_per_search is {self.pages_per_search}, more than top_k={self.top_k}")
+            raise ValueError(
+                f"pages_per_search is {self.pages_per_search}, more than top_k={self.top_k}"
+            )
         return self
 
 
@@ -125,12 +129,16 @@ class QueryRepetitionConfig(Section):
     """Penalty of a query that repeats an earlier one in full."""
     overlap: Overlap
     n: int = Field(ge=1)
-    """Words of the longest n-grams that are compared. With 1 a query in another order of words is no new one,
-    as for BM25. The released code has 3 and tells such queries apart; the paper gives no number."""
+    """Words of the longest n-grams that are compared. With 1 a query in another order of words is
+    no new one, as for BM25. The released code has 3 and tells such queries apart; the paper gives
+    no number.
+    """
 
 
 class AldenConfig(ShowsImages, VariantSection):
-    """Configuration of `AldenEnv`. Keys that are left out or `null` take the value of the variant."""
+    """Configuration of `AldenEnv`. Keys that are left out or `null` take the value of the
+    variant.
+    """
 
     variants = VARIANT_DEFAULTS
     variant: Variant = "paper"
@@ -147,20 +155,23 @@ class AldenConfig(ShowsImages, VariantSection):
     cut_fetched_text: bool
     """Cut fetched pages to `ocr_tokens` too."""
     display: DisplayRule
-    search: SearchConfig
+    search: AldenSearchConfig
     image_budget: ImageBudget
     remember_malformed: bool
     """Pages shown in answer to a malformed turn count as seen in later rewards."""
     answer_metric: AnswerMetric
     numeric_metric: AnswerMetric
-    """The metric for references with a digit. The paper's `char_f1` does not tell `42` from `24`."""
+    """The metric for references with a digit. The paper's `char_f1` does not tell `42` from
+    `24`.
+    """
     polar_exact: bool
     """The answers yes, no and noanswer have to match exactly."""
     reward: AldenReward
     query_repetition: QueryRepetitionConfig
     allow_empty_gold: bool = False
-    """Play answerable questions without gold pages, whose calls then earn nothing. Unanswerable questions
-    have none and are always played."""
+    """Play answerable questions without gold pages, whose calls then earn nothing. Unanswerable
+    questions have none and are always played.
+    """
 
     @property
     def two_rankings(self) -> bool:
@@ -190,7 +201,11 @@ class AldenConfig(ShowsImages, VariantSection):
         """The formula of the reward."""
         whole = self.reward.formula
         weights = {name: weight for name, weight in whole.weights.items() if name in self.terms}
-        charged = {"query_repetition": -self.query_repetition.eta} if self.query_repetition.enabled else {}
+        charged = (
+            {"query_repetition": -self.query_repetition.eta}
+            if self.query_repetition.enabled
+            else {}
+        )
         return replace(whole, weights=weights, tokens=charged)
 
     @property
@@ -208,6 +223,6 @@ class AldenConfig(ShowsImages, VariantSection):
         """Images of a trajectory at most: the last turn leads to none."""
         return min(self.image_budget.images, (self.max_turns - 1) * self.search.pages_per_search)
 
-    def answer_rule(self) -> AnswerRule:
+    def answer_rule(self) -> AldenAnswerRule:
         """Return how answers are scored."""
-        return AnswerRule(self.answer_metric, self.numeric_metric, self.polar_exact)
+        return AldenAnswerRule(self.answer_metric, self.numeric_metric, self.polar_exact)

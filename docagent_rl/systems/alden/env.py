@@ -1,4 +1,6 @@
-"""The environment of ALDEN (arXiv 2510.25668): search a long document, fetch pages by number, answer."""
+"""The environment of ALDEN (arXiv 2510.25668): search a long document, fetch pages by number,
+answer.
+"""
 
 import asyncio
 import functools
@@ -30,13 +32,13 @@ from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.envs.views import page_view
 from docagent_rl.retrieval import Hit
 from docagent_rl.samples.sample import Sample
-from docagent_rl.systems.alden.actions import AldenGrammar, FetchSyntax, PageForm
+from docagent_rl.systems.alden.actions import AldenGrammar, AldenPageForm, FetchSyntax
 from docagent_rl.systems.alden.config import AldenConfig, OnFull
 from docagent_rl.systems.alden.effects import Called, CallKind, Scored
 from docagent_rl.systems.alden.rewards import (
     REFUSAL,
+    AldenAnswerRule,
     AnswerMetric,
-    AnswerRule,
     DroppedCall,
     Query,
     is_numeric,
@@ -54,10 +56,10 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
     """One trajectory of ALDEN, in one document that the agent never sees as a whole.
 
     A turn is one thought and one action. A search shows the best pages with their numbers, with two
-    modalities the best images and then the best texts; a fetch shows one page; both come as a user message
-    inside `<result>`. An answer ends the trajectory, and so does a turn in which nothing can be executed.
-    Every turn is rewarded when it is made; its terms are `AldenConfig.terms`, and repeated words of a query
-    are charged on their own characters besides.
+    modalities the best images and then the best texts; a fetch shows one page; both come as a user
+    message inside `<result>`. An answer ends the trajectory, and so does a turn in which nothing
+    can be executed. Every turn is rewarded when it is made; its terms are `AldenConfig.terms`, and
+    repeated words of a query are charged on their own characters besides.
 
     Validation also plays questions without gold pages. The judge is never asked.
     """
@@ -69,7 +71,16 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
             | {"no_page", "no_text", "no_room", "no_such_page", "malformed_fetch"}
         ),
         variables=frozenset(
-            {"question", "num_pages", "turns", "fetch", "ordinal", "pages_per_search", "refusal", "page"}
+            {
+                "question",
+                "num_pages",
+                "turns",
+                "fetch",
+                "ordinal",
+                "pages_per_search",
+                "refusal",
+                "page",
+            }
         ),
         shown=frozenset({"question"}),
     )
@@ -82,7 +93,9 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
     @staticmethod
     def make_grammar(config: AldenConfig) -> AldenGrammar:
         """Return the grammar of a configuration."""
-        return AldenGrammar(modality=config.modality, fetch_syntax=config.fetch_syntax, fetch=config.fetch)
+        return AldenGrammar(
+            modality=config.modality, fetch_syntax=config.fetch_syntax, fetch=config.fetch
+        )
 
     def variables(self, state: AldenState) -> dict[str, object]:
         """Return what every part of the prompt may name."""
@@ -140,13 +153,16 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
         last_call = logged.turn == self._config.max_turns - 1
         notice = [self.text("final_turn")] if self._config.final_turn_notice and last_call else []
         observation = Observation.user(*parts_of(["<result>", *result.lines, "</result>", *notice]))
-        return StepResult(observation, terms=self._rewarded(values, tokens), record=self.record(logged))
+        return StepResult(
+            observation, terms=self._rewarded(values, tokens), record=self.record(logged)
+        )
 
     async def conclude(self, reason: EndReason) -> RewardTerms:
         """Settle a trajectory that the rollout had to end (see `DocEnv.conclude`).
 
-        What the last call earned is taken back (`reward.dropped_call`), except what its query was charged on
-        its own characters. The values returned replace those of the last turn; the reward is the difference.
+        What the last call earned is taken back (`reward.dropped_call`), except what its query was
+        charged on its own characters. The values returned replace those of the last turn; the
+        reward is the difference.
         """
         state = self.running
         if not state.rewards:
@@ -202,10 +218,15 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
 
     def _answer(self, state: AldenState, logged: AldenLoggedTurn, action: Answer) -> StepResult:
         score = self._config.answer_rule().score(action.text, state.references)
-        if self._config.numeric_metric is AnswerMetric.CHAR_F1 and any(map(is_numeric, state.references)):
+        if self._config.numeric_metric is AnswerMetric.CHAR_F1 and any(
+            map(is_numeric, state.references)
+        ):
             _warn_of_characters()
         refused = is_refusal(action.text)
-        likeness = {m.value: AnswerRule(m, m).score(action.text, state.references) for m in AnswerMetric}
+        likeness = {
+            m.value: AldenAnswerRule(m, m).score(action.text, state.references)
+            for m in AnswerMetric
+        }
         logged.effect = Scored(score=score, refused=refused, likeness=likeness)
         values = self._config.reward.answer_terms(
             score,
@@ -216,7 +237,9 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
         return self._ended(EndReason.ANSWERED, values)
 
     def record(self, logged: LoggedTurn) -> TurnRecord:
-        """Return the record of a turn; a malformed one is not valid, although its call was executed."""
+        """Return the record of a turn; a malformed one is not valid, although its call was
+        executed.
+        """
         record = logged.record()
         fault = logged.parsed.fault
         if isinstance(logged.action, Fetch):
@@ -241,7 +264,9 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
         fetched = isinstance(state.log.turns[-1].parsed.action, Fetch)
         return {**kept, "fetch_failed": float(fetched and self._charged(state))}
 
-    def _rewarded(self, values: Mapping[str, float], tokens: tuple[TokenTerm, ...] = ()) -> RewardTerms:
+    def _rewarded(
+        self, values: Mapping[str, float], tokens: tuple[TokenTerm, ...] = ()
+    ) -> RewardTerms:
         reward = self._config.reward.formula.total(values)
         total = reward + sum(term.reward for term in tokens)
         terms = RewardTerms(self._named({**values, "total": total}), reward=reward, tokens=tokens)
@@ -260,7 +285,9 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
         return StepResult(None, end=reason, terms=terms, record=self.record(state.log.turns[-1]))
 
     async def _ranked(self, doc_id: str, query: str) -> tuple[list[Hit], list[Hit]]:
-        """Return the best image pages and, with two modalities, the best text pages of a document."""
+        """Return the best image pages and, with two modalities, the best text pages of a
+        document.
+        """
         search, services = self._config.search, self._services
 
         def ask(retriever: RetrieverService) -> Awaitable[list[Hit]]:
@@ -287,10 +314,10 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
             result.lines.append(self.text("no_page"))
         return result
 
-    async def _fetched(self, state: AldenState, page: int, form: PageForm) -> Result:
+    async def _fetched(self, state: AldenState, page: int, form: AldenPageForm) -> Result:
         """Show one page, which exists."""
         result, hits = Result(CallKind.PAGE), [Hit(PageRef(state.sample.doc_id, page), 0.0)]
-        if form is PageForm.IMAGE:
+        if form is AldenPageForm.IMAGE:
             await self._add_images(result, state, hits)
         else:
             await self._add_texts(result, state, hits, cut=self._config.cut_fetched_text)
@@ -300,7 +327,9 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
         self, result: Result, state: AldenState, hits: Sequence[Hit], *, label: bool = False
     ) -> None:
         store, rule, turn = self._services.store, self._config.display, len(state.log.turns)
-        views = await asyncio.to_thread(lambda: [page_view(store.page(h.ref), rule, turn) for h in hits])
+        views = await asyncio.to_thread(
+            lambda: [page_view(store.page(h.ref), rule, turn) for h in hits]
+        )
         for rank, (hit, view) in enumerate(zip(hits, views, strict=True), start=1):
             if state.images >= self._config.image_budget.images:
                 result.full = True
@@ -308,24 +337,38 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
                 return
             state.images += 1
             result.tokens += view.tokens
-            shown = replace(view.shown(), rank=rank, own={"form": PageForm.IMAGE.value})
-            self._add(result, state, hit, PageForm.IMAGE, view.image, shown, label=label)
+            shown = replace(view.shown(), rank=rank, own={"form": AldenPageForm.IMAGE.value})
+            self._add(result, state, hit, AldenPageForm.IMAGE, view.image, shown, label=label)
 
     async def _add_texts(
-        self, result: Result, state: AldenState, hits: Sequence[Hit], *, cut: bool, label: bool = False
+        self,
+        result: Result,
+        state: AldenState,
+        hits: Sequence[Hit],
+        *,
+        cut: bool,
+        label: bool = False,
     ) -> None:
         texts = await asyncio.to_thread(self._read, hits, cut=cut)
         for rank, (hit, text) in enumerate(zip(hits, texts, strict=True), start=1):
-            own = {"form": PageForm.TEXT.value, "characters": len(text)}
+            own = {"form": AldenPageForm.TEXT.value, "characters": len(text)}
             shown = ShownPage(hit.ref, rank=rank, own=own)
-            self._add(result, state, hit, PageForm.TEXT, text or self.text("no_text"), shown, label=label)
+            self._add(
+                result,
+                state,
+                hit,
+                AldenPageForm.TEXT,
+                text or self.text("no_text"),
+                shown,
+                label=label,
+            )
 
     def _add(
         self,
         result: Result,
         state: AldenState,
         hit: Hit,
-        form: PageForm,
+        form: AldenPageForm,
         line: Line,
         shown: ShownPage,
         *,
@@ -347,7 +390,9 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
 def _warn_of_characters() -> None:
     """Warn once a process that characters cannot tell numbers apart."""
     logger.warning(
-        "answers that hold numbers are scored by characters (docagent.env.numeric_metric=char_f1, as in the "
-        "paper): 42 is right for 24, and 1234567890, without a search, a third right for any whole number; "
+        "answers that hold numbers are scored by characters (docagent.env.numeric_metric=char_f1, "
+        "as in the "
+        "paper): 42 is right for 24, and 1234567890, without a search, a third right for any whole "
+        "number; "
         "word_f1 and anls tell them apart"
     )

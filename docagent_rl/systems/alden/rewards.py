@@ -1,5 +1,5 @@
-"""The rewards of ALDEN (arXiv 2510.25668, section 4.2, Eq. 2 to 5) and of its released code: turns, answers,
-repeated words of queries.
+"""The rewards of ALDEN (arXiv 2510.25668, section 4.2, Eq. 2 to 5) and of its released code: turns,
+answers, repeated words of queries.
 """
 
 import math
@@ -80,16 +80,20 @@ class AldenReward(Section):
     unanswerable: bool
     """Reward and charge calls for questions without an answer; their set of gold pages is empty."""
     calls: bool = True
-    """Reward and charge calls at all; without it, format and answer remain (outcome reward only)."""
+    """Reward and charge calls at all; without it, format and answer remain (outcome reward
+    only).
+    """
     dropped_call: DroppedCall
     """The reward of a call whose pages did not fit, so that it ended the trajectory."""
 
     @property
     def formula(self) -> Formula:
-        """The reward of a turn from its terms: `f + u`, and -1 for a malformed turn whatever its utility.
+        """The reward of a turn from its terms: `f + u`, and -1 for a malformed turn whatever its
+        utility.
 
-        `format` is 0 or -1; `search`, `fetch` and `answer` are credits; `fetch_repetition`, `fetch_failed`,
-        `wrong_refusal` and `missed_refusal` are 0 or 1. The query term is charged on its tokens instead.
+        `format` is 0 or -1; `search`, `fetch` and `answer` are credits; `fetch_repetition`,
+        `fetch_failed`, `wrong_refusal` and `missed_refusal` are 0 or 1. The query term is charged
+        on its tokens instead.
         """
         weights = {
             "format": 1.0,
@@ -103,8 +107,12 @@ class AldenReward(Section):
         }
         return Formula(weights, Gate("format", above=-1.0, otherwise=-1.0), turnwise=True)
 
-    def search_credit(self, found: Collection[int], gold: Collection[int], seen: Collection[int]) -> float:
-        """Return the credit of a search that showed `found`; `seen` were shown before, in either form."""
+    def search_credit(
+        self, found: Collection[int], gold: Collection[int], seen: Collection[int]
+    ) -> float:
+        """Return the credit of a search that showed `found`; `seen` were shown before, in either
+        form.
+        """
         if self.search is SearchCredit.NEW_GOLD:
             return float(len(set(found) & set(gold) - set(seen)))
         pages = set(found)
@@ -124,7 +132,8 @@ class AldenReward(Section):
     def answer_terms(
         self, score: float, *, refused: bool, answerable: bool, refusal_is_right: bool
     ) -> dict[str, float]:
-        """Return the terms of a well-formed answer; `score` is its likeness to the references, in `[0, 1]`.
+        """Return the terms of a well-formed answer; `score` is its likeness to the references, in
+        `[0, 1]`.
 
         Where some reference is the refusal sentence and others are not, the score decides.
         """
@@ -147,7 +156,9 @@ class AnswerMetric(StrEnum):
     """A likeness of two answers, in `[0, 1]`."""
 
     CHAR_F1 = "char_f1"
-    """F1 over characters without spaces (the paper). Blind to order: `42` and `24` are the same to it."""
+    """F1 over characters without spaces (the paper). Blind to order: `42` and `24` are the same to
+    it.
+    """
     WORD_F1 = "word_f1"
     """F1 over words (the released code)."""
     ANLS = "anls"
@@ -155,7 +166,7 @@ class AnswerMetric(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerRule:
+class AldenAnswerRule:
     """The scoring of answers.
 
     Args:
@@ -169,7 +180,9 @@ class AnswerRule:
     polar_exact: bool = False
 
     def score(self, prediction: str, references: Sequence[str]) -> float:
-        """Return the best score over the references, in `[0, 1]`; 0 when nothing is left of an answer."""
+        """Return the best score over the references, in `[0, 1]`; 0 when nothing is left of an
+        answer.
+        """
         return max((self._one(prediction, reference) for reference in references), default=0.0)
 
     def _one(self, prediction: str, reference: str) -> float:
@@ -177,12 +190,18 @@ class AnswerRule:
             sides = squad_normalise(prediction), squad_normalise(reference)
             if sides[0] != sides[1] and not _POLAR.isdisjoint(sides):
                 return 0.0
-        return _LIKENESS[self.numeric_metric if is_numeric(reference) else self.metric](prediction, reference)
+        return _LIKENESS[self.numeric_metric if is_numeric(reference) else self.metric](
+            prediction, reference
+        )
 
 
 def char_f1(prediction: str, reference: str) -> float:
-    """Return the F1 over characters without spaces after SQuAD's normalisation, with multiplicity (Eq. 3)."""
-    return _f1(*(Counter(squad_normalise(text).replace(" ", "")) for text in (prediction, reference)))
+    """Return the F1 over characters without spaces after SQuAD's normalisation, with multiplicity
+    (Eq. 3).
+    """
+    return _f1(
+        *(Counter(squad_normalise(text).replace(" ", "")) for text in (prediction, reference))
+    )
 
 
 def word_f1(prediction: str, reference: str) -> float:
@@ -202,7 +221,9 @@ _LIKENESS: Mapping[AnswerMetric, Callable[[str, str], float]] = {
 
 
 def is_numeric(reference: str) -> bool:
-    """Return whether a reference holds a digit, so that the order of its characters decides what it says."""
+    """Return whether a reference holds a digit, so that the order of its characters decides what it
+    says.
+    """
     return any(character.isdigit() for character in reference)
 
 
@@ -212,7 +233,9 @@ def is_refusal(text: str) -> bool:
 
 
 def as_refusal(reference: str) -> str:
-    """Return a reference in ALDEN's words: the canonical "not answerable" becomes the refusal sentence."""
+    """Return a reference in ALDEN's words: the canonical "not answerable" becomes the refusal
+    sentence.
+    """
     return REFUSAL if squad_normalise(reference) == squad_normalise(NOT_ANSWERABLE) else reference
 
 
@@ -229,11 +252,13 @@ class Overlap(StrEnum):
     """The comparison of two queries."""
 
     JACCARD = "jaccard"
-    """Common n-grams over all n-grams of both; tokens answer for those they share with the nearest earlier
-    query (the paper)."""
+    """Common n-grams over all n-grams of both; tokens answer for those they share with the nearest
+    earlier query (the paper).
+    """
     CONTAINMENT = "containment"
-    """Common n-grams over those of the new query; tokens answer for those of any earlier query (the released
-    code)."""
+    """Common n-grams over those of the new query; tokens answer for those of any earlier query (the
+    released code).
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +272,9 @@ class Query:
 def read_query(text: str, span: Span) -> Query:
     """Return the words of a query.
 
-    Words stand in for the paper's tokens, so that the same query costs the same whatever the tokenizer and
-    wherever its spaces and capitals are. They are the stems that BM25 compares: what a search does not see
-    makes no query new. A query without a word is read mark by mark.
+    Words stand in for the paper's tokens, so that the same query costs the same whatever the
+    tokenizer and wherever its spaces and capitals are. They are the stems that BM25 compares: what
+    a search does not see makes no query new. A query without a word is read mark by mark.
     """
     start, end = span
     found = list(spans(text[start:end])) or list(spans(text[start:end], MARK))
@@ -260,14 +285,15 @@ def read_query(text: str, span: Span) -> Query:
 def repetition(
     query: Sequence[str], earlier: Sequence[Sequence[str]], rule: Overlap, n: int
 ) -> tuple[float, tuple[float, ...]]:
-    """Return the overlap of a query with the earlier ones, in `[0, 1]`, and the `(w,)` share of each word.
+    """Return the overlap of a query with the earlier ones, in `[0, 1]`, and the `(w,)` share of
+    each word.
 
-    It is the largest overlap, at the first n-gram length that has any. The shares sum to 1, or are all 0
-    without overlap.
+    It is the largest overlap, at the first n-gram length that has any. The shares sum to 1, or are
+    all 0 without overlap.
 
-    n-grams of `n` words are compared first, then shorter ones down to single words, until some are shared;
-    without that, short paraphrases would never be noticed. A word's part is the number of shared n-gram
-    occurrences that cover it.
+    n-grams of `n` words are compared first, then shorter ones down to single words, until some are
+    shared; without that, short paraphrases would never be noticed. A word's part is the number of
+    shared n-gram occurrences that cover it.
 
     Args:
         query: `(w,)` words of the new query.

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from docagent_rl.envs.script import Act, AgentState, Move, Script, ScriptContext, ScriptedAgent
 from docagent_rl.rewards.text import NOT_ANSWERABLE
-from docagent_rl.systems.alden.actions import FetchSyntax, Modality, PageForm
+from docagent_rl.systems.alden.actions import AldenPageForm, FetchSyntax, Modality
 from docagent_rl.systems.alden.config import AldenConfig, TextRanking
 from docagent_rl.systems.alden.rewards import REFUSAL
 
@@ -16,7 +16,7 @@ _ABSENT = 0.3
 """Share of the others that name a page that does not exist."""
 
 
-def _fetched(config: AldenConfig, page: int, form: PageForm | None) -> str:
+def _fetched(config: AldenConfig, page: int, form: AldenPageForm | None) -> str:
     """Return a page number as a fetch names it."""
     ordinal = "-th" if config.fetch_syntax is FetchSyntax.ORDINAL else ""
     return f"{f'{form}, ' if form else ''}{page}{ordinal}"
@@ -58,8 +58,10 @@ class AldenAgent(ScriptedAgent):
         """See `ScriptedAgent`; a fetch asks for text where there is no room for any image."""
         match act.move:
             case Move.FETCH:
-                form = PageForm.IMAGE if self.config.max_images else PageForm.TEXT
-                return _fetched(self.config, act.pages[0].page, form if self.config.hybrid else None)
+                form = AldenPageForm.IMAGE if self.config.max_images else AldenPageForm.TEXT
+                return _fetched(
+                    self.config, act.pages[0].page, form if self.config.hybrid else None
+                )
             case Move.ANSWER:
                 return f"\\boxed{{{REFUSAL if act.text == NOT_ANSWERABLE else act.text}}}"
         return super().argument(act, state)
@@ -78,7 +80,8 @@ class AldenScript(Script):
 
     @classmethod
     def configs(cls, config: AldenConfig) -> Sequence[AldenConfig]:
-        """See `Script.configs`: both modalities, since they differ in little but the form of a fetch.
+        """See `Script.configs`: both modalities, since they differ in little but the form of a
+        fetch.
 
         Turns are written alike whichever ranking finds the texts, so one will do.
         """
@@ -96,7 +99,7 @@ class AldenScript(Script):
     def argument(self, act: Act, state: ScriptContext) -> object:
         """See `TurnWriter`."""
         if act.move is Move.FETCH:
-            form = state.rng.choice(list(PageForm)) if self.config.hybrid else None
+            form = state.rng.choice(list(AldenPageForm)) if self.config.hybrid else None
             return _fetched(self.config, self._page(state), form)
         argument = super().argument(act, state)
         return f"\\boxed{{{argument}}}" if act.move is Move.ANSWER else argument

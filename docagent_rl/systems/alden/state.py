@@ -17,7 +17,7 @@ from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.retrieval.tokens import UNSPACED
 from docagent_rl.rewards.retrieval import navigation
 from docagent_rl.samples.sample import Sample
-from docagent_rl.systems.alden.actions import AldenTurn, PageForm
+from docagent_rl.systems.alden.actions import AldenPageForm, AldenTurn
 from docagent_rl.systems.alden.effects import NOT_MADE, Called, CallKind, Scored
 from docagent_rl.systems.alden.rewards import AnswerMetric, as_refusal, is_refusal
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 AldenLoggedTurn = LoggedTurn[AldenTurn]
 
-PageKey = tuple[int, PageForm]
+PageKey = tuple[int, AldenPageForm]
 """A page by its 1-based number, as an image or as text."""
 
 _FAILED_FETCHES = NOT_MADE | {CallKind.NO_ROOM}
@@ -68,9 +68,10 @@ class AldenState(EnvState):
     def metrics(self) -> dict[str, float]:
         """Return numbers of the trajectory by name; `reward/*` are sums over the turns.
 
-        A malformed turn counts as invalid even when its call was executed. Repeated calls showed nothing but
-        what was shown before; `pages_seen` is #UP. `retrieval_*` are of questions that have gold pages,
-        `refusal_accuracy` of unanswerable ones; `answer_*` are there whichever of them is rewarded.
+        A malformed turn counts as invalid even when its call was executed. Repeated calls showed
+        nothing but what was shown before; `pages_seen` is #UP. `retrieval_*` are of questions that
+        have gold pages, `refusal_accuracy` of unanswerable ones; `answer_*` are there whichever of
+        them is rewarded.
         """
         numbers, turns = self.common_metrics(()), self.log.turns
         called = [logged.effect for logged in turns if isinstance(logged.effect, Called)]
@@ -101,7 +102,10 @@ class AldenState(EnvState):
             "unanswerable": float(not self.answerable),
             "refused": float(answer.refused),
             **({} if self.answerable else {"refusal_accuracy": float(answer.refused)}),
-            **{f"answer_{metric.value}": answer.likeness.get(metric.value, 0.0) for metric in AnswerMetric},
+            **{
+                f"answer_{metric.value}": answer.likeness.get(metric.value, 0.0)
+                for metric in AnswerMetric
+            },
         }
 
 
@@ -110,8 +114,8 @@ def new_state(
 ) -> AldenState:
     """Return the state of a trajectory before its first turn.
 
-    Raises a `UserError` for a question that cannot be played: its document or a gold page is missing, a gold
-    page lies in another document, nothing is gold, or there is no reference.
+    Raises a `UserError` for a question that cannot be played: its document or a gold page is
+    missing, a gold page lies in another document, nothing is gold, or there is no reference.
     """
     allowed = allow_empty_gold or sample.answerable is False
     gold = checked_gold(sample, store, allow_empty=allowed)
@@ -130,7 +134,8 @@ def new_state(
 
 
 _LETTERS_A_TOKEN = 4
-# digits, characters of scripts without spaces and marks one by one; runs of letters; runs of line breaks
+# digits, characters of scripts without spaces and marks one by one; runs of letters; runs of line
+# breaks
 _PIECE = re.compile(rf"[{UNSPACED}]|\d|[^\W\d_{UNSPACED}]+|\n+|[^\w\s]|_")
 
 
@@ -157,8 +162,8 @@ class Result:
 def cut_text(text: str, max_tokens: int) -> str:
     """Return the beginning of a text, at most so many estimated tokens long, in whole words.
 
-    A token is every digit, mark and character of a script without spaces, every four letters of a word begun,
-    and a run of line breaks.
+    A token is every digit, mark and character of a script without spaces, every four letters of a
+    word begun, and a run of line breaks.
     """
     used = 0
     for piece in _PIECE.finditer(text):

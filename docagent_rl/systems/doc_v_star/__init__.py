@@ -39,7 +39,8 @@ SYSTEM = System(
                 "fetch pages 1 to 4 and list all pages",
                 "answer the question",
             ),
-            whose="The paper's: its evidence term counts recall twice, so that listing every page is paid.",
+            whose="The paper's: its evidence term counts recall twice, so that listing every page "
+            "is paid.",
         ),
     },
 )

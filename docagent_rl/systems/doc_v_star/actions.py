@@ -1,4 +1,6 @@
-"""The turns of Doc-V*: a thought in blocks, then one action in a wrapper of its own (section 3.4)."""
+"""The turns of Doc-V*: a thought in blocks, then one action in a wrapper of its own (section
+3.4).
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -15,7 +17,14 @@ from docagent_rl.actions.base import (
     Span,
     StopCause,
 )
-from docagent_rl.actions.grammar import Block, Scan, TagScanner, bad_argument, read_answer, read_search
+from docagent_rl.actions.grammar import (
+    TagBlock,
+    TagScan,
+    TagScanner,
+    bad_argument,
+    read_answer,
+    read_search,
+)
 
 
 class Fault(StrEnum):
@@ -24,9 +33,13 @@ class Fault(StrEnum):
     ACTION = "action"
     """There is no action that can be executed."""
     FRAME = "frame"
-    """The turn is not one thought followed by one action block, or the action block holds other text."""
+    """The turn is not one thought followed by one action block, or the action block holds other
+    text.
+    """
     BLOCKS = "blocks"
-    """The thought is not made of the blocks of this turn: each once, closed, in order, nothing in between."""
+    """The thought is not made of the blocks of this turn: each once, closed, in order, nothing in
+    between.
+    """
     BLANK = "blank"
     """A block that needs a body has none."""
     RELEVANT_PAGES = "relevant_pages"
@@ -59,8 +72,8 @@ _MAX_DIGITS = 12
 def read_page_list(text: str) -> tuple[tuple[int, ...], int]:
     """Read `[3, 7]`, `3, 7` or `3 7`: brackets are optional, commas and blanks separate.
 
-    Returns the whole numbers in order, each once, whether or not such pages exist, and the number of items
-    that are no whole numbers, or absurdly long ones.
+    Returns the whole numbers in order, each once, whether or not such pages exist, and the number
+    of items that are no whole numbers, or absurdly long ones.
     """
     body = text.strip()
     if body.startswith("[") and body.endswith("]"):
@@ -73,17 +86,24 @@ def read_page_list(text: str) -> tuple[tuple[int, ...], int]:
 def read_thoughts(
     text: str, thoughts: Sequence[Span], due: Sequence[ThoughtBlock]
 ) -> tuple[set[Fault], Span | None, tuple[int, ...]]:
-    """Read the blocks of a turn's closed thoughts, whose spans are given, against the blocks that are due.
+    """Read the blocks of a turn's closed thoughts, whose spans are given, against the blocks that
+    are due.
 
-    Returns the faults, the span of the body of the last closed summary that is not blank, and the whole
-    numbers listed as relevant pages, in order, each once, also from faulty thoughts.
+    Returns the faults, the span of the body of the last closed summary that is not blank, and the
+    whole numbers listed as relevant pages, in order, each once, also from faulty thoughts.
     """
     per_thought = [_blocks(text, span) for span in thoughts]
     blocks = [block for found in per_thought for block in found]
     bodies = [text[slice(*block.inner)].strip() for block in blocks]
     faults = set()
-    loose = any(_loose_text(text, span, found) for span, found in zip(thoughts, per_thought, strict=True))
-    if [block.tag for block in blocks] != list(due) or loose or any(block.nested for block in blocks):
+    loose = any(
+        _loose_text(text, span, found) for span, found in zip(thoughts, per_thought, strict=True)
+    )
+    if (
+        [block.tag for block in blocks] != list(due)
+        or loose
+        or any(block.nested for block in blocks)
+    ):
         faults.add(Fault.BLOCKS)
     relevant: dict[int, None] = {}
     summary = None
@@ -100,15 +120,15 @@ def read_thoughts(
     return faults, summary, tuple(relevant)
 
 
-def _blocks(text: str, span: Span) -> list[Block]:
+def _blocks(text: str, span: Span) -> list[TagBlock]:
     offset = span[0]
     return [
-        Block(block.tag, moved(block.outer, offset), moved(block.inner, offset), block.nested)
+        TagBlock(block.tag, moved(block.outer, offset), moved(block.inner, offset), block.nested)
         for block in _SCANNER.scan(text[slice(*span)]).blocks
     ]
 
 
-def _loose_text(text: str, span: Span, blocks: Iterable[Block]) -> bool:
+def _loose_text(text: str, span: Span, blocks: Iterable[TagBlock]) -> bool:
     """Return whether a thought holds anything but blanks outside its blocks."""
     at, end = span
     for block in blocks:
@@ -145,7 +165,8 @@ class DocVStarTurn(ParsedTurn):
     """A parsed turn. `notes` holds the span of the summary.
 
     Args:
-        faults: each kind once, in the order of `Fault`; an action that can be executed is, in spite of them.
+        faults: each kind once, in the order of `Fault`; an action that can be executed is, in spite
+            of them.
         summary: body of the last closed summary; empty without one.
         relevant: the whole numbers listed as relevant pages, in order, each once.
     """
@@ -156,20 +177,24 @@ class DocVStarTurn(ParsedTurn):
 
 
 class DocVStarGrammar:
-    """`<think>` blocks `</think><action>` one action `</action>`, blanks free between tags, nothing else.
+    """`<think>` blocks `</think><action>` one action `</action>`, blanks free between tags, nothing
+    else.
 
-    The blocks of the first turn are `analysis`, `plan`, `summary`, later `analysis`, `relevant_pages`,
-    `summary`: each once, in this order, closed, with a body; that of `relevant_pages` may be empty.
-    The actions are `<retrieval_page>query</retrieval_page>`, `<fetch_page>[3, 7]</fetch_page>` (brackets
-    optional, commas or blanks between the numbers) and `<answer>text</answer>`.
+    The blocks of the first turn are `analysis`, `plan`, `summary`, later `analysis`,
+    `relevant_pages`, `summary`: each once, in this order, closed, with a body; that of
+    `relevant_pages` may be empty. The actions are `<retrieval_page>query</retrieval_page>`,
+    `<fetch_page>[3, 7]</fetch_page>` (brackets optional, commas or blanks between the numbers) and
+    `<answer>text</answer>`.
 
-    The action is looked for outside thoughts only. It is `Invalid` when there is no closed `<action>`, or
-    when that holds no known action, two of them, or another tag beside it. Everything else that is wrong
-    is a `Fault` of a turn that is executed. Blocks are read in closed thoughts only. The tag of an action
-    that is switched off is unknown.
+    The action is looked for outside thoughts only. It is `Invalid` when there is no closed
+    `<action>`, or when that holds no known action, two of them, or another tag beside it.
+    Everything else that is wrong is a `Fault` of a turn that is executed. Blocks are read in closed
+    thoughts only. The tag of an action that is switched off is unknown.
     """
 
-    def __init__(self, *, retrieval: bool = True, fetch: bool = True, analysis: bool = True) -> None:
+    def __init__(
+        self, *, retrieval: bool = True, fetch: bool = True, analysis: bool = True
+    ) -> None:
         there = {ActionTag.RETRIEVE: retrieval, ActionTag.FETCH: fetch, ActionTag.ANSWER: True}
         self._later = LATER_BLOCKS if analysis else LATER_BLOCKS[1:]
         self._wrapper = TagScanner(("action",))
@@ -182,7 +207,9 @@ class DocVStarGrammar:
     def parse(
         self, text: str, stop: StopCause = StopCause.END_OF_TURN, *, first: bool = False
     ) -> DocVStarTurn:
-        """Parse one assistant turn (see `Grammar`); the thought of a `first` turn has other blocks."""
+        """Parse one assistant turn (see `Grammar`); the thought of a `first` turn has other
+        blocks.
+        """
         scan = self._wrapper.scan(text)
         action, faults = self._find_action(scan, stop)
         if isinstance(action, Invalid):
@@ -204,42 +231,54 @@ class DocVStarGrammar:
             relevant=relevant,
         )
 
-    def _find_action(self, scan: Scan, stop: StopCause) -> tuple[Action, set[Fault]]:
+    def _find_action(self, scan: TagScan, stop: StopCause) -> tuple[Action, set[Fault]]:
         if stop is StopCause.CONTROL_TOKEN:
             return _invalid(InvalidReason.CONTROL_TOKEN, "the turn holds a control token"), set()
         if not scan.blocks:
             return self._missing(scan, stop), set()
         wrapper = scan.blocks[0]
         if len(scan.blocks) > 1 or wrapper.nested:
-            return _invalid(InvalidReason.SEVERAL, "the turn holds more than one action block"), set()
+            return _invalid(
+                InvalidReason.SEVERAL, "the turn holds more than one action block"
+            ), set()
         start, end = wrapper.inner
         inside = self._actions.scan(scan.visible[start:end])
         if not inside.blocks:
             if inside.opened:
                 detail = "the action inside the action block was not closed"
                 return _invalid(InvalidReason.UNCLOSED, detail), set()
-            return _invalid(InvalidReason.NO_ACTION, "the action block holds no action that exists"), set()
+            return _invalid(
+                InvalidReason.NO_ACTION, "the action block holds no action that exists"
+            ), set()
         block = inside.blocks[0]
         rest = inside.visible[: block.outer[0]] + " " + inside.visible[block.outer[1] :]
         if len(inside.blocks) > 1 or _ANY_TAG.search(rest):
-            return _invalid(InvalidReason.SEVERAL, "the action block holds more than one tag"), set()
+            return _invalid(
+                InvalidReason.SEVERAL, "the action block holds more than one tag"
+            ), set()
         action, faults = _read(inside, block, offset=start)
         return action, faults | ({Fault.FRAME} if rest.strip() else set())
 
-    def _missing(self, scan: Scan, stop: StopCause) -> Invalid:
+    def _missing(self, scan: TagScan, stop: StopCause) -> Invalid:
         if stop is StopCause.TRUNCATED:
-            return _invalid(InvalidReason.TRUNCATED, "the turn was cut off before its action was complete")
+            return _invalid(
+                InvalidReason.TRUNCATED, "the turn was cut off before its action was complete"
+            )
         if scan.opened:
             return _invalid(InvalidReason.UNCLOSED, "the action block was opened and not closed")
         if scan.hidden_open:
-            return _invalid(InvalidReason.NO_ACTION, "the thought was never closed, so no action follows it")
+            return _invalid(
+                InvalidReason.NO_ACTION, "the thought was never closed, so no action follows it"
+            )
         if self._actions.scan(scan.visible).opened:
             return _invalid(InvalidReason.NO_ACTION, "the action does not stand inside action tags")
         return _invalid(InvalidReason.NO_ACTION, "the turn holds no action")
 
 
-def _framed(text: str, scan: Scan) -> bool:
-    """Return whether the turn is one thought, then one action block, and nothing but blanks around them."""
+def _framed(text: str, scan: TagScan) -> bool:
+    """Return whether the turn is one thought, then one action block, and nothing but blanks around
+    them.
+    """
     if len(scan.hidden) != 1 or len(scan.blocks) != 1 or scan.hidden_open:
         return False
     (start, end), (left, right) = scan.hidden[0], scan.blocks[0].outer
@@ -247,7 +286,7 @@ def _framed(text: str, scan: Scan) -> bool:
     return edges == ("<think>", "</think>", "")
 
 
-def _read(scan: Scan, block: Block, *, offset: int) -> tuple[Action, set[Fault]]:
+def _read(scan: TagScan, block: TagBlock, *, offset: int) -> tuple[Action, set[Fault]]:
     outer, inner = moved(block.outer, offset), moved(block.inner, offset)
     content = scan.content(block)
     if block.nested:

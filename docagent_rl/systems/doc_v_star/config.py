@@ -1,7 +1,7 @@
 """Configuration of Doc-V*: what the paper says, where it is silent, and what may be changed.
 
-No code was released, so there is one variant. Keys outside `VARIANT_DEFAULTS` are choices of this package
-where the paper is silent or contradicts itself.
+No code was released, so there is one variant. Keys outside `VARIANT_DEFAULTS` are choices of this
+package where the paper is silent or contradicts itself.
 """
 
 import itertools
@@ -40,17 +40,20 @@ class OverviewConfig(Section):
     cell_px: int = Field(ge=1)
     """Side of the square for a thumbnail."""
     header_px: int = Field(24, ge=0)
-    """Height of the band with the page number over a thumbnail; 0 prints none. 24 and 256 make ten rows of
-    visual tokens."""
+    """Height of the band with the page number over a thumbnail; 0 prints none. 24 and 256 make ten
+    rows of visual tokens.
+    """
     font_px: int = Field(18, ge=1)
     """Size of the page number."""
     pages_per_sheet: int = Field(36, ge=1)
     """Pages of one image at most."""
     fit_cells_px: tuple[Annotated[int, Field(ge=1)], ...] = (228, 200, 172, 144, 116, 88)
-    """Cells of an overview that does not fit the prompt (`docagent.rollout.prompt_tokens`), tried in turn,
-    those below `cell_px`; a sheet of the same area then holds more of them. Where the smallest do not fit,
-    the overview shows one page in two, or in three and so on, as large as fits, and says so. With the header
-    each of these makes whole rows of visual tokens; the smallest shows 500 pages in 8,192 tokens."""
+    """Cells of an overview that does not fit the prompt (`docagent.rollout.prompt_tokens`), tried
+    in turn, those below `cell_px`; a sheet of the same area then holds more of them. Where the
+    smallest do not fit, the overview shows one page in two, or in three and so on, as large as
+    fits, and says so. With the header each of these makes whole rows of visual tokens; the smallest
+    shows 500 pages in 8,192 tokens.
+    """
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -67,7 +70,9 @@ class OverviewConfig(Section):
         return (full, *(full.smaller(cell) for cell in self.fit_cells_px if cell < self.cell_px))
 
     def plans(self, num_pages: int) -> Iterator[OverviewPlan]:
-        """Yield what may be shown of a document, best first: the first that fits the prompt is shown."""
+        """Yield what may be shown of a document, best first: the first that fits the prompt is
+        shown.
+        """
         for stride in range(1, num_pages + 1):
             for style in self.styles:
                 yield OverviewPlan(num_pages, style, self.cell_px, stride)
@@ -117,7 +122,7 @@ class MemoryConfig(Section):
     """A longer summary is cut where it is repeated, and only there."""
 
 
-class AnswerConfig(Section):
+class AnswerRewardConfig(Section):
     """The scoring of answers."""
 
     threshold: float = Field(ge=0, le=1)
@@ -133,7 +138,9 @@ class AnswerConfig(Section):
 
 
 class DocVStarConfig(ShowsImages, VariantSection):
-    """Configuration of `DocVStarEnv`. Keys that are left out or `null` take the value of the variant."""
+    """Configuration of `DocVStarEnv`. Keys that are left out or `null` take the value of the
+    variant.
+    """
 
     variants = VARIANT_DEFAULTS
     prompt: ClassVar = "doc_v_star_paper"
@@ -149,13 +156,14 @@ class DocVStarConfig(ShowsImages, VariantSection):
     fetch: FetchConfig = FetchConfig()
     thought: ThoughtConfig = ThoughtConfig()
     memory: MemoryConfig = MemoryConfig()
-    answer: AnswerConfig
+    answer: AnswerRewardConfig
     reward: DocVStarReward
     context_tokens: int | None = Field(None, ge=1)
-    """Tokens of prompt and response together, as far as the environment can count: images exactly, by the
-    rule of `display`; texts by a cautious estimate. Pages that would leave less than `reserve_tokens` are
-    withheld. `null` counts nothing; what does not fit is then dropped by the rollout, which ends the
-    trajectory."""
+    """Tokens of prompt and response together, as far as the environment can count: images exactly,
+    by the rule of `display`; texts by a cautious estimate. Pages that would leave less than
+    `reserve_tokens` are withheld. `null` counts nothing; what does not fit is then dropped by the
+    rollout, which ends the trajectory.
+    """
     reserve_tokens: int = Field(2048, ge=0)
     """Tokens that pages must leave."""
     allow_unknown_evidence: bool = False
@@ -168,14 +176,18 @@ class DocVStarConfig(ShowsImages, VariantSection):
         if not (self.retrieval.enabled or self.fetch.enabled):
             raise ValueError("retrieval and fetch are both off, so no page could ever be read")
         if self.context_tokens is not None and self.context_tokens <= self.reserve_tokens:
-            raise ValueError(f"context_tokens={self.context_tokens} leaves nothing beside reserve_tokens")
+            raise ValueError(
+                f"context_tokens={self.context_tokens} leaves nothing beside reserve_tokens"
+            )
         for style in self.overview.styles if self.overview.enabled else ():
             for pages in range(1, style.pages_per_sheet + 1):
                 width, height = style.grid(pages).size
                 if not self.display.keeps((width, height)):
                     raise ValueError(
-                        f"the image processor would reduce an overview sheet of {width}x{height} pixels, "
-                        "which ruins its labels: change the cells of the overview or display.grid.max_pixels"
+                        f"the image processor would reduce an overview sheet of {width}x{height} "
+                        "pixels, "
+                        "which ruins its labels: change the cells of the overview or "
+                        "display.grid.max_pixels"
                     )
         return self
 
@@ -192,7 +204,9 @@ class DocVStarConfig(ShowsImages, VariantSection):
 
     def overview_tokens(self, num_pages: int) -> int:
         """Return the visual tokens in the prompt of a document, as far as the prompt holds them."""
-        return self.plan_tokens(next(self.overview.plans(num_pages))) if self.overview.enabled else 0
+        return (
+            self.plan_tokens(next(self.overview.plans(num_pages))) if self.overview.enabled else 0
+        )
 
     def plan_tokens(self, plan: OverviewPlan) -> int:
         """Return the visual tokens of an overview."""

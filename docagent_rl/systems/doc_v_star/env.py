@@ -1,4 +1,6 @@
-"""The environment of Doc-V*: an overview of one document, pages by meaning or by number, an answer."""
+"""The environment of Doc-V*: an overview of one document, pages by meaning or by number, an
+answer.
+"""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,13 +36,14 @@ from docagent_rl.systems.doc_v_star.actions import DocVStarGrammar, Fault
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.overview import OverviewPlan, overview
 from docagent_rl.systems.doc_v_star.rewards import HitRule, evidence_score, format_score
-from docagent_rl.systems.doc_v_star.state import DocVStarLoggedTurn, State, new_state
+from docagent_rl.systems.doc_v_star.state import DocVStarLoggedTurn, DocVState, checked_state
 
 _MESSAGE_TOKENS = 8
 """Tokens that a chat template puts around a message, cautiously."""
 _PROMPT_TOKENS = 64
-"""Tokens around a prompt, the header of the first turn included; a margin for texts that are counted
-apart, too."""
+"""Tokens around a prompt, the header of the first turn included; a margin for texts that are
+counted apart, too.
+"""
 _IMAGE_MARKS = 2
 """Tokens around the visual tokens of an image."""
 
@@ -58,30 +61,58 @@ class _Served:
     withheld: list[int] = field(default_factory=list)
 
 
-class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
+class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
     """One trajectory of Doc-V*.
 
-    The prompt holds the rules, the question and an overview of the document: grids of labelled thumbnails.
-    Every turn is a thought in blocks and one action. A retrieval shows the best pages that were not shown
-    before, `min(ceil(N / 10), 4)` of them; a fetch shows pages by number. Shown again, a page is only a line
-    that says when it was shown. Each observation ends with the working memory, which are the summaries of all
-    turns so far, and with the turns left; the conversation grows. After the last turn without an answer the
-    trajectory ends; that turn's action is not executed.
+    The prompt holds the rules, the question and an overview of the document: grids of labelled
+    thumbnails. Every turn is a thought in blocks and one action. A retrieval shows the best pages
+    that were not shown before, `min(ceil(N / 10), 4)` of them; a fetch shows pages by number. Shown
+    again, a page is only a line that says when it was shown. Each observation ends with the working
+    memory, which are the summaries of all turns so far, and with the turns left; the conversation
+    grows. After the last turn without an answer the trajectory ends; that turn's action is not
+    executed.
 
-    The reward is one scalar on the last turn; its terms are `rewards.TERMS`. The judge is never asked.
-    Validation also plays questions whose evidence is unknown.
+    The reward is one scalar on the last turn; its terms are `rewards.TERMS`. The judge is never
+    asked. Validation also plays questions whose evidence is unknown.
     """
 
     title = "Doc-V*"
     spec = PromptSpec(
         required=frozenset(
             {"system", "user", "sampled", "sheet", "page", "visited", "none_left", "none_found"}
-            | {"no_such_page", "no_number", "surplus", "withheld", "memory", "turns_left", "final_turn"}
+            | {
+                "no_such_page",
+                "no_number",
+                "surplus",
+                "withheld",
+                "memory",
+                "turns_left",
+                "final_turn",
+            }
             | {"reminder"}
         ),
         variables=frozenset(
-            {"question", "num_pages", "first_page", "last_page", "turns", "k", "fetch_pages", "retrieval"}
-            | {"fetch", "analysis", "overview", "header", "stride", "shown", "memory", "abstention", "page"}
+            {
+                "question",
+                "num_pages",
+                "first_page",
+                "last_page",
+                "turns",
+                "k",
+                "fetch_pages",
+                "retrieval",
+            }
+            | {
+                "fetch",
+                "analysis",
+                "overview",
+                "header",
+                "stride",
+                "shown",
+                "memory",
+                "abstention",
+                "page",
+            }
             | {"pages", "more", "sheet", "sheets", "turn", "left", "reason", "summaries"}
         ),
         shown=frozenset({"question"}),
@@ -91,10 +122,12 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
     def make_grammar(config: DocVStarConfig) -> DocVStarGrammar:
         """Return the grammar of a configuration."""
         return DocVStarGrammar(
-            retrieval=config.retrieval.enabled, fetch=config.fetch.enabled, analysis=config.thought.analysis
+            retrieval=config.retrieval.enabled,
+            fetch=config.fetch.enabled,
+            analysis=config.thought.analysis,
         )
 
-    def variables(self, state: State) -> dict[str, object]:
+    def variables(self, state: DocVState) -> dict[str, object]:
         """Return what every part of the prompt may name."""
         config, plan = self._config, state.overview
         return {
@@ -115,14 +148,16 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
             "abstention": config.answer.abstentions[0].capitalize(),
         }
 
-    def new_state(self, sample: Sample) -> State:
-        """Return the state before the first turn; every page can be shown (see `DocEnv.new_state`)."""
-        state = new_state(sample, self._services.store, self._config, validate=self._validate)
+    def new_state(self, sample: Sample) -> DocVState:
+        """Return the state before the first turn; every page can be shown (see
+        `DocEnv.new_state`).
+        """
+        state = checked_state(sample, self._services.store, self._config, validate=self._validate)
         for page in state.pages:
             page_view(page, self._config.display, turn=0)
         return state
 
-    def show_prompt(self, state: State) -> Observation:
+    def show_prompt(self, state: DocVState) -> Observation:
         """Return the prompt with the overview; raises `UserError` where that fills the context."""
         sample = state.sample
         limit = self._services.prompt_tokens
@@ -130,26 +165,33 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
             tokens = self._config.overview_tokens(len(state.pages))
             raise UserError(
                 f"question {sample.question_id!r}: question and overview of {sample.doc_id!r}, "
-                f"{len(state.pages)} pages and {tokens} visual tokens, do not fit a prompt of {limit} tokens "
+                f"{len(state.pages)} pages and {tokens} visual tokens, do not fit a prompt of "
+                f"{limit} tokens "
                 "however few pages it shows: raise data.max_prompt_length, or drop the question"
             )
-        rules, items = self.text("system"), [self.text("user"), *self._overview(), *self._last_words()]
+        rules, items = (
+            self.text("system"),
+            [self.text("user"), *self._overview(), *self._last_words()],
+        )
         self._count([rules])
         self._count(items)
         if (room := self._room()) is not None and room < 0:
             raise UserError(
-                f"question {sample.question_id!r}: the overview of {sample.doc_id!r}, {len(state.pages)} "
+                f"question {sample.question_id!r}: the overview of {sample.doc_id!r}, "
+                f"{len(state.pages)} "
                 f"pages, leaves less than reserve_tokens={self._config.reserve_tokens} of "
                 f"context_tokens={self._config.context_tokens}: raise it or drop the question"
             )
-        return Observation((Message(Role.SYSTEM, (TextPart(rules),)), Message(Role.USER, parts_of(items))))
+        return Observation(
+            (Message(Role.SYSTEM, (TextPart(rules),)), Message(Role.USER, parts_of(items)))
+        )
 
     def adapted(self) -> str | None:
         """Return what the overview had to give up (see `DocEnv.adapted`)."""
         plan = self.state.overview
         return plan.describe() if plan is not None and plan.adapted else None
 
-    def read(self, state: State, turn: AssistantTurn) -> DocVStarLoggedTurn:
+    def read(self, state: DocVState, turn: AssistantTurn) -> DocVStarLoggedTurn:
         """Parse a turn and keep its summary and its relevant pages."""
         number = len(state.log.turns) + 1
         # it reads a first turn otherwise than later ones, which other grammars do not
@@ -165,8 +207,10 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
         state.begin_turn()
         return DocVStarLoggedTurn(number, parsed, faults={*parsed.faults, *stray}, listed=listed)
 
-    def limit(self, state: State, logged: LoggedTurn) -> EndReason | None:
-        """Return why nothing but an answer is carried out: the last turn, which want of room may hasten."""
+    def limit(self, state: DocVState, logged: LoggedTurn) -> EndReason | None:
+        """Return why nothing but an answer is carried out: the last turn, which want of room may
+        hasten.
+        """
         if logged.turn < state.last_turn:
             return None
         return EndReason.CONTEXT_FULL if state.cut_short else EndReason.TURN_LIMIT
@@ -177,7 +221,7 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
         faults = tuple(fault.value for fault in Fault if fault in turn.faults)
         return replace(turn.record(), faults=faults, relevant_pages=tuple(turn.listed))
 
-    async def execute(self, state: State, logged: LoggedTurn, text: str) -> Sequence[Part]:
+    async def execute(self, state: DocVState, logged: LoggedTurn, text: str) -> Sequence[Part]:
         """Retrieve or fetch pages; the working memory and the turns left follow."""
         match logged.action:
             case Search() as action:
@@ -188,12 +232,14 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
                 items = [self.text("reminder", reason=self.feedback(logged))]
         return self._shown(items, logged.turn + 1)
 
-    async def score(self, state: State, logged: LoggedTurn, action: Answer) -> Outcome:
+    async def score(self, state: DocVState, logged: LoggedTurn, action: Answer) -> Outcome:
         """Return the answer term R_a."""
         state.answered = bool(action.text)
         logged.effect = Answered()
         # edit distances of long texts take a while
-        return Outcome.of(await asyncio.to_thread(self._config.answer.rule().score, action.text, state.gold))
+        return Outcome.of(
+            await asyncio.to_thread(self._config.answer.rule().score, action.text, state.gold)
+        )
 
     def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory and return its reward (appendix C)."""
@@ -209,7 +255,7 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
         }
         return state.settle(end, {**values, "total": reward.formula.total(values)})
 
-    async def _retrieve(self, state: State, logged: LoggedTurn, action: Search) -> list[Line]:
+    async def _retrieve(self, state: DocVState, logged: LoggedTurn, action: Search) -> list[Line]:
         settings, doc_id = self._config.retrieval, state.sample.doc_id
         k = settings.k(len(state.pages))
         if len(state.visited) == len(state.pages):
@@ -221,7 +267,9 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
         query = action.query[: settings.query_chars]
         hits = await self.search(logged, query, doc_id=doc_id, top_k=k, exclude=exclude)
         fresh = new_hits(hits, exclude)
-        found = [(n, hit) for n, hit in fresh if hit.ref.doc_id == doc_id and state.has(hit.ref.page)][:k]
+        found = [
+            (n, hit) for n, hit in fresh if hit.ref.doc_id == doc_id and state.has(hit.ref.page)
+        ][:k]
         if not found:
             logged.effect = NoNewPage(len(hits))
             return [self.text("none_found")]
@@ -237,7 +285,7 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
         )
         return served.items
 
-    def _fetch(self, state: State, logged: DocVStarLoggedTurn, action: Fetch) -> list[Line]:
+    def _fetch(self, state: DocVState, logged: DocVStarLoggedTurn, action: Fetch) -> list[Line]:
         limit = self._config.fetch.max_pages
         there = [page for page in action.pages if state.has(page)]
         missing = [page for page in action.pages if not state.has(page)]
@@ -261,8 +309,10 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
         )
         return [*served.items, *notes]
 
-    def _serve(self, state: State, logged: LoggedTurn, wanted: Sequence[int]) -> _Served:
-        """Show pages in order: as an image, as a reminder when shown before, not at all for want of room."""
+    def _serve(self, state: DocVState, logged: LoggedTurn, wanted: Sequence[int]) -> _Served:
+        """Show pages in order: as an image, as a reminder when shown before, not at all for want of
+        room.
+        """
         served, room = _Served(), self._room(logged.turn + 1)
         for number in wanted:
             if number in state.visited:
@@ -292,8 +342,10 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
         """Return a part of the prompt file about some pages, of which it names the first few."""
         return self.text(part, pages=pages[:_LISTED], more=max(0, len(pages) - _LISTED))
 
-    def _plan_overview(self, state: State) -> bool:
-        """Choose the best overview that fits the prompt; return whether there is one. Draws nothing."""
+    def _plan_overview(self, state: DocVState) -> bool:
+        """Choose the best overview that fits the prompt; return whether there is one. Draws
+        nothing.
+        """
         limit = self._services.prompt_tokens
         for plan in self._config.overview.plans(len(state.pages)):
             state.overview = plan
@@ -316,7 +368,9 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
         return self._ending(1) if self.state.last_turn == 1 else []
 
     def _shown(self, items: Iterable[Line], turn: int) -> tuple[Part, ...]:
-        """Return what an action led to, and what every observation before a turn ends with; counted."""
+        """Return what an action led to, and what every observation before a turn ends with;
+        counted.
+        """
         items = [*items, *self._ending(turn)]
         self._count(items)
         return parts_of(items)
@@ -336,7 +390,9 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
             self.state.tokens += self._cost(items) + _MESSAGE_TOKENS
 
     def _cost(self, items: Iterable[Line]) -> int:
-        """Return the tokens: of images by the rule of the display, of texts by a cautious estimate."""
+        """Return the tokens: of images by the rule of the display, of texts by a cautious
+        estimate.
+        """
         return sum(
             estimated_tokens(item) + 1
             if isinstance(item, str)
@@ -345,8 +401,8 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
         )
 
     def _room(self, turn: int | None = None) -> int | None:
-        """Return the tokens left for pages, `None` without a limit; before a turn, less the rest of its
-        observation.
+        """Return the tokens left for pages, `None` without a limit; before a turn, less the rest of
+        its observation.
         """
         limit = self._config.context_tokens
         if limit is None:
@@ -366,11 +422,18 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, State]):
     def _headings(self, plan: OverviewPlan) -> Iterator[str]:
         """Yield what is written above each sheet; the first also says which pages are left out."""
         pages = plan.choose(range(self.state.first_page, self.state.last_page + 1))
-        size, remark = plan.style.pages_per_sheet, self.text("sampled") + "\n" if plan.stride > 1 else ""
+        size, remark = (
+            plan.style.pages_per_sheet,
+            self.text("sampled") + "\n" if plan.stride > 1 else "",
+        )
         for number in range(plan.sheets):
             group = pages[number * size : (number + 1) * size]
             line = self.text(
-                "sheet", sheet=number + 1, sheets=plan.sheets, first_page=group[0], last_page=group[-1]
+                "sheet",
+                sheet=number + 1,
+                sheets=plan.sheets,
+                first_page=group[0],
+                last_page=group[-1],
             )
             yield remark + line
             remark = ""

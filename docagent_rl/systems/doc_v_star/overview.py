@@ -1,9 +1,11 @@
-"""The pages of Doc-V* as shown: thumbnails in labelled grids (section 3.2, appendix A), pages in a box (B).
+"""The pages of Doc-V* as shown: thumbnails in labelled grids (section 3.2, appendix A), pages in a
+box (B).
 
 Only geometry; no pixel is touched here. The sheets are drawn by `docagent_rl.envs.images.render`.
 
-The paper shows every page, whatever that takes: 468 pages are 42,900 visual tokens. A training run has a
-prompt of fixed length, and documents that do not fit must not vanish from it: `plans` makes them fit.
+The paper shows every page, whatever that takes: 468 pages are 42,900 visual tokens. A training run
+has a prompt of fixed length, and documents that do not fit must not vanish from it: `plans` makes
+them fit.
 """
 
 from __future__ import annotations
@@ -17,7 +19,16 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.documents.settings import check_size
-from docagent_rl.envs.images import Colour, Fill, ImageRef, ImageSheet, Label, Resample, Size, Tile
+from docagent_rl.envs.images import (
+    Colour,
+    Fill,
+    ImageRef,
+    ImageSheet,
+    Resample,
+    SheetLabel,
+    Size,
+    Tile,
+)
 
 if TYPE_CHECKING:
     from docagent_rl.documents.store import Page
@@ -28,8 +39,10 @@ _PADDING: Colour = (224, 224, 224)
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
-    """A sheet of equal cells, filled row by row: a header band over a square for a thumbnail, in pixels."""
+class ThumbnailGrid:
+    """A sheet of equal cells, filled row by row: a header band over a square for a thumbnail, in
+    pixels.
+    """
 
     rows: int
     columns: int
@@ -60,12 +73,14 @@ class OverviewStyle:
         """Return the number of sheets of a document."""
         return math.ceil(num_pages / self.pages_per_sheet)
 
-    def grid(self, num_pages: int) -> Grid:
+    def grid(self, num_pages: int) -> ThumbnailGrid:
         """Return the grid of a sheet with this many pages."""
-        return Grid(*grid_shape(num_pages), self.cell, self.header)
+        return ThumbnailGrid(*grid_shape(num_pages), self.cell, self.header)
 
     def smaller(self, cell: int) -> OverviewStyle:
-        """Return the same with smaller cells, and as many more of them as the area of a sheet then has."""
+        """Return the same with smaller cells, and as many more of them as the area of a sheet then
+        has.
+        """
         pages = self.pages_per_sheet * self.cell**2 // cell**2
         return OverviewStyle(cell, self.header, self.font, pages)
 
@@ -117,7 +132,9 @@ class OverviewPlan:
 
 
 def grid_shape(num_pages: int) -> tuple[int, int]:
-    """Return `(rows, columns)` of a sheet: `rows = ceil(sqrt(n))`, `columns = ceil(n / rows)`; `n` from 1."""
+    """Return `(rows, columns)` of a sheet: `rows = ceil(sqrt(n))`, `columns = ceil(n / rows)`; `n`
+    from 1.
+    """
     if num_pages < 1:
         raise ValueError(f"a sheet holds at least one page, not {num_pages}")
     # in whole numbers: the root of a large square must not come out a little too large
@@ -126,13 +143,17 @@ def grid_shape(num_pages: int) -> tuple[int, int]:
 
 
 def thumbnail_size(page: Size, cell: int) -> Size:
-    """Return the size of a page in a square: `f = min(cell / w, cell / h)`, sides rounded, at least 1 px."""
+    """Return the size of a page in a square: `f = min(cell / w, cell / h)`, sides rounded, at least
+    1 px.
+    """
     scale = min(cell / page[0], cell / page[1])
     return max(1, round(page[0] * scale)), max(1, round(page[1] * scale))
 
 
 def overview(pages: Sequence[Page], style: OverviewStyle) -> Iterator[ImageSheet]:
-    """Yield the sheets of a document, consecutive pages in groups, labelled with their own numbers."""
+    """Yield the sheets of a document, consecutive pages in groups, labelled with their own
+    numbers.
+    """
     for start in range(0, len(pages), style.pages_per_sheet):
         yield _sheet(pages[start : start + style.pages_per_sheet], style)
 
@@ -146,19 +167,21 @@ def _sheet(pages: Sequence[Page], style: OverviewStyle) -> ImageSheet:
         tiles=tuple(_thumbnail(page, at, grid) for page, at in zip(pages, cells, strict=True)),
         fills=tuple(Fill(_square(at, grid), _PADDING) for at in cells),
         labels=tuple(
-            Label(str(page.ref.page), (left, top, left + grid.cell, top + grid.header), style.font)
+            SheetLabel(
+                str(page.ref.page), (left, top, left + grid.cell, top + grid.header), style.font
+            )
             for page, (left, top) in zip(pages, cells, strict=True)
             if grid.header
         ),
     )
 
 
-def _square(at: tuple[int, int], grid: Grid) -> tuple[int, int, int, int]:
+def _square(at: tuple[int, int], grid: ThumbnailGrid) -> tuple[int, int, int, int]:
     left, top = at[0], at[1] + grid.header
     return left, top, left + grid.cell, top + grid.cell
 
 
-def _thumbnail(page: Page, at: tuple[int, int], grid: Grid) -> Tile:
+def _thumbnail(page: Page, at: tuple[int, int], grid: ThumbnailGrid) -> Tile:
     size = thumbnail_size(page.size, grid.cell)
     left, top, *_ = _square(at, grid)
     image = ImageRef(page.ref, page.image_hash, (0, 0, *page.size), size, Resample.LANCZOS)
@@ -168,8 +191,9 @@ def _thumbnail(page: Page, at: tuple[int, int], grid: Grid) -> Tile:
 class PageBox(BaseModel):
     """Downscales a page until it fits the box, keeping its proportions.
 
-    The paper caps pages at 1024 by 768 and does not say which way round. Here the box turns with the page, so
-    that a portrait A4 page has about 1,000 visual tokens, as the paper counts; `landscape` keeps it lying.
+    The paper caps pages at 1024 by 768 and does not say which way round. Here the box turns with
+    the page, so that a portrait A4 page has about 1,000 visual tokens, as the paper counts;
+    `landscape` keeps it lying.
 
     Raises (all methods that take a size):
         DisplayError: a side is below 1 px, or the side ratio is above 200.
@@ -191,13 +215,16 @@ class PageBox(BaseModel):
         if self.short_side > self.long_side and not self.landscape:
             raise ValueError("short_side is above long_side")
         if min(self.long_side, self.short_side) < self.grid.unit:
-            raise ValueError(f"a box narrower than one visual token ({self.grid.unit} pixels) shows nothing")
+            raise ValueError(
+                f"a box narrower than one visual token ({self.grid.unit} pixels) shows nothing"
+            )
         return self
 
     def shown(self, size: Size) -> Size:
         """Return the size at which a page of `size` is handed to the processor.
 
-        `f = min(1, long / max(w, h), short / min(w, h))`, then `(round(w·f), round(h·f))`, at least 1 px.
+        `f = min(1, long / max(w, h), short / min(w, h))`, then `(round(w·f), round(h·f))`, at least
+        1 px.
         """
         check_size(size)
         wide, high = size if self.landscape else (max(size), min(size))
@@ -215,15 +242,20 @@ class PageBox(BaseModel):
         return self.grid.tokens(shown)
 
     def keeps(self, shown: Size) -> bool:
-        """Return whether the processor takes nothing from an image but the rounding to whole visual tokens.
+        """Return whether the processor takes nothing from an image but the rounding to whole visual
+        tokens.
 
         Enlarging a very small one takes nothing either.
         """
         rounded = (round(side / self.grid.unit) * self.grid.unit for side in shown)
-        return all(after >= before for after, before in zip(self.encoder(shown), rounded, strict=True))
+        return all(
+            after >= before for after, before in zip(self.encoder(shown), rounded, strict=True)
+        )
 
     def max_tokens(self, side_ratio: float = 2.0) -> int:
-        """Return an upper bound on the visual tokens of a page whose sides differ at most by this factor."""
+        """Return an upper bound on the visual tokens of a page whose sides differ at most by this
+        factor.
+        """
         unit = self.grid.unit
         cells = math.floor(self.long_side / unit + 0.5) * math.floor(self.short_side / unit + 0.5)
         least = self.grid.image_limits()[0] / unit**2

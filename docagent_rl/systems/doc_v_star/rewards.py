@@ -17,13 +17,17 @@ class HitRule(StrEnum):
     """The listed evidence pages that are hits."""
 
     VISITED = "visited"
-    """Those that were shown at reading resolution; listing a page off its thumbnail then only costs."""
+    """Those that were shown at reading resolution; listing a page off its thumbnail then only
+    costs.
+    """
     LISTED = "listed"
     """All of them, as the paper prints it."""
 
 
 class DocVStarReward(Section):
-    """Weights of the reward `R = answer · R_a + evidence · R_e + format · R_f`; they sum to 1 at most."""
+    """Weights of the reward `R = answer · R_a + evidence · R_e + format · R_f`; they sum to 1 at
+    most.
+    """
 
     answer: float = Field(ge=0, le=1)
     evidence: float = Field(ge=0, le=1)
@@ -38,7 +42,8 @@ class DocVStarReward(Section):
         weights = (self.answer, self.evidence, self.format)
         if not all(weight >= 0 for weight in weights) or not 0 < math.fsum(weights) <= 1 + 1e-9:
             raise ValueError(
-                f"the weights of answer, evidence and format must not be negative and sum to at most 1, "
+                "the weights of answer, evidence and format must not be negative and sum to at "
+                "most 1, "
                 f"found {weights}"
             )
         return self
@@ -56,19 +61,23 @@ def evidence_score(
     *,
     beta2: float = 2.0,
 ) -> float:
-    """Return R_e, the F-score of the pages a trajectory listed as relevant, weighted towards recall.
+    """Return R_e, the F-score of the pages a trajectory listed as relevant, weighted towards
+    recall.
 
-    With precision `hits / |P|` and recall `hits / |P_gt|` the paper's `(1 + beta²) · p · r / (beta² · p + r)`
-    equals `(1 + beta²) · hits / (beta² · |P_gt| + |P|)`, which needs no small constant in a denominator.
+    With precision `hits / |P|` and recall `hits / |P_gt|` the paper's
+    `(1 + beta²) · p · r / (beta² · p + r)` equals `(1 + beta²) · hits / (beta² · |P_gt| + |P|)`,
+    which needs no small constant in a denominator.
 
     Args:
         listed: P, the union of the pages listed in all turns, of those that exist.
         gold: P_gt, the evidence pages.
-        visited: pages shown at reading resolution, the only ones that can be hits; `None` takes every page.
+        visited: pages shown at reading resolution, the only ones that can be hits; `None` takes
+            every page.
         beta2: weight of recall, 2 in the paper.
 
     Returns:
-        A value in `[0, 1]`; 1 when nothing is gold and nothing was listed, 0 when only one of them is empty.
+        A value in `[0, 1]`; 1 when nothing is gold and nothing was listed, 0 when only one of them
+        is empty.
     """
     wanted, found = set(gold), set(listed)
     if not wanted or not found:
@@ -79,5 +88,7 @@ def evidence_score(
 
 
 def format_score(*, obeyed: bool, answered: bool) -> float:
-    """Return R_f: 1 when no turn had a fault and the trajectory ended with an answer not blank, else 0."""
+    """Return R_f: 1 when no turn had a fault and the trajectory ended with an answer not blank,
+    else 0.
+    """
     return float(obeyed and answered)

@@ -3,7 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from docagent_rl.envs.script import Act, AgentState, Move, Script, ScriptContext, ScriptedAgent, TurnWriter
+from docagent_rl.envs.script import (
+    Act,
+    AgentState,
+    Move,
+    Script,
+    ScriptContext,
+    ScriptedAgent,
+    TurnWriter,
+)
 from docagent_rl.systems.doc_v_star.actions import ThoughtBlock
 
 _BODIES = {
@@ -18,7 +26,11 @@ _ABSENT = 0.04
 
 class _DocVStarWriter(TurnWriter):
     title = "Doc-V*"
-    tags: ClassVar = {Move.SEARCH: "retrieval_page", Move.FETCH: "fetch_page", Move.ANSWER: "answer"}
+    tags: ClassVar = {
+        Move.SEARCH: "retrieval_page",
+        Move.FETCH: "fetch_page",
+        Move.ANSWER: "answer",
+    }
 
     def action(self, act: Act, state: Any) -> str:
         """See `TurnWriter`."""
@@ -26,7 +38,9 @@ class _DocVStarWriter(TurnWriter):
 
 
 class DocVStarAgent(_DocVStarWriter, ScriptedAgent):
-    """Retrieves the first gold page, fetches the others by number, lists what is relevant, answers."""
+    """Retrieves the first gold page, fetches the others by number, lists what is relevant,
+    answers.
+    """
 
     thoughts: ClassVar = {
         Move.SEARCH: "Look for pages about {}.",
@@ -51,7 +65,9 @@ class DocVStarAgent(_DocVStarWriter, ScriptedAgent):
         """See `ScriptedAgent`."""
         if state.last or not (state.missing or (not state.searches and not state.seen)):
             return Act(Move.ANSWER, text=state.answer)
-        by_number = self.config.fetch.enabled and (state.searches or not self.config.retrieval.enabled)
+        by_number = self.config.fetch.enabled and (
+            state.searches or not self.config.retrieval.enabled
+        )
         if state.missing and by_number:
             return Act(Move.FETCH, pages=tuple(state.missing[: self.config.fetch.max_pages]))
         if self.config.retrieval.enabled:
@@ -60,7 +76,9 @@ class DocVStarAgent(_DocVStarWriter, ScriptedAgent):
 
     def needs(self, state: AgentState) -> int:
         """See `ScriptedAgent`."""
-        return min(len(state.missing), 1 + -(-len(state.missing) // self.config.fetch.max_pages)) + 1
+        return (
+            min(len(state.missing), 1 + -(-len(state.missing) // self.config.fetch.max_pages)) + 1
+        )
 
     def thought(self, act: Act, state: AgentState) -> str:
         """See `ScriptedAgent`: the blocks of the turn."""
@@ -72,11 +90,17 @@ class DocVStarAgent(_DocVStarWriter, ScriptedAgent):
         relevant = ", ".join(str(page.page) for page in state.brought if page in state.gold)
         found = f"Page {relevant} matters." if relevant else "Nothing new."
         first = analysis if self.config.thought.analysis else ""
-        return f"{first}<relevant_pages>[{relevant}]</relevant_pages><summary>{found} {plan}</summary>"
+        return (
+            f"{first}<relevant_pages>[{relevant}]</relevant_pages><summary>{found} {plan}</summary>"
+        )
 
     def argument(self, act: Act, state: AgentState) -> object:
         """See `ScriptedAgent`."""
-        return [page.page for page in act.pages] if act.move is Move.FETCH else super().argument(act, state)
+        return (
+            [page.page for page in act.pages]
+            if act.move is Move.FETCH
+            else super().argument(act, state)
+        )
 
 
 class DocVStarScript(_DocVStarWriter, Script):
@@ -87,7 +111,11 @@ class DocVStarScript(_DocVStarWriter, Script):
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """See `Script.moves`."""
         search, fetch = 0.4 * self.config.retrieval.enabled, 0.6 * self.config.fetch.enabled
-        return {Move.SEARCH: search, Move.FETCH: fetch, Move.ANSWER: 0.05 if context.turn == 1 else 1.0}
+        return {
+            Move.SEARCH: search,
+            Move.FETCH: fetch,
+            Move.ANSWER: 0.05 if context.turn == 1 else 1.0,
+        }
 
     def thought(self, act: Act, state: ScriptContext) -> str:
         """See `TurnWriter`: the blocks of the turn."""

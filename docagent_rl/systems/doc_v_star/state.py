@@ -34,7 +34,7 @@ class DocVStarLoggedTurn(LoggedTurn[DocVStarTurn]):
 
 
 @dataclass(slots=True)
-class State(EnvState):
+class DocVState(EnvState):
     """The state of one trajectory. Pages go by the numbers that the policy sees.
 
     Args:
@@ -95,10 +95,11 @@ class State(EnvState):
     def metrics(self) -> dict[str, float]:
         """Return numbers of the trajectory by name.
 
-        `fault/*` are turns with each kind of fault; `no_answer` counts a blank one too; `overview/adapted` is
-        1 where it was made to fit the prompt; `evidence_dropped` are evidence pages outside the window.
-        Of questions with evidence, `retrieval_recall` is of the pages shown, `page_*` of those listed, and
-        `retrieval/page_*` and `fetch/page_*` of those that the action brought, where it was used.
+        `fault/*` are turns with each kind of fault; `no_answer` counts a blank one too;
+        `overview/adapted` is 1 where it was made to fit the prompt; `evidence_dropped` are evidence
+        pages outside the window. Of questions with evidence, `retrieval_recall` is of the pages
+        shown, `page_*` of those listed, and `retrieval/page_*` and `fetch/page_*` of those that the
+        action brought, where it was used.
         """
         faults, plan = self.faults, self.overview
         return {
@@ -136,12 +137,17 @@ class State(EnvState):
         }
 
 
-def new_state(sample: Sample, store: DocumentStore, config: DocVStarConfig, *, validate: bool) -> State:
-    """Check a question and return its state; raises a `UserError` that names it if it cannot be played."""
+def checked_state(
+    sample: Sample, store: DocumentStore, config: DocVStarConfig, *, validate: bool
+) -> DocVState:
+    """Check a question and return its state; raises a `UserError` that names it if it cannot be
+    played.
+    """
     gold_pages = checked_gold(sample, store, allow_empty=True)
     if other := sorted({ref.doc_id for ref in gold_pages} - {sample.doc_id}):
         raise UserError(
-            f"question {sample.question_id!r} has evidence in {other[0]!r} too, but this system reads one "
+            f"question {sample.question_id!r} has evidence in {other[0]!r} too, but this system "
+            "reads one "
             f"document, {sample.doc_id!r}: drop the question"
         )
     document, pages = played_pages(sample, store)
@@ -151,10 +157,11 @@ def new_state(sample: Sample, store: DocumentStore, config: DocVStarConfig, *, v
     if not (known or validate or config.allow_unknown_evidence):
         where = f" in its window, pages {pages[0]} to {pages[-1]}" if gold_pages else ""
         raise UserError(
-            f"question {sample.question_id!r} is answerable and has no evidence pages{where}, so they cannot "
+            f"question {sample.question_id!r} is answerable and has no evidence pages{where}, so "
+            "they cannot "
             "be rewarded: drop it or set allow_unknown_evidence"
         )
-    return State(
+    return DocVState(
         sample=sample,
         pages=tuple(document.page(number) for number in pages),
         gold=gold_of(sample),
@@ -165,13 +172,19 @@ def new_state(sample: Sample, store: DocumentStore, config: DocVStarConfig, *, v
 
 
 def gold_of(sample: Sample) -> Gold:
-    """Return the right answer: an abstention, items of a list, or variants; raises `UserError` for none."""
-    if sample.answerable is False or (sample.lists_answers and sample.answerable and not sample.answers):
+    """Return the right answer: an abstention, items of a list, or variants; raises `UserError` for
+    none.
+    """
+    if sample.answerable is False or (
+        sample.lists_answers and sample.answerable and not sample.answers
+    ):
         return Gold(GoldForm.ABSTENTION)
     references(sample)
     return Gold(GoldForm.LIST if sample.lists_answers else GoldForm.VARIANTS, sample.answers)
 
 
 def _covered(name: str, pages: Iterable[int], evidence: frozenset[int]) -> dict[str, float]:
-    """Return recall, precision and F1 of some pages (plain, beta = 1); nothing where nothing is evidence."""
+    """Return recall, precision and F1 of some pages (plain, beta = 1); nothing where nothing is
+    evidence.
+    """
     return {f"{name}_{each}": value for each, value in navigation(pages, evidence).items()}

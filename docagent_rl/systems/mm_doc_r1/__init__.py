@@ -5,11 +5,12 @@ from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.system import System, Unearned
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
 from docagent_rl.systems.mm_doc_r1.env import MMDocEnv
-from docagent_rl.systems.mm_doc_r1.world import check_sample
+from docagent_rl.systems.mm_doc_r1.world import check_question
 
 SYSTEM = System(
     name="mm_doc_r1",
-    summary="plan, search a long document by keywords, have pages read, let another write the answer",
+    summary="plan, search a long document by keywords, have pages read, let another write the "
+    "answer",
     config_type=MMDocConfig,
     env=MMDocEnv,
     make_grammar=MMDocEnv.make_grammar,
@@ -20,7 +21,7 @@ SYSTEM = System(
     formula=lambda config: config.reward.formula,
     reward_keys=("reward", "answer"),
     roles=tuple(RoleName),
-    check_sample=check_sample,
+    check_sample=check_question,
     agents="docagent_rl.systems.mm_doc_r1.script",
     several_rows=True,
     small={
@@ -35,7 +36,8 @@ SYSTEM = System(
             unknowing=0.5,
             plan=("read pages 1 to 6", "search for the question", "read pages 7 to 12", "finish"),
             whose=(
-                "The paper's: half of the reward is the recall of pages, for which a document of 18 pages is "
+                "The paper's: half of the reward is the recall of pages, for which a document of "
+                "18 pages is "
                 "read whole in three steps, whatever is asked of its pages. "
                 "docagent.env.reward.page_term=f1 counts precision too."
             ),

@@ -18,7 +18,7 @@ from docagent_rl.actions.base import (
     Span,
     StopCause,
 )
-from docagent_rl.actions.grammar import Block, Scan, TagScanner, bad_argument
+from docagent_rl.actions.grammar import TagBlock, TagScan, TagScanner, bad_argument
 from docagent_rl.base.text import encodable
 from docagent_rl.envs.base import UnknownActionError
 
@@ -44,7 +44,9 @@ _THOUGHT_OPEN = "the thought was never closed, so nothing in it counts as an act
 
 @dataclass(frozen=True, slots=True)
 class KeywordSearch(Search):
-    """A search; `query` is the keywords, as executed, joined by spaces; `remarks` tell what was cut."""
+    """A search; `query` is the keywords, as executed, joined by spaces; `remarks` tell what was
+    cut.
+    """
 
     keywords: tuple[str, ...]
     remarks: tuple[str, ...] = ()
@@ -54,8 +56,8 @@ class KeywordSearch(Search):
 class ReadEntry:
     """One request of a read action.
 
-    `pages` are the whole numbers asked for, in order, each once, whether or not such pages exist; `strays`
-    are ids that can be no page of any document, as written; `query` may be blank.
+    `pages` are the whole numbers asked for, in order, each once, whether or not such pages exist;
+    `strays` are ids that can be no page of any document, as written; `query` may be blank.
     """
 
     pages: tuple[int, ...]
@@ -65,7 +67,9 @@ class ReadEntry:
 
 @dataclass(frozen=True, slots=True)
 class ReadEntries(Read):
-    """A read action; `pages` and `goal` are those of all entries, in order; equal entries are merged."""
+    """A read action; `pages` and `goal` are those of all entries, in order; equal entries are
+    merged.
+    """
 
     entries: tuple[ReadEntry, ...]
 
@@ -84,10 +88,11 @@ class MMDocGrammar:
     """One action a step: `<search>["keyword", ...]</search>`,
     `<read>[{"page_ids": [4, 5], "query": "..."}]</read>` or `<FINISH>`.
 
-    Everything up to the last `</think>` is a thought; a thought that is still open behind it makes the step
-    invalid. In the rest the first complete action is executed and later ones are surplus. A step that was cut
-    off at its limit is invalid, unless it ends with its action: generation that stops at a closing tag looks
-    just like that. Bodies are JSON, with one repair (typographic quotes, trailing commas), never evaluated.
+    Everything up to the last `</think>` is a thought; a thought that is still open behind it makes
+    the step invalid. In the rest the first complete action is executed and later ones are surplus.
+    A step that was cut off at its limit is invalid, unless it ends with its action: generation that
+    stops at a closing tag looks just like that. Bodies are JSON, with one repair (typographic
+    quotes, trailing commas), never evaluated.
     """
 
     def __init__(self, *, max_keywords: int = 8, max_keyword_chars: int = 200) -> None:
@@ -112,13 +117,17 @@ class MMDocGrammar:
         if actions:
             return ParsedTurn(actions[0], actions[1:], thoughts)
         return ParsedTurn(
-            _invalid(InvalidReason.UNCLOSED if scan.opened else InvalidReason.NO_ACTION), (), thoughts
+            _invalid(InvalidReason.UNCLOSED if scan.opened else InvalidReason.NO_ACTION),
+            (),
+            thoughts,
         )
 
-    def _actions(self, scan: Scan) -> Iterator[Action]:
+    def _actions(self, scan: TagScan) -> Iterator[Action]:
         """Yield the complete actions in order; a finish inside a block is part of its content."""
         starts = [block.outer[0] for block in scan.blocks]
-        found: list[tuple[int, Block | Finish]] = [(block.outer[0], block) for block in scan.blocks]
+        found: list[tuple[int, TagBlock | Finish]] = [
+            (block.outer[0], block) for block in scan.blocks
+        ]
         for mark in _FINISH.finditer(scan.visible):
             before = bisect_right(starts, mark.start()) - 1
             if before < 0 or scan.blocks[before].outer[1] <= mark.start():
@@ -126,7 +135,7 @@ class MMDocGrammar:
         for _, item in sorted(found, key=lambda pair: pair[0]):
             yield item if isinstance(item, Finish) else self._read_block(scan, item)
 
-    def _read_block(self, scan: Scan, block: Block) -> Action:
+    def _read_block(self, scan: TagScan, block: TagBlock) -> Action:
         content = scan.content(block)
         action = (
             self._search(content, block)
@@ -137,7 +146,7 @@ class MMDocGrammar:
             return _invalid(InvalidReason.NESTED, block.outer, block.inner)
         return action
 
-    def _search(self, content: str, block: Block) -> Action:
+    def _search(self, content: str, block: TagBlock) -> Action:
         value = _json(content)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             return bad_argument(_SEARCH_FORM, block.outer, block.inner)
@@ -178,13 +187,18 @@ def canonical(action: Action) -> str:
 
 
 def resolve(
-    entries: Sequence[ReadEntry], known: Container[int], question: str, *, max_pages: int, max_entries: int
+    entries: Sequence[ReadEntry],
+    known: Container[int],
+    question: str,
+    *,
+    max_pages: int,
+    max_entries: int,
 ) -> tuple[tuple[ReadEntry, ...], tuple[str, ...]]:
     """Fit a read action to the document's pages `known` and to the limits.
 
-    In this order: unknown pages are dropped, surplus pages of an entry are dropped, entries without pages are
-    dropped, a blank query becomes the question, equal entries are merged, surplus entries are dropped. All
-    but the merging is remarked on.
+    In this order: unknown pages are dropped, surplus pages of an entry are dropped, entries without
+    pages are dropped, a blank query becomes the question, equal entries are merged, surplus entries
+    are dropped. All but the merging is remarked on.
 
     Returns:
         The entries to read, none when nothing is left, and lines about what was dropped.
@@ -218,7 +232,11 @@ def resolve(
 def _read(content: str, outer: Span, inner: Span) -> Action:
     value = _json(content)
     items = [value] if isinstance(value, dict) else value
-    if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
+    if (
+        not isinstance(items, list)
+        or not items
+        or not all(isinstance(item, dict) for item in items)
+    ):
         return bad_argument(_READ_FORM, outer, inner)
     entries = tuple(dict.fromkeys(_entry(item) for item in items))
     pages = tuple(dict.fromkeys(page for entry in entries for page in entry.pages))
@@ -236,11 +254,17 @@ def _entry(item: dict[str, Any]) -> ReadEntry:
 
 
 def _page(value: Any) -> int | None:
-    """Return a page number: a whole number or its digits; booleans, fractions and ranges are none."""
+    """Return a page number: a whole number or its digits; booleans, fractions and ranges are
+    none.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     digits = value.strip() if isinstance(value, str) else ""
-    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS else None
+    return (
+        int(digits)
+        if digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS
+        else None
+    )
 
 
 def _shown(value: Any) -> str:
@@ -293,5 +317,7 @@ def _fault(stop: StopCause) -> Invalid | None:
             return None
 
 
-def _invalid(reason: InvalidReason, outer: Span | None = None, inner: Span | None = None) -> Invalid:
+def _invalid(
+    reason: InvalidReason, outer: Span | None = None, inner: Span | None = None
+) -> Invalid:
     return Invalid(outer, inner, reason, _DETAIL[reason])

@@ -21,7 +21,7 @@ READER_PIXELS = 2048 * 28 * 28
 Variant = Literal["paper"]
 
 
-class SearchEngine(StrEnum):
+class MmDocSearchEngine(StrEnum):
     """The engine of a search."""
 
     DOCUMENT_BM25 = "document_bm25"
@@ -55,17 +55,19 @@ class PlanConfig(Section):
     max_tokens: int = Field(1024, ge=16)
     """Tokens of a plan; what follows is cut."""
     max_headings: int = Field(200, ge=1)
-    """Above it the deepest level is left out, then the next; a last line says how many entries are."""
+    """Above it the deepest level is left out, then the next; a last line says how many entries
+    are.
+    """
     max_title_chars: int = Field(100, ge=MIN_CHARS)
     max_figures: int = Field(200, ge=1)
     """The first ones; a last line says how many are left out."""
     max_caption_chars: int = Field(160, ge=MIN_CHARS)
 
 
-class SearchConfig(Section):
+class MmDocSearchConfig(Section):
     """The search for pages."""
 
-    engine: SearchEngine = SearchEngine.DOCUMENT_BM25
+    engine: MmDocSearchEngine = MmDocSearchEngine.DOCUMENT_BM25
     top_k: int = Field(ge=1)
     """Pages a search returns at most."""
     max_keywords: int = Field(8, ge=1)
@@ -92,20 +94,23 @@ class HistoryConfig(Section):
     """The seeker's past steps in its prompt."""
 
     prompt_tokens: int = Field(8192, ge=64)
-    """Tokens of the seeker's prompt, never more than `docagent.rollout.prompt_tokens`. Above it the history
-    is shortened: the oldest search results to page ids, then the oldest notes, then the oldest reasoning;
-    never the question, the plan or the last step. A plan that does not fit beside the question is cut to half
-    of what that leaves, so that there is room for steps."""
+    """Tokens of the seeker's prompt, never more than `docagent.rollout.prompt_tokens`. Above it the
+    history is shortened: the oldest search results to page ids, then the oldest notes, then the
+    oldest reasoning; never the question, the plan or the last step. A plan that does not fit beside
+    the question is cut to half of what that leaves, so that there is room for steps.
+    """
     reasoning_words: int = Field(150, ge=1)
     shortened_note_chars: int = Field(400, ge=MIN_CHARS)
 
 
-class AnswerConfig(Section):
+class AnswerAgentConfig(Section):
     """The material of the answer agent."""
 
     max_tokens: int = Field(12_000, ge=256)
     page_text: bool = True
-    """Show it the text layer of the pages that were read; `false` is the ablation without page OCR."""
+    """Show it the text layer of the pages that were read; `false` is the ablation without page
+    OCR.
+    """
     page_chars: int = Field(2000, ge=MIN_CHARS)
     """Characters of each such text."""
     snippets: bool = True
@@ -132,7 +137,9 @@ class RolePrompts(Section):
 
 
 class MMDocConfig(ShowsImages, VariantSection):
-    """Configuration of `MMDocEnv`. Keys that are left out or `null` take the value of the variant."""
+    """Configuration of `MMDocEnv`. Keys that are left out or `null` take the value of the
+    variant.
+    """
 
     variants = VARIANT_DEFAULTS
     prompt: ClassVar = "mm_doc_r1_seeker"
@@ -144,10 +151,10 @@ class MMDocConfig(ShowsImages, VariantSection):
     max_invalid_in_a_row: int = Field(2, ge=1)
     """So many invalid steps in a row end the trajectory."""
     plan: PlanConfig
-    search: SearchConfig
+    search: MmDocSearchConfig
     read: ReadConfig
     history: HistoryConfig = HistoryConfig()
-    answer: AnswerConfig = AnswerConfig()
+    answer: AnswerAgentConfig = AnswerAgentConfig()
     reward: MMDocReward
     trajectory_text: TrajectoryTextConfig = TrajectoryTextConfig()
     display: DisplayRule

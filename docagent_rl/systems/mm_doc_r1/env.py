@@ -1,8 +1,9 @@
-"""The environment of MM-Doc-R1: plan, then search and read a long document, then have the answer written.
+"""The environment of MM-Doc-R1: plan, then search and read a long document, then have the answer
+written.
 
-The policy is the seeker. It reads text alone, and every step begins a new context: instructions, question,
-plan and the history of its steps. Around it stand a planner, a reader with eyes, an answer agent and an
-extractor.
+The policy is the seeker. It reads text alone, and every step begins a new context: instructions,
+question, plan and the history of its steps. Around it stand a planner, a reader with eyes, an
+answer agent and an extractor.
 """
 
 import asyncio
@@ -42,13 +43,13 @@ from docagent_rl.systems.mm_doc_r1.actions import (
     resolve,
     thought_end,
 )
-from docagent_rl.systems.mm_doc_r1.config import MMDocConfig, SearchEngine
+from docagent_rl.systems.mm_doc_r1.config import MMDocConfig, MmDocSearchEngine
 from docagent_rl.systems.mm_doc_r1.rewards import correctness
-from docagent_rl.systems.mm_doc_r1.roles import Evidence, RolePlayers
+from docagent_rl.systems.mm_doc_r1.roles import ReaderEvidence, RolePlayers
 from docagent_rl.systems.mm_doc_r1.state import (
     FoundPage,
+    MmDocState,
     ReaderNotes,
-    State,
     Step,
     histories,
     note_key,
@@ -68,16 +69,16 @@ _TEMPLATE_TOKENS = 64
 """Tokens that a chat template puts around a prompt, cautiously."""
 
 
-class MMDocEnv(ToolEnv[MMDocConfig, State]):
+class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
     """One trajectory of MM-Doc-R1.
 
-    Each observation is a fresh context. The trajectory ends when the seeker finishes, when its steps are used
-    up (the action of the last one is executed, too) or after `max_invalid_in_a_row` invalid steps. Then the
-    answer is written, shortened and scored, always, also when nothing was read. The reward comes with the
-    last turn; its terms are `rewards.TERMS`.
+    Each observation is a fresh context. The trajectory ends when the seeker finishes, when its
+    steps are used up (the action of the last one is executed, too) or after `max_invalid_in_a_row`
+    invalid steps. Then the answer is written, shortened and scored, always, also when nothing was
+    read. The reward comes with the last turn; its terms are `rewards.TERMS`.
 
-    Pages count as read when the reader has read them for an executed action, whether or not the seeker was
-    shown the notes: they reach the answer agent either way.
+    Pages count as read when the reader has read them for an executed action, whether or not the
+    seeker was shown the notes: they reach the answer agent either way.
     """
 
     title = "MM-Doc-R1"
@@ -103,9 +104,11 @@ class MMDocEnv(ToolEnv[MMDocConfig, State]):
     def make_grammar(config: MMDocConfig) -> MMDocGrammar:
         """Return the grammar of a configuration."""
         search = config.search
-        return MMDocGrammar(max_keywords=search.max_keywords, max_keyword_chars=search.max_keyword_chars)
+        return MMDocGrammar(
+            max_keywords=search.max_keywords, max_keyword_chars=search.max_keyword_chars
+        )
 
-    def variables(self, state: State) -> dict[str, object]:
+    def variables(self, state: MmDocState) -> dict[str, object]:
         """Return what every part of the prompt may name."""
         config, pages = self._config, state.world.texts
         return {
@@ -120,22 +123,30 @@ class MMDocEnv(ToolEnv[MMDocConfig, State]):
             "max_keywords": config.search.max_keywords,
         }
 
-    def new_state(self, sample: Sample) -> State:
-        """Return the state before the first step; reads and indexes all pages (see `DocEnv.new_state`)."""
+    def new_state(self, sample: Sample) -> MmDocState:
+        """Return the state before the first step; reads and indexes all pages (see
+        `DocEnv.new_state`).
+        """
         world = document_world(sample, self._services.store, self._config)
         # refuses questions that cannot be scored
         references(sample)
         evidence = frozenset(
-            page for doc_id, page in sample.gold_pages if doc_id == sample.doc_id and page in world.texts
+            page
+            for doc_id, page in sample.gold_pages
+            if doc_id == sample.doc_id and page in world.texts
         )
-        return State(sample, world, evidence, () if sample.answerable is False else sample.answers)
+        return MmDocState(
+            sample, world, evidence, () if sample.answerable is False else sample.answers
+        )
 
-    async def prepare(self, state: State) -> None:
+    async def prepare(self, state: MmDocState) -> None:
         """Have the planner write its plan (see `DocEnv.prepare`)."""
         state.plan = await self._roles.plan(state.sample.question, state.world)
 
-    def show_prompt(self, state: State) -> Observation:
-        """Return the first context; cut a plan that leaves no room for steps (see `DocEnv.show_prompt`)."""
+    def show_prompt(self, state: MmDocState) -> Observation:
+        """Return the first context; cut a plan that leaves no room for steps (see
+        `DocEnv.show_prompt`).
+        """
         room = self._budget - self._tokens(self._texts("")) + self._count(state.plan)
         if self._count(state.plan) > room:
             # the other half is for the steps
@@ -143,13 +154,16 @@ class MMDocEnv(ToolEnv[MMDocConfig, State]):
         return self._observe(state)
 
     def opening(self, sample: Sample) -> Observation:
-        """Return the prompt with the longest plan there can be (see `DocEnv.opening`); no page is read.
+        """Return the prompt with the longest plan there can be (see `DocEnv.opening`); no page is
+        read.
 
         The table of contents grows with the document, but only the planner sees it; a plan is cut.
         """
         references(sample)
         world = blank_world(sample, self._services.store, self._config)
-        return self.begin(State(sample, world, frozenset(), (), plan=self._roles.longest_plan()))
+        return self.begin(
+            MmDocState(sample, world, frozenset(), (), plan=self._roles.longest_plan())
+        )
 
     async def step(self, turn: AssistantTurn) -> StepResult:
         """Execute the action of a step (see `DocEnv.step`)."""
@@ -188,8 +202,8 @@ class MMDocEnv(ToolEnv[MMDocConfig, State]):
     async def conclude(self, reason: EndReason) -> RewardTerms:
         """Settle a trajectory that the rollout had to end (see `DocEnv.conclude`).
 
-        The answer is written from what was read until then, the last step's notes included: they were to be
-        dropped from the seeker's context, not from the evidence.
+        The answer is written from what was read until then, the last step's notes included: they
+        were to be dropped from the seeker's context, not from the evidence.
         """
         state = self.running
         if state.log.turns:
@@ -208,12 +222,16 @@ class MMDocEnv(ToolEnv[MMDocConfig, State]):
         most = self._config.trajectory_text.max_tokens
         return trajectory_text(self.state.steps, max_tokens=most, count=self._count)
 
-    async def _search(self, state: State, logged: LoggedTurn, step: Step, action: KeywordSearch) -> Step:
+    async def _search(
+        self, state: MmDocState, logged: LoggedTurn, step: Step, action: KeywordSearch
+    ) -> Step:
         began = time.perf_counter()
         hits = await self._hits(state.world, action.query)
         snippets = await asyncio.to_thread(self._snippets, state.world, action.query, hits)
         logged.seconds["search"] = time.perf_counter() - began
-        found = tuple(FoundPage(hit.ref.page, s.text, hit.ref.page in state.read) for hit, s in snippets)
+        found = tuple(
+            FoundPage(hit.ref.page, s.text, hit.ref.page in state.read) for hit, s in snippets
+        )
         for hit, snippet in snippets:
             known = state.found.get(hit.ref.page)
             if known is None or snippet.words > known.words:
@@ -234,12 +252,14 @@ class MMDocEnv(ToolEnv[MMDocConfig, State]):
 
     async def _hits(self, world: DocumentWorld, query: str) -> list[Hit]:
         top_k = self._config.search.top_k
-        if self._config.search.engine is SearchEngine.DOCUMENT_BM25:
+        if self._config.search.engine is MmDocSearchEngine.DOCUMENT_BM25:
             began = time.perf_counter()
             hits = await asyncio.to_thread(world.index.search, query, top_k)
             seconds = time.perf_counter() - began
             note_search(
-                SearchNote("retriever", query, world.document.doc_id, top_k, frozenset(), hits, seconds)
+                SearchNote(
+                    "retriever", query, world.document.doc_id, top_k, frozenset(), hits, seconds
+                )
             )
             return hits
         document = world.document
@@ -251,11 +271,15 @@ class MMDocEnv(ToolEnv[MMDocConfig, State]):
             exclude=frozenset(PageRef(document.doc_id, page) for page in outside),
         )
 
-    def _snippets(self, world: DocumentWorld, query: str, hits: list[Hit]) -> list[tuple[Hit, Snippet]]:
+    def _snippets(
+        self, world: DocumentWorld, query: str, hits: list[Hit]
+    ) -> list[tuple[Hit, Snippet]]:
         words, chars = frozenset(world.index.tokenize(query)), self._config.search.snippet_chars
         return [(hit, make_snippet(world.texts[hit.ref.page], words, chars)) for hit in hits]
 
-    async def _read(self, state: State, logged: LoggedTurn, step: Step, action: ReadEntries) -> Step:
+    async def _read(
+        self, state: MmDocState, logged: LoggedTurn, step: Step, action: ReadEntries
+    ) -> Step:
         entries, remarks = resolve(
             action.entries,
             state.world.texts,
@@ -289,7 +313,7 @@ class MMDocEnv(ToolEnv[MMDocConfig, State]):
         executed = canonical(replace(action, entries=entries))
         return replace(step, action=executed, notes=tuple(notes), remarks=remarks)
 
-    async def _note(self, state: State, entry: ReadEntry) -> ReaderNotes:
+    async def _note(self, state: MmDocState, entry: ReadEntry) -> ReaderNotes:
         known = state.notes.get(note_key(entry))
         if known is not None:
             return replace(known, pages=entry.pages)
@@ -299,7 +323,7 @@ class MMDocEnv(ToolEnv[MMDocConfig, State]):
     def _refuse(self, logged: LoggedTurn, step: Step) -> Step:
         return replace(step, remarks=(self.text("feedback", reason=self.feedback(logged)),))
 
-    def _end(self, state: State) -> EndReason | None:
+    def _end(self, state: MmDocState) -> EndReason | None:
         turns = state.log.turns
         if turns[-1].ran(Finish):
             return EndReason.FINISHED
@@ -308,7 +332,7 @@ class MMDocEnv(ToolEnv[MMDocConfig, State]):
             return EndReason.INVALID
         return EndReason.TURN_LIMIT if len(turns) >= self._config.max_steps else None
 
-    def _observe(self, state: State) -> Observation:
+    def _observe(self, state: MmDocState) -> Observation:
         shorter = -1
         for history in histories(state.steps, self._config.history.shortened_note_chars):
             shorter += 1
@@ -316,7 +340,9 @@ class MMDocEnv(ToolEnv[MMDocConfig, State]):
             if self._tokens(texts) <= self._budget:
                 break
         state.shortened += shorter > 0
-        return Observation(tuple(Message(role, (TextPart(text),)) for role, text in texts), fresh=True)
+        return Observation(
+            tuple(Message(role, (TextPart(text),)) for role, text in texts), fresh=True
+        )
 
     def _texts(self, history: str) -> list[tuple[Role, str]]:
         roles = [role for role in (Role.SYSTEM, Role.USER) if role.value in self._prompt]
@@ -325,10 +351,10 @@ class MMDocEnv(ToolEnv[MMDocConfig, State]):
     def _tokens(self, texts: list[tuple[Role, str]]) -> int:
         return sum(self._count(text) for _, text in texts)
 
-    async def _finish(self, state: State, reason: EndReason) -> RewardTerms:
+    async def _finish(self, state: MmDocState, reason: EndReason) -> RewardTerms:
         unread = {page: found.text for page, found in state.found.items() if page not in state.read}
         pages = {page: state.world.texts[page] for page in state.read}
-        evidence = Evidence(tuple(state.notes.values()), pages, unread)
+        evidence = ReaderEvidence(tuple(state.notes.values()), pages, unread)
         answer = await self._roles.answer(state.sample.question, evidence)
         # a policy that answers itself may say nothing, which must not pass for an abstention
         extracted = None

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from docagent_rl.base.section import Section
 from docagent_rl.rewards.formula import Formula
-from docagent_rl.rewards.mmlongbench import AnswerFormat, score
+from docagent_rl.rewards.mmlongbench import AnswerFormat, answer_rightness
 from docagent_rl.rewards.retrieval import recall
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 
@@ -27,8 +27,8 @@ class PageTerm(StrEnum):
 class EmptyEvidence(StrEnum):
     """The page term of a question without evidence pages.
 
-    `one` and `zero` are constant within a group, so that they cancel from every advantage; `correctness`
-    makes the reward twice the correctness.
+    `one` and `zero` are constant within a group, so that they cancel from every advantage;
+    `correctness` makes the reward twice the correctness.
     """
 
     ONE = "one"
@@ -52,7 +52,9 @@ class MMDocReward(Section):
         """The total of the terms, each in `[0, 1]`; both weights are 1 in the paper."""
         return Formula({"page_recall": self.pages, "correctness": self.correctness})
 
-    def page_score(self, read: Collection[int], evidence: Collection[int], correctness: float) -> float:
+    def page_score(
+        self, read: Collection[int], evidence: Collection[int], correctness: float
+    ) -> float:
         """Return the page term, in `[0, 1]`, of pages read, each counted once."""
         if not evidence:
             match self.empty_evidence:
@@ -62,7 +64,11 @@ class MMDocReward(Section):
                     return 0.0
                 case EmptyEvidence.CORRECTNESS:
                     return correctness
-        return page_f1(read, evidence) if self.page_term is PageTerm.F1 else recall(read, evidence) or 0.0
+        return (
+            page_f1(read, evidence)
+            if self.page_term is PageTerm.F1
+            else recall(read, evidence) or 0.0
+        )
 
 
 def page_f1(read: Collection[int], evidence: Collection[int]) -> float:
@@ -75,11 +81,11 @@ def page_f1(read: Collection[int], evidence: Collection[int]) -> float:
 def correctness(answers: Sequence[str], prediction: str, answer_format: AnswerFormat) -> float:
     """Return how right the extracted answer is, in `[0, 1]` (MMLongBench-Doc's scorer).
 
-    Any of the answers counts; those of a list are its items; without any, the document does not hold the
-    answer, and `NOT_ANSWERABLE` is compared as text.
+    Any of the answers counts; those of a list are its items; without any, the document does not
+    hold the answer, and `NOT_ANSWERABLE` is compared as text.
     """
     if not answers:
-        return score(NOT_ANSWERABLE, prediction, AnswerFormat.NONE)
+        return answer_rightness(NOT_ANSWERABLE, prediction, AnswerFormat.NONE)
     if answer_format is AnswerFormat.LIST:
-        return score(answers, prediction, answer_format)
-    return max(score(answer, prediction, answer_format) for answer in answers)
+        return answer_rightness(answers, prediction, answer_format)
+    return max(answer_rightness(answer, prediction, answer_format) for answer in answers)

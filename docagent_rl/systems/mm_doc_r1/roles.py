@@ -17,7 +17,7 @@ from docagent_rl.envs.rule_roles import answer_from, extract_answer, plan_search
 from docagent_rl.envs.token_budget import TokenCounter, cut_to_chars, cut_to_tokens
 from docagent_rl.envs.views import page_view
 from docagent_rl.rewards.mmlongbench import unlabelled
-from docagent_rl.systems.mm_doc_r1.config import AnswerConfig, MMDocConfig
+from docagent_rl.systems.mm_doc_r1.config import AnswerAgentConfig, MMDocConfig
 from docagent_rl.systems.mm_doc_r1.state import ReaderNotes
 from docagent_rl.systems.mm_doc_r1.world import DocumentWorld
 
@@ -39,9 +39,9 @@ def role_prompt_spec(role: RoleName) -> PromptSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """The findings of a trajectory: the reader's notes, the text of the pages that were read, in order, and
-    snippets of pages that were found and not read, the best first.
+class ReaderEvidence:
+    """The findings of a trajectory: the reader's notes, the text of the pages that were read, in
+    order, and snippets of pages that were found and not read, the best first.
     """
 
     notes: Sequence[ReaderNotes]
@@ -57,7 +57,11 @@ class RolePlayers:
     """
 
     def __init__(
-        self, models: Mapping[str, RoleModel], config: MMDocConfig, store: DocumentStore, count: TokenCounter
+        self,
+        models: Mapping[str, RoleModel],
+        config: MMDocConfig,
+        store: DocumentStore,
+        count: TokenCounter,
     ) -> None:
         self._models = models
         self._config = config
@@ -73,7 +77,9 @@ class RolePlayers:
         return _longest(self._config.plan.max_tokens, self._count)
 
     async def plan(self, question: str, world: DocumentWorld) -> str:
-        """Return a numbered plan, at most `plan.max_items` items; equal for all trajectories of a group."""
+        """Return a numbered plan, at most `plan.max_items` items; equal for all trajectories of a
+        group.
+        """
         if RoleName.PLANNER not in self._models:
             return self._fitted(plan_search(question, world.headings))
         config = self._config
@@ -88,7 +94,9 @@ class RolePlayers:
         )
         return await asyncio.to_thread(self._fitted, reply)
 
-    async def read(self, question: str, query: str, pages: Sequence[int], world: DocumentWorld) -> str:
+    async def read(
+        self, question: str, query: str, pages: Sequence[int], world: DocumentWorld
+    ) -> str:
         """Return notes on pages, at most `read.note_tokens` tokens; equal for equal requests."""
         # sorted: notes do not depend on the order in which pages are asked for
         pages = sorted(pages)
@@ -99,21 +107,29 @@ class RolePlayers:
             notes = await self._ask(
                 RoleName.READER, images, question=question, query=query, pages=list(pages)
             )
-        return await asyncio.to_thread(cut_to_tokens, notes, self._config.read.note_tokens, self._count)
+        return await asyncio.to_thread(
+            cut_to_tokens, notes, self._config.read.note_tokens, self._count
+        )
 
-    async def answer(self, question: str, evidence: Evidence) -> str:
+    async def answer(self, question: str, evidence: ReaderEvidence) -> str:
         """Return a free-form answer from the evidence."""
         if RoleName.ANSWER not in self._models:
             pages = evidence.pages.values() if self._config.answer.page_text else ()
             return answer_from(question, [*(note.text for note in evidence.notes), *pages])
-        context = await asyncio.to_thread(answer_context, evidence, self._config.answer, self._count)
+        context = await asyncio.to_thread(
+            answer_context, evidence, self._config.answer, self._count
+        )
         return await self._ask(RoleName.ANSWER, question=question, context=context)
 
     async def extract(self, question: str, answer: str) -> str:
-        """Return an extractor's reply to a free-form answer, to be read by `mmlongbench.extracted_answer`."""
+        """Return an extractor's reply to a free-form answer, to be read by
+        `mmlongbench.extracted_answer`.
+        """
         if RoleName.EXTRACTOR not in self._models:
             return extract_answer(question, answer)
-        return await self._ask(RoleName.EXTRACTOR, question=unlabelled(question), answer=unlabelled(answer))
+        return await self._ask(
+            RoleName.EXTRACTOR, question=unlabelled(question), answer=unlabelled(answer)
+        )
 
     def _fitted(self, plan: str) -> str:
         return cut_to_tokens(
@@ -143,7 +159,9 @@ def _longest(tokens: int, count: TokenCounter) -> str:
 
 
 def cut_items(plan: str, most: int) -> str:
-    """Return the first `most` numbered items of a plan and what stands before them; other texts whole."""
+    """Return the first `most` numbered items of a plan and what stands before them; other texts
+    whole.
+    """
     kept: list[str] = []
     items = 0
     for line in plan.strip().splitlines():
@@ -154,14 +172,17 @@ def cut_items(plan: str, most: int) -> str:
     return "\n".join(kept).rstrip()
 
 
-def answer_context(evidence: Evidence, config: AnswerConfig, count: TokenCounter) -> str:
-    """Return the material for an answer within `config.max_tokens` (appendix A.3; the layout is a choice).
+def answer_context(evidence: ReaderEvidence, config: AnswerAgentConfig, count: TokenCounter) -> str:
+    """Return the material for an answer within `config.max_tokens` (appendix A.3; the layout is a
+    choice).
 
-    In order: the reader's notes, the text of the pages that were read, snippets of found pages. What does not
-    fit is dropped in this order: snippets from the last, page texts from the last, notes from the oldest. A
-    single note beyond the budget stays whole: its length is limited where it is written.
+    In order: the reader's notes, the text of the pages that were read, snippets of found pages.
+    What does not fit is dropped in this order: snippets from the last, page texts from the last,
+    notes from the oldest. A single note beyond the budget stays whole: its length is limited where
+    it is written.
     """
-    # without the sub-queries: they are the seeker's words, and a guess among them would pass for evidence
+    # without the sub-queries: they are the seeker's words, and a guess among them would pass for
+    # evidence
     notes = [f"Notes on {note.page_list}:\n{note.text}" for note in evidence.notes]
     pages = _page_texts(evidence.pages, config)
     snippets = _snippets(evidence.snippets, config, count)
@@ -172,14 +193,20 @@ def answer_context(evidence: Evidence, config: AnswerConfig, count: TokenCounter
     return "\n\n".join((*notes, *pages, *snippets))
 
 
-def _page_texts(pages: Mapping[int, str], config: AnswerConfig) -> list[str]:
+def _page_texts(pages: Mapping[int, str], config: AnswerAgentConfig) -> list[str]:
     if not config.page_text:
         return []
     texts = ((page, text.strip()) for page, text in pages.items())
-    return [f"Text of p.{page}:\n{cut_to_chars(text, config.page_chars)}" for page, text in texts if text]
+    return [
+        f"Text of p.{page}:\n{cut_to_chars(text, config.page_chars)}"
+        for page, text in texts
+        if text
+    ]
 
 
-def _snippets(found: Mapping[int, str], config: AnswerConfig, count: TokenCounter) -> list[str]:
+def _snippets(
+    found: Mapping[int, str], config: AnswerAgentConfig, count: TokenCounter
+) -> list[str]:
     if not config.snippets:
         return []
     room = int(config.max_tokens * config.snippet_share)

@@ -12,7 +12,7 @@ from docagent_rl.envs.script import (
     ScriptContext,
     ScriptedAgent,
     TurnWriter,
-    content_words,
+    long_words,
 )
 
 _KEYWORDS = 6
@@ -76,7 +76,7 @@ class MMDocAgent(_SeekerWriter, ScriptedAgent):
     def argument(self, act: Act, state: AgentState) -> object:
         """See `ScriptedAgent`."""
         if act.move is not Move.READ:
-            keywords = list(dict.fromkeys(content_words(act.query)))[:_KEYWORDS]
+            keywords = list(dict.fromkeys(long_words(act.query)))[:_KEYWORDS]
             return json.dumps(keywords, ensure_ascii=False)
         pages, most = [page.page for page in act.pages], self.config.read.max_pages
         entries = [

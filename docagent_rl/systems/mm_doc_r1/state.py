@@ -80,8 +80,8 @@ def reasoning_of(text: str, max_words: int) -> str:
 def histories(steps: Sequence[Step], note_chars: int) -> Iterator[str]:
     """Yield the history in full, then ever shorter versions.
 
-    Shortened one by one, the oldest first: search results to page ids; then notes to `note_chars` characters;
-    then reasoning to nothing. The last step stays as it is.
+    Shortened one by one, the oldest first: search results to page ids; then notes to `note_chars`
+    characters; then reasoning to nothing. The last step stays as it is.
     """
     kept = list(steps)
     ids_only: set[int] = set()
@@ -107,13 +107,13 @@ RESULT_CHARS, SHORT_RESULT_CHARS = 300, 100
 
 
 def trajectory_text(steps: Sequence[Step], *, max_tokens: int, count: TokenCounter) -> str:
-    """Return the text by which trajectories of one question are compared (SPO, Eq. 4; the paper names no
-    form).
+    """Return the text by which trajectories of one question are compared (SPO, Eq. 4; the paper
+    names no form).
 
-    Reasoning, action and the beginning of the result of every step. Left out are instructions, question and
-    plan, which a group shares and which would pull all similarities to 1, and the answer, which would leak
-    the reward into its own baseline. Beyond `max_tokens` results are cut to `SHORT_RESULT_CHARS`; a text that
-    is still longer loses its middle.
+    Reasoning, action and the beginning of the result of every step. Left out are instructions,
+    question and plan, which a group shares and which would pull all similarities to 1, and the
+    answer, which would leak the reward into its own baseline. Beyond `max_tokens` results are cut
+    to `SHORT_RESULT_CHARS`; a text that is still longer loses its middle.
     """
     text = _joined(steps, RESULT_CHARS)
     if count(text) > max_tokens:
@@ -150,7 +150,9 @@ def _result(step: Step, *, ids_only: bool) -> str:
         lines.append("Found: " + ", ".join(f"p.{found.page}" for found in step.found))
     else:
         for found in step.found:
-            lines.append(f"p.{found.page}{' (already read)' if found.read else ''}: {found.snippet}")
+            lines.append(
+                f"p.{found.page}{' (already read)' if found.read else ''}: {found.snippet}"
+            )
     for notes in step.notes:
         lines += [notes.heading, notes.text]
     return "\n".join([*lines, *step.remarks])
@@ -161,7 +163,7 @@ NoteKey = tuple[tuple[int, ...], str]
 
 
 @dataclass(slots=True)
-class State(EnvState):
+class MmDocState(EnvState):
     """The state of one trajectory.
 
     Args:
@@ -174,7 +176,8 @@ class State(EnvState):
         cached_entries: executed read entries that repeated an earlier one.
         shortened: prompts whose history had to be shortened.
         answer: of the answer agent, once the trajectory is settled.
-        extracted: the short answer that an extractor made of it; `None` when its reply could not be parsed.
+        extracted: the short answer that an extractor made of it; `None` when its reply could not be
+            parsed.
     """
 
     world: DocumentWorld
@@ -195,8 +198,8 @@ class State(EnvState):
     def metrics(self) -> dict[str, float]:
         """Return numbers of the trajectory by name; the names do not depend on what happened.
 
-        `finished` means that the seeker finished; `pages_seen` are pages read; `evidence_dropped` are
-        evidence pages outside the document or its window.
+        `finished` means that the seeker finished; `pages_seen` are pages read; `evidence_dropped`
+        are evidence pages outside the document or its window.
         """
         numbers = self.common_metrics(TERMS)
         return {
@@ -216,7 +219,9 @@ class State(EnvState):
             "abstained": float(self.extracted == NOT_ANSWERABLE),
             "extraction_failed": float(self.answer is not None and self.extracted is None),
             "unanswerable": float(not self.answers),
-            **measured({"unanswerable_score": None if self.answers else numbers["reward/correctness"]}),
+            **measured(
+                {"unanswerable_score": None if self.answers else numbers["reward/correctness"]}
+            ),
             "prompts_shortened": float(self.shortened),
             "plan_cut": float(self.plan_cut),
             "evidence_dropped": float(len(self.sample.gold_pages) - len(self.evidence)),

@@ -1,4 +1,6 @@
-"""A document as MM-Doc-R1 plays it: page texts, contents, figures, BM25 over its pages, snippets."""
+"""A document as MM-Doc-R1 plays it: page texts, contents, figures, BM25 over its pages,
+snippets.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,14 @@ _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 class PageIndex:
     """A small index that lives in memory.
 
-    `BM25Retriever` searches one document too, but weighs words by the whole corpus; systems whose world is
-    one document weigh them by that document. The formula is the same (`docagent_rl.retrieval.bm25_formula`).
-    Pages without an entry in `texts` cannot be found.
+    `BM25Retriever` searches one document too, but weighs words by the whole corpus; systems whose
+    world is one document weigh them by that document. The formula is the same
+    (`docagent_rl.retrieval.bm25_formula`). Pages without an entry in `texts` cannot be found.
     """
 
-    def __init__(self, doc_id: str, texts: Mapping[int, str], settings: BM25Settings | None = None) -> None:
+    def __init__(
+        self, doc_id: str, texts: Mapping[int, str], settings: BM25Settings | None = None
+    ) -> None:
         bm25s = load_bm25s()
         settings = settings or BM25Settings(stemmer=Stemmer.NONE)
         self.tokenize = Tokenizer(settings.stemmer)
@@ -60,7 +64,9 @@ class PageIndex:
             self._index.index((rows, vocabulary), show_progress=False)
 
     def search(self, query: str, top_k: int) -> list[Hit]:
-        """Return the best pages first, equal scores in page order; pages that share no word are no hits."""
+        """Return the best pages first, equal scores in page order; pages that share no word are no
+        hits.
+        """
         check_queries([query], top_k)
         if self._index is None:
             return []
@@ -90,15 +96,18 @@ class _Cluster:
 
 
 def make_snippet(text: str, words: Collection[str], max_chars: int) -> Snippet:
-    """Extract the part of a page around the densest cluster of query words, tokens without a stemmer.
+    """Extract the part of a page around the densest cluster of query words, tokens without a
+    stemmer.
 
-    The cluster is the run of matches that fits into the limit and holds the most distinct words; of several
-    the one with the most matches, then the shortest, then the first. The limit, ellipses included, from
-    `MIN_CHARS`, is filled evenly on both sides of it, up to whole words. Without any match the extract is the
-    beginning of the page.
+    The cluster is the run of matches that fits into the limit and holds the most distinct words; of
+    several the one with the most matches, then the shortest, then the first. The limit, ellipses
+    included, from `MIN_CHARS`, is filled evenly on both sides of it, up to whole words. Without any
+    match the extract is the beginning of the page.
     """
     if max_chars < MIN_CHARS:
-        raise UserError(f"a snippet needs at least {MIN_CHARS} characters, found max_chars={max_chars}")
+        raise UserError(
+            f"a snippet needs at least {MIN_CHARS} characters, found max_chars={max_chars}"
+        )
     line = " ".join(readable(text).split())
     if len(line) <= max_chars:
         found = {token for _, _, token in spans(line)}
@@ -131,7 +140,9 @@ def _densest(line: str, words: frozenset[str], room: int) -> _Cluster:
 
 
 def _window(line: str, cluster: _Cluster, room: int) -> tuple[int, int]:
-    """Return the span of `room` characters with the cluster in its middle, moved inwards to whole words."""
+    """Return the span of `room` characters with the cluster in its middle, moved inwards to whole
+    words.
+    """
     middle = (cluster.start + cluster.end) // 2
     start = max(0, min(middle - room // 2, len(line) - room))
     # a word longer than the room is cut rather than lost
@@ -153,9 +164,9 @@ _KEPT_WORLDS = 32
 class DocumentWorld:
     """A prepared document. Read-only, shared by all trajectories of a process.
 
-    `texts` are its pages by 1-based number; only these exist in the trajectory. `toc` and `figures` are the
-    lists as text, with a last line that says how many entries did not fit; `none` where the planner is not to
-    see them.
+    `texts` are its pages by 1-based number; only these exist in the trajectory. `toc` and `figures`
+    are the lists as text, with a last line that says how many entries did not fit; `none` where the
+    planner is not to see them.
     """
 
     document: Document
@@ -171,7 +182,9 @@ _lock = threading.Lock()
 
 
 def document_world(sample: Sample, store: DocumentStore, config: MMDocConfig) -> DocumentWorld:
-    """Return the world of a question's document, prepared once a process for equal page texts. Blocks."""
+    """Return the world of a question's document, prepared once a process for equal page texts.
+    Blocks.
+    """
     document, pages = played_pages(sample, store)
     # the store is part of the key: page images are cut from the document that is kept
     key = (
@@ -182,21 +195,28 @@ def document_world(sample: Sample, store: DocumentStore, config: MMDocConfig) ->
         config.search.k1,
         config.search.b,
     )
-    # held while preparing: the trajectories of a group start together and would all do the same work
+    # held while preparing: the trajectories of a group start together and would all do the same
+    # work
     with _lock:
         if key not in _worlds:
             _worlds[key] = _prepared(document, pages, config)
         return _worlds[key]
 
 
-def check_sample(sample: Sample, store: DocumentStore, config: MMDocConfig, validate: bool) -> None:
-    """Raise a `UserError` if a question cannot be played or scored, without preparing its document."""
+def check_question(
+    sample: Sample, store: DocumentStore, config: MMDocConfig, validate: bool
+) -> None:
+    """Raise a `UserError` if a question cannot be played or scored, without preparing its
+    document.
+    """
     played_pages(sample, store)
     references(sample)
 
 
 def blank_world(sample: Sample, store: DocumentStore, config: MMDocConfig) -> DocumentWorld:
-    """Return the world of a question's document with blank pages: its numbers, without reading a page."""
+    """Return the world of a question's document with blank pages: its numbers, without reading a
+    page.
+    """
     document, pages = played_pages(sample, store)
     texts, index = dict.fromkeys(pages, ""), PageIndex(document.doc_id, {})
     return DocumentWorld(document, texts, (), render_contents(()), render_figures(()), index)
@@ -206,7 +226,9 @@ def _prepared(document: Document, pages: range, config: MMDocConfig) -> Document
     plan, search = config.plan, config.search
     texts = {number: document.page(number).text() for number in pages}
     everything = (
-        table_of_contents(document.outline, texts, max_title=plan.max_title_chars) if plan.toc else ()
+        table_of_contents(document.outline, texts, max_title=plan.max_title_chars)
+        if plan.toc
+        else ()
     )
     headings = shortened(everything, plan.max_headings)
     captions = list_of_figures(texts, max_caption=plan.max_caption_chars) if plan.figures else ()
@@ -217,5 +239,7 @@ def _prepared(document: Document, pages: range, config: MMDocConfig) -> Document
         headings=headings,
         toc=render_contents(headings, omitted=len(everything) - len(headings)),
         figures=render_figures(figures, omitted=len(captions) - len(figures)),
-        index=PageIndex(document.doc_id, texts, BM25Settings(k1=search.k1, b=search.b, stemmer=Stemmer.NONE)),
+        index=PageIndex(
+            document.doc_id, texts, BM25Settings(k1=search.k1, b=search.b, stemmer=Stemmer.NONE)
+        ),
     )

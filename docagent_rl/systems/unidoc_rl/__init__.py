@@ -27,12 +27,17 @@ SYSTEM = System(
     },
     padding={
         "released": (
-            "The selection and the box term are means over the searches, and a search without a gold "
+            "The selection and the box term are means over the searches, and a search without a "
+            "gold "
             "candidate counts as right: further searches for anything, with their first candidate "
-            "selected and no box drawn, bring both terms close to 1 even if the searches that mattered "
-            "failed. Three of them raise a trajectory that selected a wrong page from 0.9 to 0.975. A "
-            "perfect trajectory gains nothing. The paper's Eq. 7 has the same mean for the selection; the "
-            "variant `paper` leaves such searches out of it (`reward.select_capped`), and its box term is"
+            "selected and no box drawn, bring both terms close to 1 even if the searches that "
+            "mattered "
+            "failed. Three of them raise a trajectory that selected a wrong page from 0.9 to "
+            "0.975. A "
+            "perfect trajectory gains nothing. The paper's Eq. 7 has the same mean for the "
+            "selection; the "
+            "variant `paper` leaves such searches out of it (`reward.select_capped`), and its box "
+            "term is"
             " a mean over boxes."
         ),
     },
@@ -50,7 +55,8 @@ SYSTEM = System(
                 "select 0",
                 "answer the question",
             ),
-            whose="The paper's: 0.4 of the reward is for search, selection, boxes and form (Eq. 9).",
+            whose="The paper's: 0.4 of the reward is for search, selection, boxes and form (Eq. "
+            "9).",
         ),
         "released": Unearned(
             unknowing=0.38,
@@ -67,7 +73,8 @@ SYSTEM = System(
                 "answer the question",
             ),
             whose=(
-                "The paper's weights; the release counts searches without a gold candidate as right in the "
+                "The paper's weights; the release counts searches without a gold candidate as "
+                "right in the "
                 "selection and the box term."
             ),
         ),

@@ -1,4 +1,6 @@
-"""The actions of UniDoc-RL (arXiv 2604.14967): search, select, magnify, answer; notes do nothing."""
+"""The actions of UniDoc-RL (arXiv 2604.14967): search, select, magnify, answer; notes do
+nothing.
+"""
 
 import math
 
@@ -12,8 +14,9 @@ _MAX_DIGITS = 9
 def read_index(content: str, block: Span, argument: Span, *, fallback: bool = False) -> Action:
     """Read one whole number from 0, in ASCII digits; signs and anything around it are refused.
 
-    Whether there is a candidate with that index is for the environment to say. With `fallback` what cannot be
-    read is a `Select` without choices, as in the released code, which then takes the first candidate.
+    Whether there is a candidate with that index is for the environment to say. With `fallback` what
+    cannot be read is a `Select` without choices, as in the released code, which then takes the
+    first candidate.
     """
     if content.isascii() and content.isdecimal():
         digits = content.lstrip("0") or "0"
@@ -28,8 +31,8 @@ def read_index(content: str, block: Span, argument: Span, *, fallback: bool = Fa
 def read_boxes(content: str, block: Span, argument: Span, *, most: int = 8) -> Action:
     """Read a strict JSON list of boxes `[x1, y1, x2, y2]`; a single box needs no list around it.
 
-    Every box needs four finite numbers with `x1 < x2` and `y1 < y2`; one that is wrong spoils them all. Boxes
-    may reach beyond the image: the environment clamps them.
+    Every box needs four finite numbers with `x1 < x2` and `y1 < y2`; one that is wrong spoils them
+    all. Boxes may reach beyond the image: the environment clamps them.
     """
     try:
         value = strict_json(content)
@@ -43,10 +46,14 @@ def read_boxes(content: str, block: Span, argument: Span, *, most: int = 8) -> A
         return bad_argument(f"at most {most} boxes can be magnified at once", block, argument)
     boxes = []
     for item in items:
-        if not (isinstance(item, list) and len(item) == 4 and all(isinstance(n, float) for n in item)):
+        if not (
+            isinstance(item, list) and len(item) == 4 and all(isinstance(n, float) for n in item)
+        ):
             return bad_argument(_BOXES_FORM, block, argument)
         box: Box = (item[0], item[1], item[2], item[3])
         if not (all(map(math.isfinite, box)) and box[0] < box[2] and box[1] < box[3]):
-            return bad_argument("every box needs finite numbers with x1 < x2 and y1 < y2", block, argument)
+            return bad_argument(
+                "every box needs finite numbers with x1 < x2 and y1 < y2", block, argument
+            )
         boxes.append(box)
     return Crop(block, argument, tuple(boxes))

@@ -1,4 +1,6 @@
-"""Configuration of UniDoc-RL: what the paper says, what the released code does, and what may be changed."""
+"""Configuration of UniDoc-RL: what the paper says, what the released code does, and what may be
+changed.
+"""
 
 from collections.abc import Mapping
 from functools import reduce
@@ -49,20 +51,23 @@ ABLATION_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "select": {"search": {"candidates": 1}, "reward": {"weights": {"select": 0.0}}},
     "crop": {"reward": {"weights": {"roi": 0.0}}},
 }
-"""The same where `grammar` switches an action off: its term is dropped, and no other weighs more for it."""
+"""The same where `grammar` switches an action off: its term is dropped, and no other weighs more
+for it.
+"""
 
 
-class GrammarConfig(Section):
+class UniDocGrammarConfig(Section):
     """The actions there are."""
 
     select: bool = True
-    """Candidates are chosen from; `false` is the ablation in which a search shows only the first page
-    that was not shown before."""
+    """Candidates are chosen from; `false` is the ablation in which a search shows only the first
+    page that was not shown before.
+    """
     crop: bool = True
     """There is magnification; `false` is the ablation without it, in grammar and prompt."""
 
 
-class SearchConfig(Section):
+class UniDocSearchConfig(Section):
     """The search for pages."""
 
     scope: SearchScope = SearchScope.CORPUS
@@ -82,13 +87,14 @@ class SelectionConfig(Section):
     """The rules of selection."""
 
     implicit: bool
-    """The first candidate counts as selected until another one is: in rewards and in what later searches
-    leave out. Magnifying always needs a selection."""
+    """The first candidate counts as selected until another one is: in rewards and in what later
+    searches leave out. Magnifying always needs a selection.
+    """
     fallback: bool
     """Take the first candidate for an index that cannot be read or that no candidate has."""
 
 
-class CropConfig(BoxConfig):
+class UniDocCropConfig(BoxConfig):
     """The cutting of boxes."""
 
     max_boxes: int = Field(8, ge=1)
@@ -102,7 +108,9 @@ class FormatConfig(Section):
 
 
 class UniDocConfig(ShowsImages, VariantSection):
-    """Configuration of `UniDocEnv`. Keys that are left out or `null` take the value of the variant."""
+    """Configuration of `UniDocEnv`. Keys that are left out or `null` take the value of the
+    variant.
+    """
 
     variants = VARIANT_DEFAULTS
     prompt: ClassVar = "unidoc_rl"
@@ -113,14 +121,15 @@ class UniDocConfig(ShowsImages, VariantSection):
     extra_turn: bool
     """After `max_turns` executed turns ask for one more, of which only an answer counts."""
     image_limit: int = Field(22, ge=0)
-    """With more images than this in the context, only an answer counts and anything else ends the trajectory.
+    """With more images than this in the context, only an answer counts and anything else ends the
+    trajectory.
     """
-    grammar: GrammarConfig = GrammarConfig()
+    grammar: UniDocGrammarConfig = UniDocGrammarConfig()
     display: DisplayRule
     coords: CoordsConfig
-    search: SearchConfig = SearchConfig()
+    search: UniDocSearchConfig = UniDocSearchConfig()
     selection: SelectionConfig
-    crop: CropConfig = CropConfig()
+    crop: UniDocCropConfig = UniDocCropConfig()
     format: FormatConfig
     reward: UniDocReward
     allow_empty_gold: bool = False
@@ -131,7 +140,9 @@ class UniDocConfig(ShowsImages, VariantSection):
         """See `VariantSection.fill`; an action that is switched off brings defaults of its own."""
         grammar = given.get("grammar")
         if isinstance(grammar, Mapping):
-            off = [changes for key, changes in ABLATION_DEFAULTS.items() if grammar.get(key) is False]
+            off = [
+                changes for key, changes in ABLATION_DEFAULTS.items() if grammar.get(key) is False
+            ]
             defaults = reduce(filled, off, defaults)
         return super().fill(defaults, given)
 
@@ -139,7 +150,9 @@ class UniDocConfig(ShowsImages, VariantSection):
     def _check(self) -> Self:
         weights = self.reward.weights
         if not self.grammar.select and (self.search.candidates > 1 or weights.select):
-            raise ValueError("grammar.select=false needs search.candidates=1 and reward.weights.select=0")
+            raise ValueError(
+                "grammar.select=false needs search.candidates=1 and reward.weights.select=0"
+            )
         if not self.grammar.crop and weights.roi:
             raise ValueError("grammar.crop=false needs reward.weights.roi=0")
         return self
@@ -151,6 +164,8 @@ class UniDocConfig(ShowsImages, VariantSection):
 
     @property
     def max_images(self) -> int:
-        """Images of a trajectory at most: the last turn leads to none, nor does one above `image_limit`."""
+        """Images of a trajectory at most: the last turn leads to none, nor does one above
+        `image_limit`.
+        """
         most = self.search.candidates
         return min((self.assistant_turns - 1) * most, self.image_limit + most)

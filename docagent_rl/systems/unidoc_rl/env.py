@@ -1,4 +1,6 @@
-"""The environment of UniDoc-RL (arXiv 2604.14967): search, select a page, magnify regions of it, answer."""
+"""The environment of UniDoc-RL (arXiv 2604.14967): search, select a page, magnify regions of it,
+answer.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,13 @@ from docagent_rl.rewards.retrieval import ndcg, recall
 from docagent_rl.samples.sample import OTHER_BOXES, Sample, magnified_boxes
 from docagent_rl.systems.unidoc_rl.actions import read_boxes, read_index
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
-from docagent_rl.systems.unidoc_rl.rewards import TERMS, SearchRound, Wanted, format_reward, interleave
+from docagent_rl.systems.unidoc_rl.rewards import (
+    TERMS,
+    SearchRound,
+    Wanted,
+    interleave,
+    pattern_reward,
+)
 from docagent_rl.systems.unidoc_rl.stacked_crops import StackedCropsView, region_of, stacked
 
 
@@ -56,7 +64,7 @@ class Progress:
 
 
 @dataclass(slots=True)
-class State(EnvState):
+class UniDocState(EnvState):
     """The state of one trajectory."""
 
     shown_by_turn: ClassVar = ("progress",)
@@ -70,7 +78,9 @@ class State(EnvState):
     outcome: Outcome = NO_ANSWER
 
     def ran(self, kind: type[Action]) -> int:
-        """Return the number of turns that carried out such an action and whose observation was shown."""
+        """Return the number of turns that carried out such an action and whose observation was
+        shown.
+        """
         return sum(logged.ran(kind) and not logged.dropped for logged in self.log.turns)
 
     @property
@@ -82,10 +92,10 @@ class State(EnvState):
     def metrics(self) -> dict[str, float]:
         """Return numbers of the trajectory by name.
 
-        Of the searches `no_new_page` found nothing, of the selections `select_fallbacks` took the first
-        candidate for want of an index; `boxes` are those scored. `retrieval_recall` is of all candidates.
-        `judge_score` is of answers that were judged. `reward/outcome` is the term, 0 of an unjudged answer,
-        and the validation score of either variant.
+        Of the searches `no_new_page` found nothing, of the selections `select_fallbacks` took the
+        first candidate for want of an index; `boxes` are those scored. `retrieval_recall` is of all
+        candidates. `judge_score` is of answers that were judged. `reward/outcome` is the term, 0 of
+        an unjudged answer, and the validation score of either variant.
         """
         rounds = self.progress.rounds
         effects = [logged.effect for logged in self.log.turns if not logged.dropped]
@@ -116,39 +126,47 @@ class State(EnvState):
 
 
 def gold_regions(sample: Sample) -> Wanted:
-    """Return the gold boxes of a question, as fractions of the raw page, by page, in all of its documents.
+    """Return the gold boxes of a question, as fractions of the raw page, by page, in all of its
+    documents.
 
-    A page with boxes has to be magnified, unless its flag (`extra.crop_required`, for further documents
-    `extra.other_crop_required`) says otherwise; such a page has no entry, like one without boxes. Raises a
-    `UserError` for boxes off their page, and for malformed ones and flags.
+    A page with boxes has to be magnified, unless its flag (`extra.crop_required`, for further
+    documents `extra.other_crop_required`) says otherwise; such a page has no entry, like one
+    without boxes. Raises a `UserError` for boxes off their page, and for malformed ones and flags.
     """
     regions: dict[Hashable, tuple[Box, ...]] = {}
     for (doc_id, page), boxes in magnified_boxes(sample).items():
         ref = PageRef(doc_id, page)
         try:
-            regions[ref] = tuple(PageRegion(ref, (box[0], box[1], box[2], box[3])).box for box in boxes)
+            regions[ref] = tuple(
+                PageRegion(ref, (box[0], box[1], box[2], box[3])).box for box in boxes
+            )
         except UserError as error:
             field = "evidence_boxes" if doc_id == sample.doc_id else f"extra.{OTHER_BOXES}"
             raise UserError(f"question {sample.question_id!r}, field {field!r}: {error}") from error
     return regions
 
 
-class UniDocEnv(ToolEnv[UniDocConfig, State]):
+class UniDocEnv(ToolEnv[UniDocConfig, UniDocState]):
     """One trajectory of UniDoc-RL.
 
-    A search shows up to three candidates, labelled by their index from 0; a selection shows one of them
-    again; a box action shows regions of the selected page, cut from its raw raster and stacked. A box refers
-    to the image shown last, a page or a stack. All observations are user messages that begin with a text.
+    A search shows up to three candidates, labelled by their index from 0; a selection shows one of
+    them again; a box action shows regions of the selected page, cut from its raw raster and
+    stacked. A box refers to the image shown last, a page or a stack. All observations are user
+    messages that begin with a text.
 
-    The reward comes with the last turn; its terms are `rewards.TERMS`. A turn whose observation was dropped,
-    because it did not fit, has led to nothing: its candidates, selection and boxes do not count.
+    The reward comes with the last turn; its terms are `rewards.TERMS`. A turn whose observation was
+    dropped, because it did not fit, has led to nothing: its candidates, selection and boxes do not
+    count.
 
-    Validation judges every answer, may pad boxes differently, and plays questions without gold pages.
+    Validation judges every answer, may pad boxes differently, and plays questions without gold
+    pages.
     """
 
     title = "UniDoc-RL"
     spec = PromptSpec(
-        required=frozenset({"user", "feedback", "candidates", "label", "page", "crop", "no_new_page"}),
+        required=frozenset(
+            {"user", "feedback", "candidates", "label", "page", "crop", "no_new_page"}
+        ),
         optional=frozenset({"system"}),
         variables=frozenset(
             {"question", "turns", "select", "crop", "candidates", "boxes", "frame"}
@@ -160,11 +178,11 @@ class UniDocEnv(ToolEnv[UniDocConfig, State]):
     @staticmethod
     def make_grammar(config: UniDocConfig) -> TagGrammar:
         """Return the grammar: thoughts in `<think>`, notes in `<information>`; then one of
-        `<search>query</search>`, `<select>index</select>`, `<bbox>[[x1, y1, x2, y2], ...]</bbox>` and
-        `<answer>text</answer>`.
+        `<search>query</search>`, `<select>index</select>`, `<bbox>[[x1, y1, x2, y2], ...]</bbox>`
+        and `<answer>text</answer>`.
 
-        A note is blanked out like a thought, but only when it is closed; `ParsedTurn.notes` holds those that
-        say something. The tag of an action that is switched off means nothing.
+        A note is blanked out like a thought, but only when it is closed; `ParsedTurn.notes` holds
+        those that say something. The tag of an action that is switched off means nothing.
         """
         readers: dict[str, Reader] = {"search": read_search}
         if config.grammar.select:
@@ -173,7 +191,7 @@ class UniDocEnv(ToolEnv[UniDocConfig, State]):
             readers["bbox"] = partial(read_boxes, most=config.crop.max_boxes)
         return TagGrammar({**readers, "answer": read_answer}, notes=("information",))
 
-    def variables(self, state: State) -> dict[str, object]:
+    def variables(self, state: UniDocState) -> dict[str, object]:
         """Return what every part of the prompt may name."""
         config = self._config
         return {
@@ -185,18 +203,18 @@ class UniDocEnv(ToolEnv[UniDocConfig, State]):
             "frame": config.coords.frame.value,
         }
 
-    def new_state(self, sample: Sample) -> State:
+    def new_state(self, sample: Sample) -> UniDocState:
         """Return the state before the first turn (see `DocEnv.new_state`)."""
         gold = self.gold_pages(sample, allow_empty=self._config.allow_empty_gold)
         implicit = self._config.selection.implicit
-        return State(sample, gold, gold_regions(sample), references(sample), implicit)
+        return UniDocState(sample, gold, gold_regions(sample), references(sample), implicit)
 
-    def limit(self, state: State, logged: LoggedTurn) -> EndReason | None:
+    def limit(self, state: UniDocState, logged: LoggedTurn) -> EndReason | None:
         """Return why nothing but an answer is carried out: the last turn, or too many images."""
         too_many = state.progress.images > self._config.image_limit
         return super().limit(state, logged) or (EndReason.IMAGE_LIMIT if too_many else None)
 
-    async def act(self, state: State, logged: LoggedTurn) -> Sequence[Part]:
+    async def act(self, state: UniDocState, logged: LoggedTurn) -> Sequence[Part]:
         """Search, select or magnify."""
         match logged.action:
             case Search() as search:
@@ -213,8 +231,10 @@ class UniDocEnv(ToolEnv[UniDocConfig, State]):
         about_boxes = block is not None and text.startswith("<bbox>", block[0])
         return self.part("feedback", reason=reason, about_boxes=about_boxes)
 
-    async def score(self, state: State, logged: LoggedTurn, action: Answer) -> Outcome:
-        """Return the judge's opinion; with the gate, it is asked only about good form, but in validation."""
+    async def score(self, state: UniDocState, logged: LoggedTurn, action: Answer) -> Outcome:
+        """Return the judge's opinion; with the gate, it is asked only about good form, but in
+        validation.
+        """
         fmt = self._format(state, EndReason.ANSWERED)
         rewarded = self._config.reward.formula.opens({"format": fmt})
         return await self.judge(logged, state.references, action.text, rewarded=rewarded)
@@ -233,7 +253,7 @@ class UniDocEnv(ToolEnv[UniDocConfig, State]):
         )
         return state.settle(end, values)
 
-    async def _search(self, state: State, logged: LoggedTurn, action: Search) -> list[Part]:
+    async def _search(self, state: UniDocState, logged: LoggedTurn, action: Search) -> list[Part]:
         search = self._config.search
         views = await self.search_pages(
             logged,
@@ -252,7 +272,7 @@ class UniDocEnv(ToolEnv[UniDocConfig, State]):
             logged.effect = Candidates(logged.effect.pages, logged.effect.hits)
         return self._show_candidates(state, tuple(views))
 
-    def _show_candidates(self, state: State, views: tuple[View, ...]) -> list[Part]:
+    def _show_candidates(self, state: UniDocState, views: tuple[View, ...]) -> list[Part]:
         progress = state.progress
         pages = tuple(view.image.page for view in views)
         if not self._config.grammar.select:
@@ -270,14 +290,16 @@ class UniDocEnv(ToolEnv[UniDocConfig, State]):
             lead = ""
         return parts
 
-    def _select(self, state: State, logged: LoggedTurn, action: Select) -> list[Part]:
+    def _select(self, state: UniDocState, logged: LoggedTurn, action: Select) -> list[Part]:
         progress = state.progress
         if not progress.pending:
             raise RefusedError("no candidates were shown yet")
         index = action.choices[0] - 1 if action.choices else None
         fallback = index is None or index >= len(progress.pending)
         if fallback and not self._config.selection.fallback:
-            raise RefusedError(f"no candidate has that index, the last is {len(progress.pending) - 1}")
+            raise RefusedError(
+                f"no candidate has that index, the last is {len(progress.pending) - 1}"
+            )
         index = 0 if index is None or fallback else index
         view = replace(progress.pending[index], turn=logged.turn)
         page = view.image.page
@@ -288,7 +310,7 @@ class UniDocEnv(ToolEnv[UniDocConfig, State]):
         logged.effect = Selected(replace(view.shown(), gold=page in state.gold), index, fallback)
         return self._picture("page", view.image)
 
-    def _crop(self, state: State, logged: LoggedTurn, action: Crop) -> list[Part]:
+    def _crop(self, state: UniDocState, logged: LoggedTurn, action: Crop) -> list[Part]:
         progress, coords, display = state.progress, self._config.coords, self._config.display
         if progress.view is None:
             searched = "no page was selected since the last search"
@@ -308,9 +330,9 @@ class UniDocEnv(ToolEnv[UniDocConfig, State]):
     def _picture(self, part: str, image: Picture) -> list[Part]:
         return [TextPart(self.text(part) + "\n"), ImagePart(image)]
 
-    def _format(self, state: State, end: EndReason) -> float:
+    def _format(self, state: UniDocState, end: EndReason) -> float:
         turns = state.log.turns
-        return format_reward(
+        return pattern_reward(
             self._config.format.mode,
             faults=sum(logged.invalid is not None for logged in turns),
             searched=state.ran(Search) > 0,

@@ -1,7 +1,7 @@
 """The reward of UniDoc-RL (arXiv 2604.14967): five terms in one scalar at the end of a trajectory.
 
-All boxes are `(left, top, right, bottom)` as fractions of the raw page. `wanted` maps a page to its gold
-boxes; pages without an entry have none.
+All boxes are `(left, top, right, bottom)` as fractions of the raw page. `wanted` maps a page to its
+gold boxes; pages without an entry have none.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class SearchRound:
         return self if self.boxes else replace(self, boxes=boxes, drawn_on=self.selected)
 
     def chosen(self, *, implicit: bool) -> Hashable | None:
-        """Return the chosen page; with `implicit` the first candidate stands in until one is chosen."""
+        """Return the chosen page; with `implicit` the first candidate stands in until one is
+        chosen.
+        """
         return self.candidates[0] if implicit and self.selected is None else self.selected
 
 
@@ -55,7 +57,8 @@ class SelectRule(StrEnum):
 
 
 def interleave(rounds: Sequence[SearchRound]) -> list[Hashable]:
-    """Return all first candidates in the order of the searches, then all second ones and so on (Eq. 4).
+    """Return all first candidates in the order of the searches, then all second ones and so on (Eq.
+    4).
 
     Each page is there once, where it comes first.
     """
@@ -77,7 +80,9 @@ class RoiRule(StrEnum):
 
 
 def matches(gold: Sequence[Box], drawn: Sequence[Box], threshold: float) -> int:
-    """Return the number of one-to-one matches: pairs by falling IoU, ties by order, gold boxes first."""
+    """Return the number of one-to-one matches: pairs by falling IoU, ties by order, gold boxes
+    first.
+    """
     pairs = [(-iou(g, d), i, j) for i, g in enumerate(gold) for j, d in enumerate(drawn)]
     taken_gold: set[int] = set()
     taken_drawn: set[int] = set()
@@ -97,13 +102,16 @@ class FormatMode(StrEnum):
     """The meaning of well-formedness."""
 
     STRICT = "strict"
-    """1 when every turn was valid and the trajectory ended with an answer, else 0 (the paper's pattern)."""
+    """1 when every turn was valid and the trajectory ended with an answer, else 0 (the paper's
+    pattern).
+    """
     TIERED = "tiered"
-    """1 when a search and a selection were executed, a note was written and an answer given; 0.5 without the
-    answer; else 0 (the released code)."""
+    """1 when a search and a selection were executed, a note was written and an answer given; 0.5
+    without the answer; else 0 (the released code).
+    """
 
 
-def format_reward(
+def pattern_reward(
     mode: FormatMode, *, faults: int, searched: bool, selected: bool, noted: bool, finished: bool
 ) -> float:
     """Return the format term, in `[0, 1]` (UniDoc-RL, pattern reward; the paper gives no formula).
@@ -141,14 +149,19 @@ class UniDocReward(Section):
 
     weights: UniDocWeights = UniDocWeights()
     gate: bool
-    """Reward nothing when the format term is 0, and ask the judge only when it is not; validation asks."""
+    """Reward nothing when the format term is 0, and ask the judge only when it is not; validation
+    asks.
+    """
     select_rule: SelectRule
     select_capped: bool
-    """Leave searches without a gold candidate out of the mean of the selection term where their first
-    candidate was chosen. In the mean, as Eq. 7 and the released code have it, they make up for a wrong choice
-    elsewhere: three raise a trajectory from 0.9 to 0.975."""
+    """Leave searches without a gold candidate out of the mean of the selection term where their
+    first candidate was chosen. In the mean, as Eq. 7 and the released code have it, they make up
+    for a wrong choice elsewhere: three raise a trajectory from 0.9 to 0.975.
+    """
     pseudo_positive: bool = True
-    """The candidate ranked highest is the right choice where no candidate is gold; otherwise none is."""
+    """The candidate ranked highest is the right choice where no candidate is gold; otherwise none
+    is.
+    """
     roi_rule: RoiRule
     iou_threshold: float = Field(0.5, gt=0, le=1)
     """Least IoU of a match, for `roi_rule=f1`."""
@@ -175,8 +188,8 @@ class UniDocReward(Section):
     ) -> dict[str, float]:
         """Return all terms by the names in `TERMS`, unweighted, and their weighted total.
 
-        `outcome` is the judge's score in `[0, 1]`, 0 when it was not asked; with `implicit` a search without
-        a choice counts as one for its first candidate.
+        `outcome` is the judge's score in `[0, 1]`, 0 when it was not asked; with `implicit` a
+        search without a choice counts as one for its first candidate.
         """
         chosen = [item.chosen(implicit=implicit) for item in rounds]
         by_iou = self.roi_rule is RoiRule.IOU
@@ -184,24 +197,33 @@ class UniDocReward(Section):
             # the released code compares pages with lists of characters
             "search_ndcg": 0.0 if self.ndcg_as_published else ndcg(interleave(rounds), gold),
             "select": self._select(rounds, chosen, gold),
-            "roi": self._iou(rounds, chosen, wanted, gold) if by_iou else self._f1(rounds, chosen, wanted),
+            "roi": self._iou(rounds, chosen, wanted, gold)
+            if by_iou
+            else self._f1(rounds, chosen, wanted),
             "format": fmt,
             "outcome": outcome,
         }
         return {**values, "total": self.formula.total(values)}
 
     def _select(
-        self, rounds: Sequence[SearchRound], chosen: Sequence[Hashable | None], gold: Collection[Hashable]
+        self,
+        rounds: Sequence[SearchRound],
+        chosen: Sequence[Hashable | None],
+        gold: Collection[Hashable],
     ) -> float:
-        """Return the mean over the searches of whether the right candidate was chosen (Eq. 6 and 7).
+        """Return the mean over the searches of whether the right candidate was chosen (Eq. 6 and
+        7).
 
-        Searches without a gold candidate are in the mean, so that further searches for anything at all, with
-        their first candidate chosen, bring it close to 1 whatever was chosen where it mattered. Capped, where
-        no search has a gold candidate the value is 1 if all choices were right, else 0.
+        Searches without a gold candidate are in the mean, so that further searches for anything at
+        all, with their first candidate chosen, bring it close to 1 whatever was chosen where it
+        mattered. Capped, where no search has a gold candidate the value is 1 if all choices were
+        right, else 0.
         """
         if not rounds:
             return 0.0
-        right = [page in self._targets(item, gold) for page, item in zip(chosen, rounds, strict=True)]
+        right = [
+            page in self._targets(item, gold) for page, item in zip(chosen, rounds, strict=True)
+        ]
         if not self.select_capped:
             return sum(right) / len(right)
         matters = [not set(gold).isdisjoint(item.candidates) for item in rounds]
@@ -221,11 +243,12 @@ class UniDocReward(Section):
         wanted: Wanted,
         gold: Collection[Hashable],
     ) -> float:
-        """Return the mean over the boxes drawn of the best IoU with a gold box of their page (section 3.3).
+        """Return the mean over the boxes drawn of the best IoU with a gold box of their page
+        (section 3.3).
 
-        Without any box the paper is silent: 1 when pages were chosen and none of them has gold boxes, else 0.
-        A search that brought up a gold page and was not followed by a choice denies it: otherwise a choice
-        among the pages of any further search would make up for it.
+        Without any box the paper is silent: 1 when pages were chosen and none of them has gold
+        boxes, else 0. A search that brought up a gold page and was not followed by a choice denies
+        it: otherwise a choice among the pages of any further search would make up for it.
         """
         best = [
             max(
@@ -244,14 +267,18 @@ class UniDocReward(Section):
         if any(set(item.candidates) & set(gold) for item in missed):
             return 0.0
         pages = [page for page in chosen if page is not None]
-        return float(self.abstention and bool(pages) and not any(wanted.get(page) for page in pages))
+        return float(
+            self.abstention and bool(pages) and not any(wanted.get(page) for page in pages)
+        )
 
-    def _f1(self, rounds: Sequence[SearchRound], chosen: Sequence[Hashable | None], wanted: Wanted) -> float:
+    def _f1(
+        self, rounds: Sequence[SearchRound], chosen: Sequence[Hashable | None], wanted: Wanted
+    ) -> float:
         """Return the mean over the searches of the F1 of the boxes drawn on the page chosen last.
 
-        The rule of the released code, with one-to-one matches: 1 where there is nothing to draw and nothing
-        was drawn, 0 where only one of the two holds, nothing was chosen, or there is no search, `2 * matches
-        / (gold + drawn)` elsewhere.
+        The rule of the released code, with one-to-one matches: 1 where there is nothing to draw and
+        nothing was drawn, 0 where only one of the two holds, nothing was chosen, or there is no
+        search, `2 * matches / (gold + drawn)` elsewhere.
         """
         scores = []
         for page, item in zip(chosen, rounds, strict=True):

@@ -55,7 +55,9 @@ class UniDocAgent(ScriptedAgent):
         page = self.to_magnify(state) if self.config.grammar.crop else None
         whole = isinstance(state.effect, Selected | PagesShown)
         if page is not None and whole and state.left > self.needs(state):
-            return Act(Move.CROP, pages=(page,), boxes=state.boxes(page)[: self.config.crop.max_boxes])
+            return Act(
+                Move.CROP, pages=(page,), boxes=state.boxes(page)[: self.config.crop.max_boxes]
+            )
         if self._goes_on(state):
             return self.search_for(state)
         return Act(Move.ANSWER, text=state.answer)
@@ -107,7 +109,11 @@ class UniDocScript(Script):
             case Candidates():
                 return {Move.SELECT: 0.88, Move.ANSWER: 0.12}
             case Selected() | Magnified() | PagesShown():
-                return {Move.CROP: 0.4 * self.config.grammar.crop, Move.SEARCH: 0.05, Move.ANSWER: 0.55}
+                return {
+                    Move.CROP: 0.4 * self.config.grammar.crop,
+                    Move.SEARCH: 0.05,
+                    Move.ANSWER: 0.55,
+                }
             case NoNewPage():
                 return {Move.SEARCH: 0.4, Move.ANSWER: 0.6}
         return {Move.SEARCH: 0.9, Move.ANSWER: 0.1}
@@ -129,7 +135,9 @@ class UniDocScript(Script):
         return super().argument(act, state)
 
     def _index(self, state: ScriptContext) -> int:
-        """Return a gold candidate, any candidate, or now and then an index that no candidate has."""
+        """Return a gold candidate, any candidate, or now and then an index that no candidate
+        has.
+        """
         own = state.sample.doc_id
         right = [n for n, ref in enumerate(state.brought) if PageRef(own, ref.page) in state.gold]
         if right and state.chance(0.5):

@@ -1,4 +1,6 @@
-"""Stacked crops: boxes of one view, cut from its raw page and stacked into one image (UniDoc-RL)."""
+"""Stacked crops: boxes of one view, cut from its raw page and stacked into one image
+(UniDoc-RL).
+"""
 
 import contextlib
 import itertools
@@ -29,7 +31,9 @@ MAX_CANVAS_PIXELS = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class StackedCropsView:
-    """Pieces of a page, from top to bottom, that are shown as one image; otherwise like a `View`."""
+    """Pieces of a page, from top to bottom, that are shown as one image; otherwise like a
+    `View`.
+    """
 
     image: ImageSheet
     page: View
@@ -52,9 +56,13 @@ class StackedCropsView:
 
 
 def region_of(view: View, box: Box, frame: Frame) -> Box:
-    """Return a box of a page view as fractions of the raw page, clamped, never rounded or padded."""
+    """Return a box of a page view as fractions of the raw page, clamped, never rounded or
+    padded.
+    """
     size = frame.size(view.image.size, view.encoder_size)
-    x1, y1, x2, y2 = (min(max(edge, 0.0), 1.0) for edge in box_to_region(box, view.region.box, size))
+    x1, y1, x2, y2 = (
+        min(max(edge, 0.0), 1.0) for edge in box_to_region(box, view.region.box, size)
+    )
     return x1, y1, x2, y2
 
 
@@ -69,8 +77,8 @@ def stacked(
 ) -> StackedCropsView:
     """Cut boxes of a view from its raw page; stack them, left-aligned, on black.
 
-    Boxes and `pad` are in units of the frame. A box of a stack may meet several of its pieces and is then cut
-    into as many; what lies beside the pieces vanishes.
+    Boxes and `pad` are in units of the frame. A box of a stack may meet several of its pieces and
+    is then cut into as many; what lies beside the pieces vanishes.
 
     Raises:
         CropError: a box covers nothing, or all together cover too much.
@@ -78,7 +86,9 @@ def stacked(
     """
     page = view.page if isinstance(view, StackedCropsView) else view
     rasters = [
-        raster for number, box in enumerate(boxes, 1) for raster in _cut(view, box, number, coords, pad)
+        raster
+        for number, box in enumerate(boxes, 1)
+        for raster in _cut(view, box, number, coords, pad)
     ]
     if len(rasters) > MAX_PIECES:
         raise CropError(f"the boxes meet {len(rasters)} pieces of the image, {MAX_PIECES} at most")
@@ -102,7 +112,9 @@ def stacked(
 def _cut(
     view: View | StackedCropsView, box: Box, number: int, coords: CoordsConfig, pad: float
 ) -> list[Raster]:
-    """Return the rasters of the raw page that a box of a view covers, one for each piece it meets."""
+    """Return the rasters of the raw page that a box of a view covers, one for each piece it
+    meets.
+    """
     if isinstance(view, StackedCropsView):
         canvas = view.image.canvas
         pieces = [(tile.image.raster, tile.at[1]) for tile in view.image.tiles]

@@ -1,4 +1,6 @@
-"""Configuration of VRAG-RL: what the paper says, what the released code does, and what may be changed."""
+"""Configuration of VRAG-RL: what the paper says, what the released code does, and what may be
+changed.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Literal, Self
@@ -32,7 +34,7 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
 """The values of keys that a configuration leaves out or gives as `null`."""
 
 
-class GrammarConfig(Section):
+class VragGrammarConfig(Section):
     """The actions there are."""
 
     region_alias: bool = False
@@ -41,7 +43,7 @@ class GrammarConfig(Section):
     """There is a zoom; `false` is the ablation without it, in grammar and prompt."""
 
 
-class SearchConfig(Section):
+class VragSearchConfig(Section):
     """The search for pages."""
 
     scope: SearchScope = SearchScope.CORPUS
@@ -53,7 +55,9 @@ class SearchConfig(Section):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.pages_per_search > self.top_k:
-            raise ValueError(f"pages_per_search is {self.pages_per_search}, more than top_k={self.top_k}")
+            raise ValueError(
+                f"pages_per_search is {self.pages_per_search}, more than top_k={self.top_k}"
+            )
         return self
 
 
@@ -65,7 +69,9 @@ class FinalTurnConfig(Section):
 
 
 class VragConfig(ShowsImages, VariantSection):
-    """Configuration of `VragEnv`. Keys that are left out or `null` take the value of the variant."""
+    """Configuration of `VragEnv`. Keys that are left out or `null` take the value of the
+    variant.
+    """
 
     variants = VARIANT_DEFAULTS
     variant: Variant = "paper"
@@ -74,15 +80,16 @@ class VragConfig(ShowsImages, VariantSection):
     extra_turn: bool
     """After `max_turns` executed turns ask for one more, of which only an answer counts."""
     final_turn: FinalTurnConfig = FinalTurnConfig()
-    grammar: GrammarConfig = GrammarConfig()
+    grammar: VragGrammarConfig = VragGrammarConfig()
     display: DisplayRule
     coords: CoordsConfig
     crop: CropConfig = CropConfig()
-    search: SearchConfig = SearchConfig()
+    search: VragSearchConfig = VragSearchConfig()
     reward: VragReward
     allow_empty_gold: bool = False
-    """Play questions without gold pages, such as unanswerable ones. Their retrieval term is 0, for every
-    trajectory of a group alike, so that only outcome and format tell trajectories apart."""
+    """Play questions without gold pages, such as unanswerable ones. Their retrieval term is 0, for
+    every trajectory of a group alike, so that only outcome and format tell trajectories apart.
+    """
 
     @property
     def prompt(self) -> str:

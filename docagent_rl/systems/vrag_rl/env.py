@@ -50,10 +50,10 @@ class VragState(EnvState):
     def metrics(self) -> dict[str, float]:
         """Return numbers of the trajectory by name.
 
-        `retrieval_*` are of questions with gold pages; `invalid_rate_paper` also counts an answer before any
-        search as invalid, as the paper's analysis does. `judge_score` is of answers that were judged.
-        `reward/outcome` is the term, and the validation score of either variant: with the gate it is 0
-        without a search, whatever the judge said.
+        `retrieval_*` are of questions with gold pages; `invalid_rate_paper` also counts an answer
+        before any search as invalid, as the paper's analysis does. `judge_score` is of answers that
+        were judged. `reward/outcome` is the term, and the validation score of either variant: with
+        the gate it is 0 without a search, whatever the judge said.
         """
         numbers = self.common_metrics(TERMS)
         faults = numbers["invalid_actions"] + (self.end is EndReason.ANSWERED and not self.searched)
@@ -77,9 +77,10 @@ class VragState(EnvState):
 class VragEnv(ToolEnv[VragConfig, VragState]):
     """One trajectory of VRAG-RL.
 
-    Observations are user messages: the images a search or a zoom led to and nothing else, or a text when the
-    turn led to none. The reward comes with the last turn; its terms are `rewards.TERMS`. Validation judges
-    every answer, may pad boxes differently, and plays questions without gold pages.
+    Observations are user messages: the images a search or a zoom led to and nothing else, or a text
+    when the turn led to none. The reward comes with the last turn; its terms are `rewards.TERMS`.
+    Validation judges every answer, may pad boxes differently, and plays questions without gold
+    pages.
     """
 
     title = "VRAG-RL"
@@ -94,8 +95,9 @@ class VragEnv(ToolEnv[VragConfig, VragState]):
     def make_grammar(config: VragConfig) -> TagGrammar:
         """Return the grammar: thoughts in `<think>`; then `<search>`, `<bbox>` or `<answer>`.
 
-        `region_alias` also accepts `<region>` for `<bbox>`: the paper's body and Algorithm 1 use that name,
-        its printed prompt and the released code the other. Without `crop` neither means anything.
+        `region_alias` also accepts `<region>` for `<bbox>`: the paper's body and Algorithm 1 use
+        that name, its printed prompt and the released code the other. Without `crop` neither means
+        anything.
         """
         boxes = ("bbox", "region") if config.grammar.region_alias else ("bbox",)
         crops: dict[str, Reader] = dict.fromkeys(boxes, read_box) if config.grammar.crop else {}
@@ -113,7 +115,9 @@ class VragEnv(ToolEnv[VragConfig, VragState]):
     def new_state(self, sample: Sample) -> VragState:
         """Return the state before the first turn (see `DocEnv.new_state`)."""
         return VragState(
-            sample, self.gold_pages(sample, allow_empty=self._config.allow_empty_gold), references(sample)
+            sample,
+            self.gold_pages(sample, allow_empty=self._config.allow_empty_gold),
+            references(sample),
         )
 
     async def execute(self, state: VragState, logged: LoggedTurn, text: str) -> Sequence[Part]:
@@ -132,7 +136,9 @@ class VragEnv(ToolEnv[VragConfig, VragState]):
         raise UnknownActionError(self.title, logged.action)
 
     async def score(self, state: VragState, logged: LoggedTurn, action: Answer) -> Outcome:
-        """Return the judge's opinion; with the gate, it is asked only after a search, but in validation."""
+        """Return the judge's opinion; with the gate, it is asked only after a search, but in
+        validation.
+        """
         fmt = format_reward(searched=state.searched, answered=True)
         rewarded = self._config.reward.formula.opens({"format": fmt})
         return await self.judge(logged, state.references, action.text, rewarded=rewarded)

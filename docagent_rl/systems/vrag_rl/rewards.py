@@ -1,4 +1,6 @@
-"""The reward of VRAG-RL (arXiv 2505.22019, Eq. 11 and 12): one scalar at the end of a trajectory."""
+"""The reward of VRAG-RL (arXiv 2505.22019, Eq. 11 and 12): one scalar at the end of a
+trajectory.
+"""
 
 import math
 from typing import Self
@@ -14,8 +16,8 @@ TERMS = ("retrieval_ndcg", "outcome", "format", "total")
 class VragReward(Section):
     """Weights of the reward; they sum to 1 (Eq. 12).
 
-    The paper's total is `alpha * r_ret + beta * r_ans + gamma * r_fmt`. The released reward manager gives
-    `r_fmt * (0.7 * r_ans + 0.2 * r_ret + 0.1)`: the same sum behind a gate.
+    The paper's total is `alpha * r_ret + beta * r_ans + gamma * r_fmt`. The released reward manager
+    gives `r_fmt * (0.7 * r_ans + 0.2 * r_ret + 0.1)`: the same sum behind a gate.
     """
 
     alpha: float = Field(ge=0, le=1)
@@ -30,8 +32,12 @@ class VragReward(Section):
     @model_validator(mode="after")
     def _check(self) -> Self:
         weights = (self.alpha, self.beta, self.gamma)
-        if not all(weight >= 0 for weight in weights) or not math.isclose(sum(weights), 1.0, abs_tol=1e-9):
-            raise ValueError(f"alpha, beta and gamma must not be negative and sum to 1, found {weights}")
+        if not all(weight >= 0 for weight in weights) or not math.isclose(
+            sum(weights), 1.0, abs_tol=1e-9
+        ):
+            raise ValueError(
+                f"alpha, beta and gamma must not be negative and sum to 1, found {weights}"
+            )
         return self
 
     @property

@@ -38,7 +38,11 @@ class VragAgent(ScriptedAgent):
         if state.last:
             return Act(Move.ANSWER, text=state.answer)
         page = self.to_magnify(state) if self.config.grammar.crop else None
-        if page is not None and isinstance(state.effect, PagesShown) and state.left > len(state.missing) + 1:
+        if (
+            page is not None
+            and isinstance(state.effect, PagesShown)
+            and state.left > len(state.missing) + 1
+        ):
             return Act(Move.CROP, pages=(page,), boxes=state.boxes(page)[:1])
         if state.missing or not state.searches:
             return self.search_for(state)

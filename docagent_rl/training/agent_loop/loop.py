@@ -18,7 +18,12 @@ from docagent_rl.rollout.resources import TrajectoryResources, resources_of
 from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.samples.sample import Sample
-from docagent_rl.training.agent_loop.output import VALIDATION, DocAgentLoopOutput, masked_row, training_rows
+from docagent_rl.training.agent_loop.output import (
+    VALIDATION,
+    DocAgentLoopOutput,
+    masked_row,
+    training_rows,
+)
 from docagent_rl.training.agent_loop.resources import WorkerResources
 from docagent_rl.training.serving.requests import LOADS, for_server, route, servers_of
 
@@ -30,24 +35,32 @@ _OF_THE_RUN = ("EngineDeadError:", "ActorDiedError:", "ActorUnavailableError:", 
 validating: ContextVar[bool] = ContextVar("docagent_validating", default=False)
 """True where the trajectory belongs to a validation; verl does not tell the loop."""
 
-own_resources: ContextVar[WorkerResources | None] = ContextVar("docagent_worker_resources", default=None)
+own_resources: ContextVar[WorkerResources | None] = ContextVar(
+    "docagent_worker_resources", default=None
+)
 """The agent worker that plays the trajectory."""
 
 
 class DocAgentLoop(AgentLoopBase):
     """The agent loop of one trajectory of the configured system.
 
-    A trajectory that fails for infrastructure reasons is started again, then masked: its row carries no loss,
-    enters no statistics and is counted. A sample that cannot be played, and a trajectory on which the user's
-    reward function fails, are masked at once. Any other exception is a bug and ends the run: verl logs what a
-    loop raises, and trains on the other trajectories of the group, so that it is handed to the trainer as a
-    row instead (`trainer.accounts`).
+    A trajectory that fails for infrastructure reasons is started again, then masked: its row
+    carries no loss, enters no statistics and is counted. A sample that cannot be played, and a
+    trajectory on which the user's reward function fails, are masked at once. Any other exception is
+    a bug and ends the run: verl logs what a loop raises, and trains on the other trajectories of
+    the group, so that it is handed to the trainer as a row instead (`trainer.accounts`).
     """
 
     def __init__(
-        self, trainer_config: DictConfigWrap, server_manager: Any, tokenizer: Any, processor: Any, **_: Any
+        self,
+        trainer_config: DictConfigWrap,
+        server_manager: Any,
+        tokenizer: Any,
+        processor: Any,
+        **_: Any,
     ) -> None:
-        # not super().__init__(): it builds verl's own tokenisation for every trajectory anew, unused here
+        # not super().__init__(): it builds verl's own tokenisation for every trajectory anew,
+        # unused here
         self.config = trainer_config.config
         self.rollout_config = self.config.actor_rollout_ref.rollout
         self.server_manager = server_manager
@@ -73,12 +86,16 @@ class DocAgentLoop(AgentLoopBase):
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return [self._failure(error, started, kwargs)]  # of something that the trajectory waited for
+            return [
+                self._failure(error, started, kwargs)
+            ]  # of something that the trajectory waited for
 
     async def _trajectories(
         self, sampling_params: dict[str, Any], kwargs: dict[str, Any], started: list[Trajectory]
     ) -> list[DocAgentLoopOutput]:
-        """Play, and play again when a service fails; `started` takes the trajectory of each attempt."""
+        """Play, and play again when a service fails; `started` takes the trajectory of each
+        attempt.
+        """
         here = own_resources.get() or WorkerResources()
         resources = await resources_of(self.config, self.tokenizer, self.processor, here.images)
         here.encoder = resources.encoder
@@ -133,7 +150,9 @@ class DocAgentLoop(AgentLoopBase):
         sent = set[str]()
         stops = [codec.end_of_turn_id, *sorted(codec.control_ids)]
 
-        async def ask(ids: list[int], changes: dict[str, Any], images: list[Any] | None = None) -> Any:
+        async def ask(
+            ids: list[int], changes: dict[str, Any], images: list[Any] | None = None
+        ) -> Any:
             """Ask the rollout server, also for what is no turn of the trajectory."""
             return await self.server_manager.generate(
                 request_id=name,
@@ -177,12 +196,15 @@ class DocAgentLoop(AgentLoopBase):
     def _route(self, trajectory: Trajectory) -> str:
         """Return the name by which the balancer finds the server that plays the trajectory."""
         if self.rollout_config.get("full_determinism", False):
-            return f"{trajectory.uid}-{trajectory.number}"  # vLLM's too then, and one for each trajectory
+            # vLLM's too then, and one for each trajectory
+            return f"{trajectory.uid}-{trajectory.number}"
         validates = validating.get()
         return route(
             trajectory.uid,
             trajectory.number,
-            trajectories=int(self.rollout_config.val_kwargs.n if validates else self.rollout_config.n),
+            trajectories=int(
+                self.rollout_config.val_kwargs.n if validates else self.rollout_config.n
+            ),
             prompts=int(self.config.data.train_batch_size),
             servers=servers_of(self.config),
         )
@@ -201,9 +223,13 @@ class DocAgentLoop(AgentLoopBase):
             trajectory = _new_trajectory(kwargs, sample if isinstance(sample, dict) else {}, "")
         trajectory.end = MaskReason.FAILED.value
         trajectory.error = traceback_text(error)
-        return self._masked_row(getattr(self.tokenizer, "eos_token_id", None) or 0, trajectory, kwargs)
+        return self._masked_row(
+            getattr(self.tokenizer, "eos_token_id", None) or 0, trajectory, kwargs
+        )
 
-    def _masked_row(self, filler: int, trajectory: Trajectory, kwargs: dict[str, Any]) -> DocAgentLoopOutput:
+    def _masked_row(
+        self, filler: int, trajectory: Trajectory, kwargs: dict[str, Any]
+    ) -> DocAgentLoopOutput:
         trajectory.status = Status.MASKED.value
         trajectory.reward = 0.0
         question = trajectory.sample.get("question_id")
@@ -219,7 +245,8 @@ class DocAgentLoop(AgentLoopBase):
 
 
 def failure_reason(error: BaseException) -> str:
-    """Return the kind and the words of what a service failed with, without the traceback of another process.
+    """Return the kind and the words of what a service failed with, without the traceback of another
+    process.
 
     Ray's errors hold that of the task, some of them with its ids.
     """
@@ -237,7 +264,8 @@ _logged: set[str] = set()
 
 
 def _log(level: int, trajectory: Trajectory, text: str) -> None:
-    """Log a line on a trajectory; of those that fail because a part of the run died, the first alone.
+    """Log a line on a trajectory; of those that fail because a part of the run died, the first
+    alone.
 
     With an engine all of its trajectories fail, at each attempt, and the driver says so once.
     """

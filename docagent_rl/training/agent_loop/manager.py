@@ -35,24 +35,30 @@ _Worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class  # ty: ignore[missin
 class DocAgentLoopWorker(_Worker):
     """An agent loop worker that never preprocesses an image again.
 
-    verl decodes the finished row to text and runs every image of the conversation through the processor once
-    more, on the event loop. The loop has the patches already; they become features in the training engines
-    (`patches/byte_patches.py`).
+    verl decodes the finished row to text and runs every image of the conversation through the
+    processor once more, on the event loop. The loop has the patches already; they become features
+    in the training engines (`patches/byte_patches.py`).
     """
 
     _resources: WorkerResources | None = None
     _image_cache: RayImageCache | None = None
     _directory: str | None = None
 
-    async def settle(self, workers: int, on_node: int, capacity: int, directory: ActorHandle | None) -> None:
+    async def settle(
+        self, workers: int, on_node: int, capacity: int, directory: ActorHandle | None
+    ) -> None:
         """Tell a worker what it shares with `workers` of the run, `on_node` of them on its node.
 
-        `capacity` is the bytes of images that the run keeps, `directory` their actor; `None`: servers take
-        pixels.
+        `capacity` is the bytes of images that the run keeps, `directory` their actor; `None`:
+        servers take pixels.
         """
         self._image_cache = image_cache = None if directory is None else RayImageCache(directory)
         self._resources = worker_resources(
-            self.config, workers=workers, on_node=on_node, capacity=capacity, image_cache=image_cache
+            self.config,
+            workers=workers,
+            on_node=on_node,
+            capacity=capacity,
+            image_cache=image_cache,
         )
         self._resources.gauges.watch_loop()
 
@@ -135,7 +141,9 @@ class DocAgentLoopWorker(_Worker):
         *args: Any,
         **kwargs: Any,
     ) -> torch.Tensor:
-        """Compute them as verl does; then empty a validation row of its images, which no pass reads."""
+        """Compute them as verl does; then empty a validation row of its images, which no pass
+        reads.
+        """
         positions = super()._compute_position_ids(
             input_ids, attention_mask, multi_modal_inputs, *args, **kwargs
         )
@@ -152,7 +160,9 @@ class DocAgentLoopManager(AgentLoopManagerTQ):
         self.agent_loop_workers_class = ray.remote(DocAgentLoopWorker)
 
     async def _init_agent_loop_workers(self) -> None:
-        """Start workers as verl does, and tell each what it shares with others of its node and the run."""
+        """Start workers as verl does, and tell each what it shares with others of its node and the
+        run.
+        """
         await super()._init_agent_loop_workers()
         self._directory: Any = None  # an actor
         capacity = image_bytes(self.config, ray.cluster_resources().get("object_store_memory", 0.0))
@@ -175,7 +185,9 @@ class DocAgentLoopManager(AgentLoopManagerTQ):
             ray.get([worker.name_images.remote(self._name) for worker in self._handles])
 
     def release_images(self, trajectories: Collection[str]) -> None:
-        """Release the images of trajectories (`{uid}_{trajectory}`) whose rows are not read any more."""
+        """Release the images of trajectories (`{uid}_{trajectory}`) whose rows are not read any
+        more.
+        """
         if self._directory is not None and trajectories:
             self._directory.release.remote(list(trajectories))
 

@@ -18,7 +18,9 @@ VALIDATION = "val"
 """`Trajectory.split` of a validation's trajectories."""
 TRAJECTORY = "docagent_trajectory"
 DIGEST = "docagent_digest"
-"""Keys in `reward_extra_info` of a validation's trajectories, which verl gathers of the last row of each."""
+"""Keys in `reward_extra_info` of a validation's trajectories, which verl gathers of the last row of
+each.
+"""
 TRAJECTORY_LINE = "docagent_trajectory_line"
 TRAJECTORY_DIGEST = "docagent_trajectory_digest"
 """Fields of the first row of a trajectory to train on; empty in its other rows."""
@@ -38,8 +40,8 @@ class RowImages:
 class DocAgentLoopOutput(AgentLoopOutput):
     """verl's loop output with `(t,)` turns (-1 where not sampled) and rewards of response tokens.
 
-    `digest` and `line` (`line_of`) are those of the trajectory in one of its rows, and empty in the others:
-    of a validation in the last, where verl looks, else in the first.
+    `digest` and `line` (`line_of`) are those of the trajectory in one of its rows, and empty in the
+    others: of a validation in the last, where verl looks, else in the first.
     """
 
     turn_index: list[int] = Field(default_factory=list)
@@ -49,7 +51,9 @@ class DocAgentLoopOutput(AgentLoopOutput):
     line: bytes = Field(default=b"", exclude=True)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return fields as tensors of the response's length; `rm_scores` holds the token-level rewards."""
+        """Return fields as tensors of the response's length; `rm_scores` holds the token-level
+        rewards.
+        """
         fields = super().as_dict()
         fields[TRAJECTORY_DIGEST] = ""
         fields[TRAJECTORY_LINE] = b""
@@ -60,7 +64,9 @@ class DocAgentLoopOutput(AgentLoopOutput):
             extra = fields["extra_fields"]
             # in a copy: verl gives all rows of a trajectory what the last one has
             info = {TRAJECTORY: whole_line(self.line).decode(), DIGEST: self.digest}
-            fields["extra_fields"] = extra | {"reward_extra_info": extra["reward_extra_info"] | info}
+            fields["extra_fields"] = extra | {
+                "reward_extra_info": extra["reward_extra_info"] | info
+            }
         fields["turn_index"] = torch.tensor(fields.pop("turn_index"), dtype=torch.int16)
         fields["rm_scores"] = torch.tensor(fields.pop("token_rewards"), dtype=torch.float32)
         return fields
@@ -74,10 +80,12 @@ def training_rows(
     steps: tuple[int, int],
     texts: TextConfig | None = None,
 ) -> list[DocAgentLoopOutput]:
-    """Return the rows of a played trajectory, one a context, without contexts in which nothing was sampled.
+    """Return the rows of a played trajectory, one a context, without contexts in which nothing was
+    sampled.
 
-    Turns of rows that are left out are renumbered. `log_probs`: the rollout reports them. `steps` are the
-    first and last weight version of the sampling; `texts` says what stands for the trajectory in comparisons.
+    Turns of rows that are left out are renumbered. `log_probs`: the rollout reports them. `steps`
+    are the first and last weight version of the sampling; `texts` says what stands for the
+    trajectory in comparisons.
     """
     kept = [number for number, ledger in enumerate(ledgers) if ledger.sampled]
     for turn in trajectory.turns:
@@ -89,7 +97,9 @@ def training_rows(
 def masked_row(
     prompt_ids: list[int], filler: int, trajectory: Trajectory, *, log_probs: bool, step: int
 ) -> DocAgentLoopOutput:
-    """Return a row that carries nothing into the loss: one filler token outside the mask, reward 0."""
+    """Return a row that carries nothing into the loss: one filler token outside the mask,
+    reward 0.
+    """
     row = LedgerRow(prompt_ids, [filler], [0], [0.0], [NO_TURN], [0.0], ())
     return _outputs([row], trajectory, log_probs=log_probs, steps=(step, step))[0]
 
@@ -111,7 +121,9 @@ def _outputs(
             prompt_ids=row.prompt_ids,
             response_ids=row.response_ids,
             response_mask=row.response_mask,
-            response_logprobs=(row.log_probs or [0.0] * len(row.response_ids)) if log_probs else None,
+            response_logprobs=(row.log_probs or [0.0] * len(row.response_ids))
+            if log_probs
+            else None,
             multi_modal_data={IMAGES: RowImages(cast("tuple[EncodedImage, ...]", row.images))},
             turn_index=row.turn_index,
             token_rewards=row.rewards,

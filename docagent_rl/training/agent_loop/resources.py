@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 import psutil
 from omegaconf import DictConfig
 
-from docagent_rl.rollout.images import CAPACITY, EncodedImage, ImageCache, ImageEncoder, ImageSettings, cores
+from docagent_rl.rollout.images import (
+    CAPACITY,
+    EncodedImage,
+    ImageCache,
+    ImageEncoder,
+    ImageSettings,
+    cores,
+)
 from docagent_rl.training.agent_loop.output import IMAGES, DocAgentLoopOutput
 
 FREE_SHARE = 0.5
@@ -28,7 +35,8 @@ FIRST = 32
 class Admission:
     """A queue that lets trajectories in, in order, while their memory fits a budget in bytes.
 
-    A trajectory counts for the most that one has taken so far. One is always let in, whatever it takes.
+    A trajectory counts for the most that one has taken so far. One is always let in, whatever it
+    takes.
     """
 
     def __init__(self, budget: int) -> None:
@@ -86,7 +94,9 @@ class Admission:
 
 
 class Gauges:
-    """The largest values since they were last read: `event_loop_lag_s`, and those that are noted."""
+    """The largest values since they were last read: `event_loop_lag_s`, and those that are
+    noted.
+    """
 
     def __init__(self) -> None:
         self._most: dict[str, float] = {}
@@ -114,12 +124,18 @@ class Gauges:
             self.note("event_loop_lag_s", time.monotonic() - due)
 
 
-def step_gauges(workers: Iterable[Mapping[str, float]], directory: Mapping[str, float]) -> dict[str, float]:
-    """Return the numbers of a step: the worst worker's lag and queues, the bytes of all, the cache's."""
+def step_gauges(
+    workers: Iterable[Mapping[str, float]], directory: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the numbers of a step: the worst worker's lag and queues, the bytes of all, the
+    cache's.
+    """
     values: dict[str, list[float]] = defaultdict(list)
     for name, value in (item for worker in workers for item in worker.items()):
         values[name].append(value)
-    found = {name: sum(each) if name.endswith("_bytes") else max(each) for name, each in values.items()}
+    found = {
+        name: sum(each) if name.endswith("_bytes") else max(each) for name, each in values.items()
+    }
     return {f"docagent/workers/{name}": value for name, value in {**found, **directory}.items()}
 
 
@@ -127,8 +143,8 @@ def step_gauges(workers: Iterable[Mapping[str, float]], directory: Mapping[str, 
 class WorkerResources:
     """The resources of one agent worker.
 
-    `images` are settings (`None`: as a process on its own), `admission` is of trajectories (`None`: all at
-    once), `encoder` is there once the first trajectory has begun.
+    `images` are settings (`None`: as a process on its own), `admission` is of trajectories (`None`:
+    all at once), `encoder` is there once the first trajectory has begun.
     """
 
     images: ImageSettings | None = None
@@ -149,25 +165,34 @@ class WorkerResources:
 def worker_resources(
     run: DictConfig, *, workers: int, on_node: int, capacity: int, image_cache: ImageCache | None
 ) -> WorkerResources:
-    """Return the resources of an agent worker, one of `workers` of the run and of `on_node` of its node.
+    """Return the resources of an agent worker, one of `workers` of the run and of `on_node` of its
+    node.
 
     `capacity` is the bytes of images that the run keeps.
     """
     rollout = run.docagent.rollout
     memory = rollout.get("trajectory_memory_mb")
-    budget = memory << 20 if memory else int(FREE_SHARE * psutil.virtual_memory().available / on_node)
+    budget = (
+        memory << 20 if memory else int(FREE_SHARE * psutil.virtual_memory().available / on_node)
+    )
     threads = rollout.get("image_threads") or max(2, cores() // on_node)
-    return WorkerResources(ImageSettings(capacity // workers, threads, image_cache), Admission(budget))
+    return WorkerResources(
+        ImageSettings(capacity // workers, threads, image_cache), Admission(budget)
+    )
 
 
 def image_bytes(run: DictConfig, store: float) -> int:
-    """Return the bytes of images that a run keeps; `store` is the size of Ray's object store on all nodes."""
+    """Return the bytes of images that a run keeps; `store` is the size of Ray's object store on all
+    nodes.
+    """
     given = run.docagent.rollout.get("image_cache_mb")
     return given << 20 if given else max(CAPACITY, int(STORE_SHARE * store))
 
 
 def trajectory_bytes(rows: list[DocAgentLoopOutput]) -> int:
-    """Return the memory of a trajectory at its end: its images, in ledger and rows, and its tokens."""
+    """Return the memory of a trajectory at its end: its images, in ledger and rows, and its
+    tokens.
+    """
     total = 0
     for row in rows:
         total += TOKEN_BYTES * (len(row.prompt_ids) + len(row.response_ids))

@@ -1,4 +1,6 @@
-"""Merges a LoRA adapter into the weights it was trained on, once, by PEFT: vLLM alone would play these."""
+"""Merges a LoRA adapter into the weights it was trained on, once, by PEFT: vLLM alone would play
+these.
+"""
 
 import os
 import shutil
@@ -14,8 +16,20 @@ WEIGHTS = "adapter_model.safetensors"
 LORA = "lora_adapter"
 """Folder in which verl puts an adapter beside the weights it was trained on."""
 _BESIDE = (
-    *("tokenizer*", "vocab*", "merges.txt", "*.model", "special_tokens_map.json", "added_tokens.json"),
-    *("*preprocessor_config.json", "processor_config.json", "chat_template.*", "generation_config.json"),
+    *(
+        "tokenizer*",
+        "vocab*",
+        "merges.txt",
+        "*.model",
+        "special_tokens_map.json",
+        "added_tokens.json",
+    ),
+    *(
+        "*preprocessor_config.json",
+        "processor_config.json",
+        "chat_template.*",
+        "generation_config.json",
+    ),
 )
 """Files of a model beside its weights and its configuration."""
 _LAST_WORDS = 400
@@ -29,7 +43,8 @@ def has_adapter(folder: Path) -> bool:
 
 
 def add_adapter(base: Path, adapter: Path, target: Path) -> None:
-    """Write the weights of `base` with the LoRA adapter added into `target`, in a process of its own.
+    """Write the weights of `base` with the LoRA adapter added into `target`, in a process of its
+    own.
 
     Weights, configuration, tokenizer and processor go there.
 
@@ -60,17 +75,22 @@ def problem_of_merge(command: Sequence[str], target: Path) -> str | None:
 
 
 def _merge(base: str, adapter: str, target: str) -> None:
-    """Merge in the process that `add_adapter` starts; `ValueError`: the adapter is not of this model."""
+    """Merge in the process that `add_adapter` starts; `ValueError`: the adapter is not of this
+    model.
+    """
     import transformers
     from peft import PeftConfig, get_peft_model
 
     architecture = transformers.AutoConfig.from_pretrained(base).architectures[0]
-    model = getattr(transformers, architecture).from_pretrained(base, dtype="auto", use_safetensors=True)
+    model = getattr(transformers, architecture).from_pretrained(
+        base, dtype="auto", use_safetensors=True
+    )
     names = getattr(model, "_checkpoint_conversion_mapping", {})
     settings = PeftConfig.from_pretrained(adapter)
     targets = _adapted(Path(adapter) / WEIGHTS)
     if targets <= {name for name, _ in model.named_modules()}:
-        # verl's merger writes the last part of each name alone, and "0" (of an MLP) means every layer 0
+        # verl's merger writes the last part of each name alone, and "0" (of an MLP) means every
+        # layer 0
         settings.target_modules = targets
         settings.exclude_modules = None
     added = get_peft_model(model, settings)
@@ -78,7 +98,8 @@ def _merge(base: str, adapter: str, target: str) -> None:
     extra = added.load_adapter(adapter, "default", key_mapping=names).unexpected_keys
     if extra:
         raise ValueError(
-            f"{len(extra)} weights of the adapter are not of {architecture} ({', '.join(extra[:3])})"
+            f"{len(extra)} weights of the adapter are not of {architecture} "
+            f"({', '.join(extra[:3])})"
         )
     added.merge_and_unload(safe_merge=True).save_pretrained(target)
 

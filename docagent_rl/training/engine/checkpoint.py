@@ -1,4 +1,6 @@
-"""Finds the folder of weights that a path means: Hugging Face's own, or a checkpoint, merged once."""
+"""Finds the folder of weights that a path means: Hugging Face's own, or a checkpoint, merged
+once.
+"""
 
 import hashlib
 import json
@@ -19,7 +21,13 @@ from docagent_rl.checkpoints.manifest import (
     step_folder,
     step_of,
 )
-from docagent_rl.training.engine.adapter import LORA, SETTINGS, add_adapter, has_adapter, problem_of_merge
+from docagent_rl.training.engine.adapter import (
+    LORA,
+    SETTINGS,
+    add_adapter,
+    has_adapter,
+    problem_of_merge,
+)
 
 MERGED = "merged"
 """Folder beside the checkpoints of a run."""
@@ -33,16 +41,17 @@ _BASE = "base"
 """Folder of the merged shards until an adapter among them is added."""
 
 
-def model_folder(path: str | Path) -> str:
+def weights_folder(path: str | Path) -> str:
     """Return where vLLM finds the weights that a path means.
 
     Args:
-        path: a folder of Hugging Face's format or a name of the hub, returned as they are; a checkpoint of a
-            run of RL or of fine-tuning, `.../global_step_<n>` or its part `actor`; or the folder of a run or
-            of its checkpoints, which means the latest one.
+        path: a folder of Hugging Face's format or a name of the hub, returned as they are; a
+            checkpoint of a run of RL or of fine-tuning, `.../global_step_<n>` or its part `actor`;
+            or the folder of a run or of its checkpoints, which means the latest one.
 
     Raises:
-        UserError: the checkpoint is damaged or of another kind, or it cannot be merged, or it is an adapter.
+        UserError: the checkpoint is damaged or of another kind, or it cannot be merged, or it is an
+            adapter.
     """
     folder = Path(path).expanduser()
     if not folder.is_dir():
@@ -51,7 +60,8 @@ def model_folder(path: str | Path) -> str:
         return str(path)  # a name of the hub
     if has_adapter(folder) or has_adapter(folder / LORA):
         raise UserError(
-            f"--model {path} holds an adapter: add it to its base model (merge_and_unload of PEFT) and name "
+            f"--model {path} holds an adapter: add it to its base model (merge_and_unload of PEFT) "
+            "and name "
             "that folder, or name the checkpoint that it is of"
         )
     if (folder / "config.json").is_file():
@@ -66,7 +76,8 @@ def model_folder(path: str | Path) -> str:
         folder = folder.parent
     if step_of(folder) is None:
         raise UserError(
-            f"--model {path}: neither a model (it has no config.json) nor a checkpoint of a run (a folder "
+            f"--model {path}: neither a model (it has no config.json) nor a checkpoint of a run (a "
+            "folder "
             "global_step_<n>)"
         )
     return str(_merged(folder))
@@ -113,7 +124,9 @@ def _merged(checkpoint: Path) -> Path:
 
 
 def _actor(checkpoint: Path) -> Path:
-    """Return the weights' folder: a part of the checkpoint, or its top where it is of fine-tuning."""
+    """Return the weights' folder: a part of the checkpoint, or its top where it is of
+    fine-tuning.
+    """
     if not (checkpoint / ACTOR).is_dir() and (shards := sorted(checkpoint.glob(_SHARDS))):
         for shard in shards:
             if problem := archive_problem(shard):
@@ -152,7 +165,8 @@ def _merge(actor: Path, folder: Path) -> None:
         return
     if not json.loads((base / LORA / SETTINGS).read_text()).get("lora_alpha"):
         raise UserError(
-            f"{actor / LORA_META} does not say the adapter's lora_alpha: write that of the training, as "
+            f"{actor / LORA_META} does not say the adapter's lora_alpha: write that of the "
+            "training, as "
             '{"r": 32, "lora_alpha": 64}'
         )
     add_adapter(base, base / LORA, folder)
@@ -162,12 +176,16 @@ def _merge(actor: Path, folder: Path) -> None:
 def _merge_shards(actor: Path, target: Path) -> None:
     """Merge in a process of its own: verl unpickles the shards."""
     command = ["verl.model_merger", "merge", "--backend", "fsdp"]
-    problem = problem_of_merge([*command, "--local_dir", str(actor), "--target_dir", str(target)], target)
+    problem = problem_of_merge(
+        [*command, "--local_dir", str(actor), "--target_dir", str(target)], target
+    )
     if problem is None:
         return
     if has_adapter(target / LORA):
         raise UserError(
-            f"{actor} holds an adapter without the weights it was trained on (checkpoint.save_lora_only): "
-            "save them too, or add the adapter to its base model yourself and name that one's folder"
+            f"{actor} holds an adapter without the weights it was trained on "
+            "(checkpoint.save_lora_only): "
+            "save them too, or add the adapter to its base model yourself and name that one's "
+            "folder"
         )
     raise UserError(f"verl.model_merger cannot merge {actor} {problem}")

@@ -40,8 +40,9 @@ class OwnPages(Pages):
 class TokenEngine:
     """One engine; ids in, ids and their log-probabilities out.
 
-    Ids that stand for an image, and rows of the embedding beyond the vocabulary, are never sampled, as in a
-    rollout. Starting takes from half a minute on; the event loop has to run, and stands still meanwhile.
+    Ids that stand for an image, and rows of the embedding beyond the vocabulary, are never sampled,
+    as in a rollout. Starting takes from half a minute on; the event loop has to run, and stands
+    still meanwhile.
 
     Raises:
         UserError: vLLM refuses the model or the settings, or the engine does not start.
@@ -60,7 +61,9 @@ class TokenEngine:
             self._engine = AsyncLLM.from_engine_args(arguments)
             dtype = cast("torch.dtype", self._engine.model_config.dtype)
             self._pages = OwnPages(self._engine.renderer, dtype)
-            self._engine.input_processor.input_preprocessor = PagePreprocessor(self._engine, self._pages)
+            self._engine.input_processor.input_preprocessor = PagePreprocessor(
+                self._engine, self._pages
+            )
 
     async def ready(self) -> None:
         """Do what is left to do before the first request.
@@ -123,10 +126,17 @@ class TokenEngine:
         except EvictedError:
             return await self._sample(ids, named, parameters, every=True)
         except EngineDeadError as error:
-            raise InfrastructureError(f"the engine of {self._settings.model} died: {error}") from error
+            raise InfrastructureError(
+                f"the engine of {self._settings.model} died: {error}"
+            ) from error
 
     async def _sample(
-        self, ids: Sequence[int], named: Sequence[SentImage], parameters: SamplingParams, *, every: bool
+        self,
+        ids: Sequence[int],
+        named: Sequence[SentImage],
+        parameters: SamplingParams,
+        *,
+        every: bool,
     ) -> Sampled:
         data = {}
         if named:
@@ -134,10 +144,14 @@ class TokenEngine:
             data = {IMAGE: loaded}
         final = None
         request: Any = TokensPrompt(prompt_token_ids=list(ids), multi_modal_data=data)
-        async for output in self._engine.generate(request, parameters, f"play-{next(self._numbers)}"):
+        async for output in self._engine.generate(
+            request, parameters, f"play-{next(self._numbers)}"
+        ):
             final = output
         if final is None:
-            raise InfrastructureError("vLLM ended a request without output: see its log, and try again")
+            raise InfrastructureError(
+                "vLLM ended a request without output: see its log, and try again"
+            )
         (reply,) = final.outputs
         chosen = zip(reply.token_ids, reply.logprobs or (), strict=True)
         return Sampled(list(reply.token_ids), [found[token].logprob for token, found in chosen])
@@ -153,5 +167,6 @@ def _starting(model: str) -> Generator[None]:
         yield
     except (ValueError, RuntimeError, OSError, EngineDeadError) as error:
         raise UserError(
-            f"vLLM cannot start {model}: {type(error).__name__}: {error}. What its processes said is above"
+            f"vLLM cannot start {model}: {type(error).__name__}: {error}. What its processes said "
+            "is above"
         ) from error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.rollout.chat import template_kwargs
 from docagent_rl.rollout.env_resources import environment_identity
 from docagent_rl.rollout.images import EncodedImage
@@ -20,7 +20,7 @@ from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.samples.sample import Sample
-from docagent_rl.training.engine.checkpoint import model_folder, model_identity
+from docagent_rl.training.engine.checkpoint import model_identity, weights_folder
 
 if TYPE_CHECKING:
     from docagent_rl.training.engine.engine import TokenEngine
@@ -52,8 +52,8 @@ class EngineSampling:
 class EngineSettings:
     """Settings of an engine: a model's folder or name on the hub, and vLLM's arguments.
 
-    `environment` are variables that it starts with, where the user has set none; `limits` are token budgets
-    of a trajectory, `seed` is that of all draws.
+    `environment` are variables that it starts with, where the user has set none; `limits` are token
+    budgets of a trajectory, `seed` is that of all draws.
     """
 
     model: str
@@ -65,9 +65,11 @@ class EngineSettings:
 
     @classmethod
     def of(cls, run: DictConfig, parsed: DocAgentConfig, *, seed: int = 0) -> EngineSettings:
-        """Return settings as rollout servers of a run are started, and as its validation samples."""
+        """Return settings as rollout servers of a run are started, and as its validation
+        samples.
+        """
         rollout = run.actor_rollout_ref.rollout
-        given = plain(rollout.engine_kwargs).get("vllm") or {}
+        given = plain_section(rollout.engine_kwargs).get("vllm") or {}
         arguments = {
             "dtype": rollout.dtype,
             "max_model_len": rollout.max_model_len,
@@ -91,7 +93,8 @@ class EngineSettings:
             model=str(run.actor_rollout_ref.model.path),
             arguments={name: value for name, value in arguments.items() if value is not None},
             environment={
-                name: str(value) for name, value in (OmegaConf.select(run, _ENVIRONMENT) or {}).items()
+                name: str(value)
+                for name, value in (OmegaConf.select(run, _ENVIRONMENT) or {}).items()
             },
             sampling=EngineSampling(
                 temperature=0.0 if greedy else float(drawn.temperature),
@@ -109,7 +112,9 @@ class EngineSettings:
         )
 
     def prepare(self, platform: Mapping[str, str]) -> None:
-        """Set the environment of the engine's processes, and verl's; what the user has set stays."""
+        """Set the environment of the engine's processes, and verl's; what the user has set
+        stays.
+        """
         for name, value in {**platform, **self.environment}.items():
             os.environ.setdefault(name, value)
 
@@ -129,8 +134,8 @@ class EngineSettings:
 class EnginePlayer:
     """A player that plays token by token, as a run of the trainer validates.
 
-    Environment, chat template, images, budgets and sampling are those of the run; ids and their log-
-    probabilities are recorded.
+    Environment, chat template, images, budgets and sampling are those of the run; ids and their
+    log- probabilities are recorded.
     """
 
     def __init__(
@@ -150,7 +155,8 @@ class EnginePlayer:
 
     @classmethod
     async def open(cls, run: DictConfig, model: str, *, seed: int = 0) -> EnginePlayer:
-        """Start an engine for `model` (see `model_folder`), whose path is set in the configuration `run`.
+        """Start an engine for `model` (see `weights_folder`), whose path is set in the
+        configuration `run`.
 
         `seed` is of all draws.
 
@@ -161,17 +167,19 @@ class EnginePlayer:
         from docagent_rl.training.engine.engine import TokenEngine
         from docagent_rl.training.settings.models import load_tokenizer
 
-        folder = model_folder(model)
+        folder = weights_folder(model)
         with open_dict(run):
             run.actor_rollout_ref.model.path = folder
-        parsed = DocAgentConfig.parse(plain(run.docagent))
+        parsed = DocAgentConfig.parse(plain_section(run.docagent))
         settings = EngineSettings.of(run, parsed, seed=seed)
         tokenizer, processor = load_tokenizer(run)
         # the engine first: its processes are started before there are threads
         engine = TokenEngine(settings, tokenizer, processor)
         try:
             await engine.ready()
-            resources = TrajectoryResources(parsed, tokenizer, processor, template_kwargs(run), running=False)
+            resources = TrajectoryResources(
+                parsed, tokenizer, processor, template_kwargs(run), running=False
+            )
             return cls(settings, engine, resources, model_identity(folder))
         except BaseException:  # Ctrl-C too: the engine's processes would stay
             engine.close()
@@ -186,9 +194,11 @@ class EnginePlayer:
             UserError: what it names cannot be used.
         """
         mine = self.resources
-        parsed = DocAgentConfig.parse(plain(run.docagent))
+        parsed = DocAgentConfig.parse(plain_section(run.docagent))
         template = template_kwargs(run)
-        resources = TrajectoryResources(parsed, mine.tokenizer, mine.processor, template, running=False)
+        resources = TrajectoryResources(
+            parsed, mine.tokenizer, mine.processor, template, running=False
+        )
         return EnginePlayer(self._settings, self._engine, resources, self._model)
 
     @property
@@ -204,13 +214,19 @@ class EnginePlayer:
         }
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
-        """See `Player.play`. A trajectory in which nothing was sampled is masked (`MaskReason.EMPTY`)."""
+        """See `Player.play`. A trajectory in which nothing was sampled is masked
+        (`MaskReason.EMPTY`).
+        """
         resources = self.resources
         trajectory = new_trajectory(sample, number, resources.system.name)
-        seeds = (draw_seed(self._settings.seed, trajectory.uid, number, n) for n in itertools.count())
+        seeds = (
+            draw_seed(self._settings.seed, trajectory.uid, number, n) for n in itertools.count()
+        )
 
         async def generate(ids: list[int], images: list[EncodedImage], most: int) -> Sampled:
-            return await self._engine.generate(ids, images, most=most, stops=self._stops, seed=next(seeds))
+            return await self._engine.generate(
+                ids, images, most=most, stops=self._stops, seed=next(seeds)
+            )
 
         async def ask(ids: list[int], changes: dict[str, Any]) -> Sampled:
             sampling = EngineSampling(changes["temperature"], changes["top_p"], changes["top_k"])
@@ -242,6 +258,8 @@ class EnginePlayer:
 
 
 def draw_seed(seed: int, question_id: str, number: int, turn: int) -> int:
-    """Return the seed of a turn's draws: the same whoever plays beside it, and another for every turn."""
+    """Return the seed of a turn's draws: the same whoever plays beside it, and another for every
+    turn.
+    """
     text = f"{seed}\0{question_id}\0{number}\0{turn}".encode()
     return int.from_bytes(hashlib.sha256(text).digest()[:6], "big")

@@ -1,7 +1,8 @@
 """The images of a run in Ray's object store: made once, by whichever agent worker needs one first.
 
-The store is memory that the processes of a node share; another node gets a copy of what it asks for. A row's
-patches are megabytes, the same in all rows that show a page, so rows to train on name their images.
+The store is memory that the processes of a node share; another node gets a copy of what it asks
+for. A row's patches are megabytes, the same in all rows that show a page, so rows to train on name
+their images.
 """
 
 import asyncio
@@ -23,14 +24,16 @@ from docagent_rl.rollout.patches import FORMAT, GRIDS, PATCHES, PatchFormat, unp
 from docagent_rl.training.serving.requests import NamedImage
 
 NAMES = "docagent_image_names"
-"""Field of a row: `(directory, key, key, ...)`, the name of the `PageDirectory` and the images in order."""
+"""Field of a row: `(directory, key, key, ...)`, the name of the `PageDirectory` and the images in
+order.
+"""
 
 
 class PageDirectory:
     """The images in the cache and those that are being made; an actor, one for a run.
 
-    `capacity` is bytes to keep; the least recently used images leave first. Trajectories that hold one keep
-    it in the store until they end, rows that name one until they are trained on.
+    `capacity` is bytes to keep; the least recently used images leave first. Trajectories that hold
+    one keep it in the store until they end, rows that name one until they are trained on.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -43,7 +46,9 @@ class PageDirectory:
         self._most_in_rows = 0
 
     async def find(self, key: str) -> NamedImage | None:
-        """Return the image; None: the caller makes it, and others wait until it calls `put` or `drop`."""
+        """Return the image; None: the caller makes it, and others wait until it calls `put` or
+        `drop`.
+        """
         while True:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -77,7 +82,9 @@ class PageDirectory:
         self._make_room()
 
     async def release(self, trajectories: Iterable[str]) -> None:
-        """Release trajectories whose rows are not read any more; those that hold nothing are passed over."""
+        """Release trajectories whose rows are not read any more; those that hold nothing are passed
+        over.
+        """
         for trajectory in trajectories:
             self._readers.subtract(self._named.pop(trajectory, ()))
         self._readers = +self._readers
@@ -88,7 +95,9 @@ class PageDirectory:
         return [self._kept[key] for key in keys]
 
     async def gauges(self) -> dict[str, float]:
-        """Return images kept, bytes, images being made, and the most that rows named since the last call."""
+        """Return images kept, bytes, images being made, and the most that rows named since the last
+        call.
+        """
         most = self._most_in_rows
         self._most_in_rows = len(self._readers)
         return {
@@ -104,7 +113,9 @@ class PageDirectory:
             self._held += image.nbytes
 
     def _make_room(self) -> None:
-        """Drop the images that were not used for longest, none that rows name, and not the last one."""
+        """Drop the images that were not used for longest, none that rows name, and not the last
+        one.
+        """
         if self._held <= self._capacity:
             return
         newest = next(reversed(self._kept))

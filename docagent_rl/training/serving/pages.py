@@ -34,9 +34,10 @@ class EvictedError(ValueError):
 class Pages:
     """The images that an engine's cache does not hold, fetched, and the engine's input of them.
 
-    The engine's own preprocessing (resizing, hashing of pixels) is run for whole images alone, once for each
-    that its cache does not hold: the front end knows by name what the engine holds, and sends that no more.
-    `renderer` is vLLM's, with its multi-modal processor and cache; `dtype` the model's.
+    The engine's own preprocessing (resizing, hashing of pixels) is run for whole images alone, once
+    for each that its cache does not hold: the front end knows by name what the engine holds, and
+    sends that no more. `renderer` is vLLM's, with its multi-modal processor and cache; `dtype` the
+    model's.
     """
 
     def __init__(self, renderer: Any, dtype: torch.dtype) -> None:
@@ -44,8 +45,11 @@ class Pages:
         self._dtype = dtype
         self._loading: dict[str, asyncio.Task[torch.Tensor | Image]] = {}
 
-    async def load(self, images: Sequence[SentImage], *, every: bool) -> tuple[list[LoadedImage], int]:
-        """Fetch the images that the cache does not hold now, or every one; return how many this call fetched.
+    async def load(
+        self, images: Sequence[SentImage], *, every: bool
+    ) -> tuple[list[LoadedImage], int]:
+        """Fetch the images that the cache does not hold now, or every one; return how many this
+        call fetched.
 
         Raises:
             ray.exceptions.RayError: the patches are gone.
@@ -76,11 +80,14 @@ class Pages:
     async def _fetch(self, image: NamedImage) -> torch.Tensor:
         patches = await image.handle
         return await asyncio.to_thread(
-            lambda: unpack(torch.tensor(patches), image.layout, self._dtype)  # a copy: Ray's is read-only
+            lambda: unpack(
+                torch.tensor(patches), image.layout, self._dtype
+            )  # a copy: Ray's is read-only
         )
 
     def input(self, prompt_ids: Sequence[int], images: Sequence[LoadedImage]) -> MultiModalInput:
-        """Return the engine's input for a prompt with a run of placeholders an image; nothing is awaited.
+        """Return the engine's input for a prompt with a run of placeholders an image; nothing is
+        awaited.
 
         Raises:
             EvictedError: the cache does not hold an image any more that was not fetched.
@@ -123,7 +130,9 @@ def _item(processor: Any, loaded: LoadedImage) -> MultiModalKwargsItem:
     else:
         parsed = processor.info.parse_mm_data({IMAGE: [loaded.value]})
         fields = processor._apply_hf_processor_mm_only(parsed, {}, {})
-    return MultiModalKwargsItems.from_hf_inputs(fields, processor._get_mm_fields_config(fields, {}))[IMAGE][0]
+    return MultiModalKwargsItems.from_hf_inputs(
+        fields, processor._get_mm_fields_config(fields, {})
+    )[IMAGE][0]
 
 
 class PagePreprocessor(InputPreprocessor):
@@ -147,8 +156,8 @@ def expand(
 ) -> tuple[list[int], list[PlaceholderRange]]:
     """Repeat the placeholder of each image as often as it has tokens.
 
-    An image has one placeholder or all of them: agent loops repeat them, and verl's server makes one of them
-    for the image processor of Qwen2-VL alone.
+    An image has one placeholder or all of them: agent loops repeat them, and verl's server makes
+    one of them for the image processor of Qwen2-VL alone.
 
     Raises:
         ValueError: placeholders are of other images.
@@ -160,7 +169,9 @@ def expand(
         try:
             at = prompt_ids.index(token, start)
         except ValueError:
-            raise ValueError(f"{len(sizes)} images for {len(places)} runs of placeholders") from None
+            raise ValueError(
+                f"{len(sizes)} images for {len(places)} runs of placeholders"
+            ) from None
         run = [token] * size
         ids += prompt_ids[start:at]
         places.append(PlaceholderRange(offset=len(ids), length=size))

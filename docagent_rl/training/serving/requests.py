@@ -1,4 +1,6 @@
-"""Requests to rollout servers: images named by content, and the server that each trajectory goes to."""
+"""Requests to rollout servers: images named by content, and the server that each trajectory goes
+to.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ class NamedImage:
 
     A server that has seen it needs the name alone, any other fetches the patches.
 
-    `key` is its content, `grid` patches over time, height and width. `handle` is Ray's reference to the
-    patches, (p, channels * side * side) uint8 as an array. It holds them where they are: a server may
-    forget an image at any time, and gets it again.
+    `key` is its content, `grid` patches over time, height and width. `handle` is Ray's reference to
+    the patches, (p, channels * side * side) uint8 as an array. It holds them where they are: a
+    server may forget an image at any time, and gets it again.
     """
 
     key: str
@@ -40,7 +42,9 @@ class NamedImage:
     def of(cls, image: EncodedImage, handle: Any = None) -> NamedImage:
         """Name an image whose patches are found by a handle, by default its own."""
         time, high, wide = image.grid[0].tolist()
-        return cls(image.key, (time, high, wide), image.layout, image.handle if handle is None else handle)
+        return cls(
+            image.key, (time, high, wide), image.layout, image.handle if handle is None else handle
+        )
 
     @property
     def num_tokens(self) -> int:
@@ -61,8 +65,9 @@ SentImage = NamedImage | WholeImage
 class LoadedImage:
     """An image in a server.
 
-    `value` is of a named image its `pixel_values`, (p, channels * frames * side * side) in the model's dtype,
-    of another its pixels; `None`: the server's cache had the image when it was asked.
+    `value` is of a named image its `pixel_values`, (p, channels * frames * side * side) in the
+    model's dtype, of another its pixels; `None`: the server's cache had the image when it was
+    asked.
     """
 
     image: SentImage
@@ -80,19 +85,23 @@ def all_loaded(images: Any) -> TypeGuard[Sequence[LoadedImage]]:
 
 
 def for_server(images: Sequence[EncodedImage]) -> list[Any] | None:
-    """Return `image_data` of `generate`: images by name, or pixels where patches lie in no image cache."""
+    """Return `image_data` of `generate`: images by name, or pixels where patches lie in no image
+    cache.
+    """
     if all(image.handle is not None or isinstance(image, WholeImage) for image in images):
-        return [each if isinstance(each, WholeImage) else NamedImage.of(each) for each in images] or None
+        return [
+            each if isinstance(each, WholeImage) else NamedImage.of(each) for each in images
+        ] or None
     return [image.pixels for image in images]
 
 
 def route(uid: str, trajectory: int, *, trajectories: int, prompts: int, servers: int) -> str:
     """Return the name under which verl's balancer sends a trajectory's requests to one server.
 
-    Trajectories of one name go to the same server, a name that is new to the one with the fewest requests.
-    A question's `trajectories`, which share its pages and its prefix, have one name as long as that leaves
-    every server `SHARES` of them; otherwise they are split, down to a name for each. `prompts` are
-    questions of a step.
+    Trajectories of one name go to the same server, a name that is new to the one with the fewest
+    requests. A question's `trajectories`, which share its pages and its prefix, have one name as
+    long as that leaves every server `SHARES` of them; otherwise they are split, down to a name for
+    each. `prompts` are questions of a step.
     """
     names = -(-SHARES * servers // max(prompts, 1))  # names that each question should have
     size = max(1, trajectories // names)

@@ -14,12 +14,16 @@ from docagent_rl.training.serving.requests import LOADS, all_named
 
 
 class vLLMHttpServer(upstream.vLLMHttpServer):  # noqa: N801  the name by which verl's is known and watched
-    """A server that takes images by name (`NamedImage`) and fetches those that its engine does not hold."""
+    """A server that takes images by name (`NamedImage`) and fetches those that its engine does not
+    hold.
+    """
 
     async def run_server(self, args: argparse.Namespace) -> None:
         """Start verl's server; its engine's front end then takes images that are preprocessed."""
         await super().run_server(args)
-        self._pages = Pages(self.engine.renderer, cast("torch.dtype", self.engine.model_config.dtype))
+        self._pages = Pages(
+            self.engine.renderer, cast("torch.dtype", self.engine.model_config.dtype)
+        )
         self.engine.input_processor.input_preprocessor = PagePreprocessor(self.engine, self._pages)
 
     # what it does not look at is passed on

@@ -1,8 +1,8 @@
 """A checkpoint engine of verl that sends weights through Ray, without an accelerator's network.
 
-verl's trainer mode `separate_async` has rollout servers of their own, to which weights have to travel, and
-verl's own engines for that (NCCL, NIXL, Mooncake) need accelerators. This one is for `+profile=cpu`:
-`actor_rollout_ref.rollout.checkpoint_engine.backend=docagent_ray`.
+verl's trainer mode `separate_async` has rollout servers of their own, to which weights have to
+travel, and verl's own engines for that (NCCL, NIXL, Mooncake) need accelerators. This one is for
+`+profile=cpu`: `actor_rollout_ref.rollout.checkpoint_engine.backend=docagent_ray`.
 """
 
 import asyncio
@@ -19,10 +19,14 @@ Bucket = list[tuple[str, Tensor]]
 
 
 class Mailbox:
-    """An actor that keeps each bucket until all receivers have taken it; one waits for each at most."""
+    """An actor that keeps each bucket until all receivers have taken it; one waits for each at
+    most.
+    """
 
     def __init__(self, receivers: int) -> None:
-        self._boxes: list[asyncio.Queue[Bucket | None]] = [asyncio.Queue(1) for _ in range(receivers)]
+        self._boxes: list[asyncio.Queue[Bucket | None]] = [
+            asyncio.Queue(1) for _ in range(receivers)
+        ]
 
     async def put(self, bucket: Bucket | None) -> None:
         """Give all receivers a bucket; `None` says that it was the last."""
@@ -38,7 +42,8 @@ class Mailbox:
 class RayCheckpointEngine(CheckpointEngine):
     """A sender, which is the first process of the policy, or a receiver beside a rollout server.
 
-    The other processes of the policy go through the weights as well, since they gather them together.
+    The other processes of the policy go through the weights as well, since they gather them
+    together.
     """
 
     def __init__(self, bucket_size: int, is_master: bool = False) -> None:
@@ -57,8 +62,14 @@ class RayCheckpointEngine(CheckpointEngine):
     ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
         """Make the mailbox of one update, and say who takes what out of it."""
         mailbox = ray.remote(Mailbox).options(num_cpus=0).remote(rollout_world_size)
-        senders = {"mailbox": [mailbox] * actor_wg_world_size, "receiver": [-1] * actor_wg_world_size}
-        receivers = {"mailbox": [mailbox] * rollout_world_size, "receiver": list(range(rollout_world_size))}
+        senders = {
+            "mailbox": [mailbox] * actor_wg_world_size,
+            "receiver": [-1] * actor_wg_world_size,
+        }
+        receivers = {
+            "mailbox": [mailbox] * rollout_world_size,
+            "receiver": list(range(rollout_world_size)),
+        }
         return senders, receivers
 
     # verl passes on what `build_topology` has made for this process

@@ -1,4 +1,6 @@
-"""Reads the sizes of a configuration, and says which of them verl would refuse, without starting anything."""
+"""Reads the sizes of a configuration, and says which of them verl would refuse, without starting
+anything.
+"""
 
 import contextlib
 import io
@@ -37,13 +39,18 @@ REFUSED = (AssertionError, ValueError, TypeError, NotImplementedError, HydraExce
 
 def size_problems(config: DictConfig) -> Iterator[str]:
     """Name sizes that do not go together, each with the values to set."""
-    if OmegaConf.select(config, f"{ACTOR}.strategy") in STRATEGIES:  # others have rules that verl checks
+    if (
+        OmegaConf.select(config, f"{ACTOR}.strategy") in STRATEGIES
+    ):  # others have rules that verl checks
         yield from map(str, problems(read_layout(config)))
         yield from _losses(config)
 
 
-def read_layout(config: DictConfig, nodes: int | None = None, per_node: int | None = None) -> Layout:
-    """Read the sizes of a configuration, with other numbers of nodes and of GPUs a node if they are given.
+def read_layout(
+    config: DictConfig, nodes: int | None = None, per_node: int | None = None
+) -> Layout:
+    """Read the sizes of a configuration, with other numbers of nodes and of GPUs a node if they are
+    given.
 
     Raises:
         UserError: there is no system of the configured name.
@@ -51,11 +58,18 @@ def read_layout(config: DictConfig, nodes: int | None = None, per_node: int | No
     parts = list(_parts(config))
     values = dict.fromkeys(SERVER, 1) | {part.sequence_parallel: 1 for part in parts}
     values |= {part.fsdp_size: -1 for part in parts}
-    named = [key for part in parts for key in (part.mini, part.micro, part.infer_micro, *part.tokens) if key]
+    named = [
+        key
+        for part in parts
+        for key in (part.mini, part.micro, part.infer_micro, *part.tokens)
+        if key
+    ]
     for key in (*values, *named, BATCH, TRAJECTORIES, NODES, PER_NODE):
         if (value := OmegaConf.select(config, key)) is not None:
             values[key] = int(value)
-    values |= {key: number for key, number in ((NODES, nodes), (PER_NODE, per_node)) if number is not None}
+    values |= {
+        key: number for key, number in ((NODES, nodes), (PER_NODE, per_node)) if number is not None
+    }
     context = config.data.max_prompt_length + config.data.max_response_length
     modes = [OmegaConf.select(config, f"{section}.loss_agg_mode") for section in _trained(config)]
     system = OmegaConf.select(config, "docagent.system", throw_on_missing=False)
@@ -72,7 +86,9 @@ def read_layout(config: DictConfig, nodes: int | None = None, per_node: int | No
 def _apart(config: DictConfig) -> bool:
     """Return whether no rollout server shares the trainer's GPUs."""
     separate = str(OmegaConf.select(config, "trainer.v1.trainer_mode")).endswith("separate_async")
-    return separate and not OmegaConf.select(config, "actor_rollout_ref.hybrid_engine", default=True)
+    return separate and not OmegaConf.select(
+        config, "actor_rollout_ref.hybrid_engine", default=True
+    )
 
 
 def _trained(config: DictConfig) -> list[str]:
@@ -82,15 +98,21 @@ def _trained(config: DictConfig) -> list[str]:
 def _parts(config: DictConfig) -> Iterator[Part]:
     """Yield the policy, and where they are the reference and the critic."""
 
-    def part(section: str, engine: str, dynamic: str, tokens: tuple[str, ...], **sizes: str) -> Part:
+    def part(
+        section: str, engine: str, dynamic: str, tokens: tuple[str, ...], **sizes: str
+    ) -> Part:
         own = f"{section}.ulysses_sequence_parallel_size"
         # the engine's where that of the section is 1, and always for a critic
         mine = section != "critic" and (OmegaConf.select(config, own) or 1) > 1
-        present = {name: key for name, key in sizes.items() if OmegaConf.select(config, key) is not None}
+        present = {
+            name: key for name, key in sizes.items() if OmegaConf.select(config, key) is not None
+        }
         return Part(
             sequence_parallel=own if mine else f"{section}.{engine}.ulysses_sequence_parallel_size",
             fsdp_size=f"{section}.{engine}.fsdp_size",
-            tokens=tuple(key for key in dict.fromkeys(tokens) if OmegaConf.select(config, key) is not None),
+            tokens=tuple(
+                key for key in dict.fromkeys(tokens) if OmegaConf.select(config, key) is not None
+            ),
             dynamic=bool(OmegaConf.select(config, f"{section}.{dynamic}")),
             **present,
         )
@@ -149,21 +171,30 @@ def _losses(config: DictConfig) -> Iterator[str]:
                 f"set {section}.loss_scale_factor={config.data.max_response_length}"
             )
     if has_critic(config) and OmegaConf.select(config, "critic.model.use_fused_kernels"):
-        yield "critic.model.use_fused_kernels=true: a value model has no log-probs to fuse: set it to false"
+        yield (
+            "critic.model.use_fused_kernels=true: a value model has no log-probs to fuse: set "
+            "it "
+            "to false"
+        )
     dynamic = config.actor_rollout_ref.actor.use_dynamic_bsz
     if dynamic != config.actor_rollout_ref.rollout.log_prob_use_dynamic_bsz:
-        yield f"{ROLLOUT}.log_prob_use_dynamic_bsz has to be {ACTOR}.use_dynamic_bsz={str(dynamic).lower()}"
+        yield (
+            f"{ROLLOUT}.log_prob_use_dynamic_bsz has to be "
+            f"{ACTOR}.use_dynamic_bsz={str(dynamic).lower()}"
+        )
     model = OmegaConf.select(config, "actor_rollout_ref.model")
     backend = OmegaConf.select(model, "fused_kernel_options.impl_backend")
     if OmegaConf.select(model, "use_fused_kernels") and backend not in ("torch", "triton", "liger"):
         yield (
-            f"actor_rollout_ref.model.fused_kernel_options.impl_backend={backend} leaves the model without "
+            f"actor_rollout_ref.model.fused_kernel_options.impl_backend={backend} leaves the model "
+            "without "
             "log-probs: set torch"
         )
 
 
 def head_problems(config: DictConfig) -> Iterator[str]:
-    """Name numbers of GPUs that cannot share the policy's heads, and what kernels leave out or refuse.
+    """Name numbers of GPUs that cannot share the policy's heads, and what kernels leave out or
+    refuse.
 
     Of the heads verl, vLLM and the kernels speak minutes later, of a cap of logits never.
     """
@@ -192,7 +223,8 @@ def _kernel_problems(config: DictConfig, text: Any) -> Iterator[str]:
     sizes = [getattr(text, name, None) or 0 for name in ("head_dim", "global_head_dim")]
     if attention == FLASH_ATTENTION and max(sizes) > LARGEST_HEAD and not is_cpu_platform():
         yield (
-            f"{key}={attention} takes heads of up to {LARGEST_HEAD}, the model has heads of {max(sizes)}: "
+            f"{key}={attention} takes heads of up to {LARGEST_HEAD}, the model has heads of "
+            f"{max(sizes)}: "
             f"set +{key}=sdpa"
         )
 
@@ -225,6 +257,8 @@ def refusal(check: Callable[[], object]) -> str | None:
         try:
             check()
         except REFUSED as error:
-            cause = error.__cause__ if isinstance(error, HydraException) and error.__cause__ else error
+            cause = (
+                error.__cause__ if isinstance(error, HydraException) and error.__cause__ else error
+            )
             return clean(str(cause)) or type(cause).__name__
     return None

@@ -1,4 +1,6 @@
-"""Keys of verl that go together, or that another key leaves without effect (`rule` in the ledger)."""
+"""Keys of verl that go together, or that another key leaves without effect (`rule` in the
+ledger).
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -44,7 +46,8 @@ def strategy_problems(config: DictConfig) -> Iterator[str]:
         strategy = OmegaConf.select(config, f"{section}.strategy")
         if strategy not in STRATEGIES:
             yield (
-                f"{section}.strategy={strategy}: has to be {' or '.join(STRATEGIES)}: workers, patches and "
+                f"{section}.strategy={strategy}: has to be {' or '.join(STRATEGIES)}: workers, "
+                "patches and "
                 "recipes of this package are those of FSDP"
             )
 
@@ -71,7 +74,9 @@ def _validation(config: DictConfig) -> Iterator[str]:
     sampling = OmegaConf.select(config, f"{ROLLOUT}.val_kwargs")
     key = f"{ROLLOUT}.val_kwargs"
     if sampling.do_sample and sampling.temperature == 0:
-        yield f"{key}.do_sample=true has no effect at {key}.temperature=0: set a temperature above 0"
+        yield (
+            f"{key}.do_sample=true has no effect at {key}.temperature=0: set a temperature above 0"
+        )
     if not sampling.do_sample and sampling.temperature > 0:
         yield (
             f"{key}.do_sample=false has no effect: validation samples at {key}.temperature="
@@ -88,20 +93,24 @@ def _entropy(config: DictConfig) -> Iterator[str]:
             value = OmegaConf.select(config, f"{section}.{name}")
             if value != default:
                 yield (
-                    f"{section}.{name}={value} has no effect under {MODEL}.use_fused_kernels=true, which "
+                    f"{section}.{name}={value} has no effect under {MODEL}.use_fused_kernels=true, "
+                    "which "
                     "computes entropies in chunks itself: leave it out"
                 )
 
 
 def _correction(config: DictConfig) -> Iterator[str]:
-    """`trainer_base._compute_advantage` corrects nothing in bypass mode, and leaves the loss as it is."""
+    """`trainer_base._compute_advantage` corrects nothing in bypass mode, and leaves the loss as it
+    is.
+    """
     if not OmegaConf.select(config, f"{CORRECTION}.bypass_mode"):
         return
     for name in ("rollout_is", "rollout_rs"):
         value = OmegaConf.select(config, f"{CORRECTION}.{name}")
         if value is not None:
             yield (
-                f"{CORRECTION}.{name}={value} has no effect under {CORRECTION}.bypass_mode=true: set "
+                f"{CORRECTION}.{name}={value} has no effect under {CORRECTION}.bypass_mode=true: "
+                "set "
                 "bypass_mode=false"
             )
     if not OmegaConf.select(config, f"{ROLLOUT}.calculate_log_probs"):
@@ -116,7 +125,8 @@ def _groups(config: DictConfig) -> Iterator[str]:
     filters = OmegaConf.select(config, "algorithm.filter_groups.enable")
     if filters and config.actor_rollout_ref.rollout.n == 1:
         yield (
-            f"algorithm.filter_groups.enable=true has no effect with {ROLLOUT}.n=1: there is nothing to "
+            f"algorithm.filter_groups.enable=true has no effect with {ROLLOUT}.n=1: there is "
+            "nothing to "
             "compare in a group of one trajectory"
         )
 
@@ -130,24 +140,33 @@ def _quantised(config: DictConfig) -> Iterator[str]:
     if chosen not in QUANTISED:
         yield f"{key}={chosen}: verl knows {', '.join(QUANTISED)}"
     elif config.trainer.device == "cpu":
-        yield f"{key}={chosen}: weights of a quantised server cannot be updated on a CPU: leave it out"
+        yield (
+            f"{key}={chosen}: weights of a quantised server cannot be updated on a CPU: leave "
+            "it "
+            "out"
+        )
     elif chosen == "fp8" and not hasattr(model := _model(config, MODEL), "num_hidden_layers"):
         yield (
-            f"{key}=fp8: verl looks for num_hidden_layers at the top of the model's configuration, where "
+            f"{key}=fp8: verl looks for num_hidden_layers at the top of the model's configuration, "
+            "where "
             f"{model.model_type} has none, and the server would not start: leave it out"
         )
 
 
 def _shared_rows(config: DictConfig) -> Iterator[str]:
-    """`models.transformers.qwen3_5` hands the state over by flash-linear-attention's communication."""
+    """`models.transformers.qwen3_5` hands the state over by flash-linear-attention's
+    communication.
+    """
     keys = [f"{section}.ulysses_sequence_parallel_size" for section in (ACTOR, *ENGINES)]
     for key in keys:
         model = _model(config, "critic.model" if key.startswith("critic") else MODEL)
         size = OmegaConf.select(config, key) or 1
         if size > 1 and getattr(model, "model_type", None) in DELTA_LAYERS:
             yield (
-                f"{key}={size}: the delta layers of {model.model_type} hand their state from GPU to GPU by a "
-                "kernel of flash-linear-attention that is not run here, so that their rows cannot be shared: "
+                f"{key}={size}: the delta layers of {model.model_type} hand their state from GPU "
+                "to GPU by a "
+                "kernel of flash-linear-attention that is not run here, so that their rows cannot "
+                "be shared: "
                 "set it to 1"
             )
 
@@ -156,7 +175,10 @@ def _starts(config: DictConfig) -> Iterator[str]:
     """`trainer_base.fit` and `_load_checkpoint`."""
     trainer = config.trainer
     if trainer.val_only and not trainer.val_before_train:
-        yield "trainer.val_only=true has no effect with trainer.val_before_train=false: the run would train"
+        yield (
+            "trainer.val_only=true has no effect with trainer.val_before_train=false: the run "
+            "would train"
+        )
     if trainer.resume_from_path is not None and trainer.resume_mode != "resume_path":
         yield (
             f"trainer.resume_from_path={trainer.resume_from_path} has no effect with "
@@ -165,7 +187,9 @@ def _starts(config: DictConfig) -> Iterator[str]:
 
 
 def _model(config: DictConfig, section: str) -> Any:
-    """Return the configuration of a model in a folder, or of a released one; of others a stand-in."""
+    """Return the configuration of a model in a folder, or of a released one; of others a
+    stand-in.
+    """
     try:
         found = model_config(str(OmegaConf.select(config, f"{section}.path")))
     except ValueError:  # of no model, which the check of its family says

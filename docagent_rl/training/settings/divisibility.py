@@ -1,8 +1,9 @@
 """Batches, micro-batches, servers and GPUs that go together under verl 0.9.1, and what to change.
 
-Pure: integers in, problems out. Each rule's docstring names what of verl asserts it. With micro-batches
-of tokens (`use_dynamic_bsz`) the rules on micro-batches fall away; mini-batches, sequence parallelism, FSDP
-groups and rollout servers have to divide all the same. What verl's `validate_config` finds is left to it.
+Pure: integers in, problems out. Each rule's docstring names what of verl asserts it. With
+micro-batches of tokens (`use_dynamic_bsz`) the rules on micro-batches fall away; mini-batches,
+sequence parallelism, FSDP groups and rollout servers have to divide all the same. What verl's
+`validate_config` finds is left to it.
 """
 
 from __future__ import annotations
@@ -89,7 +90,9 @@ class Layout:
 
     @property
     def rows(self) -> int:
-        """Rows of a step, the empty ones included; of several-row trajectories, what it is a multiple of."""
+        """Rows of a step, the empty ones included; of several-row trajectories, what it is a
+        multiple of.
+        """
         return self.multiple if self.several_rows else _up(self.played, self.multiple)
 
     def changed(self, change: Mapping[str, int]) -> Layout:
@@ -99,7 +102,9 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Sizes that do not go together, in one sentence with the keys, and values with which the rule holds."""
+    """Sizes that do not go together, in one sentence with the keys, and values with which the rule
+    holds.
+    """
 
     text: str
     change: Mapping[str, int]
@@ -109,7 +114,9 @@ class Problem:
 
 
 def problems(layout: Layout) -> list[Problem]:
-    """List what verl refuses, at the start or at the first update, and where it would add empty rows."""
+    """List what verl refuses, at the start or at the first update, and where it would add empty
+    rows.
+    """
     rules = (_servers, _groups, _mini_batches, _empty_rows, _micro_batches, _tokens)
     return [problem for rule in rules for problem in rule(layout)]
 
@@ -148,13 +155,17 @@ def _servers(layout: Layout) -> Iterator[Problem]:
 
 
 def _groups(layout: Layout) -> Iterator[Problem]:
-    """`FSDPEngine._init_device_mesh` and `fsdp.utils.create_device_mesh`, which torch refuses otherwise."""
+    """`FSDPEngine._init_device_mesh` and `fsdp.utils.create_device_mesh`, which torch refuses
+    otherwise.
+    """
     for part in layout.parts:
         shared = layout.values[part.sequence_parallel]
         group = layout.values[part.fsdp_size]
         fits = {part.sequence_parallel: _divisor(layout.gpus, shared)}
         if layout.gpus % shared:
-            yield Problem(f"{part.sequence_parallel}={shared} does not divide {layout.gpus} GPUs", fits)
+            yield Problem(
+                f"{part.sequence_parallel}={shared} does not divide {layout.gpus} GPUs", fits
+            )
         if 0 < group < layout.gpus and layout.gpus % group:
             text = f"{part.fsdp_size}={group} does not divide {layout.gpus} GPUs"
             yield Problem(text, {part.fsdp_size: -1})
@@ -167,22 +178,25 @@ def _mini_batches(layout: Layout) -> Iterator[Problem]:
         workers = layout.workers(part)
         if part.mini is not None and rows % workers:
             yield Problem(
-                f"{_product(layout, part.mini)} rows, which {workers} data-parallel workers cannot share "
+                f"{_product(layout, part.mini)} rows, which {workers} data-parallel workers cannot "
+                "share "
                 "equally",
                 _fill(layout, part.mini, workers),
             )
 
 
 def _empty_rows(layout: Layout) -> Iterator[Problem]:
-    """`padding_utils` fills mini-batches with empty rows, which are no part of their mean over rows.
+    """`padding_utils` fills mini-batches with empty rows, which are no part of their mean over
+    rows.
 
-    So a row of a mini-batch with empty ones weighs more than another. (In verl's own trainer modes, which
-    count them, it weighs the same, and that step is smaller.) verl asserts nothing here; where trajectories
-    have several rows, empty ones cannot be avoided.
+    So a row of a mini-batch with empty ones weighs more than another. (In verl's own trainer modes,
+    which count them, it weighs the same, and that step is smaller.) verl asserts nothing here;
+    where trajectories have several rows, empty ones cannot be avoided.
     """
     if layout.mean_over_rows and not layout.several_rows and layout.rows > layout.played:
         yield Problem(
-            f"{_product(layout, BATCH)} rows, to which verl adds {layout.rows - layout.played} empty ones to "
+            f"{_product(layout, BATCH)} rows, to which verl adds {layout.rows - layout.played} "
+            "empty ones to "
             "fill mini-batches, and the loss is a mean over rows: they would not weigh the same",
             _fill(layout, BATCH, layout.multiple),
         )
@@ -194,7 +208,12 @@ def _micro_batches(layout: Layout) -> Iterator[Problem]:
         workers = layout.workers(part)
         trained = [(part.micro, layout.mini_rows(part), "a mini-batch")] if part.mini else []
         for key, rows, of in (*trained, (part.infer_micro, layout.rows, "a step")):
-            if key is None or part.dynamic or rows % workers or rows // workers % layout.values[key] == 0:
+            if (
+                key is None
+                or part.dynamic
+                or rows % workers
+                or rows // workers % layout.values[key] == 0
+            ):
                 continue
             own = rows // workers
             size = layout.values[key]
@@ -203,7 +222,9 @@ def _micro_batches(layout: Layout) -> Iterator[Problem]:
 
 
 def _tokens(layout: Layout) -> Iterator[Problem]:
-    """`utils.seqlen_balancing.rearrange_micro_batches`: dynamic micro-batches hold the longest row."""
+    """`utils.seqlen_balancing.rearrange_micro_batches`: dynamic micro-batches hold the longest
+    row.
+    """
     for part in layout.parts:
         shared = layout.values[part.sequence_parallel]
         for key in part.tokens if part.dynamic else ():

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.config import plain
+from docagent_rl.config import plain_section
 from docagent_rl.training.plugin import TRAINER_MODES
 from docagent_rl.training.settings.ledger import MODES, SFT_FILE, ledger
 from docagent_rl.training.settings.trackers import access_problems
@@ -35,7 +35,9 @@ def reference() -> Mapping[str, Any]:
 
 @cache
 def sft_reference() -> Mapping[str, Any]:
-    """Return the configuration of verl's supervised trainer, with the key that our data set reads."""
+    """Return the configuration of verl's supervised trainer, with the key that our data set
+    reads.
+    """
     found = _verl("sft_trainer_engine")
     for entry in found.pop("defaults"):
         if isinstance(entry, Mapping):
@@ -59,12 +61,12 @@ def key_problems(config: DictConfig) -> Iterator[str]:
 
     Known are the keys of verl's configuration, and those of its dataclasses that its ledger names.
     """
-    return _walk(plain(config, resolve=False), reference(), ledger().keys, "")
+    return _walk(plain_section(config, resolve=False), reference(), ledger().keys, "")
 
 
 def sft_key_problems(config: DictConfig) -> Iterator[str]:
     """Name each key of a supervised run that nobody knows, with the nearest known one."""
-    return _walk(plain(config, resolve=False), sft_reference(), ledger(SFT_FILE).keys, "")
+    return _walk(plain_section(config, resolve=False), sft_reference(), ledger(SFT_FILE).keys, "")
 
 
 def _walk(
@@ -75,7 +77,11 @@ def _walk(
         if path in OPEN:
             continue
         if key not in known and path not in named:
-            added = [each.removeprefix(prefix) for each in named if each.rpartition(".")[0] == prefix[:-1]]
+            added = [
+                each.removeprefix(prefix)
+                for each in named
+                if each.rpartition(".")[0] == prefix[:-1]
+            ]
             near = difflib.get_close_matches(str(key), [*known, *added], n=1)
             hint = f"; did you mean {prefix}{near[0]}?" if near else ""
             yield f"{path}: unknown key{hint}"
@@ -100,14 +106,20 @@ def tracker_problems(config: DictConfig, *, installed: bool) -> Iterator[str]:
             hint = f"did you mean {meant[0]}?" if meant else f"it has {', '.join(known)}"
             yield f"trainer.logger: verl has no tracker {name!r}; {hint}"
         # a folder of its name, as wandb makes for its runs, has no origin
-        elif installed and name in TRACKER_PACKAGES and not getattr(find_spec(name), "origin", None):
-            yield f"trainer.logger: {name} is not installed here: pip install {name}, or leave it out"
+        elif (
+            installed and name in TRACKER_PACKAGES and not getattr(find_spec(name), "origin", None)
+        ):
+            yield (
+                f"trainer.logger: {name} is not installed here: pip install {name}, or leave it out"
+            )
     if installed:
         yield from access_problems(config)
 
 
 def mode_problems(config: DictConfig) -> Iterator[str]:
-    """Name a trainer mode that is not registered; modules of the user, loaded before, may register some."""
+    """Name a trainer mode that is not registered; modules of the user, loaded before, may register
+    some.
+    """
     trainers = sys.modules.get("verl.trainer.ppo.v1.trainer_base")
     known = dict.fromkeys((*TRAINER_MODES, *MODES, *getattr(trainers, "TRAINER_REGISTRY", ())))
     mode = OmegaConf.select(config, "trainer.v1.trainer_mode")

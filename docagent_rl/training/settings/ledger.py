@@ -1,7 +1,7 @@
 """The ledger of verl's keys: the treatment of each in a run of this package (`verl_keys.yaml`).
 
-A key that nobody reads, or whose change breaks the run, is refused with its reason and what to set in its
-place. Most of them would otherwise be accepted without a word, and do nothing.
+A key that nobody reads, or whose change breaks the run, is refused with its reason and what to set
+in its place. Most of them would otherwise be accepted without a word, and do nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.config import plain
+from docagent_rl.config import plain_section
 
 RL_FILE = "verl_keys.yaml"
 SFT_FILE = "verl_sft_keys.yaml"
@@ -27,7 +27,7 @@ MODES = ("sync", "colocate_async", "separate_async")
 _ABSENT = object()
 
 
-class Kind(StrEnum):
+class KeyKind(StrEnum):
     """The treatment of a key."""
 
     READ = "read"
@@ -43,10 +43,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KeyEntry:
     """The entry of a key."""
 
-    kind: Kind
+    kind: KeyKind
     why: str = ""
     """A clause that goes on behind "because"."""
     instead: str = ""
@@ -61,11 +61,16 @@ class Entry:
     """What to know of a key that is read."""
 
     def problem(self, key: str, value: Any, mode: str) -> str | None:
-        """Return what is wrong with a value that is not verl's own, in a sentence; None if nothing is."""
+        """Return what is wrong with a value that is not verl's own, in a sentence; None if nothing
+        is.
+        """
         given = f"{key}={'null' if value is None else value}"
         if self.modes and mode in MODES and mode not in self.modes:
             named = " or ".join(f"{OURS}{each}" for each in self.modes)
-            return f"{given}: is read under {MODE}={named} alone, and the mode is {OURS}{mode}: leave it out"
+            return (
+                f"{given}: is read under {MODE}={named} alone, and the mode is {OURS}{mode}: "
+                "leave it out"
+            )
         if self.rule:
             return None
         if self.values is not None:
@@ -74,13 +79,13 @@ class Entry:
             allowed = " or ".join(str(each) for each in self.values)
             return f"{given}: has to be {allowed}, because {self.why}"
         match self.kind:
-            case Kind.READ:
+            case KeyKind.READ:
                 return None
-            case Kind.SET:
+            case KeyKind.SET:
                 return f"{given}: has to stay as it is, because {self.why}"
-            case Kind.REPLACED:
+            case KeyKind.REPLACED:
                 return f"{given}: is not read, because {self.why}: set {self.instead}"
-            case Kind.WITHOUT_EFFECT:
+            case KeyKind.WITHOUT_EFFECT:
                 return f"{given}: has no effect, because {self.why}: leave it out"
         remedy = f"set {self.instead}" if self.instead else "leave it out"
         return f"{given}: cannot be used, because {self.why}: {remedy}"
@@ -90,11 +95,13 @@ class Entry:
 class Ledger:
     """All entries: of single keys, and of what stands below a section (`section.`)."""
 
-    keys: Mapping[str, Entry]
-    sections: Mapping[str, Entry]
+    keys: Mapping[str, KeyEntry]
+    sections: Mapping[str, KeyEntry]
 
-    def entry(self, key: str) -> Entry | None:
-        """Return the entry of a key: its own, that of the nearest section above it, or that of its name."""
+    def entry(self, key: str) -> KeyEntry | None:
+        """Return the entry of a key: its own, that of the nearest section above it, or that of its
+        name.
+        """
         if key in self.keys:
             return self.keys[key]
         section = key
@@ -109,13 +116,17 @@ class Ledger:
 
         `known` is verl's configuration, whose values are the defaults, interpolations unresolved.
         """
-        written = plain(config, resolve=False)
+        written = plain_section(config, resolve=False)
         mode = str(OmegaConf.select(config, MODE)).removeprefix(OURS)
         defaults = dict(leaves(known))
-        added = {key: _ABSENT for key in self.keys if key not in defaults and not key.startswith("*")}
+        added = {
+            key: _ABSENT for key in self.keys if key not in defaults and not key.startswith("*")
+        }
         for key, default in {**defaults, **added}.items():
             entry = self.entry(key)
-            if entry is None or (entry.kind is Kind.READ and entry.values is None and not entry.modes):
+            if entry is None or (
+                entry.kind is KeyKind.READ and entry.values is None and not entry.modes
+            ):
                 continue
             given = _find(written, key)
             if given is _ABSENT or given == default:
@@ -144,13 +155,13 @@ def parse(groups: Sequence[Mapping[str, Any]]) -> Ledger:
     Raises:
         ValueError: two entries are of one key, or one leaves out what its kind needs.
     """
-    keys: dict[str, Entry] = {}
-    sections: dict[str, Entry] = {}
+    keys: dict[str, KeyEntry] = {}
+    sections: dict[str, KeyEntry] = {}
     for group in groups:
         fields = dict(group)
         named = fields.pop("section")
         names = str(fields.pop("keys")).split()
-        entry = Entry(kind=Kind(fields.pop("kind")), **fields)
+        entry = KeyEntry(kind=KeyKind(fields.pop("kind")), **fields)
         for section in [named] if isinstance(named, str) else named:
             for name in names:
                 key = f"{section}.{name}"
@@ -163,13 +174,13 @@ def parse(groups: Sequence[Mapping[str, Any]]) -> Ledger:
     return Ledger(keys, sections)
 
 
-def _check(key: str, entry: Entry) -> None:
-    restricted = entry.kind is not Kind.READ or entry.values is not None
+def _check(key: str, entry: KeyEntry) -> None:
+    restricted = entry.kind is not KeyKind.READ or entry.values is not None
     if restricted and not entry.why:
         raise ValueError(f"{key}: no reason why")
-    if entry.kind is Kind.REPLACED and not entry.instead:
+    if entry.kind is KeyKind.REPLACED and not entry.instead:
         raise ValueError(f"{key}: nothing to set instead")
-    if entry.kind is Kind.READ and key.endswith("*"):
+    if entry.kind is KeyKind.READ and key.endswith("*"):
         raise ValueError(f"{key}: keys that are read are named one by one")
 
 

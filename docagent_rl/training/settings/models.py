@@ -1,4 +1,5 @@
-"""The models of a run, without weights or network: what they are made of, frozen towers, LoRA's adapters.
+"""The models of a run, without weights or network: what they are made of, frozen towers, LoRA's
+adapters.
 
 Apart from `workers.extensions`, whose base class imports the rollout servers.
 """
@@ -31,8 +32,17 @@ CRITIC_KEY = "docagent.critic.freeze_vision_tower"
 SFT_KEY = "docagent.freeze_vision_tower"
 STRATEGIES = ("fsdp", "fsdp2")
 MODEL = "actor_rollout_ref.model"
-ENCODERS = ("visual", "vision_tower", "vision_model", "vision_encoder", "image_tower", "audio_tower")
-"""Names of encoders of images and sounds in transformers; Qwen's `visual` holds its projector too."""
+ENCODERS = (
+    "visual",
+    "vision_tower",
+    "vision_model",
+    "vision_encoder",
+    "image_tower",
+    "audio_tower",
+)
+"""Names of encoders of images and sounds in transformers; Qwen's `visual` holds its projector
+too.
+"""
 PROJECTORS = ("multi_modal_projector", "embed_vision", "embed_audio", "connector", "aligner")
 """Names of a projector beside the encoder."""
 
@@ -43,7 +53,9 @@ def freezes_actor(run: DictConfig) -> bool:
 
 
 def freezes_critic(run: DictConfig, section: DocAgentConfig) -> bool:
-    """Return whether the critic's is frozen: as the policy's, unless `docagent.critic` says otherwise."""
+    """Return whether the critic's is frozen: as the policy's, unless `docagent.critic` says
+    otherwise.
+    """
     own = section.critic.freeze_vision_tower
     return freezes_actor(run) if own is None else own
 
@@ -58,20 +70,26 @@ def frozen_problems(run: DictConfig, section: DocAgentConfig) -> Iterator[str]:
         yield from frozen_part_problems(CRITIC_KEY, strategy, "critic.model", run)
 
 
-def frozen_part_problems(key: str, strategy: str | None, model: str, run: DictConfig) -> Iterator[str]:
+def frozen_part_problems(
+    key: str, strategy: str | None, model: str, run: DictConfig
+) -> Iterator[str]:
     """Say why `key` cannot freeze a tower under this strategy and the section `model` of a run."""
     if strategy not in STRATEGIES:
         yield f"{key}: {unsupported(strategy)}"
     elif OmegaConf.select(run, f"{model}.enable_activation_offload"):
         yield (
-            f"{key}: {model}.enable_activation_offload counts on a backward pass through every block: switch "
+            f"{key}: {model}.enable_activation_offload counts on a backward pass through every "
+            "block: switch "
             "one of the two off"
         )
 
 
 def unsupported(strategy: str | None) -> str:
     """Say that an engine cannot freeze the tower."""
-    return f"the vision tower can be frozen under {' and '.join(STRATEGIES)}, not under strategy {strategy}"
+    return (
+        f"the vision tower can be frozen under {' and '.join(STRATEGIES)}, not under strategy "
+        f"{strategy}"
+    )
 
 
 def family_problems(run: DictConfig, section: DocAgentConfig, env: Any) -> Iterator[str]:
@@ -82,7 +100,9 @@ def family_problems(run: DictConfig, section: DocAgentConfig, env: Any) -> Itera
         check_model_type(family, key, str(OmegaConf.select(run, key)))
     if family.vision is None:
         return
-    sizes = (OmegaConf.select(run, f"trainer.{key}", default=1) for key in ("nnodes", "n_gpus_per_node"))
+    sizes = (
+        OmegaConf.select(run, f"trainer.{key}", default=1) for key in ("nnodes", "n_gpus_per_node")
+    )
     ranks = math.prod(map(int, sizes))
     yield from rank_problems(family, "trainer.nnodes x trainer.n_gpus_per_node", ranks)
     frame = getattr(getattr(env, "coords", None), "frame", family.vision.frame)
@@ -99,8 +119,10 @@ def rank_problems(family: Family, key: str, ranks: int) -> Iterator[str]:
     """Say that a family does not train on so many ranks, which `key` sets."""
     if family.vision is not None and family.vision.whole and ranks > 1:
         yield (
-            f"docagent.model_family={family.name}: {key} is {ranks}, and it trains on one rank alone: "
-            "a rank whose rows show no image would leave out the vision tower, for which the others wait"
+            f"docagent.model_family={family.name}: {key} is {ranks}, and it trains on one rank "
+            "alone: "
+            "a rank whose rows show no image would leave out the vision tower, for which the "
+            "others wait"
         )
 
 
@@ -108,8 +130,8 @@ def check_model_type(family: Family, key: str, path: str) -> None:
     """Refuse a model of another family; names that only the hub knows are left to the loader.
 
     Raises:
-        UserError: the model's type is none of the family's, its `config.json` names none, or its attention is
-            not causal.
+        UserError: the model's type is none of the family's, its `config.json` names none, or its
+            attention is not causal.
     """
     try:
         config = model_config(path)
@@ -120,13 +142,16 @@ def check_model_type(family: Family, key: str, path: str) -> None:
     check_config(family, f"{key}={path}", config.model_type)
     if getattr(config.get_text_config(), "use_bidirectional_attention", None):
         raise UserError(
-            f"{key}={path}: tokens of an image see each other in both directions, which rows do not say: "
+            f"{key}={path}: tokens of an image see each other in both directions, which rows do "
+            "not say: "
             "name a smaller model of the family (Gemma 4 E2B, E4B)"
         )
 
 
 def model_config(path: str) -> PretrainedConfig | None:
-    """Return the configuration of a model in a folder, or of a released one; None for other names."""
+    """Return the configuration of a model in a folder, or of a released one; None for other
+    names.
+    """
     from transformers import AutoConfig
 
     folder = Path(path).expanduser()
@@ -138,7 +163,9 @@ def model_config(path: str) -> PretrainedConfig | None:
 
 @cache
 def known_model(path: str) -> nn.Module | None:
-    """Build a model without memory behind its parameters, of a folder or a released one; else None."""
+    """Build a model without memory behind its parameters, of a folder or a released one; else
+    None.
+    """
     config = model_config(path)
     return None if config is None else on_meta(config)
 
@@ -211,7 +238,9 @@ def rank(model: Any) -> int:
 
 
 def read_adapters(model: Any) -> Adapters | None:
-    """Return the adapters of a section `model`; None without, and for models that only the hub knows."""
+    """Return the adapters of a section `model`; None without, and for models that only the hub
+    knows.
+    """
     targets = model.get("target_modules", "all-linear")
     if OmegaConf.is_config(targets):
         targets = tuple(targets)
@@ -219,7 +248,9 @@ def read_adapters(model: Any) -> Adapters | None:
 
 
 @cache
-def _adapters(path: str, rank: int, targets: str | tuple[str, ...], excluded: str | None) -> Adapters | None:
+def _adapters(
+    path: str, rank: int, targets: str | tuple[str, ...], excluded: str | None
+) -> Adapters | None:
     config = model_config(path)
     if not rank or config is None:
         return None
@@ -235,9 +266,15 @@ def _adapters(path: str, rank: int, targets: str | tuple[str, ...], excluded: st
         adapted: Any = get_peft_model(model, settings, low_cpu_mem_usage=True)
     except ValueError as error:
         raise UserError(f"target_modules={targets}: {error}") from error
-    learned = {name: p.numel() for name, p in adapted.base_model.model.named_parameters() if "lora_" in name}
+    learned = {
+        name: p.numel()
+        for name, p in adapted.base_model.model.named_parameters()
+        if "lora_" in name
+    }
     names = dict.fromkeys(name.partition(".lora_")[0] for name in learned)
-    return Adapters(sum(learned.values()), tuple(name for name in names if f"{name}.".startswith(tower)))
+    return Adapters(
+        sum(learned.values()), tuple(name for name in names if f"{name}.".startswith(tower))
+    )
 
 
 def adapter_problems(run: DictConfig) -> Iterator[str]:
@@ -248,33 +285,43 @@ def adapter_problems(run: DictConfig) -> Iterator[str]:
     if not rank(model):
         for key in ("lora.rank", "lora_adapter_path"):
             if OmegaConf.select(model, key):
-                yield f"{MODEL}.{key}: nothing is adapted under FSDP without {MODEL}.lora_rank: set both"
+                yield (
+                    f"{MODEL}.{key}: nothing is adapted under FSDP without {MODEL}.lora_rank: "
+                    "set both"
+                )
         return
     if OmegaConf.select(model, "lora.merge"):
         return
     if str(run.trainer.v1.trainer_mode).endswith("separate_async"):
         yield (
-            f"trainer.v1.trainer_mode={run.trainer.v1.trainer_mode}: verl sends servers of their own the "
+            f"trainer.v1.trainer_mode={run.trainer.v1.trainer_mode}: verl sends servers of their "
+            "own the "
             f"base without its adapter: set {MODEL}.lora.merge=true"
         )
     rollout = run.actor_rollout_ref.rollout
     if rollout.get("layered_summon") and "dummy" in str(rollout.get("load_format")):
         yield (
-            "actor_rollout_ref.rollout.layered_summon sends adapters alone, and load_format=dummy waits for "
+            "actor_rollout_ref.rollout.layered_summon sends adapters alone, and load_format=dummy "
+            "waits for "
             "the base: set it to safetensors"
         )
 
 
 def tower_problems(run: DictConfig) -> Iterator[str]:
-    """Name adapters of the vision tower, which vLLM would leave out: server and trainer would drift apart."""
+    """Name adapters of the vision tower, which vLLM would leave out: server and trainer would drift
+    apart.
+    """
     model = run.actor_rollout_ref.model
-    if OmegaConf.select(model, "lora.merge") or run.actor_rollout_ref.actor.get("freeze_vision_tower"):
+    if OmegaConf.select(model, "lora.merge") or run.actor_rollout_ref.actor.get(
+        "freeze_vision_tower"
+    ):
         return
     found = read_adapters(model)
     if found is not None and found.tower:
         first = ", ".join(found.tower[:3])
         yield (
-            f"{MODEL}.target_modules={model.target_modules} adapts {len(found.tower)} modules of the vision "
+            f"{MODEL}.target_modules={model.target_modules} adapts {len(found.tower)} modules of "
+            "the vision "
             f"tower ({first}, ...), which vLLM leaves out: add +lora=language (or such "
             f"an exclude_modules), or set {MODEL}.lora.merge=true"
         )

@@ -23,8 +23,8 @@ Environment = Mapping[str, str]
 def access_problems(config: DictConfig) -> Iterator[str]:
     """Name trackers that this machine has no key for, or whose server does not answer.
 
-    Keys are looked for where the trackers look: in variables of the environment and of the run's Ray, and in
-    the files that their logins write.
+    Keys are looked for where the trackers look: in variables of the environment and of the run's
+    Ray, and in the files that their logins write.
     """
     given = OmegaConf.select(config, _VARIABLES) or {}
     environment = {**os.environ, **{name: str(value) for name, value in given.items()}}
@@ -38,9 +38,14 @@ def _wandb(environment: Environment) -> str | None:
     if environment.get("WANDB_MODE", "").lower() in ("offline", "disabled", "dryrun"):
         return None
     folder = Path(environment.get("WANDB_CONFIG_DIR", "~/.config/wandb")).expanduser()
-    for file in (Path(environment.get("WANDB_DIR", ".")) / "wandb" / "settings", folder / "settings"):
+    for file in (
+        Path(environment.get("WANDB_DIR", ".")) / "wandb" / "settings",
+        folder / "settings",
+    ):
         if re.search(
-            r"^\s*(mode\s*=\s*(offline|disabled)|disabled\s*=\s*true)\s*$", _text(file), re.MULTILINE
+            r"^\s*(mode\s*=\s*(offline|disabled)|disabled\s*=\s*true)\s*$",
+            _text(file),
+            re.MULTILINE,
         ):
             return None
     host = urlsplit(environment.get("WANDB_BASE_URL", _WANDB)).hostname or ""
@@ -49,7 +54,8 @@ def _wandb(environment: Environment) -> str | None:
     if _logged_in(Path(environment.get("NETRC", "~/.netrc")), host):
         return None
     return (
-        f"wandb has no key for {host}, and asks for one when all models are loaded: set WANDB_API_KEY, run "
+        f"wandb has no key for {host}, and asks for one when all models are loaded: set "
+        "WANDB_API_KEY, run "
         "`wandb login`, set WANDB_MODE=offline"
     )
 
@@ -64,7 +70,8 @@ def _mlflow(environment: Environment) -> str | None:
         socket.create_connection(where, timeout=_ANSWER_S).close()
     except (OSError, ValueError) as error:
         return (
-            f"mlflow has no server at MLFLOW_TRACKING_URI={public_url(url)} ({error}), and verl would go on "
+            f"mlflow has no server at MLFLOW_TRACKING_URI={public_url(url)} ({error}), and verl "
+            "would go on "
             "without it: start the server, correct the address"
         )
     return None
@@ -83,13 +90,20 @@ def _clearml(environment: Environment) -> str | None:
         return None
     if Path(environment.get("CLEARML_CONFIG_FILE", "~/clearml.conf")).expanduser().is_file():
         return None
-    return "clearml has no key: set CLEARML_API_ACCESS_KEY and CLEARML_API_SECRET_KEY, run `clearml-init`"
+    return (
+        "clearml has no key: set CLEARML_API_ACCESS_KEY and CLEARML_API_SECRET_KEY, run "
+        "`clearml-init`"
+    )
 
 
 def _volcengine(environment: Environment) -> str | None:
     names = ("VOLC_ACCESS_KEY_ID", "VOLC_SECRET_ACCESS_KEY", "MLP_TRACKING_REGION")
     missing = [name for name in names if not environment.get(name)]
-    return f"vemlp_wandb reads variables that are not set: set {', '.join(missing)}" if missing else None
+    return (
+        f"vemlp_wandb reads variables that are not set: set {', '.join(missing)}"
+        if missing
+        else None
+    )
 
 
 _ACCESS: Mapping[str, Callable[[Environment], str | None]] = {

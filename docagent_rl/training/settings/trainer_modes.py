@@ -26,7 +26,8 @@ def verls_mode(config: DictConfig) -> str:
 def separate_problems(config: DictConfig) -> Iterator[str]:
     """Name all that verl's `separate_async` would stop at one after the other, with values to set.
 
-    Source: verl 0.9.1, `PPOTrainerSeparateAsync.__init__`, `LLMServerManager._initialize_llm_servers`.
+    Source: verl 0.9.1, `PPOTrainerSeparateAsync.__init__`,
+    `LLMServerManager._initialize_llm_servers`.
     """
     if verls_mode(config) != "separate_async":
         return
@@ -36,13 +37,15 @@ def separate_problems(config: DictConfig) -> Iterator[str]:
     if batch != updates * mini:
         fits = f"{MINI}={batch // updates}" if batch % updates == 0 else f"{BATCH}={updates * mini}"
         yield (
-            f"{BATCH}={batch} has to be {UPDATES}={updates} times {MINI}={mini}, which is {updates * mini}: "
+            f"{BATCH}={batch} has to be {UPDATES}={updates} times {MINI}={mini}, which is "
+            f"{updates * mini}: "
             f"set {fits}"
         )
     yield from _server_problems(config)
     if OmegaConf.select(config, BACKEND) == "naive":
         yield (
-            f"{BACKEND}=naive cannot send weights to servers of their own: set nccl, which needs the "
+            f"{BACKEND}=naive cannot send weights to servers of their own: set nccl, which needs "
+            "the "
             "package cupy, or docagent_ray, which goes through host memory"
         )
 
@@ -53,12 +56,15 @@ def _server_problems(config: DictConfig) -> Iterator[str]:
     server = math.prod(int(OmegaConf.select(config, key) or 1) for key in SERVER)
     if nodes < 1 or per_node < 1:
         yield (
-            f"{ROLLOUT}.nnodes={nodes} and n_gpus_per_node={per_node}: rollout servers have GPUs of their "
-            f"own beside the trainer's: set {ROLLOUT}.nnodes=1 {ROLLOUT}.n_gpus_per_node={server}, or more"
+            f"{ROLLOUT}.nnodes={nodes} and n_gpus_per_node={per_node}: rollout servers have GPUs "
+            "of their "
+            f"own beside the trainer's: set {ROLLOUT}.nnodes=1 {ROLLOUT}.n_gpus_per_node={server}, "
+            "or more"
         )
     elif nodes * per_node % server:
         yield (
-            f"{ROLLOUT}.nnodes={nodes} and n_gpus_per_node={per_node}: {nodes * per_node} GPUs cannot be "
+            f"{ROLLOUT}.nnodes={nodes} and n_gpus_per_node={per_node}: {nodes * per_node} GPUs "
+            "cannot be "
             f"divided into servers of {server}: set {ROLLOUT}.n_gpus_per_node={server}"
         )
 
@@ -81,7 +87,8 @@ def backend_problems(config: DictConfig) -> Iterator[str]:
 def trainer_problems(config: DictConfig) -> Iterator[str]:
     """Let verl's trainer of the configured mode check what it would check once Ray runs.
 
-    It makes the trainer's object, which starts nothing. Trainers of a user's own are left to the run.
+    It makes the trainer's object, which starts nothing. Trainers of a user's own are left to the
+    run.
     """
     mode = verls_mode(config)
     if mode not in MODES:

@@ -1,8 +1,8 @@
 """Accounts for every trajectory that was asked for: trained, masked, or the end of the run.
 
-verl logs what escapes an agent loop, marks the group as failed and trains on the trajectories that are left
-(the synchronous trainer), or takes another group for it (the others). Either way the trajectories that fail
-choose what is learnt from.
+verl logs what escapes an agent loop, marks the group as failed and trains on the trajectories that
+are left (the synchronous trainer), or takes another group for it (the others). Either way the
+trajectories that fail choose what is learnt from.
 """
 
 from collections import Counter, defaultdict
@@ -27,15 +27,17 @@ _NAMED = 5
 
 
 class TrajectoryFailedError(RuntimeError):
-    """An exception in a trajectory that is no service's and no question's: a bug, which ends the run."""
+    """An exception in a trajectory that is no service's and no question's: a bug, which ends the
+    run.
+    """
 
 
 @dataclass(slots=True)
 class Accounts:
     """The trajectories of the prompts that a trainer has handed out.
 
-    `run_dir` takes the tracebacks of failed ones; a prompt has `each` (`rollout.n`) unless its row says
-    otherwise.
+    `run_dir` takes the tracebacks of failed ones; a prompt has `each` (`rollout.n`) unless its row
+    says otherwise.
     """
 
     run_dir: Path
@@ -49,7 +51,9 @@ class Accounts:
             self._asked[str(uid)] = self.each if numbers is None else int(numbers[position])
 
     def drop(self, uids: Iterable[str]) -> None:
-        """Forget prompts whose trajectories are not trained on: stale ones, and those of a group filter."""
+        """Forget prompts whose trajectories are not trained on: stale ones, and those of a group
+        filter.
+        """
         for uid in uids:
             self._asked.pop(uid, None)
 
@@ -58,7 +62,8 @@ class Accounts:
     ) -> None:
         """Check that every trajectory of the groups that a step takes is there and has not failed.
 
-        `keys` are verl's `{uid}_{trajectory}_{index}` of their rows, `trajectories` those of this package.
+        `keys` are verl's `{uid}_{trajectory}_{index}` of their rows, `trajectories` those of this
+        package.
 
         Raises:
             TrajectoryFailedError: some have failed, or left no row.
@@ -68,16 +73,20 @@ class Accounts:
         check_complete(asked, keys)
         self._of_step = (self._of_step or 0) + sum(asked.values())
 
-    def close_step(self, keys: Sequence[str], trajectories: Sequence[TrajectoryDigest]) -> dict[str, float]:
-        """Return the step's account: of rows trained on, without padding, and of their trajectories.
+    def close_step(
+        self, keys: Sequence[str], trajectories: Sequence[TrajectoryDigest]
+    ) -> dict[str, float]:
+        """Return the step's account: of rows trained on, without padding, and of their
+        trajectories.
 
         Returns:
             `docagent/trajectories/{asked,trained,masked}`, where the sampler is verl's, and
-            `docagent/groups/uncompared`: groups of which masking left fewer than two trajectories, so that
-            there is nothing to compare.
+            `docagent/groups/uncompared`: groups of which masking left fewer than two trajectories,
+            so that there is nothing to compare.
 
         Raises:
-            TrajectoryFailedError: the number asked for is not that of trained and masked ones together.
+            TrajectoryFailedError: the number asked for is not that of trained and masked ones
+                together.
         """
         asked = self._of_step
         self._of_step = None
@@ -93,7 +102,9 @@ class Accounts:
                 "masked ones"
             )
         counts = {"asked": asked, "trained": trained, "masked": masked}
-        uncompared = sum(len(own) > 1 and len(own) - masked_by_group[uid] < 2 for uid, own in groups.items())
+        uncompared = sum(
+            len(own) > 1 and len(own) - masked_by_group[uid] < 2 for uid, own in groups.items()
+        )
         numbers = {f"{PREFIX}/trajectories/{name}": float(count) for name, count in counts.items()}
         return {**numbers, f"{PREFIX}/groups/uncompared": float(uncompared)}
 
@@ -108,7 +119,8 @@ def trajectories_by_group(keys: Iterable[str]) -> Mapping[str, set[str]]:
 
 
 def check_complete(asked: Mapping[str, int], keys: Iterable[str]) -> None:
-    """Refuse groups with more or fewer trajectories than were asked for; `keys` are of the rows there are.
+    """Refuse groups with more or fewer trajectories than were asked for; `keys` are of the rows
+    there are.
 
     Raises:
         TrajectoryFailedError: names the groups and their numbers.
@@ -117,10 +129,14 @@ def check_complete(asked: Mapping[str, int], keys: Iterable[str]) -> None:
     numbers = {uid: len(found.get(uid, ())) for uid in asked}
     wrong = {uid: n for uid, n in numbers.items() if n != asked[uid]}
     if wrong:
-        groups = ", ".join(f"{uid} has {n} of {asked[uid]}" for uid, n in sorted(wrong.items())[:_NAMED])
+        groups = ", ".join(
+            f"{uid} has {n} of {asked[uid]}" for uid, n in sorted(wrong.items())[:_NAMED]
+        )
         raise TrajectoryFailedError(
-            f"the trajectories of {len(wrong)} of {len(asked)} groups are not those asked for: {groups}. An "
-            "exception outside the agent loop may have ended them: see the log of the agent loop workers at "
+            f"the trajectories of {len(wrong)} of {len(asked)} groups are not those asked for: "
+            f"{groups}. An "
+            "exception outside the agent loop may have ended them: see the log of the agent loop "
+            "workers at "
             "`Error in _run_prompt`"
         )
 
@@ -129,7 +145,8 @@ def check_failed(trajectories: Iterable[TrajectoryDigest], run_dir: Path) -> Non
     """End the run when a trajectory has failed.
 
     Raises:
-        TrajectoryFailedError: names the first one, the end of its traceback, and the file with all of them.
+        TrajectoryFailedError: names the first one, the end of its traceback, and the file with all
+            of them.
     """
     failed = [t for t in trajectories if t.end == MaskReason.FAILED.value]
     if not failed:
@@ -138,7 +155,8 @@ def check_failed(trajectories: Iterable[TrajectoryDigest], run_dir: Path) -> Non
     path = atomic_write(run_dir / FAILURE_FILE, text)
     end = "\n".join((failed[0].error or "").splitlines()[-3:])
     raise TrajectoryFailedError(
-        f"an exception that is no service's and no question's ended {len(failed)} of the trajectories. "
+        f"an exception that is no service's and no question's ended {len(failed)} of the "
+        "trajectories. "
         f"The first: {_name(failed[0])}:\n{end}\nTracebacks of all: {path}"
     )
 
@@ -151,7 +169,9 @@ def check_counting(trajectories: Sequence[TrajectoryDigest]) -> None:
     """
     if trajectories and all(trajectory.masked for trajectory in trajectories):
         reasons = mask_reasons(trajectories)
-        raise InfrastructureError(f"every trajectory of step {trajectories[0].step} is masked: {reasons}")
+        raise InfrastructureError(
+            f"every trajectory of step {trajectories[0].step} is masked: {reasons}"
+        )
 
 
 def _name(t: TrajectoryDigest) -> str:
@@ -178,7 +198,9 @@ def account_for_trajectories(
         if failed:  # before others take their place, or what is left of them is trained on
             keys = _keys_of(buffer, failed)
             accounts.receive(failed, keys, distinct(reader.fetch_rows(keys, TRAIN)))
-            raise TrajectoryFailedError(f"verl marks groups as failed: {', '.join(failed[:_NAMED])}")
+            raise TrajectoryFailedError(
+                f"verl marks groups as failed: {', '.join(failed[:_NAMED])}"
+            )
 
     def materialize_and_receive(partition_id: str, uids: Sequence[str], *args: Any) -> KVBatchMeta:
         batch = materialize_batch(partition_id, uids, *args)

@@ -18,13 +18,17 @@ from docagent_rl.rollout.trajectory import Trajectory
 Metrics = Mapping[str, Any]
 
 INTERRUPTED = "docagent/interrupted"
-"""1 in the numbers of a step after whose update the run ended, or is about to save: some are missing."""
+"""1 in the numbers of a step after whose update the run ended, or is about to save: some are
+missing.
+"""
 _OF_STEPS = ("trajectories/*.jsonl", "metrics/*.json", "credit/*.parquet")
 _NAME = re.compile(r"(?:val-)?(\d+)")
 
 
 def trajectory_file(run_dir: Path, step: int, *, validation: bool = False) -> Path:
-    """Return the file of a step's trajectories: `<run>/trajectories/<step>.jsonl`, `val-<step>.jsonl`."""
+    """Return the file of a step's trajectories: `<run>/trajectories/<step>.jsonl`,
+    `val-<step>.jsonl`.
+    """
     return run_dir / "trajectories" / f"{'val-' if validation else ''}{step}.jsonl"
 
 
@@ -47,7 +51,9 @@ def write_lines(
 
     A repeated step replaces its file. Each trajectory comes with the pieces of its line.
     """
-    ordered = sorted(trajectories, key=lambda each: (str(each[0].question_id), each[0].uid, each[0].number))
+    ordered = sorted(
+        trajectories, key=lambda each: (str(each[0].question_id), each[0].uid, each[0].number)
+    )
     pieces = (piece for _, line in ordered for piece in (*line, b"\n"))
     return Seal(run_dir).write(trajectory_file(run_dir, step, validation=validation), pieces)
 
@@ -67,17 +73,20 @@ def write_metrics(run_dir: Path, step: int, metrics: Metrics, *, validation: boo
 def read_metrics(run_dir: Path, step: int, *, validation: bool = False) -> dict[str, float] | None:
     """Return the numbers of a step; None where there are none."""
     try:
-        return json.loads(metrics_file(run_dir, step, validation=validation).read_text(encoding="utf-8"))
+        return json.loads(
+            metrics_file(run_dir, step, validation=validation).read_text(encoding="utf-8")
+        )
     except (FileNotFoundError, json.JSONDecodeError):
         return None
 
 
-def set_aside(run_dir: Path, step: int) -> Path | None:
-    """Move the files of steps that a run will do again to `<run>/superseded/<number>/`, and return it.
+def supersede_steps(run_dir: Path, step: int) -> Path | None:
+    """Move the files of steps that a run will do again to `<run>/superseded/<number>/`, and return
+    it.
 
-    A run that was killed goes on from its last checkpoint, that of `step`, and may have trained further:
-    what it left of those steps is not of the policy that is trained now. 0 is the beginning, with a new
-    validation before the first step. Nothing is lost.
+    A run that was killed goes on from its last checkpoint, that of `step`, and may have trained
+    further: what it left of those steps is not of the policy that is trained now. 0 is the
+    beginning, with a new validation before the first step. Nothing is lost.
     """
     paths = [path for pattern in _OF_STEPS for path in run_dir.glob(pattern)]
     numbered = [(int(found[1]), path) for path in paths if (found := _NAME.fullmatch(path.stem))]
@@ -96,11 +105,12 @@ def turn_log_probs(
 ) -> list[NDArray[np.float64] | None]:
     """Split the trainer's log-probs over a trajectory's turns, as `filled_line` takes them.
 
-    `rows` has one value for each sampled token of a row, in order, by the row's number; other turns have
-    none.
+    `rows` has one value for each sampled token of a row, in order, by the row's number; other turns
+    have none.
 
     Raises:
-        ValueError: the numbers of tokens differ, so that row and record are not of the same trajectory.
+        ValueError: the numbers of tokens differ, so that row and record are not of the same
+            trajectory.
     """
     sampled: Counter[int] = Counter()
     split: list[NDArray[np.float64] | None] = []

@@ -20,7 +20,12 @@ from docagent_rl.training.trainer.accounts import Accounts
 from docagent_rl.training.trainer.archive import turn_log_probs, write_lines
 from docagent_rl.training.trainer.base import TrainerPart
 from docagent_rl.training.trainer.columns import TURN, SampledColumns
-from docagent_rl.training.trainer.summary import mask_reasons, summarise, turn_report, unsought_doubt
+from docagent_rl.training.trainer.summary import (
+    mask_reasons,
+    summarise,
+    turn_report,
+    unsought_doubt,
+)
 from docagent_rl.training.trainer.trajectory_reader import (
     TrajectoryReader,
     distinct,
@@ -38,17 +43,22 @@ logger = logging.getLogger(__name__)
 
 
 Likeness = Mapping[tuple[str, int], NDArray[np.float32]]
-"""Cosines with the trajectories of a group, in order of numbers, by group and number of a trajectory."""
+"""Cosines with the trajectories of a group, in order of numbers, by group and number of a
+trajectory.
+"""
 
 
 def group_likeness(keys: Sequence[str], embeddings: Tensor) -> Likeness:
-    """Return the likeness of the trajectories of each group, as estimators that compare them see it.
+    """Return the likeness of the trajectories of each group, as estimators that compare them see
+    it.
 
-    `embeddings` (s, d) has one vector a trajectory, in the order in which the keys of the rows name them
-    first.
+    `embeddings` (s, d) has one vector a trajectory, in the order in which the keys of the rows name
+    them first.
     """
     names = list(
-        dict.fromkeys((uid, int(trajectory)) for uid, trajectory, _ in (k.rsplit("_", 2) for k in keys))
+        dict.fromkeys(
+            (uid, int(trajectory)) for uid, trajectory, _ in (k.rsplit("_", 2) for k in keys)
+        )
     )
     groups: dict[str, list[int]] = defaultdict(list)
     for place, (uid, _) in enumerate(names):
@@ -67,8 +77,8 @@ def credit_rows(
 ) -> list[CreditRow]:
     """Return rows for the credit file, of `advantages` and what there is of the other columns.
 
-    The KL of a token is that of its sample: the log-prob of the policy less that of the reference (k1). The
-    likeness of a trajectory stands in its first row.
+    The KL of a token is that of its sample: the log-prob of the policy less that of the reference
+    (k1). The likeness of a trajectory stands in its first row.
     """
     lists = {name: columns.split(name) for name in _PLAIN if name in columns.values}
     if _POLICY in columns.values and REFERENCE in columns.values:
@@ -77,7 +87,9 @@ def credit_rows(
     rows = []
     for place, key in enumerate(keys):
         uid, trajectory, index = key.rsplit("_", 2)
-        own = {name: values[place].float().numpy().astype(np.float32) for name, values in lists.items()}
+        own = {
+            name: values[place].float().numpy().astype(np.float32) for name, values in lists.items()
+        }
         if likeness is not None and index == "0" and (uid, int(trajectory)) in likeness:
             own[SIMILARITIES] = likeness[uid, int(trajectory)]
         rows.append(CreditRow(uid, int(trajectory), int(index), own))
@@ -113,7 +125,9 @@ class ArchivingMixin(TrainerPart):
         self, batch: KVBatchMeta, columns: SampledColumns, token_rewards: Tensor, result: Advantages
     ) -> None:
         """Keep columns for the archive, which would fetch the same from the queue."""
-        if not self.config.algorithm.use_kl_in_reward:  # else these are no rewards of the environment
+        if (
+            not self.config.algorithm.use_kl_in_reward
+        ):  # else these are no rewards of the environment
             kind = token_rewards.dtype
             self._estimated[tuple(batch.keys)] = columns.having(
                 rm_scores=columns.gathered(token_rewards),
@@ -121,18 +135,28 @@ class ArchivingMixin(TrainerPart):
                 returns=result.returns.to(kind),
             )
 
-    def _columns(self, keys: Sequence[str], partition_id: str, names: Sequence[str]) -> SampledColumns:
-        """Return fields of rows at their sampled tokens; the step's estimates were made of some of them."""
+    def _columns(
+        self, keys: Sequence[str], partition_id: str, names: Sequence[str]
+    ) -> SampledColumns:
+        """Return fields of rows at their sampled tokens; the step's estimates were made of some of
+        them.
+        """
         estimated = self._estimated
         self._estimated = {}
         if not estimated or [key for part in estimated for key in part] != list(keys):
             return SampledColumns.fetch(keys, partition_id, names)
         known = SampledColumns.joined(list(estimated.values()))
-        return known.fetching(keys, partition_id, [name for name in names if name not in known.values])
+        return known.fetching(
+            keys, partition_id, [name for name in names if name not in known.values]
+        )
 
     def _archive(self, batch: KVBatchMeta) -> dict[str, float]:
         """Have the trajectories of a step written, and return their numbers."""
-        keys = [k for k, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
+        keys = [
+            k
+            for k, tag in zip(batch.keys, batch.tags, strict=True)
+            if not tag.get("is_padding", False)
+        ]
         trajectories = self._reader.fetch(batch.select_keys(keys))
         digests = distinct(trajectories)
         numbers, log_probs = self._read_rows(partition(batch), trajectories)
@@ -157,7 +181,10 @@ class ArchivingMixin(TrainerPart):
         step = self.global_steps
         named = {f"{trajectory.uid}_{trajectory.number}": trajectory for trajectory in trajectories}
         filled = [
-            (trajectory, filled_line(lines[name], turn_log_probs(trajectory, log_probs.get(name, {}))))
+            (
+                trajectory,
+                filled_line(lines[name], turn_log_probs(trajectory, log_probs.get(name, {}))),
+            )
             for name, trajectory in named.items()
         ]
         credited = self._credited
@@ -175,7 +202,9 @@ class ArchivingMixin(TrainerPart):
 
     @property
     def _bypasses_log_probs(self) -> bool:
-        """True where verl takes the rollout's log-probs for the trainer's, which it does not compute."""
+        """True where verl takes the rollout's log-probs for the trainer's, which it does not
+        compute.
+        """
         correction = self.config.algorithm.get("rollout_correction", None)
         return correction is not None and bool(correction.get("bypass_mode", False))
 
@@ -202,6 +231,8 @@ class ArchivingMixin(TrainerPart):
             optional = [name for name, present in there.items() if present]
             seen = self._likeness
             self._likeness = None
-            self._credited = credit_rows(keys, with_optional(columns, keys, partition_id, optional), seen)
+            self._credited = credit_rows(
+                keys, with_optional(columns, keys, partition_id, optional), seen
+            )
         padded = {name: columns.padded(name, -1 if name == TURN else 0) for name in (TURN, *fields)}
         return turn_report(keys, [trajectory for _, trajectory in rows], padded), log_probs

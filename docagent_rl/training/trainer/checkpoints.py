@@ -1,7 +1,7 @@
 """Checkpoints that can be told to be whole, and runs that go on from them.
 
-The manifest is written last, and then the tracker names the checkpoint. A run that goes on makes the step
-whole that it goes on from: its validation, its numbers, and what verl's loggers lack.
+The manifest is written last, and then the tracker names the checkpoint. A run that goes on makes
+the step whole that it goes on from: its validation, its numbers, and what verl's loggers lack.
 """
 
 import logging
@@ -31,7 +31,7 @@ from docagent_rl.checkpoints.retention import Retention
 from docagent_rl.training.trainer.archive import (
     INTERRUPTED,
     read_metrics,
-    set_aside,
+    supersede_steps,
     trajectory_file,
     write_metrics,
 )
@@ -49,8 +49,9 @@ _PARTS_ONLY = {
     "trainer.remove_previous_ckpt_in_save": False,
     _ASYNC_SAVE: True,
 }
-"""verl saves the parts alone: it removes no older checkpoint and names none as the latest, which it leaves to
-whoever finishes an asynchronous save. The workers have a configuration of their own."""
+"""verl saves the parts alone: it removes no older checkpoint and names none as the latest, which it
+leaves to whoever finishes an asynchronous save. The workers have a configuration of their own.
+"""
 
 
 class CheckpointsMixin(TrainerPart):
@@ -86,7 +87,10 @@ class CheckpointsMixin(TrainerPart):
             time.perf_counter() - began,
         )
         self.checkpoint_callback.on_save(
-            trainer=self, global_step=self.global_steps, checkpoint_dir=str(folder), async_save=False
+            trainer=self,
+            global_step=self.global_steps,
+            checkpoint_dir=str(folder),
+            async_save=False,
         )
 
     @contextmanager
@@ -106,7 +110,9 @@ class CheckpointsMixin(TrainerPart):
             self.config, self.checkpoint_callback = kept
 
     def _rate_checkpoint(self, values: Mapping[str, float]) -> None:
-        """Keep the checkpoint of this step, if there is one, while no other has a better validation."""
+        """Keep the checkpoint of this step, if there is one, while no other has a better
+        validation.
+        """
         if self.docagent.keep_best:
             _rate(self._retention, step_folder(self._root, self.global_steps), values)
 
@@ -131,12 +137,14 @@ class CheckpointsMixin(TrainerPart):
     def fit(self, agent_loop_manager: Any) -> None:
         """Train as verl does; files of steps that are done again are set aside first."""
         if adopted := Seal(self.run_dir).adopt():
-            logger.warning("killed before they were sealed, and sealed as they are: %s", ", ".join(adopted))
+            logger.warning(
+                "killed before they were sealed, and sealed as they are: %s", ", ".join(adopted)
+            )
         self._begun = self.global_steps
         if self._begun > 0:
             continue_trackers(self.run_dir)
         if not self.config.trainer.get("val_only", False):
-            moved = set_aside(self.run_dir, self.global_steps)
+            moved = supersede_steps(self.run_dir, self.global_steps)
             if moved is not None:
                 logger.warning(
                     "the run goes on from step %d: what was left of later ones is in %s",
@@ -159,11 +167,14 @@ class CheckpointsMixin(TrainerPart):
     def _complete(self, step: int) -> None:
         """Make up for what a run that ended right after the checkpoint of `step` did not do.
 
-        verl saves the checkpoint, validates, reports, in this order, and would do neither of the last two.
+        verl saves the checkpoint, validates, reports, in this order, and would do neither of the
+        last two.
         """
         metrics = read_metrics(self.run_dir, step)
         if metrics is None or not trajectory_file(self.run_dir, step).is_file():
-            logger.warning("step %d has no archive in %s: it was trained elsewhere", step, self.run_dir)
+            logger.warning(
+                "step %d has no archive in %s: it was trained elsewhere", step, self.run_dir
+            )
             metrics = metrics or {}
         every = self.config.trainer.test_freq
         validates = every > 0 and (step >= self.total_training_steps or step % every == 0)
@@ -173,12 +184,15 @@ class CheckpointsMixin(TrainerPart):
             write_metrics(self.run_dir, step, metrics)
             self.logger.log(data=metrics, step=step)
             logger.warning(
-                "the run had ended before step %d was reported: done now, without what was known in between "
+                "the run had ended before step %d was reported: done now, without what was known "
+                "in between "
                 "(the time it took to save, for example)",
                 step,
             )
         if step >= self.total_training_steps:
-            logger.warning("all %d steps are trained: there is nothing left to do", self.total_training_steps)
+            logger.warning(
+                "all %d steps are trained: there is nothing left to do", self.total_training_steps
+            )
 
     def _made_up_validation(self, step: int) -> dict[str, float]:
         """Return the numbers of a step's validation, which is done now if it was not."""

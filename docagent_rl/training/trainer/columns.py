@@ -1,4 +1,6 @@
-"""Reads numbers of a step's sampled tokens; observations, which are most of a row, stay in the queue."""
+"""Reads numbers of a step's sampled tokens; observations, which are most of a row, stay in the
+queue.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,9 @@ _ROWS_AT_ONCE = 128
 class SampledColumns:
     """Fields of b rows at their n sampled tokens, row after row.
 
-    `lengths` (b,) counts the sampled tokens of each row and `widths` (b,) its positions; `positions` (n,) are
-    those of the tokens in their rows, `values` (n,) by name, `turn_index` among them.
+    `lengths` (b,) counts the sampled tokens of each row and `widths` (b,) its positions;
+    `positions` (n,) are those of the tokens in their rows, `values` (n,) by name, `turn_index`
+    among them.
     """
 
     lengths: Tensor
@@ -33,7 +36,9 @@ class SampledColumns:
     values: Mapping[str, Tensor]
 
     @classmethod
-    def fetch(cls, keys: Sequence[str], partition_id: str, names: Sequence[str] = ()) -> SampledColumns:
+    def fetch(
+        cls, keys: Sequence[str], partition_id: str, names: Sequence[str] = ()
+    ) -> SampledColumns:
         """Read `turn_index` and the fields `names` from the queue, some rows at a time.
 
         The fields have one number a position of the response.
@@ -42,12 +47,16 @@ class SampledColumns:
             ValueError: a field's rows have other lengths than their turns.
         """
         starts = range(0, len(keys), _ROWS_AT_ONCE)
-        return cls.joined([_sampled(keys[n : n + _ROWS_AT_ONCE], partition_id, names) for n in starts])
+        return cls.joined(
+            [_sampled(keys[n : n + _ROWS_AT_ONCE], partition_id, names) for n in starts]
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[SampledColumns]) -> SampledColumns:
         """Return the rows of all parts, in order; the parts have the same fields."""
-        lengths, positions, widths = (torch.cat([getattr(p, name) for p in parts]) for name in _SHAPES)
+        lengths, positions, widths = (
+            torch.cat([getattr(p, name) for p in parts]) for name in _SHAPES
+        )
         values = {name: torch.cat([p.values[name] for p in parts]) for name in parts[0].values}
         return cls(lengths, positions, widths, values)
 
@@ -56,7 +65,9 @@ class SampledColumns:
         flat = {name: rows.reshape(-1)[self.places] for name, rows in compact.items()}
         return replace(self, values={**self.values, **flat})
 
-    def fetching(self, keys: Sequence[str], partition_id: str, names: Sequence[str]) -> SampledColumns:
+    def fetching(
+        self, keys: Sequence[str], partition_id: str, names: Sequence[str]
+    ) -> SampledColumns:
         """Return the columns with further fields of their rows, from the queue.
 
         Raises:
@@ -68,14 +79,20 @@ class SampledColumns:
         first = 0
         for start in range(0, len(keys), _ROWS_AT_ONCE):
             some = list(keys[start : start + _ROWS_AT_ONCE])
-            widths, lengths = (each[start : start + len(some)] for each in (self.widths, self.lengths))
+            widths, lengths = (
+                each[start : start + len(some)] for each in (self.widths, self.lengths)
+            )
             end = first + int(lengths.sum())
-            at = (widths.cumsum(0) - widths)[self.rows[first:end] - start] + self.positions[first:end]
+            at = (widths.cumsum(0) - widths)[self.rows[first:end] - start] + self.positions[
+                first:end
+            ]
             data = tq.kv_batch_get(keys=some, partition_id=partition_id, select_fields=list(names))
             for name in names:
                 found[name].append(_flat_of(data, name, widths)[at])
             first = end
-        return replace(self, values={**self.values, **{n: torch.cat(each) for n, each in found.items()}})
+        return replace(
+            self, values={**self.values, **{n: torch.cat(each) for n, each in found.items()}}
+        )
 
     def padded(self, name: str, padding: float = 0.0) -> Tensor:
         """Return a field as (b, s), s the most sampled tokens of a row."""
@@ -98,7 +115,10 @@ class SampledColumns:
     def places(self) -> Tensor:
         """(n,) place of each token in (b, s) written as one line."""
         starts = self.lengths.cumsum(0) - self.lengths
-        return torch.arange(len(self.rows)) + (torch.arange(len(starts)) * self.shape[1] - starts)[self.rows]
+        return (
+            torch.arange(len(self.rows))
+            + (torch.arange(len(starts)) * self.shape[1] - starts)[self.rows]
+        )
 
     def gathered(self, dense: Tensor) -> Tensor:
         """Return (b, t) at the sampled tokens, as (b, s) with zeros after the last one of a row."""
@@ -113,7 +133,9 @@ class SampledColumns:
         return dense
 
     def nested(self, compact: Tensor) -> Tensor:
-        """Return (b, s) over all positions of the rows, nested, with zeros where nothing was sampled."""
+        """Return (b, s) over all positions of the rows, nested, with zeros where nothing was
+        sampled.
+        """
         starts = self.widths.cumsum(0) - self.widths
         flat = torch.zeros(int(self.widths.sum()), dtype=compact.dtype)
         flat[starts[self.rows] + self.positions] = compact.reshape(-1)[self.places]
@@ -140,7 +162,9 @@ _SHAPES = ("lengths", "positions", "widths")
 
 def _sampled(keys: Sequence[str], partition_id: str, names: Sequence[str]) -> SampledColumns:
     fields = [TURN, *names]
-    data: TensorDict = tq.kv_batch_get(keys=list(keys), partition_id=partition_id, select_fields=fields)
+    data: TensorDict = tq.kv_batch_get(
+        keys=list(keys), partition_id=partition_id, select_fields=fields
+    )
     turns, widths = _flat(data, TURN)
     at = torch.from_numpy(np.flatnonzero(turns.numpy() >= 0))  # twice as fast as torch's
     ends = widths.cumsum(0)

@@ -25,11 +25,12 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 def embedder_place(
     config: EmbedderConfig, trainer_device: str, nodes: Sequence[Mapping[str, Any]]
 ) -> tuple[EmbedderConfig, dict[str, Any]]:
-    """Choose device, node and threads of the embedder; return its configuration, and Ray's options of it.
+    """Choose device, node and threads of the embedder; return its configuration, and Ray's options
+    of it.
 
-    Without a device it takes the kind that the run trains on (`trainer.device`). One that books a GPU gets
-    it from Ray; one that books none goes to a node with GPUs and shares its first, for the workers have
-    booked them all. `nodes` are those of `ray.nodes()`.
+    Without a device it takes the kind that the run trains on (`trainer.device`). One that books a
+    GPU gets it from Ray; one that books none goes to a node with GPUs and shares its first, for the
+    workers have booked them all. `nodes` are those of `ray.nodes()`.
 
     Raises:
         UserError: no node has the device.
@@ -44,11 +45,17 @@ def embedder_place(
     settled = config.model_copy(update={"device": device})
     if config.num_gpus > 0:
         return settled, {}
-    holders = [node["NodeID"] for node in nodes if node["Alive"] and node["Resources"].get("GPU", 0) > 0]
+    holders = [
+        node["NodeID"] for node in nodes if node["Alive"] and node["Resources"].get("GPU", 0) > 0
+    ]
     if not holders:
-        raise UserError(f"{KEY}.device={device}: no node of this Ray has a GPU; set {KEY}.device=cpu")
+        raise UserError(
+            f"{KEY}.device={device}: no node of this Ray has a GPU; set {KEY}.device=cpu"
+        )
     logger.warning(
-        "the embedder shares %s of a node with the workers that booked it (%s.num_gpus=0)", device, KEY
+        "the embedder shares %s of a node with the workers that booked it (%s.num_gpus=0)",
+        device,
+        KEY,
     )
     return settled, {"scheduling_strategy": NodeAffinitySchedulingStrategy(holders[0], soft=False)}
 
@@ -75,7 +82,8 @@ class TrajectoryEmbedder:
         """Return vectors (s, d) of the texts; log their number and the share that lost its middle.
 
         Raises:
-            ray.exceptions.RayError: the actor failed, for example because its model cannot be loaded.
+            ray.exceptions.RayError: the actor failed, for example because its model cannot be
+                loaded.
         """
         result = ray.get(self._actor.embed.remote(list(texts)))
         metrics["docagent/embedded_texts"] = float(len(texts))

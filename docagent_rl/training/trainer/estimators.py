@@ -1,4 +1,6 @@
-"""Makes this package's estimators callable by verl, which calls with two tensors (`docs/architecture.md`)."""
+"""Makes this package's estimators callable by verl, which calls with two tensors
+(`docs/architecture.md`).
+"""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -20,7 +22,8 @@ _RAW_ALONE = frozenset(
     {"grpo", "grpo_vectorized", "gdpo", "rloo", "opo", "gpg", "reinforce_plus_plus_baseline"}
     | {"optimal_token_baseline", "tir_optimal_token_baseline"}
 )
-"""Estimators of verl that take the reward of a trajectory for its advantage where it is alone in its group.
+"""Estimators of verl that take the reward of a trajectory for its advantage where it is alone in
+its group.
 """
 
 _UNAVAILABLE = {
@@ -57,7 +60,9 @@ def install_estimators() -> None:
         if known is None:
             register_adv_est(name)(_bridge(name))
         elif known not in _bridges:
-            raise UserError(f"estimator {name!r} is the name of one of verl's: register yours under another")
+            raise UserError(
+                f"estimator {name!r} is the name of one of verl's: register yours under another"
+            )
 
 
 def known_estimators() -> list[str]:
@@ -76,20 +81,30 @@ def our_estimator(name: str) -> Estimator | None:
 
 
 def alone_in_group(name: str) -> str | None:
-    """Return a warning of an estimator of verl that is wrong where masking leaves one of a group, or None."""
+    """Return a warning of an estimator of verl that is wrong where masking leaves one of a group,
+    or None.
+    """
     if name not in _RAW_ALONE and name != "grpo_passk":
         return None
-    done = "ends the run" if name == "grpo_passk" else "takes the trajectory's reward for its advantage"
+    done = (
+        "ends the run"
+        if name == "grpo_passk"
+        else "takes the trajectory's reward for its advantage"
+    )
     return (
-        f"algorithm.adv_estimator={name} is verl's: where masking leaves one trajectory of a group, it {done}"
-        "; trajectory_grpo gives it 0 (with docagent.advantage.options.loo=true in the place of RLOO)"
+        f"algorithm.adv_estimator={name} is verl's: where masking leaves one trajectory of a "
+        f"group, it {done}"
+        "; trajectory_grpo gives it 0 (with docagent.advantage.options.loo=true in the place of "
+        "RLOO)"
     )
 
 
 def unavailable(name: str) -> str | None:
     """Return why an estimator of verl would end the run at its first update, or None."""
     missing = _UNAVAILABLE.get(name)
-    return None if missing is None else f"it reads {missing}, which verl's V1 trainers do not compute"
+    return (
+        None if missing is None else f"it reads {missing}, which verl's V1 trainers do not compute"
+    )
 
 
 def compares(name: str) -> bool:
@@ -108,14 +123,19 @@ def computing(computation: Computation) -> Generator[None]:
 
 
 def _bridge(name: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    """Return what verl calls, with token rewards and the mask; it knows neither trajectories nor turns."""
+    """Return what verl calls, with token rewards and the mask; it knows neither trajectories nor
+    turns.
+    """
 
-    def bridge(token_level_rewards: Tensor, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
+    def bridge(
+        token_level_rewards: Tensor, response_mask: Tensor, **_: Any
+    ) -> tuple[Tensor, Tensor]:
         computation = _computation.get()
         if computation is None:
             raise UserError(
                 f"algorithm.adv_estimator={name} needs a trainer mode of this package: set "
-                "trainer.v1.trainer_mode=docagent_sync (or docagent_colocate_async, docagent_separate_async)"
+                "trainer.v1.trainer_mode=docagent_sync (or docagent_colocate_async, "
+                "docagent_separate_async)"
             )
         result = computation(token_level_rewards, response_mask)
         kind = token_level_rewards.dtype

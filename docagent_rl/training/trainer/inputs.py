@@ -11,14 +11,15 @@ from torch import Tensor
 
 from docagent_rl.advantages import Need
 from docagent_rl.advantages.inputs import AdvantageInputs, Discounts
-from docagent_rl.rollout.digest import TrajectoryDigest, TurnDigest, joined
+from docagent_rl.rollout.digest import TrajectoryDigest, TurnDigest, joined_texts
 
 
 @dataclass(frozen=True, slots=True)
 class RowKeys:
     """Trajectory and group of each of b rows, as numbers in the order of first appearance.
 
-    `row` (b,) is the position of a row in its trajectory, `first` each trajectory's first row in the batch.
+    `row` (b,) is the position of a row in its trajectory, `first` each trajectory's first row in
+    the batch.
     """
 
     trajectory: Tensor
@@ -38,7 +39,9 @@ class RowKeys:
             if (uid, trajectory) not in trajectories:
                 trajectories[uid, trajectory] = len(trajectories)
                 first.append(position)
-            numbers.append((trajectories[uid, trajectory], int(index), groups.setdefault(uid, len(groups))))
+            numbers.append(
+                (trajectories[uid, trajectory], int(index), groups.setdefault(uid, len(groups)))
+            )
         trajectory, row, group = torch.tensor(numbers).unbind(1)
         return cls(trajectory, row, group, first)
 
@@ -46,15 +49,17 @@ class RowKeys:
 class TermRewards(Mapping[str, Tensor]):
     """Reward terms by name as (b, t), made when they are asked for.
 
-    `row` (b,) is the position of each row in its trajectory, `turn_index` (b, t) the turn of each sampled
-    token, -1 elsewhere.
+    `row` (b,) is the position of each row in its trajectory, `turn_index` (b, t) the turn of each
+    sampled token, -1 elsewhere.
     """
 
     def __init__(self, trajectories: Sequence[TrajectoryDigest], row: Tensor, turn_index: Tensor):
         self._trajectories = trajectories
         self._row = row.tolist()
         self._turn_index = turn_index
-        self._names = sorted({name for t in trajectories for turn in t.turns for name in turn.terms})
+        self._names = sorted(
+            {name for t in trajectories for turn in t.turns for name in turn.terms}
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -80,10 +85,12 @@ class TermRewards(Mapping[str, Tensor]):
 
 
 def rewarded_turns(turns: Sequence[TurnDigest], row: int) -> Iterator[tuple[TurnDigest, int]]:
-    """Yield the turns whose reward stands in a row of their trajectory, each with its carrier in the row.
+    """Yield the turns whose reward stands in a row of their trajectory, each with its carrier in
+    the row.
 
-    A turn bears its own reward; one without sampled tokens passes it on to the nearest earlier turn that has
-    some, in whichever row, and to the first that has some where there is none earlier (`Trajectory`).
+    A turn bears its own reward; one without sampled tokens passes it on to the nearest earlier turn
+    that has some, in whichever row, and to the first that has some where there is none earlier
+    (`Trajectory`).
 
     Yields:
         The turn, and the ordinal of its carrier among the turns of the row.
@@ -106,13 +113,14 @@ Embed = Callable[[Sequence[str]], Tensor]
 
 
 def prefix_embeddings(trajectories: Sequence[TrajectoryDigest], embed: Embed) -> Tensor:
-    """Return one vector for what each of s trajectories did in its first n turns, embedded in one call.
+    """Return one vector for what each of s trajectories did in its first n turns, embedded in one
+    call.
 
-    (s, k + 1, d), k the most turns of a trajectory; zeros at n = 0, and a trajectory's last vector from its
-    last turn on.
+    (s, k + 1, d), k the most turns of a trajectory; zeros at n = 0, and a trajectory's last vector
+    from its last turn on.
     """
     turns = ([turn.text for turn in trajectory.turns] for trajectory in trajectories)
-    texts = [[joined(own[:count]) for count in range(1, len(own) + 1)] for own in turns]
+    texts = [[joined_texts(own[:count]) for count in range(1, len(own) + 1)] for own in turns]
     vectors = embed([text for each in texts for text in each])
     longest = max(map(len, texts))
     table = torch.zeros(len(trajectories), longest + 1, vectors.shape[1], dtype=vectors.dtype)
@@ -135,9 +143,9 @@ def advantage_inputs(
 ) -> AdvantageInputs:
     """Return one batch as an estimator that `needs` something sees it; all tensors on the CPU.
 
-    Of b rows there are verl's `keys`, their `trajectories`, `token_rewards` (b, t) after a KL penalty,
-    if any, `turn_index` (b, t), -1 on tokens that were not sampled, and `values` (b, t). `embed` is called
-    where the estimator compares trajectories.
+    Of b rows there are verl's `keys`, their `trajectories`, `token_rewards` (b, t) after a KL
+    penalty, if any, `turn_index` (b, t), -1 on tokens that were not sampled, and `values` (b, t).
+    `embed` is called where the estimator compares trajectories.
 
     Raises:
         UserError: see `AdvantageInputs`.
@@ -167,10 +175,11 @@ def advantage_inputs(
 
 
 def steps_of(trajectories: Sequence[TrajectoryDigest], row: Tensor, turn_index: Tensor) -> Tensor:
-    """Return the number of each token's turn among all of its trajectory, -1 where nothing was sampled.
+    """Return the number of each token's turn among all of its trajectory, -1 where nothing was
+    sampled.
 
-    `row` (b,) is the position of each row in its trajectory, `turn_index` (b, t) the turn of a token in its
-    row.
+    `row` (b,) is the position of each row in its trajectory, `turn_index` (b, t) the turn of a
+    token in its row.
     """
     places = [
         torch.tensor([place for place, turn in enumerate(trajectory.turns) if turn.row == own])

@@ -17,7 +17,7 @@ from verl.trainer.ppo.metric_utils import compute_throughout_metrics
 from verl.workers.utils.padding import response_to_nested
 
 from docagent_rl.advantages import Advantages, Discounts, Estimator
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.losses.config import Aggregation
 from docagent_rl.training.agent_loop.output import DIGEST, TRAJECTORY
 from docagent_rl.training.nodes import check_nodes
@@ -28,7 +28,12 @@ from docagent_rl.training.trainer.archiving import ArchivingMixin, group_likenes
 from docagent_rl.training.trainer.checkpoints import CheckpointsMixin
 from docagent_rl.training.trainer.columns import TURN, SampledColumns, rows_with_samples
 from docagent_rl.training.trainer.embedding import TrajectoryEmbedder
-from docagent_rl.training.trainer.estimators import computing, install_estimators, load_modules, our_estimator
+from docagent_rl.training.trainer.estimators import (
+    computing,
+    install_estimators,
+    load_modules,
+    our_estimator,
+)
 from docagent_rl.training.trainer.inputs import advantage_inputs
 from docagent_rl.training.trainer.passes import NamedImagesMixin, PassFieldsMixin
 from docagent_rl.training.trainer.replay_buffer import filter_by_trajectory
@@ -40,7 +45,11 @@ from docagent_rl.training.trainer.rollout_correction import (
 )
 from docagent_rl.training.trainer.stopping import StoppingMixin, give_up_in_time
 from docagent_rl.training.trainer.summary import PREFIX, mask_reasons, summarise, validation_table
-from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, distinct, read_trajectories
+from docagent_rl.training.trainer.trajectory_reader import (
+    TrajectoryReader,
+    distinct,
+    read_validation_digests,
+)
 from docagent_rl.training.workers.critic import (
     VALUE_MASK,
     critic_kinds,
@@ -65,14 +74,15 @@ class DocAgentTrainerMixin(
 ):
     """An addition to one of verl's V1 trainers, mixed in before it.
 
-    Masks failed trajectories out of the group statistics, hands estimators of this package the turns of all
-    trajectories, writes trajectories and reports their numbers. `verl_mode` is the name of that trainer: verl
-    compares the configured name in several branches (replay buffer, data loader, checkpoint).
+    Masks failed trajectories out of the group statistics, hands estimators of this package the
+    turns of all trajectories, writes trajectories and reports their numbers. `verl_mode` is the
+    name of that trainer: verl compares the configured name in several branches (replay buffer, data
+    loader, checkpoint).
     """
 
     def __init__(self, config: DictConfig) -> None:
         config.trainer.v1.trainer_mode = self.verl_mode
-        self.docagent = DocAgentConfig.parse(plain(config.docagent))
+        self.docagent = DocAgentConfig.parse(plain_section(config.docagent))
         load_modules(self.docagent.modules)
         install_estimators()
         self._estimator = our_estimator(config.algorithm.adv_estimator)
@@ -81,7 +91,9 @@ class DocAgentTrainerMixin(
         check_nodes(config, embeds=embeds)
         if embeds:
             # loads its model while the workers start
-            self._embedder = TrajectoryEmbedder(self.docagent.advantage.embedder, str(config.trainer.device))
+            self._embedder = TrajectoryEmbedder(
+                self.docagent.advantage.embedder, str(config.trainer.device)
+            )
         pass_micro_batch_sizes(config.critic)
         self._reader = TrajectoryReader()
         self._accounts = Accounts(self.run_dir, int(config.actor_rollout_ref.rollout.n))
@@ -132,7 +144,9 @@ class DocAgentTrainerMixin(
             check_something_is_left(batch, self.global_steps)
         return computed
 
-    def _estimate_some(self, batch: KVBatchMeta, kept: list[str], metrics: dict[str, Any]) -> KVBatchMeta:
+    def _estimate_some(
+        self, batch: KVBatchMeta, kept: list[str], metrics: dict[str, Any]
+    ) -> KVBatchMeta:
         """Compute advantages of the kept rows from these alone; zeros for the others."""
         computed = self._estimate(batch.select_keys(kept), metrics)
         masked = batch.select_keys([k for k in batch.keys if k not in set(kept)])
@@ -146,7 +160,9 @@ class DocAgentTrainerMixin(
         )
 
     def _estimate(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """Let verl compute; where it calls an estimator of ours, that one sees trajectories and turns."""
+        """Let verl compute; where it calls an estimator of ours, that one sees trajectories and
+        turns.
+        """
         estimator = self._estimator
         if estimator is None:
             return super()._compute_advantage(batch, metrics)
@@ -157,9 +173,13 @@ class DocAgentTrainerMixin(
             nonlocal targets
             names = ["values"] if self.use_critic else []
             columns = SampledColumns.fetch(batch.keys, partition(batch), names)
-            result = self._advantages(estimator, batch, columns, columns.gathered(token_rewards), metrics)
+            result = self._advantages(
+                estimator, batch, columns, columns.gathered(token_rewards), metrics
+            )
             metrics.update(result.metrics)
-            result = result.within(columns.gathered(mask))  # without the tokens that verl has rejected
+            result = result.within(
+                columns.gathered(mask)
+            )  # without the tokens that verl has rejected
             self._keep(batch, columns, token_rewards, result)
             if self.use_critic and result.value_mask is not None:
                 targets = columns.nested(result.value_mask.long())
@@ -186,11 +206,14 @@ class DocAgentTrainerMixin(
         token_rewards: torch.Tensor,
         metrics: dict[str, Any],
     ) -> Advantages:
-        """Compute at the sampled tokens alone, (b, s): an estimator sees nothing of what stands between."""
+        """Compute at the sampled tokens alone, (b, s): an estimator sees nothing of what stands
+        between.
+        """
         rows = self._reader.fetch(batch)
         if len(rows) != len(batch.keys):
             raise RuntimeError(
-                f"algorithm.adv_estimator={estimator.name} needs trajectories of the agent loop docagent; "
+                f"algorithm.adv_estimator={estimator.name} needs trajectories of the agent loop "
+                "docagent; "
                 f"{len(batch.keys) - len(rows)} rows of this batch come from another"
             )
         settings = self.docagent.advantage
@@ -202,7 +225,9 @@ class DocAgentTrainerMixin(
             token_rewards=token_rewards,
             turn_index=columns.padded(TURN, -1),
             values=columns.padded("values") if self.use_critic else None,
-            discounts=Discounts(algorithm.gamma, algorithm.lam, settings.gamma_turn, settings.lam_turn),
+            discounts=Discounts(
+                algorithm.gamma, algorithm.lam, settings.gamma_turn, settings.lam_turn
+            ),
             needs=estimator.needs,
             embed=lambda texts: embedder(texts, metrics),
         )
@@ -240,7 +265,8 @@ class DocAgentTrainerMixin(
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
         """Do a step as verl does, with verl's numbers of it.
 
-        What was played and trained is being written when it ends, and is on disk before its checkpoint.
+        What was played and trained is being written when it ends, and is on disk before its
+        checkpoint.
         """
         began = time.perf_counter()
         batch = super().step(metrics, timing_raw)
@@ -249,17 +275,28 @@ class DocAgentTrainerMixin(
         metrics.update({} if gauges is None else gauges())
         timing = {**timing_raw, "step": time.perf_counter() - began}
         epoch = (self.global_steps - 1) // self.steps_per_epoch
-        super()._compute_metrics(batch, metrics, timing, global_steps=self.global_steps, epoch=epoch)
+        super()._compute_metrics(
+            batch, metrics, timing, global_steps=self.global_steps, epoch=epoch
+        )
         write_metrics(self.run_dir, self.global_steps, {**metrics, INTERRUPTED: 1.0})
         # the trajectories that show it are on disk, and no checkpoint is saved
         check_agreement(metrics, self.docagent.watch.most_apart, self.global_steps)
         return batch
 
     def _compute_metrics(
-        self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: Any, global_steps: int, epoch: int
+        self,
+        batch: KVBatchMeta,
+        metrics: dict[str, Any],
+        timing_raw: Any,
+        global_steps: int,
+        epoch: int,
     ) -> None:
-        """Update what has changed since `step` computed verl's numbers, for which verl pads every row."""
-        tokens = cast("DataProto", SimpleNamespace(meta_info={"global_token_num": [metrics[TOKENS]]}))
+        """Update what has changed since `step` computed verl's numbers, for which verl pads every
+        row.
+        """
+        tokens = cast(
+            "DataProto", SimpleNamespace(meta_info={"global_token_num": [metrics[TOKENS]]})
+        )
         n_gpus = self._get_n_gpus_for_throughput()
         metrics.update(compute_throughout_metrics(tokens, timing_raw, n_gpus))
         metrics.update({f"timing_s/{name}": seconds for name, seconds in timing_raw.items()})
@@ -274,20 +311,30 @@ class DocAgentTrainerMixin(
         expected_acc_counts: dict[tuple[str, str], int] | None = None,
     ) -> dict[str, float]:
         lines = reward_extra_infos_dict.pop(TRAJECTORY, [])
-        trajectories = read_trajectories(reward_extra_infos_dict.pop(DIGEST, []), len(data_sources))
+        trajectories = read_validation_digests(
+            reward_extra_infos_dict.pop(DIGEST, []), len(data_sources)
+        )
         present = [trajectory for trajectory in trajectories if trajectory is not None]
         written = [
-            (t, [line.encode()]) for t, line in zip(trajectories, lines, strict=False) if t is not None
+            (t, [line.encode()])
+            for t, line in zip(trajectories, lines, strict=False)
+            if t is not None
         ]
         write_lines(self.run_dir, self.global_steps, written, validation=True)
         table = validation_table(
             data_sources, sample_uids, reward_extra_infos_dict, trajectories, expected_acc_counts
         )
         values = super()._val_metrics_update(
-            table.sources, table.uids, table.columns, sample_turns, expected_acc_counts=expected_acc_counts
+            table.sources,
+            table.uids,
+            table.columns,
+            sample_turns,
+            expected_acc_counts=expected_acc_counts,
         )
         totals = summarise(present, table.missing)
-        values.update({name.replace(PREFIX, f"val-aux/{PREFIX}", 1): v for name, v in totals.items()})
+        values.update(
+            {name.replace(PREFIX, f"val-aux/{PREFIX}", 1): v for name, v in totals.items()}
+        )
         reasons = mask_reasons(present)
         if table.missing:
             reasons["missing: an exception ended them; see the workers' log"] = table.missing

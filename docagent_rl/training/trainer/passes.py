@@ -1,7 +1,8 @@
 """The fields and images of rows that the trainer's passes read.
 
-verl sends every field that the rows have at the time: records, prompts as text and columns that other passes
-wrote. Left out is what is known not to be read; fields of users and of verl's other features travel.
+verl sends every field that the rows have at the time: records, prompts as text and columns that
+other passes wrote. Left out is what is known not to be read; fields of users and of verl's other
+features travel.
 """
 
 from collections.abc import Generator, Iterable
@@ -24,16 +25,19 @@ _SKIPS = ("skip.rollout.enable", "skip.async_rollout.enable", "skip.rollout_tq.e
 
 
 def may_name(config: DictConfig, mode: str) -> bool:
-    """Return whether the rows of a run may name images that end with it; `mode` is verl's trainer's.
+    """Return whether the rows of a run may name images that end with it; `mode` is verl's
+    trainer's.
 
-    verl's asynchronous modes save the queue with a checkpoint, and its `skip` saves rollouts for other runs:
-    such rows hold their images.
+    verl's asynchronous modes save the queue with a checkpoint, and its `skip` saves rollouts for
+    other runs: such rows hold their images.
     """
     return mode == "sync" and not any(OmegaConf.select(config, key) for key in _SKIPS)
 
 
 class NamedImagesMixin(VerlTrainer):
-    """Rows that name their images until no pass reads them; mixed in before one of verl's V1 trainers."""
+    """Rows that name their images until no pass reads them; mixed in before one of verl's V1
+    trainers.
+    """
 
     verl_mode: ClassVar[str]
 
@@ -58,7 +62,15 @@ class NamedImagesMixin(VerlTrainer):
 
 
 SAMPLES = frozenset(
-    {TRAJECTORY_DIGEST, TRAJECTORY_LINE, "sample", "raw_prompt", "extra_fields", "reward_model", "extra_info"}
+    {
+        TRAJECTORY_DIGEST,
+        TRAJECTORY_LINE,
+        "sample",
+        "raw_prompt",
+        "extra_fields",
+        "reward_model",
+        "extra_info",
+    }
 )
 """Fields that the driver and the agent workers read."""
 REWARDS = frozenset({TURN, "rm_scores", "token_level_rewards"})
@@ -91,7 +103,9 @@ class Pass(Enum):
 
 @contextmanager
 def reading(batch: KVBatchMeta, which: Pass) -> Generator[None]:
-    """Within this context, give the batch the fields that a pass reads; it has its own again afterwards."""
+    """Within this context, give the batch the fields that a pass reads; it has its own again
+    afterwards.
+    """
     own = batch.fields
     there = kv_batch_meta2batch_meta(batch).field_names if own is None else own
     batch.fields = [name for name in there if name not in which.value]

@@ -1,8 +1,8 @@
 """DAPO's filter of groups without a signal, in verl's replay buffer.
 
-verl's filter (`algorithm.filter_groups`) compares the rows of a group. A trajectory may have several rows,
-whose sums differ where the trajectories do not, and one that is masked has no reward at all, which is not a
-reward of 0.
+verl's filter (`algorithm.filter_groups`) compares the rows of a group. A trajectory may have
+several rows, whose sums differ where the trajectories do not, and one that is masked has no reward
+at all, which is not a reward of 0.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ TOLERANCE = 1e-6
 class GroupFilter:
     """A choice of the finished groups that go, in the place of verl's method.
 
-    A group goes when fewer than two of its trajectories count, or when all that count have the same number.
-    A trajectory that lacks the number (recall without gold pages, say) does not count. `metric` is
-    `reward`, or one of the environment's numbers such as `reward/outcome`. After `patience` wholly masked
-    groups in a row the run ends: replacing them would never end while a service is down.
+    A group goes when fewer than two of its trajectories count, or when all that count have the same
+    number. A trajectory that lacks the number (recall without gold pages, say) does not count.
+    `metric` is `reward`, or one of the environment's numbers such as `reward/outcome`. After
+    `patience` wholly masked groups in a row the run ends: replacing them would never end while a
+    service is down.
     """
 
     metric: str
@@ -74,17 +75,24 @@ class GroupFilter:
         return set(gone), Counter(gone.values())
 
     def shared(self, trajectories: Sequence[TrajectoryDigest]) -> float | None:
-        """Return the number that makes a group useless, NaN with nothing to compare; None if it is useful."""
+        """Return the number that makes a group useless, NaN with nothing to compare; None if it is
+        useful.
+        """
         counting = [trajectory for trajectory in trajectories if not trajectory.masked]
         if counting:
             self._masked.clear()
         else:
             first = next(iter(trajectories), None)
-            self._masked.append(f"{first.end}: {first.error}" if first else "no trajectory was returned")
+            self._masked.append(
+                f"{first.end}: {first.error}" if first else "no trajectory was returned"
+            )
         if len(self._masked) >= self.patience:
-            reasons = ", ".join(f"{reason} ({n})" for reason, n in Counter(self._masked).most_common(3))
+            reasons = ", ".join(
+                f"{reason} ({n})" for reason, n in Counter(self._masked).most_common(3)
+            )
             raise InfrastructureError(
-                f"algorithm.filter_groups: every trajectory of {len(self._masked)} groups in a row is "
+                f"algorithm.filter_groups: every trajectory of {len(self._masked)} groups in a row "
+                "is "
                 f"masked: {reasons}"
             )
         values = self._values(counting)
@@ -102,7 +110,8 @@ class GroupFilter:
         if counting and not values:
             names = sorted({name for trajectory in counting for name in trajectory.metrics})
             raise UserError(
-                f"algorithm.filter_groups.metric={self.metric}: no trajectory of a group reports it; "
+                f"algorithm.filter_groups.metric={self.metric}: no trajectory of a group reports "
+                "it; "
                 f"there are {', '.join([REWARD, *names])}"
             )
         return values

@@ -1,10 +1,11 @@
 """Rollout server and trainer: whether their log-probs agree, and verl's rejection sampling.
 
 verl computes advantages and then takes rejected tokens, or all tokens of a rejected row, out of
-`response_mask` (`algorithm.rollout_correction.rollout_rs`). From there on that field says what is trained.
-What was sampled stays known: estimators see every turn and every reward, as verl's own do, and their result
-is cut to the tokens that are trained; records and metrics keep all sampled tokens; the observation KL takes a
-rejected token for what it is, and leaves out a row of which all is rejected.
+`response_mask` (`algorithm.rollout_correction.rollout_rs`). From there on that field says what is
+trained. What was sampled stays known: estimators see every turn and every reward, as verl's own do,
+and their result is cut to the tokens that are trained; records and metrics keep all sampled tokens;
+the observation KL takes a rejected token for what it is, and leaves out a row of which all is
+rejected.
 """
 
 import math
@@ -23,16 +24,16 @@ from docagent_rl.training.tensors import ROLLOUT_MASK, partition, tensor
 APART = "rollout_corr/kl"
 """verl's mean over sampled tokens of the server's log-probability less the trainer's, in nats.
 
-It is there where `rollout.calculate_log_probs` is set and `algorithm.rollout_correction` neither bypasses
-nor is null.
+It is there where `rollout.calculate_log_probs` is set and `algorithm.rollout_correction` neither
+bypasses nor is null.
 """
 
 
 def check_agreement(metrics: Mapping[str, Any], most: float | None, step: int) -> None:
     """End a run whose server samples by other weights than the trainer trains.
 
-    Rounding, quantised rollouts and trajectories of some steps ago set the two apart by some hundredths of a
-    nat; other weights, by several.
+    Rounding, quantised rollouts and trajectories of some steps ago set the two apart by some
+    hundredths of a nat; other weights, by several.
 
     Raises:
         InfrastructureError: they are further apart than `most` nats (`docagent.watch.most_apart`).
@@ -41,16 +42,21 @@ def check_agreement(metrics: Mapping[str, Any], most: float | None, step: int) -
     if most is None or apart is None or math.isnan(apart) or apart <= most:
         return
     raise InfrastructureError(
-        f"step {step}: tokens are on average {apart:.2f} nats likelier to the rollout server that sampled "
-        f"them than to the trainer, more than docagent.watch.most_apart={most:g}. The server has other "
-        "weights (look at the trajectories: `docagent-rl view` on this run), or samples by settings that the "
+        f"step {step}: tokens are on average {apart:.2f} nats likelier to the rollout server that "
+        "sampled "
+        f"them than to the trainer, more than docagent.watch.most_apart={most:g}. The server has "
+        "other "
+        "weights (look at the trajectories: `docagent-rl view` on this run), or samples by "
+        "settings that the "
         "trainer does not know (top_k, top_p, a logits processor). Where that is meant, set "
         "docagent.watch.most_apart=null"
     )
 
 
 def may_reject(config: DictConfig) -> bool:
-    """Return whether verl edits the mask of a batch; in bypass mode it rejects within the loss instead."""
+    """Return whether verl edits the mask of a batch; in bypass mode it rejects within the loss
+    instead.
+    """
     correction = config.algorithm.get("rollout_correction", None)
     if correction is None or correction.get("bypass_mode", False):
         return False
@@ -77,5 +83,7 @@ def check_something_is_left(batch: KVBatchMeta, step: int) -> None:
 
 
 def _mask(batch: KVBatchMeta) -> Tensor:
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=partition(batch), select_fields=["response_mask"])
+    data = tq.kv_batch_get(
+        keys=batch.keys, partition_id=partition(batch), select_fields=["response_mask"]
+    )
     return tensor(data, "response_mask")

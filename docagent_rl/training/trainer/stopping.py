@@ -1,7 +1,7 @@
 """The end of a run that was asked for, between two steps or within one, with a checkpoint.
 
-A step that is given up is forgotten: the checkpoint is that of the step before, with the data loader where it
-was before the step's questions were drawn, so that a resumed run draws them again.
+A step that is given up is forgotten: the checkpoint is that of the step before, with the data
+loader where it was before the step's questions were drawn, so that a resumed run draws them again.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class StoppingMixin(TrainerPart):
     def on_validate_begin(self) -> None:
         """Begin no validation either: the next start makes up for it."""
         if self._wish.asked:
-            raise RunStoppedError(f"the validation of step {self.global_steps} is left to the next start")
+            raise RunStoppedError(
+                f"the validation of step {self.global_steps} is left to the next start"
+            )
         super().on_validate_begin()
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
@@ -90,7 +92,8 @@ class StoppingMixin(TrainerPart):
     def _give_up_in_time(self) -> None:
         """End a rollout that takes longer than a run that is asked to end allows.
 
-        Not once a part of the step is trained (`parameter_sync_step`): the weights are of no step then.
+        Not once a part of the step is trained (`parameter_sync_step`): the weights are of no step
+        then.
         """
         if self._wish.overdue and (self._position is None or self.local_trigger_step == 0):
             raise RunStoppedError(f"the rollout of step {self.global_steps} is given up")

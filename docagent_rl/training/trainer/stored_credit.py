@@ -13,7 +13,8 @@ from omegaconf import DictConfig
 from torch import Tensor
 from verl import DataProto
 
-# verl keeps the errors of its optional imports, and with them the frames in which it was imported first
+# verl keeps the errors of its optional imports, and with them the frames in which it was imported
+# first
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from docagent_rl.advantages import Discounts, Estimator, Need
@@ -41,7 +42,9 @@ class Crediting:
         name = run.algorithm.get("adv_estimator")
         self._name = None if name is None else str(name)
         if self._name is not None and self._name not in known_estimators():
-            raise UserError(f"algorithm.adv_estimator={name}: there are {', '.join(known_estimators())}")
+            raise UserError(
+                f"algorithm.adv_estimator={name}: there are {', '.join(known_estimators())}"
+            )
         self._ours = None if self._name is None else our_estimator(self._name)
         self._embedder: Any | None = None
 
@@ -52,24 +55,31 @@ class Crediting:
         return self._name not in (None, "gae") and not valued
 
     def turns(self, trajectories: Sequence[Trajectory]) -> list[list[float]]:
-        """Return the mean advantage of every turn's tokens, by trajectory and turn; 0 without a sampled one.
+        """Return the mean advantage of every turn's tokens, by trajectory and turn; 0 without a
+        sampled one.
 
         `trajectories` are those of one step.
 
         Raises:
             UserError: the estimator needs what was not stored.
         """
-        rows = Rows.of([TrajectoryDigest.of(each, self._settings.text) for each in trajectories])
+        rows = SampledRows.of(
+            [TrajectoryDigest.of(each, self._settings.text) for each in trajectories]
+        )
         found = self._of_verl(rows) if self._ours is None else self._of_ours(self._ours, rows)
         return [
-            [0.0 if place is None else float(found[place[0], place[1] : place[2]].mean()) for place in places]
+            [
+                0.0 if place is None else float(found[place[0], place[1] : place[2]].mean())
+                for place in places
+            ]
             for places in rows.starts
         ]
 
-    def _of_ours(self, estimator: Estimator, rows: Rows) -> Tensor:
+    def _of_ours(self, estimator: Estimator, rows: SampledRows) -> Tensor:
         if Need.VALUES in estimator.needs:
             raise UserError(
-                f"algorithm.adv_estimator={self._name} needs a critic's values, and trajectories hold none"
+                f"algorithm.adv_estimator={self._name} needs a critic's values, and trajectories "
+                "hold none"
             )
         algorithm = self._algorithm
         settings = self._settings
@@ -79,7 +89,9 @@ class Crediting:
             token_rewards=rows.rewards,
             turn_index=rows.turn_index,
             values=None,
-            discounts=Discounts(algorithm.gamma, algorithm.lam, settings.gamma_turn, settings.lam_turn),
+            discounts=Discounts(
+                algorithm.gamma, algorithm.lam, settings.gamma_turn, settings.lam_turn
+            ),
             needs=estimator.needs,
             embed=self._embed,
         )
@@ -90,11 +102,15 @@ class Crediting:
             self._embedder = embedder_class(self._settings.embedder)(self._settings.embedder)
         return torch.from_numpy(self._embedder.embed(texts).vectors.copy())
 
-    def _of_verl(self, rows: Rows) -> Tensor:
+    def _of_verl(self, rows: SampledRows) -> Tensor:
         algorithm = self._algorithm
         uids = np.array([key.rsplit("_", 2)[0] for key in rows.keys], dtype=object)
         data = DataProto.from_single_dict(
-            {"response_mask": (rows.turn_index >= 0).long(), "token_level_rewards": rows.rewards, "uid": uids}
+            {
+                "response_mask": (rows.turn_index >= 0).long(),
+                "token_level_rewards": rows.rewards,
+                "uid": uids,
+            }
         )
         try:
             computed = compute_advantage_for_multi_trajectories(
@@ -114,12 +130,12 @@ class Crediting:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class SampledRows:
     """The sampled tokens of a step's trajectories, row after row.
 
-    `keys` are verl's, `trajectories` that of each row; `turn_index` (b, s) is -1 behind a row's last token,
-    `rewards` (b, s) has a turn's on its last token; `starts` are, by trajectory and turn, the row and the
-    first and last token, None where nothing was sampled.
+    `keys` are verl's, `trajectories` that of each row; `turn_index` (b, s) is -1 behind a row's
+    last token, `rewards` (b, s) has a turn's on its last token; `starts` are, by trajectory and
+    turn, the row and the first and last token, None where nothing was sampled.
     """
 
     keys: list[str]
@@ -129,7 +145,7 @@ class Rows:
     starts: list[list[tuple[int, int, int] | None]]
 
     @classmethod
-    def of(cls, trajectories: Sequence[TrajectoryDigest]) -> Rows:
+    def of(cls, trajectories: Sequence[TrajectoryDigest]) -> SampledRows:
         """Return the rows of trajectories with sampled tokens."""
         keys: list[str] = []
         owners: list[TrajectoryDigest] = []
@@ -161,7 +177,9 @@ class Rows:
 
 
 def _turn_spans(trajectory: TrajectoryDigest, row: int) -> dict[int, tuple[int, int]]:
-    """Return where the sampled tokens of a row's turns begin and end in it, by the turn's number."""
+    """Return where the sampled tokens of a row's turns begin and end in it, by the turn's
+    number.
+    """
     spans = {}
     end = 0
     for number, turn in enumerate(trajectory.turns):
@@ -176,7 +194,9 @@ def _index_of_tokens(spans: Iterable[tuple[int, int]]) -> Tensor:
     return torch.repeat_interleave(torch.tensor([end - first for first, end in spans]))
 
 
-def _row_rewards(trajectory: TrajectoryDigest, row: int, spans: Sequence[tuple[int, int]]) -> Tensor:
+def _row_rewards(
+    trajectory: TrajectoryDigest, row: int, spans: Sequence[tuple[int, int]]
+) -> Tensor:
     """Return the rewards of a row's tokens: that of a turn on its last one."""
     rewards = torch.zeros(spans[-1][1])
     for turn, ordinal in rewarded_turns(trajectory.turns, row):

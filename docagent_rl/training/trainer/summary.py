@@ -30,22 +30,26 @@ MOST_UNSOUGHT = 0.25
 """Share of the rewards for answers without evidence from which on a run warns."""
 
 
-def summarise(trajectories: Sequence[TrajectoryDigest], missing: int | None = None) -> dict[str, float]:
-    """Return averages over the trajectories that count, and totals over all of a step, masked ones included.
+def summarise(
+    trajectories: Sequence[TrajectoryDigest], missing: int | None = None
+) -> dict[str, float]:
+    """Return averages over the trajectories that count, and totals over all of a step, masked ones
+    included.
 
     Of a validation, `missing` trajectories left no row.
 
     Returns:
-        `docagent/<name>` for each of the environment's numbers (mean), `docagent/reward/<term>/{min,max}`
-        beside the means of the reward terms, and the counts `docagent/masked_trajectories`,
-        `docagent/masked/<reason>` by `MaskReason`, `docagent/masked/turns`, the mean turns of masked
-        trajectories that were played in part, `docagent/retried_trajectories`,
-        `docagent/<retriever>/{p50_s,p90_s,p99_s}` over all searches that were not known before,
-        `docagent/funnel/<stage>`, the share of the questions with known evidence that came to each stage of
-        `docagent_rl.rollout.evidence`, that to whom it was `read_whole`, `zoomed` or shown `as_text`, and
-        `guessed` or `unjudged`, and `docagent/funnel/unsought_reward`, the share of their rewards that
-        trajectories got which neither searched nor opened a page, `docagent/image_preprocessings` (in agent
-        workers and rollout servers) and `docagent/image_loads`.
+        `docagent/<name>` for each of the environment's numbers (mean),
+        `docagent/reward/<term>/{min,max}` beside the means of the reward terms, and the counts
+        `docagent/masked_trajectories`, `docagent/masked/<reason>` by `MaskReason`,
+        `docagent/masked/turns`, the mean turns of masked trajectories that were played in part,
+        `docagent/retried_trajectories`, `docagent/<retriever>/{p50_s,p90_s,p99_s}` over all
+        searches that were not known before, `docagent/funnel/<stage>`, the share of the questions
+        with known evidence that came to each stage of `docagent_rl.rollout.evidence`, that to whom
+        it was `read_whole`, `zoomed` or shown `as_text`, and `guessed` or `unjudged`, and
+        `docagent/funnel/unsought_reward`, the share of their rewards that trajectories got which
+        neither searched nor opened a page, `docagent/image_preprocessings` (in agent workers and
+        rollout servers) and `docagent/image_loads`.
     """
     values: dict[str, list[float]] = defaultdict(list)
     for trajectory in trajectories:
@@ -66,7 +70,9 @@ def summarise(trajectories: Sequence[TrajectoryDigest], missing: int | None = No
     if turns := [len(t.turns) for t in trajectories if t.masked and t.turns]:
         metrics[f"{PREFIX}/masked/turns"] = fmean(turns)
     metrics[f"{PREFIX}/retried_trajectories"] = float(sum(t.attempts > 1 for t in trajectories))
-    metrics[f"{PREFIX}/image_preprocessings"] = float(sum(t.image_preprocessings for t in trajectories))
+    metrics[f"{PREFIX}/image_preprocessings"] = float(
+        sum(t.image_preprocessings for t in trajectories)
+    )
     seconds: dict[str, list[float]] = defaultdict(list)
     for trajectory in trajectories:  # masked ones too: a service that hangs masks them
         for name, found in trajectory.search_s.items():
@@ -77,7 +83,11 @@ def summarise(trajectories: Sequence[TrajectoryDigest], missing: int | None = No
     evidence = [_evidence(trajectory) for trajectory in trajectories]
     metrics |= {f"{PREFIX}/funnel/{name}": share for name, share in shares(evidence).items()}
     # of questions with known evidence
-    rewarded = [(t.reward, t.evidence[0]) for t in trajectories if t.evidence[0] is not None and t.reward > 0]
+    rewarded = [
+        (t.reward, t.evidence[0])
+        for t in trajectories
+        if t.evidence[0] is not None and t.reward > 0
+    ]
     if total := sum(reward for reward, _ in rewarded):
         unsought = sum(reward for reward, stage in rewarded if stage == Stage.ALL.value)
         metrics[UNSOUGHT] = unsought / total
@@ -101,8 +111,10 @@ def unsought_doubt(numbers: Mapping[str, float]) -> str | None:
     if share <= MOST_UNSOUGHT:
         return None
     return (
-        f"trajectories that neither searched nor opened a page got {share:.0%} of the rewards: the policy "
-        "may learn to answer without the document; `docagent-rl recipes show` says which reward allows it"
+        f"trajectories that neither searched nor opened a page got {share:.0%} of the rewards: the "
+        "policy "
+        "may learn to answer without the document; `docagent-rl recipes show` says which reward "
+        "allows it"
     )
 
 
@@ -116,9 +128,9 @@ def turn_report(
 ) -> dict[str, float]:
     """Return rewards and credit of turns, whichever estimator they went through (`turn_metrics`).
 
-    `columns` are (b, s) by name: `turn_index`, -1 where nothing was sampled, `rm_scores`, `advantages`,
-    `returns`, and `values` where there is a critic. Tokens that verl rejected count with the advantage 0 that
-    they have.
+    `columns` are (b, s) by name: `turn_index`, -1 where nothing was sampled, `rm_scores`,
+    `advantages`, `returns`, and `values` where there is a critic. Tokens that verl rejected count
+    with the advantage 0 that they have.
     """
     inputs = advantage_inputs(
         keys=keys,
@@ -133,7 +145,8 @@ def turn_report(
 
 @dataclass(slots=True)
 class ValidationTable:
-    """The trajectories of a validation, one row each, as verl's `process_validation_metrics` takes them.
+    """The trajectories of a validation, one row each, as verl's `process_validation_metrics` takes
+    them.
 
     `columns` are values by name, of which `None` is left out of the means; `missing` left no row.
     """
@@ -153,19 +166,23 @@ def validation_table(
 ) -> ValidationTable:
     """Return every trajectory that was asked for, with the numbers it counts with.
 
-    verl leaves `None` out of its means and trajectories that ended in an exception out of its batch. Either
-    way a score would rise by what cannot be played, so here such a trajectory is wrong: it has the reward
-    0, or what it was charged until then where that is less, and so has every reward term; its `ACCURACY` is
-    0. Of its other numbers it has those that the environment gave it, which are none unless the trajectory
-    reached its end (`MaskReason.EMPTY`). A trajectory of another agent loop (`None`) keeps its values.
-    `expected` counts by data source and prompt group.
+    verl leaves `None` out of its means and trajectories that ended in an exception out of its
+    batch. Either way a score would rise by what cannot be played, so here such a trajectory is
+    wrong: it has the reward 0, or what it was charged until then where that is less, and so has
+    every reward term; its `ACCURACY` is
+    0. Of its other numbers it has those that the environment gave it, which are none unless the
+       trajectory
+    reached its end (`MaskReason.EMPTY`). A trajectory of another agent loop (`None`) keeps its
+    values. `expected` counts by data source and prompt group.
     """
     table = ValidationTable(list(map(str, sources)), list(map(str, uids)))
     table.columns = {name: list(values) for name, values in columns.items()}
     rewards = zip(columns[REWARD], trajectories, strict=True)
     table.columns[REWARD] = [_reward(reward, trajectory) for reward, trajectory in rewards]
     table.columns[PLAYED] = [float(each is None or not each.masked) for each in trajectories]
-    for name in dict.fromkeys(name for each in trajectories if each is not None for name in each.metrics):
+    for name in dict.fromkeys(
+        name for each in trajectories if each is not None for name in each.metrics
+    ):
         table.columns[name] = [_number(name, trajectory) for trajectory in trajectories]
     played = zip(table.columns[REWARD], table.columns[PLAYED], strict=True)
     table.columns[PLAYED_REWARD] = [reward if was else None for reward, was in played]

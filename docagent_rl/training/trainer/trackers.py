@@ -1,7 +1,7 @@
 """The runs of W&B and MLflow, which a run that goes on from a checkpoint continues.
 
-verl begins a new one at every start unless the environment names one. A run that begins anew begins new
-ones: what they have of its steps is of another policy.
+verl begins a new one at every start unless the environment names one. A run that begins anew begins
+new ones: what they have of its steps is of another policy.
 """
 
 import json

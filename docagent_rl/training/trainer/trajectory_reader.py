@@ -30,7 +30,9 @@ class TrajectoryReader:
         """
         return self.fetch_rows(batch.keys, partition(batch))
 
-    def fetch_rows(self, keys: Sequence[str], partition_id: str) -> list[tuple[str, TrajectoryDigest]]:
+    def fetch_rows(
+        self, keys: Sequence[str], partition_id: str
+    ) -> list[tuple[str, TrajectoryDigest]]:
         """Return the trajectory of each row as `fetch` does."""
         trajectories = {key: trajectory_of(key) for key in keys}
         new = [name for name in dict.fromkeys(trajectories.values()) if name not in self._known]
@@ -64,7 +66,9 @@ def fetch_lines(trajectories: Iterable[TrajectoryDigest], partition_id: str) -> 
     return lines
 
 
-def read_trajectories(digests: Sequence[str | None], number: int) -> list[TrajectoryDigest | None]:
+def read_validation_digests(
+    digests: Sequence[str | None], number: int
+) -> list[TrajectoryDigest | None]:
     """Read the digests that verl gathered in a validation; none where no trajectory has one."""
     if not digests:
         return [None] * number

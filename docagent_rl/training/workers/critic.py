@@ -1,4 +1,6 @@
-"""verl's worker of the critic, trained on the tokens that have a target; its vision tower may be frozen."""
+"""verl's worker of the critic, trained on the tokens that have a target; its vision tower may be
+frozen.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,21 +14,29 @@ from verl.workers.engine_workers import TrainingWorker
 
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.training.settings.models import STRATEGIES, freezes_critic
-from docagent_rl.training.workers.extensions import FrozenVisionWorker, composed
+from docagent_rl.training.workers.extensions import FrozenVisionWorker, composed_class
 from docagent_rl.training.workers.trained_tokens import TrainedTokensWorker
 
 VALUE_MASK = "value_mask"
-"""Field of a batch: 1 on sampled tokens whose `returns` is a target, in the shape of `response_mask`."""
+"""Field of a batch: 1 on sampled tokens whose `returns` is a target, in the shape of
+`response_mask`.
+"""
 
 
-def install_critic(role_worker_mapping: dict[Role, Any], kinds: Sequence[type[TrainingWorker]]) -> None:
-    """Replace the critic's worker in verl's mapping of roles, if there is a critic and there are kinds."""
+def install_critic(
+    role_worker_mapping: dict[Role, Any], kinds: Sequence[type[TrainingWorker]]
+) -> None:
+    """Replace the critic's worker in verl's mapping of roles, if there is a critic and there are
+    kinds.
+    """
     if Role.Critic in role_worker_mapping and kinds:
         base = role_worker_mapping[Role.Critic].__ray_actor_class__
-        role_worker_mapping[Role.Critic] = ray.remote(composed(kinds, base))
+        role_worker_mapping[Role.Critic] = ray.remote(composed_class(kinds, base))
 
 
-def critic_kinds(run: DictConfig, section: DocAgentConfig, *, ours: bool) -> list[type[TrainingWorker]]:
+def critic_kinds(
+    run: DictConfig, section: DocAgentConfig, *, ours: bool
+) -> list[type[TrainingWorker]]:
     """Return what the critic's worker of a run does beyond verl's.
 
     `ours`: the estimator is one of this package, which says which tokens have a target.
@@ -38,10 +48,11 @@ def critic_kinds(run: DictConfig, section: DocAgentConfig, *, ours: bool) -> lis
 
 
 def pass_micro_batch_sizes(critic: DictConfig) -> None:
-    """Tell the critic's engine, if it is FSDP, how many rows a micro-batch has; `critic` is changed.
+    """Tell the critic's engine, if it is FSDP, how many rows a micro-batch has; `critic` is
+    changed.
 
-    verl's V1 trainers do so for the policy alone. The critic's engine then packs rows until they have
-    `ppo_infer_max_token_len_per_gpu` tokens (32,768), whatever `ppo_micro_batch_size_per_gpu`,
+    verl's V1 trainers do so for the policy alone. The critic's engine then packs rows until they
+    have `ppo_infer_max_token_len_per_gpu` tokens (32,768), whatever `ppo_micro_batch_size_per_gpu`,
     `use_dynamic_bsz` and `ppo_max_token_len_per_gpu` say.
     """
     if critic.strategy not in STRATEGIES:
@@ -53,13 +64,19 @@ def pass_micro_batch_sizes(critic: DictConfig) -> None:
         if size is not None and not critic.use_dynamic_bsz:
             critic.fsdp.use_dynamic_bsz = False
             critic.fsdp.micro_batch_size_per_gpu = size
-            critic.fsdp.infer_micro_batch_size_per_gpu = critic.forward_micro_batch_size_per_gpu or size
+            critic.fsdp.infer_micro_batch_size_per_gpu = (
+                critic.forward_micro_batch_size_per_gpu or size
+            )
 
 
 class CriticWorker(TrainedTokensWorker):
-    """A critic that leaves tokens without a target out of its loss, and out of the loss's divisor."""
+    """A critic that leaves tokens without a target out of its loss, and out of the loss's
+    divisor.
+    """
 
-    @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="train"), blocking=False)
+    @register(
+        dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="train"), blocking=False
+    )
     def train_batch(self, data: TensorDict) -> TensorDict:
         """Train on one mini-batch as verl does."""
         if VALUE_MASK in data.keys():  # noqa: SIM118  (a TensorDict iterates over its rows)

@@ -1,4 +1,5 @@
-"""Additions to verl's workers, put together piece by piece; one of them freezes the vision tower of a model.
+"""Additions to verl's workers, put together piece by piece; one of them freezes the vision tower of
+a model.
 
 verl 0.9.1 declares `actor_rollout_ref.actor.freeze_vision_tower` and reads it nowhere.
 """
@@ -35,9 +36,9 @@ VENDOR = "docagent_frozen_vision"
 class PolicyKinds:
     """Additions to verl's worker of the policy.
 
-    `outer` are mixed in before `ActorRolloutRefWorker`, whose `init_model` they may extend; `actor` and
-    `reference` are subclasses of `TrainingWorker` that call `super()`; `settings` are class attributes,
-    which travel with the class.
+    `outer` are mixed in before `ActorRolloutRefWorker`, whose `init_model` they may extend; `actor`
+    and `reference` are subclasses of `TrainingWorker` that call `super()`; `settings` are class
+    attributes, which travel with the class.
     """
 
     outer: list[type] = field(default_factory=list)
@@ -48,13 +49,13 @@ class PolicyKinds:
     def worker_class(self, base: type[ActorRolloutRefWorker]) -> type[ActorRolloutRefWorker]:
         """Return a subclass of `base` with all of them; those named first see a call first."""
         attributes = {
-            "actor_worker_cls": composed(self.actor, base.actor_worker_cls),
-            "ref_worker_cls": composed(self.reference, base.ref_worker_cls),
+            "actor_worker_cls": composed_class(self.actor, base.actor_worker_cls),
+            "ref_worker_cls": composed_class(self.reference, base.ref_worker_cls),
         }
         return type(_name([*self.outer, base]), (*self.outer, base), self.settings | attributes)
 
 
-def composed(kinds: Sequence[type], base: type) -> type:
+def composed_class(kinds: Sequence[type], base: type) -> type:
     """Return one class of all kinds and `base`, in this order; a single one as it is."""
     present = [*kinds, *([] if any(issubclass(kind, base) for kind in kinds) else [base])]
     return present[0] if len(present) == 1 else type(_name(present), tuple(present), {})
@@ -76,13 +77,14 @@ class FrozenVisionWorker(TrainingWorker):
 def freeze_vision(engine: Any) -> None:
     """Make an `FSDPEngine`, not initialised yet, freeze the vision tower of its model.
 
-    The tower is left out of the optimizer. Encoder and projector are frozen, adapters in them included:
-    Doc-V* computes page tokens once, which holds only if neither changes; VRAG-RL and UniDoc-RL freeze both
-    in their supervised stages. EasyR1 freezes the same module of Qwen2.5-VL. Weights are sent to the
-    rollout server as ever.
+    The tower is left out of the optimizer. Encoder and projector are frozen, adapters in them
+    included: Doc-V* computes page tokens once, which holds only if neither changes; VRAG-RL and
+    UniDoc-RL freeze both in their supervised stages. EasyR1 freezes the same module of Qwen2.5-VL.
+    Weights are sent to the rollout server as ever.
 
     Raises:
-        UserError: it is another engine; later, when it builds its model: the model has no vision tower.
+        UserError: it is another engine; later, when it builds its model: the model has no vision
+            tower.
     """
     strategy = engine.engine_config.strategy
     if strategy not in STRATEGIES:
@@ -92,8 +94,8 @@ def freeze_vision(engine: Any) -> None:
     def frozen_module(module: nn.Module) -> nn.Module:
         freeze(module, required=not engine._is_lora)
         if strategy == "fsdp" and not engine._is_lora:
-            # FSDP1 flattens tensors that are trained and tensors that are not into one only this way; trained
-            # adapters it wraps one by one
+            # FSDP1 flattens tensors that are trained and tensors that are not into one only this
+            # way; trained adapters it wraps one by one
             object.__setattr__(engine.engine_config, "use_orig_params", True)
         return build_fsdp_module(module)
 
@@ -108,15 +110,18 @@ def freeze_vision(engine: Any) -> None:
 
 
 def freeze(model: nn.Module, *, required: bool = True) -> list[str]:
-    """Freeze the vision tower of a model, before it is sharded, and return the names of its modules.
+    """Freeze the vision tower of a model, before it is sharded, and return the names of its
+    modules.
 
     Raises:
-        UserError: the model has none, and it is `required`. With LoRA it is not: `+lora=language` is for all.
+        UserError: the model has none, and it is `required`. With LoRA it is not: `+lora=language`
+            is for all.
     """
     found = dict(vision_modules(model))
     if required and not found:
         raise UserError(
-            f"{ACTOR_KEY} (for the critic {CRITIC_KEY}, in supervised fine-tuning {SFT_KEY}) is true, but "
+            f"{ACTOR_KEY} (for the critic {CRITIC_KEY}, in supervised fine-tuning {SFT_KEY}) is "
+            "true, but "
             f"{type(model).__name__} has no vision tower: set it to false"
         )
     for module in found.values():
@@ -132,8 +137,10 @@ def _same_size(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
     ours, theirs = (sum(len(group["params"]) for group in each["param_groups"]) for each in states)
     if ours != theirs:
         raise UserError(
-            f"the optimizer of the checkpoint has {theirs} tensors, this run trains {ours}: it was written "
-            f"under another setting of {ACTOR_KEY} (for the critic {CRITIC_KEY}); resume with that one, or "
+            f"the optimizer of the checkpoint has {theirs} tensors, this run trains {ours}: it was "
+            "written "
+            f"under another setting of {ACTOR_KEY} (for the critic {CRITIC_KEY}); resume with that "
+            "one, or "
             "start anew under another trainer.experiment_name"
         )
 
@@ -141,8 +148,8 @@ def _same_size(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
 def register_frozen_engine(strategy: str) -> None:
     """Make verl's supervised trainer in this process build an engine whose vision tower is frozen.
 
-    Its worker is fixed in its code, its engine is not: `VERL_ENGINE_VENDOR` chooses among those registered
-    for a device.
+    Its worker is fixed in its code, its engine is not: `VERL_ENGINE_VENDOR` chooses among those
+    registered for a device.
 
     Raises:
         UserError: the strategy is neither `fsdp` nor `fsdp2`.

@@ -1,9 +1,11 @@
 """The observation term of the dual-path KL beside verl's PPO loss (ALDEN, arXiv 2510.25668).
 
-    loss = verl's loss (surrogate + beta_gen * KL over sampled tokens) + beta_obs * KL over observation tokens
+    loss = verl's loss (surrogate + beta_gen * KL over sampled tokens) + beta_obs * KL over
+    observation tokens
 
-The paper prints the two KL terms inside a quantity that it maximises; the sign here is the one that it means.
-Each term is a mean over its own tokens, by `actor.loss_agg_mode`; for memory see `docs/architecture.md`.
+The paper prints the two KL terms inside a quantity that it maximises; the sign here is the one that
+it means. Each term is a mean over its own tokens, by `actor.loss_agg_mode`; for memory see
+`docs/architecture.md`.
 """
 
 import hashlib
@@ -24,7 +26,7 @@ from docagent_rl.losses.config import KlType, ObservationKl
 from docagent_rl.losses.estimators import clamped, hidden_drift, sampled_kl
 from docagent_rl.losses.exact_kl import Head, exact_kl
 from docagent_rl.losses.model_parts import HasBase, HasHead, HiddenTap, gathered_head
-from docagent_rl.losses.positions import ObservationRule, Rows, predicting_states
+from docagent_rl.losses.positions import ObservationRule, TokenRows, predicting_states
 from docagent_rl.training.tensors import count, pad, read_rows, response_part, tensor
 
 Loss = tuple[Tensor, dict[str, Any]]
@@ -40,7 +42,7 @@ Rows have at least one such token. verl counts sampled tokens alone.
 """
 
 
-def observation_totals(rows: Rows, rule: ObservationRule) -> dict[str, int]:
+def observation_totals(rows: TokenRows, rule: ObservationRule) -> dict[str, int]:
     """Count one worker's part of a mini-batch, by field."""
     mask = rule.observations(rows)
     numbers = mask.sum(), mask.any(1).sum(), rule.images(rows).sum()
@@ -52,7 +54,8 @@ def observation_totals(rows: Rows, rule: ObservationRule) -> dict[str, int]:
 class ExactValues:
     """The exact divergence (n,) in nats, with gradient, at n positions in row-major order.
 
-    `distance` is the relative L2 distance of hidden states from the reference's, `cosine` their similarity.
+    `distance` is the relative L2 distance of hidden states from the reference's, `cosine` their
+    similarity.
     """
 
     kl: Tensor
@@ -60,15 +63,16 @@ class ExactValues:
     cosine: Tensor
 
 
-ExactTerm = Callable[[TensorDict, Rows, Tensor], ExactValues]
+ExactTerm = Callable[[TensorDict, TokenRows, Tensor], ExactValues]
 """Computes the divergence at the mask (b, t) over response tokens; called in every micro-batch."""
 
 
 class ObservationKlLoss:
-    """A loss for verl's `set_loss_fn`: `base` plus `coef` times the divergence on observation tokens.
+    """A loss for verl's `set_loss_fn`: `base` plus `coef` times the divergence on observation
+    tokens.
 
-    `aggregation` and `scale_factor` are the actor's `loss_agg_mode` and `loss_scale_factor`; `exact` is
-    required for `KlType.EXACT`, and unused otherwise.
+    `aggregation` and `scale_factor` are the actor's `loss_agg_mode` and `loss_scale_factor`;
+    `exact` is required for `KlType.EXACT`, and unused otherwise.
     """
 
     def __init__(
@@ -90,14 +94,16 @@ class ObservationKlLoss:
         self._aggregation = aggregation
         self._scale_factor = scale_factor
 
-    def __call__(self, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None) -> Loss:
+    def __call__(
+        self, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None
+    ) -> Loss:
         """Return the loss of a micro-batch and its metrics, in verl's layout.
 
-        Metrics: `kl_observation` is what `coef` multiplies. The others are means over tokens of the mini-
-        batch: `kl_generated` (k3) over trained ones, `kl_visual` (the term's estimator) over image
-        placeholders, and over observation tokens `kl_clamped` (share of positions where k3 has no gradient)
-        and, for the exact term alone, `observation_drift_l2` and `observation_drift_cosine` (hidden states
-        against those of the reference).
+        Metrics: `kl_observation` is what `coef` multiplies. The others are means over tokens of the
+        mini- batch: `kl_generated` (k3) over trained ones, `kl_visual` (the term's estimator) over
+        image placeholders, and over observation tokens `kl_clamped` (share of positions where k3
+        has no gradient) and, for the exact term alone, `observation_drift_l2` and
+        `observation_drift_cosine` (hidden states against those of the reference).
         """
         # verl's part first: see `losses.model_parts.gathered_head`
         loss, metrics = self._base(model_output=model_output, data=data, dp_group=dp_group)
@@ -114,7 +120,8 @@ class ObservationKlLoss:
             values = self._exact(data, rows, mask)
             kl = _scatter(values.kl, mask)
             drift = {"l2": _scatter(values.distance, mask), "cosine": _scatter(values.cosine, mask)}
-        # this micro-batch's part of the mean over observation tokens, scaled as verl scales its losses
+        # this micro-batch's part of the mean over observation tokens, scaled as verl scales its
+        # losses
         term = agg_loss(
             loss_mat=kl,
             loss_mask=mask,
@@ -131,7 +138,9 @@ class ObservationKlLoss:
         images = mask & self._rule.images(rows)
         metrics |= {
             "kl_observation": Metric(AggregationType.SUM, term),
-            "kl_generated": _mean(generated, rows.trained, count(data, "batch_num_tokens"), workers),
+            "kl_generated": _mean(
+                generated, rows.trained, count(data, "batch_num_tokens"), workers
+            ),
             "kl_visual": _mean(kl.detach(), images, count(data, OBSERVATION_IMAGES), workers),
             "kl_clamped": _mean(cut, mask, tokens, workers),
         }
@@ -141,7 +150,9 @@ class ObservationKlLoss:
 
 
 def _scatter(values: Tensor, mask: Tensor) -> Tensor:
-    return torch.zeros(mask.shape, dtype=values.dtype, device=values.device).masked_scatter(mask, values)
+    return torch.zeros(mask.shape, dtype=values.dtype, device=values.device).masked_scatter(
+        mask, values
+    )
 
 
 def _mean(values: Tensor, mask: Tensor, total: int, workers: int) -> Metric:
@@ -154,8 +165,8 @@ def _mean(values: Tensor, mask: Tensor, total: int, workers: int) -> Metric:
 class ReferenceStates:
     """Hidden states of the reference by row.
 
-    A row is known by its tokens and the reference's log-probs of them. The log-probs depend on the images too
-    and travel to the update with the row, so that no order has to be remembered.
+    A row is known by its tokens and the reference's log-probs of them. The log-probs depend on the
+    images too and travel to the update with the row, so that no order has to be remembered.
     """
 
     _rows: dict[bytes, Tensor] = field(default_factory=dict)
@@ -165,7 +176,8 @@ class ReferenceStates:
         self._rows.update((key, states.cpu()) for key, states in zip(keys, hidden, strict=True))
 
     def get(self, keys: Sequence[bytes], counts: Sequence[int], device: torch.device) -> Tensor:
-        """Return the first `counts[i]` states of row i, one row after the other: (n, d) on the device.
+        """Return the first `counts[i]` states of row i, one row after the other: (n, d) on the
+        device.
 
         Raises:
             RuntimeError: the reference's pass in this worker did not see a row.
@@ -173,8 +185,10 @@ class ReferenceStates:
         missing = sum(key not in self._rows for key in keys)
         if missing:
             raise RuntimeError(
-                f"{missing} of {len(keys)} rows have no hidden states of the reference here: its pass and "
-                "the update must split a batch over the workers alike (the same parallel sizes for both)"
+                f"{missing} of {len(keys)} rows have no hidden states of the reference here: its "
+                "pass and "
+                "the update must split a batch over the workers alike (the same parallel sizes for "
+                "both)"
             )
         chosen = [self._rows[key][:number] for key, number in zip(keys, counts, strict=True)]
         return torch.cat(chosen).to(device)
@@ -201,12 +215,16 @@ def _bytes(tensor: Tensor) -> bytes:
 
 
 def sample_reference(engine: Any, rule: ObservationRule, states: ReferenceStates) -> None:
-    """Make every pass of the reference's `FSDPEngineWithLMHead` leave its hidden states in `states`."""
+    """Make every pass of the reference's `FSDPEngineWithLMHead` leave its hidden states in
+    `states`.
+    """
     tap = HiddenTap(engine.module, training_only=False)
     forward_step = engine.forward_step
 
     def recording(micro_batch: TensorDict, loss_function: Any, forward_only: bool) -> Any:
-        loss, output = forward_step(micro_batch, loss_function=loss_function, forward_only=forward_only)
+        loss, output = forward_step(
+            micro_batch, loss_function=loss_function, forward_only=forward_only
+        )
         hidden = tap.take()
         rows = read_rows(micro_batch, hidden.device)
         mask = rule.observations(rows)
@@ -226,8 +244,8 @@ class LanguageModel(HasBase, HasHead, Protocol):
 class EngineExactTerm:
     """The exact divergence of the running policy, sharded by FSDP2, from the reference's last pass.
 
-    `ref_head` is in host memory. `vocabulary` counts entries; rows beyond the tokenizer pad the head and
-    are never sampled.
+    `ref_head` is in host memory. `vocabulary` counts entries; rows beyond the tokenizer pad the
+    head and are never sampled.
     """
 
     def __init__(
@@ -250,14 +268,16 @@ class EngineExactTerm:
     def update(self, device: torch.device) -> Generator[None]:
         """Hold the reference's head on the device; afterwards forget the reference's states."""
         bias = self._ref_head.bias
-        self._resident = Head(self._ref_head.weight.to(device), None if bias is None else bias.to(device))
+        self._resident = Head(
+            self._ref_head.weight.to(device), None if bias is None else bias.to(device)
+        )
         try:
             yield
         finally:
             self._resident = None
             self._states.clear()
 
-    def __call__(self, data: TensorDict, rows: Rows, mask: Tensor) -> ExactValues:
+    def __call__(self, data: TensorDict, rows: TokenRows, mask: Tensor) -> ExactValues:
         """Compute the divergence (`ExactTerm`).
 
         Raises:
@@ -272,7 +292,9 @@ class EngineExactTerm:
         # none of a row that was rejected since the reference's pass
         ref_hidden = self._states.get(keys, mask.sum(dim=1).tolist(), hidden.device)
         temperature = cast("float | Tensor", data["temperature"])
-        if isinstance(temperature, Tensor) and temperature.ndim:  # rows have temperatures of their own
+        if (
+            isinstance(temperature, Tensor) and temperature.ndim
+        ):  # rows have temperatures of their own
             temperature = temperature.to(mask.device)[mask.nonzero(as_tuple=True)[0]]
         else:
             temperature = float(temperature)

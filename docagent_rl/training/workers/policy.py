@@ -30,13 +30,18 @@ from docagent_rl.training.workers.observation_kl import (
     sample_reference,
 )
 from docagent_rl.training.workers.trained_tokens import TrainedTokensWorker
-from docagent_rl.training.workers.trajectory_loss import TrajectoryCountWorker, TrajectoryWorkerMixin
+from docagent_rl.training.workers.trajectory_loss import (
+    TrajectoryCountWorker,
+    TrajectoryWorkerMixin,
+)
 
 POLICY_ROLES = (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef)
 
 
 def install_workers(role_worker_mapping: dict[Role, Any], kinds: PolicyKinds) -> None:
-    """Replace the policy's worker in verl's mapping of roles by one with additions, if there are any."""
+    """Replace the policy's worker in verl's mapping of roles by one with additions, if there are
+    any.
+    """
     for role in POLICY_ROLES if kinds.actor else ():
         if role in role_worker_mapping:
             base = role_worker_mapping[role].__ray_actor_class__
@@ -44,7 +49,8 @@ def install_workers(role_worker_mapping: dict[Role, Any], kinds: PolicyKinds) ->
 
 
 def policy_kinds(run: DictConfig, section: DocAgentConfig) -> PolicyKinds:
-    """Return what the policy's worker of a run does beyond verl's; each is independent of the others.
+    """Return what the policy's worker of a run does beyond verl's; each is independent of the
+    others.
 
     The preflight checks whether they fit the run.
     """
@@ -64,7 +70,9 @@ def policy_kinds(run: DictConfig, section: DocAgentConfig) -> PolicyKinds:
 
 
 class PolicyWorker(TrainingWorker):
-    """A worker that trains the policy, and counts the observation tokens of each mini-batch for means."""
+    """A worker that trains the policy, and counts the observation tokens of each mini-batch for
+    means.
+    """
 
     rule: ObservationRule | None = None
     exact: EngineExactTerm | None = None
@@ -87,7 +95,9 @@ class PolicyWorker(TrainingWorker):
 
 
 class ReferenceWorker(TrainingWorker):
-    """A worker that runs the reference, and leaves its hidden states where the update finds them."""
+    """A worker that runs the reference, and leaves its hidden states where the update finds
+    them.
+    """
 
     states: ReferenceStates | None = None
 
@@ -141,7 +151,8 @@ class ObservationKlMixin(_Worker):
         found = getattr(actor.model_config.hf_config, "image_token_id", None)
         if found is None and self.observation_kl.scope is KlScope.IMAGE:
             raise UserError(
-                "docagent.kl.observation.scope is image, but the model has no image placeholder: use all"
+                "docagent.kl.observation.scope is image, but the model has no image placeholder: "
+                "use all"
             )
         return found
 
@@ -149,7 +160,8 @@ class ObservationKlMixin(_Worker):
         ref = cast("ReferenceWorker | None", self.ref)
         if ref is None:
             raise UserError(
-                "docagent.kl.observation.type is exact, but no reference model lives in the policy's worker"
+                "docagent.kl.observation.type is exact, but no reference model lives in the "
+                "policy's worker"
             )
         states = ReferenceStates()
         engine = cast("FSDPEngine", ref.engine)

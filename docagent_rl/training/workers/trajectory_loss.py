@@ -1,12 +1,14 @@
-"""verl's loss as the mean over trajectories of the mean over a trajectory's tokens (MM-Doc-R1, Eq. 1).
+"""verl's loss as the mean over trajectories of the mean over a trajectory's tokens (MM-Doc-R1, Eq.
+1).
 
     loss = 1/S * sum over trajectories i of 1/|o_i| * sum over tokens t of all rows of i of l[i, t]
 
-l is whatever verl computes for a token: clipped surrogate, entropy, KL. A mini-batch need not hold all rows
-of a trajectory. |o_i| always counts the whole trajectory, and a trajectory of which a share of the tokens is
-present counts as that share of a trajectory: S = sum over rows of (tokens of the row) / |o_i|. So the weights
-of a mini-batch sum to 1, and within it whole trajectories weigh the same, and all tokens of a trajectory.
-Mini-batches with unequal S are steps of equal size over unequal numbers of trajectories.
+l is whatever verl computes for a token: clipped surrogate, entropy, KL. A mini-batch need not hold
+all rows of a trajectory. |o_i| always counts the whole trajectory, and a trajectory of which a
+share of the tokens is present counts as that share of a trajectory: S = sum over rows of (tokens of
+the row) / |o_i|. So the weights of a mini-batch sum to 1, and within it whole trajectories weigh
+the same, and all tokens of a trajectory. Mini-batches with unequal S are steps of equal size over
+unequal numbers of trajectories.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ from docagent_rl.training.tensors import partition, row_lengths, tensor
 Loss = tuple[Tensor, dict[str, Any]]
 
 TRAJECTORY_TOKENS = "trajectory_tokens"
-"""Field of a batch, nested, one integer a row: the tokens that count in all rows of its trajectory."""
+"""Field of a batch, nested, one integer a row: the tokens that count in all rows of its
+trajectory.
+"""
 TRAJECTORIES = "trajectory_share"
 """Field of a micro-batch: the S of its mini-batch, over all workers."""
 
@@ -68,19 +72,21 @@ def trajectories_in(data: TensorDict) -> float:
 class TrajectoryMeanLoss:
     """A loss for verl's `set_loss_fn`: the base loss, averaged by trajectory.
 
-    Rows of trajectories of equal length are handed to the base together, and what it says of them is
-    divided by that length. This is exact because the base, verl's `ppo_loss` whose `loss_agg_mode` is
-    `token-sum`, is a sum over tokens.
+    Rows of trajectories of equal length are handed to the base together, and what it says of them
+    is divided by that length. This is exact because the base, verl's `ppo_loss` whose
+    `loss_agg_mode` is `token-sum`, is a sum over tokens.
     """
 
     def __init__(self, base: Callable[..., Loss]) -> None:
         self._base = base
 
-    def __call__(self, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None) -> Loss:
+    def __call__(
+        self, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None
+    ) -> Loss:
         """Return the loss of a micro-batch and its metrics, in verl's layout.
 
-        Metrics that verl adds up over micro-batches are averaged by trajectory too; its means over the tokens
-        of a micro-batch stay that.
+        Metrics that verl adds up over micro-batches are averaged by trajectory too; its means over
+        the tokens of a micro-batch stay that.
         """
         lengths = trajectory_tokens(data)
         tokens = row_tokens(data)
@@ -94,7 +100,9 @@ class TrajectoryMeanLoss:
                 continue
             weight = 1 / (length * cast("float", data[TRAJECTORIES])) if length else 0.0
             loss, metrics = self._base(
-                model_output=_outputs(model_output, data, rows), data=_part(data, rows), dp_group=dp_group
+                model_output=_outputs(model_output, data, rows),
+                data=_part(data, rows),
+                dp_group=dp_group,
             )
             losses.append(loss * weight)
             parts.append((weight, sum(tokens[row] for row in rows), metrics))
@@ -109,7 +117,9 @@ def _part(data: TensorDict, rows: Sequence[int]) -> TensorDict:
 
 
 def _outputs(outputs: dict[str, Any], data: TensorDict, rows: Sequence[int]) -> dict[str, Tensor]:
-    """Return what the model said of some rows: each output (l,) over the tokens of prompts and responses."""
+    """Return what the model said of some rows: each output (l,) over the tokens of prompts and
+    responses.
+    """
     lengths = row_lengths(data, "prompts") + row_lengths(data, "responses")
     ends = lengths.cumsum(0).tolist()
     places = [(end - length, end) for end, length in zip(ends, lengths.tolist(), strict=True)]
@@ -170,10 +180,12 @@ class TrajectoryWorkerMixin(_Worker):
 def put_trajectory_tokens(batch: KVBatchMeta) -> KVBatchMeta:
     """Tell the policy's worker how many tokens of each row's trajectory count in the loss.
 
-    Workers see rows and no trajectories, and not all rows of one. Tokens that a rejection took out of the
-    mask by now do not count.
+    Workers see rows and no trajectories, and not all rows of one. Tokens that a rejection took out
+    of the mask by now do not count.
     """
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=partition(batch), select_fields=["response_mask"])
+    data = tq.kv_batch_get(
+        keys=batch.keys, partition_id=partition(batch), select_fields=["response_mask"]
+    )
     trajectories = [key.rsplit("_", 1)[0] for key in batch.keys]
     whole: Counter[str] = Counter()
     for trajectory, tokens in zip(trajectories, row_tokens(data), strict=True):

@@ -1,7 +1,9 @@
-"""ALDEN's task: pages opened by their numbers, named in the question or on a page that a search finds.
+"""ALDEN's task: pages opened by their numbers, named in the question or on a page that a search
+finds.
 
-A document has twelve pages. Four have a word, which a search finds, and the number of another page in the
-picture; eight have a two-digit number in the picture and nothing that a search could find them by.
+A document has twelve pages. Four have a word, which a search finds, and the number of another page
+in the picture; eight have a two-digit number in the picture and nothing that a search could find
+them by.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ class AldenTask:
     system: str = "alden"
     recipe: str = "alden_qwen2_5_vl_7b"
     sft_recipe: str | None = None
-    sizes: Sizes = field(default_factory=lambda: Sizes(sft_steps=200, sft_every=5, ceiling=0.25, steps=45))
+    sizes: Sizes = field(
+        default_factory=lambda: Sizes(sft_steps=200, sft_every=5, ceiling=0.25, steps=45)
+    )
     ablations: Mapping[str, Ablation] = field(
         default_factory=lambda: {
             "outcome_only": Ablation(("+ablations=alden/outcome_only",)),
@@ -60,7 +64,9 @@ class AldenTask:
         made = []
         for part, documents in DOCUMENTS.items():
             pool = everything if part is Part.HELD_OUT else seen
-            made += [_sheet(f"{part.value}-{index:04d}", part, pool, rng) for index in range(documents)]
+            made += [
+                _sheet(f"{part.value}-{index:04d}", part, pool, rng) for index in range(documents)
+            ]
         return with_blanks(made)
 
     def pdf(self, sheet: Sheet) -> bytes:
@@ -68,7 +74,9 @@ class AldenTask:
         return draw(sheet)
 
     def player(self, sample: Sample, ablation: str | None = None) -> WriteTurn:
-        """See `ProofTask`. Without a fetch it searches and answers: no page that it can see tells."""
+        """See `ProofTask`. Without a fetch it searches and answers: no page that it can see
+        tells.
+        """
         way: list[str] = []
         if (word := sample.extra.get("word")) or ablation == "no_fetch":
             way.append(f"<search>{word or NO_WORD}</search>")
@@ -90,7 +98,9 @@ def _sheet(doc_id: str, part: Part, pool: Sequence[str], rng: random.Random) -> 
     words = dict(zip(index, rng.sample(WORDS, INDEX), strict=True))
     target = dict(zip(index, rng.sample(content, INDEX), strict=True))
     pages = tuple(
-        ProofPage(words.get(page, NO_WORD), (Painted(str(target.get(page) or number[page]), centre(rng)),))
+        ProofPage(
+            words.get(page, NO_WORD), (Painted(str(target.get(page) or number[page]), centre(rng)),)
+        )
         for page in range(1, PAGES + 1)
     )
     asked = [

@@ -1,8 +1,9 @@
 """A task: drawn documents in disjoint parts, questions, and the script that plays them perfectly.
 
-A task is a module `proof.tasks.<system>` with a `TASK`. Beside it lie `proof/recipe/<system>.yaml`, the
-overlay `+recipe=<system>` of the system's recipe behind `+profile=cpu`, and `proof/prompts/<system>*.yaml`,
-which are copied into `<workspace>/prompts/` (`docagent.prompt: ${docagent.workspace}/prompts/<system>.yaml`).
+A task is a module `proof.tasks.<system>` with a `TASK`. Beside it lie `proof/recipe/<system>.yaml`,
+the overlay `+recipe=<system>` of the system's recipe behind `+profile=cpu`, and
+`proof/prompts/<system>*.yaml`, which are copied into `<workspace>/prompts/`
+(`docagent.prompt: ${docagent.workspace}/prompts/<system>.yaml`).
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ class ProofPage:
     """A page before it is drawn.
 
     Args:
-        word: its text layer, invisible as in a scan; what a search finds. Never empty, or OCR would read what
-            is painted: `NO_WORD` for a page that no search is to find.
+        word: its text layer, invisible as in a scan; what a search finds. Never empty, or OCR would
+            read what is painted: `NO_WORD` for a page that no search is to find.
         painted: what only looking tells.
         side: width and height in points.
     """
@@ -147,8 +148,8 @@ class Ablation:
     Args:
         overrides: of Hydra, after all others.
         own_warm_start: it changes what an agent can do or sees, so that it has its own supervised
-            trajectories (`ProofTask.player` is told the ablation) and its own warm start; otherwise it begins
-            where the full system does.
+            trajectories (`ProofTask.player` is told the ablation) and its own warm start; otherwise
+            it begins where the full system does.
         steps: of reinforcement learning; by default those of the task.
     """
 
@@ -162,11 +163,11 @@ class Sizes:
     """Lengths of the stages of a unit.
 
     Args:
-        sft_steps: most steps of supervised training, batches of 32 rows; the second half is spared if the
-            first one reaches the ceiling.
+        sft_steps: most steps of supervised training, batches of 32 rows; the second half is spared
+            if the first one reaches the ceiling.
         sft_every: steps between its checkpoints.
-        ceiling: the warm start is the last checkpoint before sampled answers about `Part.DEV` are right this
-            often.
+        ceiling: the warm start is the last checkpoint before sampled answers about `Part.DEV` are
+            right this often.
         steps: steps of reinforcement learning.
         dev_trajectories: sampled trajectories of each question of `Part.DEV`.
     """
@@ -196,7 +197,9 @@ class ProofTask(Protocol):
     recipe: str
     """Recipe of reinforcement learning, such as `alden_qwen2_5_vl_7b`."""
     sft_recipe: str | None
-    """Recipe of supervised training; `None` for papers without: then `base: sft` with the system's model."""
+    """Recipe of supervised training; `None` for papers without: then `base: sft` with the system's
+    model.
+    """
     ablations: Mapping[str, Ablation]
     """By name."""
     sizes: Sizes
@@ -210,14 +213,18 @@ class ProofTask(Protocol):
         ...
 
     def player(self, sample: Sample, ablation: str | None = None) -> WriteTurn:
-        """Return a player that is perfect, or as good as an ablation with its own warm start allows."""
+        """Return a player that is perfect, or as good as an ablation with its own warm start
+        allows.
+        """
         ...
 
 
 def with_blanks(made: Sequence[Sheet]) -> list[Sheet]:
     """The documents, and those held out once more as `Part.BLANK`."""
     blank = [
-        dataclasses.replace(sheet, doc_id=sheet.doc_id.replace(Part.HELD_OUT, Part.BLANK), part=Part.BLANK)
+        dataclasses.replace(
+            sheet, doc_id=sheet.doc_id.replace(Part.HELD_OUT, Part.BLANK), part=Part.BLANK
+        )
         for sheet in made
         if sheet.part is Part.HELD_OUT
     ]
@@ -225,7 +232,9 @@ def with_blanks(made: Sequence[Sheet]) -> list[Sheet]:
 
 
 def draw(sheet: Sheet) -> bytes:
-    """The PDF of a document; the same pages give the same bytes. Of `Part.BLANK` the paper stays white."""
+    """The PDF of a document; the same pages give the same bytes. Of `Part.BLANK` the paper stays
+    white.
+    """
     buffer = io.BytesIO()
     canvas = Canvas(buffer, invariant=1)
     visible = sheet.part is not Part.BLANK

@@ -42,7 +42,9 @@ class ColouredPage(ProofPage):
 
 
 def draw_coloured(sheet: Sheet) -> bytes:
-    """The PDF of a document of `ColouredPage`; of `Part.BLANK` the paper is white and nothing is painted."""
+    """The PDF of a document of `ColouredPage`; of `Part.BLANK` the paper is white and nothing is
+    painted.
+    """
     buffer = io.BytesIO()
     canvas = Canvas(buffer, invariant=1)
     visible = sheet.part is not Part.BLANK

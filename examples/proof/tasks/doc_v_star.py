@@ -1,4 +1,6 @@
-"""Doc-V*: the overview tells which page has the colour that is asked for; its number has to be fetched."""
+"""Doc-V*: the overview tells which page has the colour that is asked for; its number has to be
+fetched.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,17 @@ from collections.abc import Mapping
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 from learning.pages import SIDE_PT
-from proof.tasks.base import Ablation, Painted, Part, Question, Sheet, Sizes, centre, numbers, with_blanks
+from proof.tasks.base import (
+    Ablation,
+    Painted,
+    Part,
+    Question,
+    Sheet,
+    Sizes,
+    centre,
+    numbers,
+    with_blanks,
+)
 from proof.tasks.coloured import WHITE, ColouredPage, draw_coloured
 from trial import WriteTurn
 
@@ -19,9 +31,11 @@ COLOURED = ("red", "yellow")
 DOCUMENTS = {Part.SFT: 500, Part.TRAIN: 150, Part.DEV: 24, Part.HELD_OUT: 60}
 
 BAND = 24.0
-"""Height of the band at the top of a page, white or coloured, with the page's own number: 12 pixels in the
-overview, where a page is one visual token, so that colour and number are seen together. That the fourth
-picture is page 4 would have to be counted, which a model of two layers does not find out in minutes."""
+"""Height of the band at the top of a page, white or coloured, with the page's own number: 12 pixels
+in the overview, where a page is one visual token, so that colour and number are seen together. That
+the fourth picture is page 4 would have to be counted, which a model of two layers does not find out
+in minutes.
+"""
 PAGE_NUMBER_PT = 26.0
 ANSWER_PT = 18.0
 """Sizes: the answer is 6 pixels high in the overview and 26 on a page that was fetched."""
@@ -49,7 +63,12 @@ class DocVStarTask:
         rng = random.Random(f"doc_v_star/{seed}")
         everything, seen = numbers(rng)
         made = [
-            _sheet(f"{part.value}-{index:04d}", part, everything if part is Part.HELD_OUT else seen, rng)
+            _sheet(
+                f"{part.value}-{index:04d}",
+                part,
+                everything if part is Part.HELD_OUT else seen,
+                rng,
+            )
             for part, count in DOCUMENTS.items()
             for index in range(count)
         ]
@@ -60,7 +79,9 @@ class DocVStarTask:
         return draw_coloured(sheet)
 
     def player(self, sample: Sample, ablation: str | None = None) -> WriteTurn:
-        """See `ProofTask`; without an overview nothing tells the page, so that it fetches and reads any."""
+        """See `ProofTask`; without an overview nothing tells the page, so that it fetches and reads
+        any.
+        """
         page = sample.evidence_pages[0]
         if ablation == NO_OVERVIEW:
             page = random.Random(sample.question_id).randint(1, sample.extra["num_pages"])

@@ -1,4 +1,6 @@
-"""MM-Doc-R1: keywords find a page, which may name another word to search; the page with the total is read."""
+"""MM-Doc-R1: keywords find a page, which may name another word to search; the page with the total
+is read.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,12 @@ class MMDocTask:
         rng = random.Random(f"mm_doc_r1/{seed}")
         everything, seen = numbers(rng)
         made = [
-            _sheet(f"{part.value}-{index:04d}", part, everything if part is Part.HELD_OUT else seen, rng)
+            _sheet(
+                f"{part.value}-{index:04d}",
+                part,
+                everything if part is Part.HELD_OUT else seen,
+                rng,
+            )
             for part, count in DOCUMENTS.items()
             for index in range(count)
         ]
@@ -87,7 +94,9 @@ def _sheet(doc_id: str, part: Part, pool: Sequence[str], rng: random.Random) -> 
     totals = {word: rng.choice(pool) for word in direct}
     order = rng.sample(words, len(words))
     pages = tuple(
-        ProofPage(_link(word, target[word]) if word in target else _total(word, totals[word]), (), SIDE)
+        ProofPage(
+            _link(word, target[word]) if word in target else _total(word, totals[word]), (), SIDE
+        )
         for word in order
     )
     chains: list[tuple[str, ...]] = [(word,) for word in rng.sample(direct, ASKED)]
@@ -110,7 +119,8 @@ def _link(word: str, target: str) -> str:
 
 
 def _total(word: str, number: str) -> str:
-    # more than six words: the extractor takes the number out of a sentence, and a shorter answer whole
+    # more than six words: the extractor takes the number out of a sentence, and a shorter answer
+    # whole
     return f"{word}: the final total of this page is {number}."
 
 

@@ -1,4 +1,6 @@
-"""UniDoc-RL: a search finds three pages, their colours tell the right one, its number wants magnifying."""
+"""UniDoc-RL: a search finds three pages, their colours tell the right one, its number wants
+magnifying.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,17 @@ from collections.abc import Mapping, Sequence
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 from learning.task import WORDS
-from proof.tasks.base import Ablation, Painted, Part, Question, Sheet, Sizes, centre, numbers, with_blanks
+from proof.tasks.base import (
+    Ablation,
+    Painted,
+    Part,
+    Question,
+    Sheet,
+    Sizes,
+    centre,
+    numbers,
+    with_blanks,
+)
 from proof.tasks.coloured import ColouredPage, draw_coloured
 from trial import WriteTurn
 
@@ -21,7 +33,9 @@ CANDIDATES = len(CHOSEN)
 DOCUMENTS = {Part.SFT: 250, Part.TRAIN: 100, Part.DEV: 16, Part.HELD_OUT: 40}
 
 SIDE = 112.0
-"""Side of a page in points: 224 pixels at 144 dpi, shown as 112; a quarter comes back at twice the size."""
+"""Side of a page in points: 224 pixels at 144 dpi, shown as 112; a quarter comes back at twice the
+size.
+"""
 SHOWN = 112
 """Pixels of a page as it is shown."""
 HALF = 0.5
@@ -50,7 +64,12 @@ class UniDocTask:
         rng = random.Random(f"unidoc_rl/{seed}")
         everything, seen = numbers(rng)
         made = [
-            _sheet(f"{part.value}-{index:04d}", part, everything if part is Part.HELD_OUT else seen, rng)
+            _sheet(
+                f"{part.value}-{index:04d}",
+                part,
+                everything if part is Part.HELD_OUT else seen,
+                rng,
+            )
             for part, count in DOCUMENTS.items()
             for index in range(count)
         ]

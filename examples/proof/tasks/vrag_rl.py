@@ -1,7 +1,7 @@
 """VRAG-RL's task: find a page by its word, magnify the corner that is asked for, read it.
 
-A document has ten pages. A page has a word, which a search finds, and in each corner a two-digit number that
-is too small to read until its corner is magnified.
+A document has ten pages. A page has a word, which a search finds, and in each corner a two-digit
+number that is too small to read until its corner is magnified.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class VragTask:
     system: str = "vrag_rl"
     recipe: str = "vrag_rl_qwen2_5_vl_7b"
     sft_recipe: str | None = "sft_vrag_rl_qwen2_5_vl_7b"
-    sizes: Sizes = field(default_factory=lambda: Sizes(sft_steps=200, sft_every=5, ceiling=0.25, steps=60))
+    sizes: Sizes = field(
+        default_factory=lambda: Sizes(sft_steps=200, sft_every=5, ceiling=0.25, steps=60)
+    )
     ablations: Mapping[str, Ablation] = field(
         default_factory=lambda: {
             "no_crop": Ablation(("+ablations=vrag_rl/no_crop",), own_warm_start=True),
@@ -63,7 +65,9 @@ class VragTask:
         made = []
         for part, documents in DOCUMENTS.items():
             pool = everything if part is Part.HELD_OUT else seen
-            made += [_sheet(f"{part.value}-{index:04d}", part, pool, rng) for index in range(documents)]
+            made += [
+                _sheet(f"{part.value}-{index:04d}", part, pool, rng) for index in range(documents)
+            ]
         return with_blanks(made)
 
     def pdf(self, sheet: Sheet) -> bytes:
@@ -87,7 +91,9 @@ def _sheet(doc_id: str, part: Part, pool: Sequence[str], rng: random.Random) -> 
     words = rng.sample(WORDS, PAGES)
     found = [{name: rng.choice(pool) for name in CORNERS} for _ in range(PAGES)]
     pages = tuple(
-        ProofPage(word, tuple(_mark(number, CORNERS[name], rng) for name, number in each.items()), SIDE)
+        ProofPage(
+            word, tuple(_mark(number, CORNERS[name], rng) for name, number in each.items()), SIDE
+        )
         for word, each in zip(words, found, strict=True)
     )
     asked = []

@@ -27,7 +27,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scan = scan_pdf((pdfs / "birds.pdf").read_bytes(), dpi=50, seed=0, title="scan")
     (pdfs / "birds-scan.pdf").write_bytes(scan)
     unread = OcrMode.NEVER
-    ingest(pdfs, folder / "store", settings=RenderSettings(dpi=20), workers=1, strict=True, ocr=unread)
+    ingest(
+        pdfs, folder / "store", settings=RenderSettings(dpi=20), workers=1, strict=True, ocr=unread
+    )
     documents = [{"doc_id": "birds", "pages": 3, **ENTRY}, {"doc_id": "boats", "pages": 2, **ENTRY}]
     scans = [{"doc_id": "birds-scan", "of": "birds", "dpi": 50, "seed": 0}]
     (folder / "documents.json").write_text(json.dumps({"documents": documents, "scans": scans}))

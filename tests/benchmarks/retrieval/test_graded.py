@@ -40,7 +40,12 @@ def imported(tmp_path, monkeypatch):
         vidore.query(1, query="geese"),
         vidore.query(2, query="owls", language="french"),
     ]
-    judged = [vidore.judged(0, 5, 1), vidore.judged(0, 7, 2), vidore.judged(1, 3, 2), vidore.judged(2, 3, 1)]
+    judged = [
+        vidore.judged(0, 5, 1),
+        vidore.judged(0, 7, 2),
+        vidore.judged(1, 3, 2),
+        vidore.judged(2, 3, 1),
+    ]
     vidore.write(files, queries, judged)
     holdings = "docagent_rl.samples.importers.holdings"
     monkeypatch.setattr(f"{holdings}.ingest", partial(ingest_here, ocr=OcrMode.NEVER))
@@ -55,9 +60,17 @@ def test_ndcg_is_by_language_and_the_mean_over_languages(imported):
     found = ndcg_by_language(BM25Retriever.build(store), samples, store)
     # of two pages with the word "hours", the second best answers first
     english = ((1 + 2 / LOG3) / (2 + 1 / LOG3) + 1.0) / 2
-    assert found == {"english": pytest.approx(english), "french": 0.0, ALL: pytest.approx(english / 2)}
+    assert found == {
+        "english": pytest.approx(english),
+        "french": 0.0,
+        ALL: pytest.approx(english / 2),
+    }
     header, row = lines({"bm25": found})
-    assert (header, row[0], row[-1]) == (["index", "english", "french", ALL], "bm25", f"{50 * english:.1f}")
+    assert (header, row[0], row[-1]) == (
+        ["index", "english", "french", ALL],
+        "bm25",
+        f"{50 * english:.1f}",
+    )
 
 
 def test_the_command_measures_an_index_on_imported_questions(imported):
@@ -69,7 +82,9 @@ def test_the_command_measures_an_index_on_imported_questions(imported):
     options = ["--index", folder / "bm25", "--store", store.path, "--out", out]
     assert CliRunner().invoke(app, [str(each) for each in (questions, *options)]).exit_code == 0
     assert out.read_text().splitlines()[0] == "| index | english | french | all |"
-    missing = CliRunner().invoke(app, [str(each) for each in (questions, "--index", folder, *options[2:4])])
+    missing = CliRunner().invoke(
+        app, [str(each) for each in (questions, "--index", folder, *options[2:4])]
+    )
     assert missing.exit_code == 2
 
 

@@ -1,4 +1,6 @@
-"""Closed forms of every estimator's expected gradient, and numbers worked out apart from this code."""
+"""Closed forms of every estimator's expected gradient, and numbers worked out apart from this
+code.
+"""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -15,7 +17,9 @@ from docagent_rl.advantages.grpo import grpo
 from docagent_rl.advantages.similarity import SelfWeight
 from docagent_rl.advantages.spo import spo
 
-OTHER = Toy(go_on=0.8, good=0.25, stop_reward=-0.5, go_on_reward=-0.3, good_reward=-1.0, bad_reward=1.5)
+OTHER = Toy(
+    go_on=0.8, good=0.25, stop_reward=-0.5, go_on_reward=-0.3, good_reward=-1.0, bad_reward=1.5
+)
 Pair = tuple[float, float]
 Form = Callable[[Toy, int], Pair]
 SIZES = [2, 4, 8]
@@ -40,7 +44,10 @@ def u(size: int) -> float:
 
 
 def whole(scale: Callable[[int], float]) -> Form:
-    return lambda toy, size: (scale(size) * float(toy.gradient[0]), scale(size) * float(toy.gradient[1]))
+    return lambda toy, size: (
+        scale(size) * float(toy.gradient[0]),
+        scale(size) * float(toy.gradient[1]),
+    )
 
 
 def reached(toy: Toy, size: int) -> float:
@@ -76,7 +83,9 @@ def bootstrapped(toy: Toy, size: int, anchor: Anchor) -> Pair:
 
 
 def discounted(toy: Toy, size: int) -> Pair:
-    return spread(toy) * (toy.go_on_reward + 0.9 * toy.second_mean - toy.stop_reward), float(toy.gradient[1])
+    return spread(toy) * (toy.go_on_reward + 0.9 * toy.second_mean - toy.stop_reward), float(
+        toy.gradient[1]
+    )
 
 
 def seen(toy: Toy, size: int) -> Pair:
@@ -95,7 +104,9 @@ def short_lambda(toy: Toy, size: int) -> Pair:
     )
     going_on = (1 - lam) * critic.went_on + lam * (toy.go_on_reward + later)
     stopping = (1 - lam) * critic.stopped + lam * toy.stop_reward
-    picks = (1 - lam) * (critic.picked_good - critic.picked_bad) + lam * (toy.good_reward - toy.bad_reward)
+    picks = (1 - lam) * (critic.picked_good - critic.picked_bad) + lam * (
+        toy.good_reward - toy.bad_reward
+    )
     return spread(toy) * (going_on - stopping), toy.go_on * toy.good * (1 - toy.good) * picks
 
 
@@ -141,7 +152,9 @@ def test_all_rows_are_covered():
 
 
 @pytest.mark.parametrize("name", FORMS)
-@pytest.mark.parametrize(("toy", "size"), [*((Toy(), size) for size in SIZES), (OTHER, 2), (OTHER, 4)])
+@pytest.mark.parametrize(
+    ("toy", "size"), [*((Toy(), size) for size in SIZES), (OTHER, 2), (OTHER, 4)]
+)
 def test_closed_forms(name, toy, size):
     assert expectation(toy, size, ROWS[name]) == pytest.approx(FORMS[name](toy, size), abs=1e-12)
 

@@ -37,7 +37,9 @@ def test_a_page_of_the_users_is_left_alone(tmp_path):
     assert (tmp_path / "bias_card.md").read_text() == "# My notes\n"
 
 
-def test_the_options_are_those_of_the_page_and_users_estimators_have_their_line(tmp_path, monkeypatch):
+def test_the_options_are_those_of_the_page_and_users_estimators_have_their_line(
+    tmp_path, monkeypatch
+):
     (tmp_path / "halved.py").write_text(
         "from docagent_rl.advantages import Advantages, register\n"
         "from docagent_rl.advantages.grpo import grpo\n"

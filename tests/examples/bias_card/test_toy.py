@@ -19,7 +19,9 @@ def test_gradient_and_scores_are_those_of_the_logits(toy):
     chances = torch.stack([1 - p, p * q, p * (1 - q)])
     value = (chances * toy.rewards.sum(-1)).sum()
     torch.testing.assert_close(chances.detach(), toy.probabilities)
-    torch.testing.assert_close(torch.autograd.grad(value, logits, retain_graph=True)[0], toy.gradient)
+    torch.testing.assert_close(
+        torch.autograd.grad(value, logits, retain_graph=True)[0], toy.gradient
+    )
     for ending in range(3):
         (score,) = torch.autograd.grad(chances[ending].log(), logits, retain_graph=True)
         torch.testing.assert_close(score, toy.scores[ending])

@@ -25,7 +25,9 @@ def root(tmp_path):
     atomic_write(paths.warm_start(0) / SAMPLE, "{}")
     for arm, right in ((Arm.REWARD, 45), (Arm.SHUFFLED, 10)):
         before, after, blank = scores(10), scores(right), scores(0)
-        result = RunResult(Estimator.GRPO, arm, 0, 60, 300.0, before, after, blank, blank, (0.4,) * 60)
+        result = RunResult(
+            Estimator.GRPO, arm, 0, 60, 300.0, before, after, blank, blank, (0.4,) * 60
+        )
         atomic_write(paths.run(RunKey(Estimator.GRPO, arm, 0)) / "result.json", result.to_json())
     return tmp_path
 

@@ -44,7 +44,10 @@ def test_a_run_is_read_off_its_files_and_its_result_survives_one(run_dir, tmp_pa
     assert means == pytest.approx(((2 * 1.0 + 4 * 0.2) / 6, 3 * 0.8 / 6, 5 / 6, 0))
     assert (result.curve, result.seconds) == ((0.3, 0.4), 9.0)
     assert [is_complete(run_dir, steps) for steps in (2, 3)] == [True, False]
-    assert read_results(write_results([result, result], tmp_path / "results.json")) == [result, result]
+    assert read_results(write_results([result, result], tmp_path / "results.json")) == [
+        result,
+        result,
+    ]
     (tmp_path / "one.json").write_text(result.to_json())
     assert read_results(tmp_path / "one.json") == [result]
 
@@ -92,7 +95,8 @@ def test_few_questions_and_seeds_that_disagree_are_not_learning():
 
 
 @pytest.mark.parametrize(
-    ("seeds", "quantile"), [(2, 12.706205), (3, 4.302653), (11, 2.228139), (31, 2.042272), (121, 1.979930)]
+    ("seeds", "quantile"),
+    [(2, 12.706205), (3, 4.302653), (11, 2.228139), (31, 2.042272), (121, 1.979930)],
 )
 def test_the_quantile_is_students_for_any_number_of_seeds(seeds, quantile):
     """Values of printed tables of Student's t."""
@@ -100,5 +104,7 @@ def test_the_quantile_is_students_for_any_number_of_seeds(seeds, quantile):
     found = over_seeds(values)
     half = quantile * stdev(values) / math.sqrt(seeds)
     mean = fmean(values)
-    assert (found.mean, found.low, found.high) == pytest.approx((mean, mean - half, mean + half), rel=1e-6)
+    assert (found.mean, found.low, found.high) == pytest.approx(
+        (mean, mean - half, mean + half), rel=1e-6
+    )
     assert found.above_zero is (mean > half)

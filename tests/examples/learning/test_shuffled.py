@@ -9,7 +9,9 @@ from learning.shuffled import shuffled, trajectory_totals
 def batch(trajectories=12, width=9, seed=0):
     """Trajectories of one or two rows; each pays a number of its own on its last token."""
     generator = torch.Generator().manual_seed(seed)
-    places = [(number, position) for number in range(trajectories) for position in range(1 + number % 2)]
+    places = [
+        (number, position) for number in range(trajectories) for position in range(1 + number % 2)
+    ]
     trajectory, row = torch.tensor(places).T
     lengths = torch.randint(2, width, (len(places),), generator=generator)
     mask = torch.arange(width) < lengths[:, None]
@@ -75,5 +77,7 @@ def test_the_variants_are_the_estimators_on_shuffled_rewards():
     for name in ("trajectory_grpo", "spo", "turn_gae"):
         assert known[f"shuffled_{name}"].needs == known[name].needs
     estimate = known["shuffled_trajectory_grpo"].compute(inputs, {})
-    torch.testing.assert_close(estimate.advantages, grpo(shuffled(inputs)).advantages, rtol=0, atol=0)
+    torch.testing.assert_close(
+        estimate.advantages, grpo(shuffled(inputs)).advantages, rtol=0, atol=0
+    )
     assert not torch.equal(estimate.advantages, grpo(inputs).advantages)

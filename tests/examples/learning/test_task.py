@@ -6,7 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.samples.parquet import read_parquet
 from docagent_rl.samples.validation import validate_file
@@ -38,7 +38,7 @@ def test_documents_are_those_that_the_published_results_are_of():
 
 def test_trajectories_without_a_trainer_are_played_as_the_recipe_says(tmp_path):
     paths = LearnPaths(tmp_path)
-    recipe = composed(RECIPE, base_overrides(paths, tmp_path / "run")).docagent
+    recipe = composed_recipe(RECIPE, base_overrides(paths, tmp_path / "run")).docagent
     section = task_section(paths.task)
     assert section["env"]["display"] == {"min_pixels": 12544, "max_pixels": 12544}
     env = OmegaConf.merge(recipe.env, recipe.env_cpu)

@@ -43,5 +43,7 @@ def result(
     measured = map(scores, (before, after, (0,) * len(before), (0,) * len(before)))
     digest = settings or settings_digest(get_task(system))
     return UnitResult(
-        *(system, arm, seed, 3, "t", digest, commit, warm_start(system), 9.5), *measured, (0.1, 0.2, 0.4)
+        *(system, arm, seed, 3, "t", digest, commit, warm_start(system), 9.5),
+        *measured,
+        (0.1, 0.2, 0.4),
     )

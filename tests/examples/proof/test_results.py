@@ -15,7 +15,9 @@ from tests.examples.proof.small import result
 
 def trajectory(part, number, said, status=Status.FINISHED):
     names = (f"{part}-{number}", f"proof_{part}", Split.VAL, f"{part}-{number // 2}")
-    sample = Sample(*names, "Which number?", ("73",), evidence_pages=(1,), extra={"kind": "a"}).to_dict()
+    sample = Sample(
+        *names, "Which number?", ("73",), evidence_pages=(1,), extra={"kind": "a"}
+    ).to_dict()
     info = {"action": {"kind": "answer", "text": said}, "executed": True}
     turn = TrajectoryTurn("", "end_of_turn", [], [], info=info)
     return Trajectory(
@@ -36,7 +38,9 @@ def run_dir(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(("said", "value"), [("73", 1), ("73.", 1), ("37", 0), ("73 37", 0), (None, 0)])
+@pytest.mark.parametrize(
+    ("said", "value"), [("73", 1), ("73.", 1), ("37", 0), ("73 37", 0), (None, 0)]
+)
 def test_an_answer_is_right_when_it_is_the_reference(said, value):
     assert right(trajectory("held_out", 0, said)) == value
 
@@ -56,7 +60,9 @@ def test_a_masked_trajectory_is_no_score(run_dir, monkeypatch):
     masked = [trajectory("held_out", 0, None, Status.MASKED), trajectory("blank", 0, None)]
     write_trajectories(run_dir, 2, masked, validation=True)
     with pytest.raises(UserError, match="held_out-0"):
-        read_run(run_dir, Unit("vrag_rl", "reward", 1), task="t", settings="s", commit="c", warm_start={})
+        read_run(
+            run_dir, Unit("vrag_rl", "reward", 1), task="t", settings="s", commit="c", warm_start={}
+        )
 
 
 def test_results_survive_the_file(tmp_path):

@@ -53,7 +53,9 @@ def test_a_result_of_other_settings_is_told_and_measured_again(tmp_path):
     assert unit in missing(read_results(tmp_path))
     assert row(make_table(tmp_path), "`alden`", "reward (other settings)")[5] == "0.750"
     write_result(result(seed=1), tmp_path)
-    assert row(make_table(tmp_path), "`alden`", "reward", "3", "1")[3] == "1"  # never one mean of both
+    assert (
+        row(make_table(tmp_path), "`alden`", "reward", "3", "1")[3] == "1"
+    )  # never one mean of both
     write_result(result(), tmp_path)
     assert is_measured(unit, tmp_path)
     # as is one whose warm start had too few steps

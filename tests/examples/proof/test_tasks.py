@@ -52,7 +52,9 @@ def test_a_blank_document_has_the_words_and_nothing_to_see(system):
         for part in (Part.HELD_OUT, Part.BLANK)
     )
     for page, white in zip(shown, blank, strict=True):
-        assert page.get_textpage().get_text_bounded() == white.get_textpage().get_text_bounded() != ""
+        assert (
+            page.get_textpage().get_text_bounded() == white.get_textpage().get_text_bounded() != ""
+        )
         assert white.render().to_pil().convert("L").getextrema() == (255, 255)
     assert shown[0].render().to_pil().convert("L").getextrema()[0] < 80
 
@@ -92,7 +94,11 @@ def test_other_documents_are_not_written_over(monkeypatch, tmp_path):
 @pytest.mark.slow
 def test_pages_are_needed_and_suffice(monkeypatch, tmp_path):
     system = "vrag_rl"
-    task, unit, paths = shrink(system, monkeypatch), Unit(system, "reward", 0), ProofPaths(tmp_path, system)
+    task, unit, paths = (
+        shrink(system, monkeypatch),
+        Unit(system, "reward", 0),
+        ProofPaths(tmp_path, system),
+    )
     make_workspace(task, paths.task)
     build_tiny_model(paths.warm_start(unit), seed=0)
     found = measure_floors(unit, paths)

@@ -19,14 +19,18 @@ def paths(tmp_path) -> ProofPaths:
 
 def test_an_ablation_of_what_an_agent_can_do_begins_elsewhere(paths):
     shared = paths.warm_start(UNIT)
-    begins = {arm: paths.warm_start(Unit("alden", arm, 0)) == shared for arm in ("shuffled", "outcome_only")}
+    begins = {
+        arm: paths.warm_start(Unit("alden", arm, 0)) == shared
+        for arm in ("shuffled", "outcome_only")
+    }
     assert begins == {"shuffled": True, "outcome_only": True}
     assert paths.warm_start(Unit("alden", "no_fetch", 0)) != shared
 
 
 def test_the_control_is_the_same_run_with_other_rewards(paths, tmp_path):
     reward, shuffled = (
-        set(rl_overrides(Unit("alden", arm, 0), paths, "turn_gae")) for arm in ("reward", "shuffled")
+        set(rl_overrides(Unit("alden", arm, 0), paths, "turn_gae"))
+        for arm in ("reward", "shuffled")
     )
     assert {each for each in shuffled - reward if tmp_path.name not in each} == {
         "algorithm.adv_estimator=shuffled_turn_gae",

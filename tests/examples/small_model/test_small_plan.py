@@ -1,10 +1,12 @@
-"""The commands of the study: they name what is there, in an order that works, and pass the checks."""
+"""The commands of the study: they name what is there, in an order that works, and pass the
+checks.
+"""
 
 import pytest
 import typer
 
 from docagent_rl.checks.preflight import check_statically
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.checks.sft_check import check_sft_statically
 from docagent_rl.cli import app
 from docagent_rl.lab.collect.config import CollectConfig
@@ -40,7 +42,9 @@ def test_the_command_line_knows_every_option(paths, stage, system):
             command, rest = group, list(line[1:])
             while hasattr(command, "resolve_command"):
                 context = command.make_context(None, rest, resilient_parsing=True)
-                _, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+                _, command, rest = command.resolve_command(
+                    context, [*context._protected_args, *context.args]
+                )
             assert command.make_context("x", rest).params
             read += 1
     assert read or stage in (Stage.MODEL, Stage.RL)
@@ -86,12 +90,12 @@ def test_training_passes_the_checks_before_a_start(paths, system, monkeypatch):
         (prompts / file.name).write_bytes(file.read_bytes())
     (rl,) = words(Stage.RL, system, paths)
     assert rl[3:5] == ("--config-name", system.recipe)
-    config = composed(system.recipe, rl[5:])
+    config = composed_recipe(system.recipe, rl[5:])
     parsed = check_statically(config)
     assert parsed.system == system.value
     assert config.actor_rollout_ref.rollout.dtype == "bfloat16"
     *_, sft = words(Stage.SFT, system, paths, Settings(sft_steps=5))
-    config = composed("sft_small", sft[7:], HERE / "study")
+    config = composed_recipe("sft_small", sft[7:], HERE / "study")
     assert check_sft_statically(config).system == system.value
     assert config.trainer.total_training_steps == 5
     assert config.data.train_files == str(paths.rows(system))

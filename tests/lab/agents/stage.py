@@ -1,4 +1,6 @@
-"""Systems over the small world of the tests, and a server whose model plays from what it is shown."""
+"""Systems over the small world of the tests, and a server whose model plays from what it is
+shown.
+"""
 
 import json
 from typing import Any
@@ -57,7 +59,8 @@ def timeless(trajectory: Trajectory) -> dict[str, Any]:
 
 
 class PlayingModel:
-    """Plays VRAG-RL from the conversation: searches for words of the question, crops what it saw, answers.
+    """Plays VRAG-RL from the conversation: searches for words of the question, crops what it saw,
+    answers.
 
     Args:
         samples: questions whose answers it knows.
@@ -71,7 +74,9 @@ class PlayingModel:
         texts = "\n".join(text for message in messages for text in texts_of(message))
         question = next(question for question in self.answers if question in texts)
         said = [message for message in messages if message["role"] == "assistant"]
-        images = sum(part["type"] == "image_url" for message in messages for part in parts_of(message))
+        images = sum(
+            part["type"] == "image_url" for message in messages for part in parts_of(message)
+        )
         text = self.turn(question, len(said), images)
         return completion(text, usage=(message_tokens(messages), len(text) // 4))
 

@@ -17,7 +17,11 @@ from docagent_rl.rollout.trajectory import Trajectory
 from tests.chat_server import ChatServer, completion, serving
 from tests.lab.agents.stage import PlayingModel, chat_player, parts_of, texts_of, timeless
 
-TOO_LONG = (400, {}, b'{"error": {"message": "This model\'s maximum context length is 4096 tokens."}}')
+TOO_LONG = (
+    400,
+    {},
+    b'{"error": {"message": "This model\'s maximum context length is 4096 tokens."}}',
+)
 
 
 @pytest.fixture
@@ -42,8 +46,16 @@ def shown(server):
 
 async def test_a_model_plays_a_question_to_its_end(world, server):
     trajectory = await played(world, server)
-    assert (trajectory.status, trajectory.end, trajectory.metrics["turns"]) == ("finished", "answered", 3)
-    assert [turn.info["action"]["kind"] for turn in trajectory.turns] == ["search", "crop", "answer"]
+    assert (trajectory.status, trajectory.end, trajectory.metrics["turns"]) == (
+        "finished",
+        "answered",
+        3,
+    )
+    assert [turn.info["action"]["kind"] for turn in trajectory.turns] == [
+        "search",
+        "crop",
+        "answer",
+    ]
     assert [len(turn.searches) for turn in trajectory.turns] == [1, 0, 0]
     assert trajectory.reward == pytest.approx(sum(turn.reward for turn in trajectory.turns))
     assert trajectory.reward > 0
@@ -55,7 +67,9 @@ async def test_the_history_holds_what_was_shown_and_what_was_said(world, server)
     trajectory = await played(world, server)
     said = [texts_of(m)[0] for m in server.requests[-1]["messages"] if m["role"] == "assistant"]
     assert said == [turn.text for turn in trajectory.turns[:-1]]
-    images = [image for turn in trajectory.turns[:-1] for image in observation_of(turn.observation).images]
+    images = [
+        image for turn in trajectory.turns[:-1] for image in observation_of(turn.observation).images
+    ]
     assert len(images) == 2
     for url, picture in zip(shown(server), images, strict=True):
         head, _, data = url.partition(",")
@@ -67,8 +81,13 @@ async def test_the_history_holds_what_was_shown_and_what_was_said(world, server)
 async def test_tokens_are_those_that_the_server_counts(world, server):
     trajectory = await played(world, server)
     counted = [PlayingModel(world.samples)(request)["usage"] for request in server.requests]
-    sent, written = ([each[f"{name}_tokens"] for each in counted] for name in ("prompt", "completion"))
-    grown = (turn.sampled - turn.reasoning_tokens + turn.observation_tokens for turn in trajectory.turns[:-1])
+    sent, written = (
+        [each[f"{name}_tokens"] for each in counted] for name in ("prompt", "completion")
+    )
+    grown = (
+        turn.sampled - turn.reasoning_tokens + turn.observation_tokens
+        for turn in trajectory.turns[:-1]
+    )
     assert list(accumulate(grown, initial=trajectory.prompt_tokens)) == sent
     assert [turn.completion_tokens for turn in trajectory.turns] == written
     assert use_values(trajectory)["output_tokens"] == sum(written)
@@ -79,7 +98,9 @@ async def test_a_turn_that_was_cut_off_is_truncated_and_thoughts_stay_apart(worl
 
     def compute(request):
         body = model(request)
-        body["choices"][0]["message"]["reasoning_content"] = "What a question, I have to look at it."
+        body["choices"][0]["message"]["reasoning_content"] = (
+            "What a question, I have to look at it."
+        )
         if len(request["messages"]) < 3:
             body["choices"][0]["finish_reason"] = "length"
         return body
@@ -88,7 +109,9 @@ async def test_a_turn_that_was_cut_off_is_truncated_and_thoughts_stay_apart(worl
         trajectory = await played(world, server)
     assert (trajectory.turns[0].stop, trajectory.turns[-1].stop) == ("truncated", "end_of_turn")
     heard = [text for m in server.requests[-1]["messages"] for text in texts_of(m)]
-    assert not any("What a question" in text for text in (*heard, *(turn.text for turn in trajectory.turns)))
+    assert not any(
+        "What a question" in text for text in (*heard, *(turn.text for turn in trajectory.turns))
+    )
     assert all(turn.reasoning_tokens == 10 for turn in trajectory.turns)
 
 
@@ -100,7 +123,11 @@ async def test_a_conversation_that_does_not_fit_ends_the_trajectory_without_a_fa
 
     async with serving(ChatServer(compute=compute)) as server:
         trajectory = await played(world, server)
-    assert (trajectory.status, trajectory.end, len(trajectory.turns)) == ("unfinished", "context_full", 1)
+    assert (trajectory.status, trajectory.end, len(trajectory.turns)) == (
+        "unfinished",
+        "context_full",
+        1,
+    )
     assert trajectory.turns[0].dropped
     assert trajectory.turns[0].observation
     assert use_values(trajectory)["images"] == 0
@@ -110,11 +137,17 @@ async def test_a_known_context_ends_the_trajectory_before_anything_is_refused(wo
     whole = await played(world, server)
     asked, room = len(server.requests), whole.prompt_tokens + whole.turns[0].completion_tokens + 20
     trajectory = await played(world, server, limits=ChatLimits(turn=200, context=room))
-    assert (trajectory.end, len(trajectory.turns), len(server.requests)) == ("context_full", 1, asked + 1)
+    assert (trajectory.end, len(trajectory.turns), len(server.requests)) == (
+        "context_full",
+        1,
+        asked + 1,
+    )
     assert server.requests[-1]["max_tokens"] < 200
 
 
-async def test_a_prompt_that_does_not_fit_is_the_questions_fault_and_other_refusals_the_services(world):
+async def test_a_prompt_that_does_not_fit_is_the_questions_fault_and_other_refusals_the_services(
+    world,
+):
     refused = (400, {}, b'{"error": {"message": "unknown model"}}')
     async with serving(ChatServer([TOO_LONG, refused])) as server:
         with pytest.raises(UserError):
@@ -139,7 +172,11 @@ async def test_a_fresh_context_begins_a_new_conversation_and_its_end_keeps_the_a
     assert first == second
     assert "assistant" not in second
     if then is TOO_LONG:
-        assert (trajectory.status, trajectory.end, len(trajectory.turns)) == ("unfinished", "context_full", 1)
+        assert (trajectory.status, trajectory.end, len(trajectory.turns)) == (
+            "unfinished",
+            "context_full",
+            1,
+        )
         answer = trajectory.turns[-1].info["outcome"]["answer"]
         assert answer
         assert read_trajectory(trajectory).answer == answer
@@ -160,7 +197,9 @@ async def test_seeds_belong_to_question_trajectory_and_turn(world, server):
     async def seeds(trajectory):
         server.requests.clear()
         limits = ChatLimits(turn=200, seed=3)
-        await played(world, server, trajectory=trajectory, endpoint={"temperature": 1.0}, limits=limits)
+        await played(
+            world, server, trajectory=trajectory, endpoint={"temperature": 1.0}, limits=limits
+        )
         return [request["seed"] for request in server.requests]
 
     first, second = await seeds(0), await seeds(1)

@@ -17,7 +17,9 @@ SPENT = BudgetError("9 USD", "may take 1 USD and pass the 10", "--max-cost")
 
 
 def questions(number):
-    return [Sample(f"q{n}", "own", Split.VAL, "d", f"Question {n}?", ("yes",)) for n in range(number)]
+    return [
+        Sample(f"q{n}", "own", Split.VAL, "d", f"Question {n}?", ("yes",)) for n in range(number)
+    ]
 
 
 class Player:
@@ -62,7 +64,9 @@ def folder(path):
 
 async def run(path, player, samples, heard=None, **settings):
     where = folder(path)
-    await Runner(player, "none", where, RunSettings(**settings), heard or (lambda _: None)).run(samples)
+    await Runner(player, "none", where, RunSettings(**settings), heard or (lambda _: None)).run(
+        samples
+    )
     return list(where.trajectories())
 
 
@@ -80,8 +84,12 @@ async def test_trajectories_lie_in_the_order_of_questions_and_so_many_play_at_a_
     assert player.most == 4
 
 
-async def test_a_trajectory_that_a_service_fails_is_masked_and_played_again_by_the_next_start(tmp_path):
-    player = Player({"q1": InfrastructureError("no retriever"), "q2": UserError("no such document")})
+async def test_a_trajectory_that_a_service_fails_is_masked_and_played_again_by_the_next_start(
+    tmp_path,
+):
+    player = Player(
+        {"q1": InfrastructureError("no retriever"), "q2": UserError("no such document")}
+    )
     found = await run(tmp_path, player, questions(4), attempts=3)
     assert [(one.status, one.end, one.attempts) for one in found] == [
         ("finished", "answered", 1),
@@ -106,7 +114,8 @@ async def test_a_dead_service_ends_the_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("error", "said"), [(SPENT, r"9 USD.* [2-4] of 9 trajectories"), (ZeroDivisionError("a bug"), "a bug")]
+    ("error", "said"),
+    [(SPENT, r"9 USD.* [2-4] of 9 trajectories"), (ZeroDivisionError("a bug"), "a bug")],
 )
 async def test_a_spent_budget_and_a_bug_end_the_run_and_keep_what_was_played(tmp_path, error, said):
     with pytest.raises(type(error), match=said):

@@ -38,7 +38,9 @@ async def test_the_oracle_is_a_ceiling_and_chance_a_floor(world, best, system):
     # its own looking for pages is not recorded
     assert all(len(turn.searches) <= 2 for trajectory in trajectories for turn in trajectory.turns)
     assert all(trajectory.metrics["invalid_actions"] == 0 for trajectory in (*trajectories, *floor))
-    assert all(trajectory.metrics.get("retrieval_recall", 1.0) == 1.0 for trajectory in trajectories)
+    assert all(
+        trajectory.metrics.get("retrieval_recall", 1.0) == 1.0 for trajectory in trajectories
+    )
     ceiling = fmean(trajectory.reward for trajectory in trajectories)
     assert ceiling > 2 * fmean(trajectory.reward for trajectory in floor)
     # where evidence decides, it gets everything
@@ -51,7 +53,11 @@ async def test_detours_go_astray_and_come_back(world, best, system):
     player = ScriptPlayer(shared, OFTEN, seed=3)
     detoured = [await player.play(sample, n) for sample in world.samples for n in range(2)]
     straight = {trajectory.uid: trajectory.turns[0].text for trajectory in trajectories}
-    astray = [each for each in detoured if len(each.turns) > 1 and each.turns[0].text != straight[each.uid]]
+    astray = [
+        each
+        for each in detoured
+        if len(each.turns) > 1 and each.turns[0].text != straight[each.uid]
+    ]
     assert len(astray) > len(detoured) / 8
     assert all(each.status == "finished" for each in detoured)
     spoilt = [each for each in detoured if each.metrics["invalid_actions"]]
@@ -67,7 +73,9 @@ async def test_the_same_seed_gives_the_same_trajectory_and_another_number_anothe
     one, two = (ScriptPlayer(shared, OFTEN, seed=1) for _ in range(2))
     for sample in world.samples[:4]:
         assert timeless(await one.play(sample, 0)) == timeless(await two.play(sample, 0))
-    texts = {tuple(turn.text for turn in (await one.play(world.samples[0], n)).turns) for n in range(8)}
+    texts = {
+        tuple(turn.text for turn in (await one.play(world.samples[0], n)).turns) for n in range(8)
+    }
     assert len(texts) > 4
 
 
@@ -86,7 +94,9 @@ async def test_boxes_are_drawn_where_the_evidence_is(world, best, system):
     box = (0.1, 0.2, 0.5, 0.6)
     boxed = dataclasses.replace(sample, evidence_boxes={min(sample.evidence_pages): (box,)})
     trajectory = await ScriptPlayer((await best(system))[0]).play(boxed, 0)
-    (crop,) = [turn.info["effect"] for turn in trajectory.turns if turn.info["effect"]["kind"] == "crop"]
+    (crop,) = [
+        turn.info["effect"] for turn in trajectory.turns if turn.info["effect"]["kind"] == "crop"
+    ]
     assert (crop.get("region") or crop["scored"][0]) == pytest.approx(box, abs=0.02)
 
 

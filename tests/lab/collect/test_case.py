@@ -10,7 +10,7 @@ from docagent_rl.lab.agents.scripted import ScriptPlayer
 from docagent_rl.lab.collect.case import case_of
 from docagent_rl.lab.collect.collection import check_runs, trajectory_files, with_failures
 from docagent_rl.lab.collect.config import CollectConfig, preset_names
-from docagent_rl.lab.collect.filters import Answer, Evidence, Failed, Format, Scoring
+from docagent_rl.lab.collect.filters import AnswerFilter, EvidenceFilter, Failed, Format, Scoring
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import Status
 from docagent_rl.samples.sample import Sample, Split
@@ -28,9 +28,9 @@ async def test_the_oracle_passes_every_filter_that_asks_what_it_did(world, syste
     assert found.references == sample.answers
     assert found.gold == {f"{sample.doc_id}#{page}" for page in sample.evidence_pages}
     assert found.gold <= found.shown
-    assert Format().keep([found]) == Evidence().keep([found]) == [True]
+    assert Format().keep([found]) == EvidenceFilter().keep([found]) == [True]
     right = system != "mm_doc_r1" or found.outcome.score == 1
-    assert Answer(threshold=0.5).keep([found]) == [right]
+    assert AnswerFilter(threshold=0.5).keep([found]) == [right]
     assert found.listed == (found.gold if system == "doc_v_star" else None)
 
 
@@ -40,9 +40,11 @@ def test_presets_and_files_of_ones_own(tmp_path):
         assert config.systems == (name,)
         with pytest.raises(UserError, match=name):
             config.check_system("alden")
-    (tmp_path / "own.yaml").write_text("filters: [format, {kind: answer, by: outcome, threshold: 1.0}]\n")
+    (tmp_path / "own.yaml").write_text(
+        "filters: [format, {kind: answer, by: outcome, threshold: 1.0}]\n"
+    )
     config = CollectConfig.load(str(tmp_path / "own.yaml"))
-    assert config.filters == (Format(), Answer(by=Scoring.OUTCOME, threshold=1.0))
+    assert config.filters == (Format(), AnswerFilter(by=Scoring.OUTCOME, threshold=1.0))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,10 @@ def test_of_a_collection_what_its_filters_left_of_an_evaluation_its_trajectories
 
 def test_of_other_folders_all_but_what_validated(folder):
     made = folder("1.jsonl", "val-1.jsonl")
-    assert trajectory_files([made, made / "val-1.jsonl"]) == [made / "1.jsonl", made / "val-1.jsonl"]
+    assert trajectory_files([made, made / "val-1.jsonl"]) == [
+        made / "1.jsonl",
+        made / "val-1.jsonl",
+    ]
     (made / "1.jsonl").unlink()
     with pytest.raises(UserError, match="folder-7"):
         trajectory_files([made])

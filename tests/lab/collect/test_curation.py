@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.lab.collect.curation import Rate, Stratum, choose_learnable, choose_stratified, quotas, rates
+from docagent_rl.lab.collect.curation import (
+    Rate,
+    Stratum,
+    choose_learnable,
+    choose_stratified,
+    quotas,
+    rates,
+)
 from docagent_rl.lab.collect.filters import Scoring
 from tests.lab.collect.cases import case
 
@@ -44,7 +51,11 @@ def test_pass_rates_count_right_trajectories_and_pages_found():
         case("c", 0, gold=None, prediction="red"),
     ]
     found = rates(cases, Scoring.LIKENESS, 0.7)
-    assert found == [Rate("a", 2, 1, found=True), Rate("b", 1, 1, found=False), Rate("c", 1, 0, found=False)]
+    assert found == [
+        Rate("a", 2, 1, found=True),
+        Rate("b", 1, 1, found=False),
+        Rate("c", 1, 0, found=False),
+    ]
     assert [rate.stratum for rate in found] == [Stratum.MEDIUM, Stratum.EASY, Stratum.HARD]
 
 

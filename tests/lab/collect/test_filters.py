@@ -12,11 +12,11 @@ from docagent_rl.lab.collect.case import Case
 from docagent_rl.lab.collect.collection import run_funnel
 from docagent_rl.lab.collect.config import CollectConfig
 from docagent_rl.lab.collect.filters import (
-    Answer,
+    AnswerFilter,
     Aspect,
     Balance,
     Duplicates,
-    Evidence,
+    EvidenceFilter,
     EvidencePages,
     Finished,
     First,
@@ -76,7 +76,7 @@ def test_what_a_rule_keeps(rule, cases, kept):
     ],
 )
 def test_an_answer_is_right_by_likeness(changes, wanted):
-    assert Answer(threshold=0.7).keep([case(**changes)]) == [wanted]
+    assert AnswerFilter(threshold=0.7).keep([case(**changes)]) == [wanted]
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,17 @@ def test_an_answer_is_right_by_likeness(changes, wanted):
     ],
 )
 def test_evidence_is_a_gold_page_seen(changes, shown, listed):
-    assert Evidence().keep([case(**changes)]) == [shown]
-    assert Evidence(pages=EvidencePages.LISTED).keep([case(**changes)]) == [listed]
+    assert EvidenceFilter().keep([case(**changes)]) == [shown]
+    assert EvidenceFilter(pages=EvidencePages.LISTED).keep([case(**changes)]) == [listed]
 
 
 def test_the_funnel_counts_after_every_step_and_names_who_dropped_whom():
-    cases = [case("a", 0), case("a", 1, sound=False), case("b", 0, prediction="red", dataset="other")]
-    funnel = run_funnel(cases, [Format(), Answer()], trajectories=4)
+    cases = [
+        case("a", 0),
+        case("a", 1, sound=False),
+        case("b", 0, prediction="red", dataset="other"),
+    ]
+    funnel = run_funnel(cases, [Format(), AnswerFilter()], trajectories=4)
     stages = [("played", 3, 2), ("1 format", 2, 2), ("2 answer", 1, 1)]
     assert [(s.step, s.trajectories, s.questions) for s in funnel.stages] == stages
     assert funnel.dropped == {("a", 1): "1 format", ("b", 0): "2 answer"}
@@ -108,18 +112,23 @@ def test_the_funnel_counts_after_every_step_and_names_who_dropped_whom():
 
 def test_an_answer_that_its_environment_did_not_judge_is_not_taken_for_wrong():
     unjudged = case("a", 0, outcome=UNJUDGED)
-    cases = [unjudged, case("b", 0, outcome=Outcome.of(0.0)), case("c", 0), case("d", 0, outcome=None)]
+    cases = [
+        unjudged,
+        case("b", 0, outcome=Outcome.of(0.0)),
+        case("c", 0),
+        case("d", 0, outcome=None),
+    ]
     assert [is_unknown(each, Scoring.OUTCOME) for each in cases] == [True, False, False, False]
     assert not any(is_unknown(each, Scoring.LIKENESS) for each in cases)
-    by_outcome = run_funnel(cases, [Answer(by=Scoring.OUTCOME)], trajectories=4)
+    by_outcome = run_funnel(cases, [AnswerFilter(by=Scoring.OUTCOME)], trajectories=4)
     assert [each.key for each in by_outcome.kept] == [("c", 0)]
     assert by_outcome.unknown_answers == 1
     assert "1 answers were not judged by their environment" in by_outcome.warnings()[0]
     # a judge that was asked afterwards knows
     asked = [replace(unjudged, verdict=1.0)]
-    found = run_funnel(asked, [Answer(by=Scoring.OUTCOME, judged=True)], trajectories=1)
+    found = run_funnel(asked, [AnswerFilter(by=Scoring.OUTCOME, judged=True)], trajectories=1)
     assert (len(found.kept), found.unknown_answers, found.warnings()) == (1, 0, [])
-    assert run_funnel(cases, [Answer()], trajectories=4).unknown_answers == 0
+    assert run_funnel(cases, [AnswerFilter()], trajectories=4).unknown_answers == 0
 
 
 BOTH = (Aspect.STEPS, Aspect.ACTIONS)
@@ -130,7 +139,8 @@ TRAJECTORIES = st.lists(
 
 def made(*kinds: tuple[int, str]) -> list[Case]:
     return [
-        case(str(n), 0, actions=(name,) * (count - 1) + ("answer",)) for n, (count, name) in enumerate(kinds)
+        case(str(n), 0, actions=(name,) * (count - 1) + ("answer",))
+        for n, (count, name) in enumerate(kinds)
     ]
 
 
@@ -151,7 +161,9 @@ def test_a_single_odd_trajectory_costs_the_others_nothing_and_small_groups_are_l
 
 @settings(max_examples=30)
 @given(TRAJECTORIES, st.floats(1, 3), st.integers(1, 10), st.randoms())
-def test_groups_have_their_bound_and_what_is_dropped_had_no_room_in_whatever_order(kinds, times, least, rng):
+def test_groups_have_their_bound_and_what_is_dropped_had_no_room_in_whatever_order(
+    kinds, times, least, rng
+):
     cases, rule = made(*kinds), Balance(by=BOTH, times=times, least=least)
     keeps = rule.keep(cases)
     explained = list(keeps)
@@ -160,7 +172,9 @@ def test_groups_have_their_bound_and_what_is_dropped_had_no_room_in_whatever_ord
         bound = max(least, int(times * len(cases) / max(1, len(set(groups)))))
         sizes = Counter(group for group, keep in zip(groups, keeps, strict=True) if keep)
         assert all(size <= bound for size in sizes.values())
-        explained = [each or sizes[group] == bound for group, each in zip(groups, explained, strict=True)]
+        explained = [
+            each or sizes[group] == bound for group, each in zip(groups, explained, strict=True)
+        ]
     assert all(explained)
     kept = {each.key for each in left(cases, rule)}
     rng.shuffle(cases)

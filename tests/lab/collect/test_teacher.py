@@ -25,13 +25,17 @@ def model(server, name="m"):
 
 
 async def played(world, config, *, reply=None, draw=None, sample=None, system="vrag_rl"):
-    """A trajectory of a teacher that replies so; `draw` is what a second model says about its boxes."""
+    """A trajectory of a teacher that replies so; `draw` is what a second model says about its
+    boxes.
+    """
     async with contextlib.AsyncExitStack() as stack:
         teacher = ChatServer(compute=reply or PlayingModel(world.samples))
         await stack.enter_async_context(serving(teacher))
         grounder = None
         if draw is not None:
-            grounder = model(await stack.enter_async_context(serving(ChatServer(compute=draw))), "g")
+            grounder = model(
+                await stack.enter_async_context(serving(ChatServer(compute=draw))), "g"
+            )
         shared = resources(world, system)
         player = TeacherPlayer(shared, model(teacher), LIMITS, config, grounder=grounder)
         trajectory = await player.play(sample or world.samples[0], 0)
@@ -46,7 +50,9 @@ def region(trajectory):
 async def test_a_guided_search_shows_gold_pages_first(world):
     golds, hits = [], []
     for config in (TeacherConfig(), GUIDED):
-        turns = [(await played(world, config, sample=sample)).turns[0] for sample in world.samples[:3]]
+        turns = [
+            (await played(world, config, sample=sample)).turns[0] for sample in world.samples[:3]
+        ]
         golds.append(sum(turn.info["effect"]["pages"][0]["gold"] for turn in turns))
         hits.append([turn.searches[0]["hits"] for turn in turns])
     assert golds[1] > golds[0]
@@ -89,7 +95,9 @@ async def test_a_second_model_draws_the_boxes_and_nothing_else(world):
 
 async def test_boxes_in_thousandths_become_those_of_the_environment(world):
     config = TeacherConfig(grounding=True, grounding_frame="norm1000")
-    trajectory = await played(world, config, draw=lambda _: completion("[0, 500, 1000, 1000]", usage=(5, 5)))
+    trajectory = await played(
+        world, config, draw=lambda _: completion("[0, 500, 1000, 1000]", usage=(5, 5))
+    )
     assert region(trajectory) == pytest.approx([0, 0.5, 1, 1], abs=0.02)
     # who draws none leaves the teacher's
     trajectory = await played(world, config, draw=lambda _: "I see nothing")

@@ -7,9 +7,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.lab.eval.choices import Agent
-from docagent_rl.lab.eval.evaluation import digest_of, draw_questions, unplayed_table
+from docagent_rl.lab.eval.evaluation import draw_questions, questions_digest, unplayed_table
 from docagent_rl.lab.eval.play_config import play_config
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status
@@ -21,7 +21,7 @@ VRAG, ALDEN, TEXT = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b", "mm_doc_r1_q
 
 def configured(recipe, agent, *overrides):
     run = play_config(recipe, agent, overrides)
-    parsed = DocAgentConfig.parse(plain(run.docagent))
+    parsed = DocAgentConfig.parse(plain_section(run.docagent))
     return run, parsed, get_system(parsed.system).parse_config(parsed.env)
 
 
@@ -45,7 +45,12 @@ def test_searches_look_where_the_recipes_do(recipe, scope):
 
 
 def test_overrides_of_the_environment_are_the_baselines_and_the_cpu_profile_keeps_its_sizes():
-    changes = ["docagent.env.top_k=3", "docagent.store=/s", "docagent.prompt=mine.yaml", "+profile=cpu"]
+    changes = [
+        "docagent.env.top_k=3",
+        "docagent.store=/s",
+        "docagent.prompt=mine.yaml",
+        "+profile=cpu",
+    ]
     run, parsed, env = configured(VRAG, Agent.RAG_IMAGE, *changes)
     assert (env.top_k, env.scope.value, env.display.max_pixels) == (3, "document", 50176)
     assert (str(parsed.store), str(parsed.prompt)) == ("/s", "mine.yaml")
@@ -75,13 +80,24 @@ def questions(number):
 
 def test_a_choice_is_in_the_order_of_the_file_and_a_larger_one_holds_the_smaller():
     samples = questions(30)
-    rows = [[sample.extra["row"] for sample in draw_questions(samples, limit, 1)] for limit in range(1, 31)]
+    rows = [
+        [sample.extra["row"] for sample in draw_questions(samples, limit, 1)]
+        for limit in range(1, 31)
+    ]
     for limit, (smaller, larger) in enumerate(pairwise(rows), 1):
         assert smaller == sorted(smaller)
         assert (len(smaller), set(smaller) < set(larger)) == (limit, True)
-    assert draw_questions(samples, 10, 4) == draw_questions(samples, 10, 4) != draw_questions(samples, 10, 5)
+    assert (
+        draw_questions(samples, 10, 4)
+        == draw_questions(samples, 10, 4)
+        != draw_questions(samples, 10, 5)
+    )
     others = [samples[:29], samples[::-1]]
-    assert digest_of(samples) == digest_of(questions(30)) not in map(digest_of, others)
+    assert (
+        questions_digest(samples)
+        == questions_digest(questions(30))
+        not in map(questions_digest, others)
+    )
     assert all(draw_questions(samples, limit, 0) == samples for limit in (None, 30, 99))
 
 

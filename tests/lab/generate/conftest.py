@@ -4,7 +4,7 @@ from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import OcrMode
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
+from docagent_rl.lab.synth import DocumentDifficulty, SynthSettings, synthesize
 from tests.chat_server import ChatServer, threaded
 from tests.lab.generate.reading_model import reply_to, write_colours, write_pdf
 
@@ -16,7 +16,10 @@ def reports(tmp_path_factory) -> DocumentStore:
     (folder / "pdf").mkdir()
     for name, pages in {"alpha": 6, "beta": 8, "gamma": 5, "delta": 7}.items():
         write_pdf(folder / "pdf" / f"{name}.pdf", name, pages)
-    synthesize(folder / "synth", SynthSettings(documents=1, seed=8, difficulties=(Difficulty.MEDIUM,)))
+    synthesize(
+        folder / "synth",
+        SynthSettings(documents=1, seed=8, difficulties=(DocumentDifficulty.MEDIUM,)),
+    )
     for path in (folder / "synth" / "pdfs").glob("*.pdf"):
         path.rename(folder / "pdf" / path.name)
     ingest(folder / "pdf", folder / "store", workers=1, settings=RenderSettings(dpi=50))

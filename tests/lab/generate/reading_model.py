@@ -1,9 +1,9 @@
 """A model behind a real server that computes its replies from what it is sent.
 
-It writes cloze questions about sentences of the pages that it is shown, and answers them by looking for the
-sentence on the pages that it is shown. What else it does, it does as the text of the request decides: it
-replies in no JSON (once, or always), declines, asks what is on no page, what is on every page, what everybody
-knows, what nobody could look for, or the same twice.
+It writes cloze questions about sentences of the pages that it is shown, and answers them by looking
+for the sentence on the pages that it is shown. What else it does, it does as the text of the
+request decides: it replies in no JSON (once, or always), declines, asks what is on no page, what is
+on every page, what everybody knows, what nobody could look for, or the same twice.
 """
 
 import base64
@@ -21,11 +21,18 @@ from tests.chat_server import completion
 from tests.lab.agents.stage import texts_of
 
 _FENCED = re.compile(r"----- begin (\w+) -----\n(.*?)\n----- end \1 -----", re.DOTALL)
-_PAGE = re.compile(r"Page (\d+) of \d+:\n----- begin (\w+) -----\n(.*?)\n----- end \2 -----", re.DOTALL)
+_PAGE = re.compile(
+    r"Page (\d+) of \d+:\n----- begin (\w+) -----\n(.*?)\n----- end \2 -----", re.DOTALL
+)
 _CLOZE = re.compile(r'ends the sentence "(.+?)"')
 BAD = "babble once,babble,declines,vague,known,wrong,shown,everywhere,twice,foreign"
 WAYS = (*("good",) * 6, *BAD.split(","))
-COLOURS = {"red": (200, 20, 20), "green": (20, 160, 20), "blue": (20, 20, 200), "white": (250, 250, 250)}
+COLOURS = {
+    "red": (200, 20, 20),
+    "green": (20, 160, 20),
+    "blue": (20, 20, 200),
+    "white": (250, 250, 250),
+}
 
 
 def reply_to(request: dict) -> dict:
@@ -36,11 +43,16 @@ def reply_to(request: dict) -> dict:
     system, said = _text(messages[0]), "\n".join(_text(message) for message in messages[1:])
     again = len(messages) > 2
     tokens = (len(system + said) // 4, 20)
-    return completion(_reply(system, said, messages[1]["content"], again, request.get("seed")), usage=tokens)
+    return completion(
+        _reply(system, said, messages[1]["content"], again, request.get("seed")), usage=tokens
+    )
 
 
 def _reply(system: str, said: str, content, again: bool, seed: int | None) -> str:
-    luck = int(hashlib.sha256(f"{said.split('could not be read')[0][:4000]}{seed}".encode()).hexdigest(), 16)
+    luck = int(
+        hashlib.sha256(f"{said.split('could not be read')[0][:4000]}{seed}".encode()).hexdigest(),
+        16,
+    )
     if system.startswith("You write questions"):
         return _write(said, content, luck, again)
     question = (_FENCED.search(said) or ["", "", ""])[2]
@@ -67,7 +79,9 @@ def _answer(question: str, said: str, content, luck: int) -> str:
     if not endings or None in endings:
         return json.dumps({"answerable": False, "answer": ""})
     answer = " and ".join(endings)
-    return json.dumps({"answerable": True, "answer": f"That is {answer}." if luck % 3 == 0 else answer})
+    return json.dumps(
+        {"answerable": True, "answer": f"That is {answer}." if luck % 3 == 0 else answer}
+    )
 
 
 def _write(said: str, content, luck: int, again: bool) -> str:
@@ -86,7 +100,9 @@ def _write(said: str, content, luck: int, again: bool) -> str:
     rest, answer = sentence.rsplit(" ", 1)
     whole = f'What ends the sentence "{rest}"?'
     if "most likely does not say" in said:
-        return _questions([(whole if luck % 2 else f'What ends the sentence "{rest} of late"?', "", [])])
+        return _questions(
+            [(whole if luck % 2 else f'What ends the sentence "{rest} of late"?', "", [])]
+        )
     if "say which page" in said:
         return _questions([(f'What ends the sentence "{rest}" on page {page}?', answer, [page])])
     if "put together" in said:
@@ -117,7 +133,10 @@ def _several(shown: dict[int, list[str]], luck: int) -> tuple[str, str, list[int
 
 
 def _questions(found: list[tuple[str, str, list[int]]]) -> str:
-    rows = [{"question": question, "answer": answer, "pages": pages} for question, answer, pages in found]
+    rows = [
+        {"question": question, "answer": answer, "pages": pages}
+        for question, answer, pages in found
+    ]
     text = json.dumps({"questions": rows})
     return f"```json\n{text}\n```" if len(text) % 2 else text
 
@@ -155,14 +174,18 @@ _PLACES = ["Kantora", "Velmora", "Suvita", "Pusora", "Farlasa", "Lurlulin", "Can
 
 
 def write_pdf(path: Path, name: str, pages: int) -> None:
-    """A report: on every page four sentences of its own and one that is on all; a table on page 2."""
+    """A report: on every page four sentences of its own and one that is on all; a table on page
+    2.
+    """
     canvas = Canvas(str(path), pagesize=(500, 297), invariant=True)
     for number in range(1, pages + 1):
         lines = []
         for part in range(4 * number, 4 * number + 4):
             at = sum(map(ord, name)) + part
             thing, place = _THINGS.split()[at % 10], _PLACES[at // 3 % len(_PLACES)]
-            lines.append(f"In part {part} of {name} the {thing} of {place} counted visitors {at * 37}.")
+            lines.append(
+                f"In part {part} of {name} the {thing} of {place} counted visitors {at * 37}."
+            )
         if number == 2:
             lines.append(f"Table 1. Visitors of {name} by place.")
         lines.append("The registered office of the company lies in Oslo.")

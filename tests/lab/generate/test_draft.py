@@ -5,7 +5,13 @@ from docagent_rl.samples.sample import Sample, Split
 def samples(rows, start=0) -> list[Sample]:
     return [
         Sample(
-            f"q{number}", "made", Split.TRAIN, doc, text, (answer,) * bool(answer), answerable=bool(answer)
+            f"q{number}",
+            "made",
+            Split.TRAIN,
+            doc,
+            text,
+            (answer,) * bool(answer),
+            answerable=bool(answer),
         )
         for number, (doc, text, answer) in enumerate(rows, start)
     ]

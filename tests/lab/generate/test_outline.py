@@ -18,7 +18,9 @@ def test_answers_stand_on_their_pages(reports):
     assert templates == {"section_page", "page_section", "caption_page", "no_caption"}
     for sample in samples:
         assert sample_problems(sample, store=reports) == []
-        pages = [reports.document(sample.doc_id).page(page).text() for page in sample.evidence_pages]
+        pages = [
+            reports.document(sample.doc_id).page(page).text() for page in sample.evidence_pages
+        ]
         text = " ".join(" ".join(pages).split()).casefold()
         quoted = sample.question.partition('"')[2].rpartition('"')[0]
         assert " ".join(quoted.split()).casefold() in text or not pages
@@ -49,7 +51,11 @@ def test_the_choice_depends_on_the_seed(reports):
     assert first == again
     # runs with other seeds can be put together
     ids = {sample.question_id for sample in (*first, *other)}
-    assert len(ids) == len({(sample.doc_id, sample.question) for sample in (*first, *other)}) > len(first)
+    assert (
+        len(ids)
+        == len({(sample.doc_id, sample.question) for sample in (*first, *other)})
+        > len(first)
+    )
 
 
 def entry(title: str, page: int | None) -> SimpleNamespace:

@@ -4,10 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.lab.generate.config import Difficulty, Kind
+from docagent_rl.lab.generate.config import EvidenceKind, QuestionDifficulty
 from docagent_rl.lab.generate.draft import draft_of, shape_problem
 from docagent_rl.lab.generate.plan import Slot
-from docagent_rl.lab.generate.replies import Answered, UnreadableError, Written, WrittenQuestion, read_reply
+from docagent_rl.lab.generate.replies import (
+    PageAnswer,
+    UnreadableError,
+    Written,
+    WrittenQuestion,
+    read_json_reply,
+)
 
 ANSWERS = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60)
 
@@ -18,7 +24,7 @@ def test_what_was_written_is_read(answerable, answer):
     said = "" if answer is None else str(answer)
     for reply in (text, f"```json\n{text}\n```", f"<think>hm</think>\n{text}"):
         if "\u200b" not in said and "```" not in said and "</think>" not in said:
-            found = read_reply(reply, Answered)
+            found = read_json_reply(reply, PageAnswer)
             assert (found.answerable, found.answer) == (answerable, said)
 
 
@@ -45,12 +51,12 @@ def test_what_was_written_is_read(answerable, answer):
 )
 def test_what_is_anything_else_does_not_count(text):
     with pytest.raises(UnreadableError) as caught:
-        read_reply(text, Written if "questions" in text else Answered)
+        read_json_reply(text, Written if "questions" in text else PageAnswer)
     assert len(str(caught.value)) < 400
 
 
-def slot(kind=Kind.SINGLE_PAGE, pages=(3,)) -> Slot:
-    return Slot("K", kind, Difficulty.EASY, 0, pages, 1)
+def slot(kind=EvidenceKind.SINGLE_PAGE, pages=(3,)) -> Slot:
+    return Slot("K", kind, QuestionDifficulty.EASY, 0, pages, 1)
 
 
 def problem(kind, question, answer="teal", pages=(3,), shown=(3,)) -> str | None:
@@ -61,22 +67,25 @@ def problem(kind, question, answer="teal", pages=(3,), shown=(3,)) -> str | None
 @pytest.mark.parametrize(
     "changes",
     [
-        *({"question": f"What does {words}?"} for words in ("this page say", "page 3 say", "teal mean")),
+        *(
+            {"question": f"What does {words}?"}
+            for words in ("this page say", "page 3 say", "teal mean")
+        ),
         *({"question": text} for text in (" ", "Who\x1b[2J came?")),
         *({"answer": text} for text in ("  ", "not answerable", "x" * 201, "A\u202eda")),
         *({"pages": pages} for pages in ((), (4,))),
     ],
 )
 def test_what_is_wrong_is_refused(changes):
-    assert problem(Kind.SINGLE_PAGE, **{"question": "Who came?", **changes})
-    assert problem(Kind.SINGLE_PAGE, "Who came?") is None
+    assert problem(EvidenceKind.SINGLE_PAGE, **{"question": "Who came?", **changes})
+    assert problem(EvidenceKind.SINGLE_PAGE, "Who came?") is None
 
 
 def test_each_kind_has_its_own_shape():
-    assert problem(Kind.PAGE_INDEX, "What stands on page 4?")
-    assert problem(Kind.PAGE_INDEX, "What is the date on page 3?") is None
-    assert problem(Kind.MULTI_PAGE, "Which is larger?", pages=(3,), shown=(3, 5))
-    assert problem(Kind.MULTI_PAGE, "Which is larger?", pages=(5, 3), shown=(3, 5)) is None
+    assert problem(EvidenceKind.PAGE_INDEX, "What stands on page 4?")
+    assert problem(EvidenceKind.PAGE_INDEX, "What is the date on page 3?") is None
+    assert problem(EvidenceKind.MULTI_PAGE, "Which is larger?", pages=(3,), shown=(3, 5))
+    assert problem(EvidenceKind.MULTI_PAGE, "Which is larger?", pages=(5, 3), shown=(3, 5)) is None
     refused = WrittenQuestion(question="Who came?", answer="Not answerable", pages=[3])
-    draft = draft_of(slot(Kind.UNANSWERABLE), 0, refused)
+    draft = draft_of(slot(EvidenceKind.UNANSWERABLE), 0, refused)
     assert (draft.answer, shape_problem(draft)) == ("", None)

@@ -1,4 +1,6 @@
-"""A run's folder with real trajectories: the system's script and chance, recorded with made-up ids."""
+"""A run's folder with real trajectories: the system's script and chance, recorded with made-up
+ids.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -28,8 +30,8 @@ def stored_run(
 ) -> Path:
     """Two steps of so many questions, each played by the script once and by chance three times.
 
-    Texts are counted by the tokenizer in the folder `model`, else estimated. `more` is of the section
-    `docagent`.
+    Texts are counted by the tokenizer in the folder `model`, else estimated. `more` is of the
+    section `docagent`.
     """
     docagent = {
         "system": system,
@@ -43,7 +45,10 @@ def stored_run(
         **more,
     }
     plain = {"adv_estimator": "grpo", "gamma": 1.0, "lam": 1.0, "norm_adv_by_std_in_grpo": True}
-    config, counter = {"docagent": docagent, "algorithm": plain | (algorithm or {})}, estimated_tokens
+    config, counter = (
+        {"docagent": docagent, "algorithm": plain | (algorithm or {})},
+        estimated_tokens,
+    )
     if model is not None:
         config["actor_rollout_ref"] = {"model": {"path": str(model)}}
         tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))

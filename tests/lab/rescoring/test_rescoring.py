@@ -1,4 +1,6 @@
-"""Stored runs that are rewarded anew: their steps, their advantages, and what other rewards change."""
+"""Stored runs that are rewarded anew: their steps, their advantages, and what other rewards
+change.
+"""
 
 from itertools import product
 
@@ -10,22 +12,31 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.config import AdvantageConfig
 from docagent_rl.envs.outcome import OutcomeState
 from docagent_rl.lab.agents.run_folder import RunFolder
-from docagent_rl.lab.rescoring.difference import Change, difference, grids_of
+from docagent_rl.lab.rescoring.difference import Change, difference, difference_tables
 from docagent_rl.lab.rescoring.stored import StoredRun
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
-from docagent_rl.training.trainer.stored_credit import Crediting, Rows
+from docagent_rl.training.trainer.stored_credit import Crediting, SampledRows
 
 
 def trajectory(uid, number, *turns):
     """Turns as (row, tokens, reward)."""
     made = [
-        TrajectoryTurn(f"turn {n}", "end_of_turn", [1] * tokens, [0.0] * tokens, reward=reward, row=row)
+        TrajectoryTurn(
+            f"turn {n}", "end_of_turn", [1] * tokens, [0.0] * tokens, reward=reward, row=row
+        )
         for n, (row, tokens, reward) in enumerate(turns)
     ]
     reward = sum(turn.reward for turn in made)
     return Trajectory(
-        uid=uid, number=number, step=1, split="train", sample={}, system="s", turns=made, reward=reward
+        uid=uid,
+        number=number,
+        step=1,
+        split="train",
+        sample={},
+        system="s",
+        turns=made,
+        reward=reward,
     )
 
 
@@ -39,7 +50,9 @@ def test_rows_hold_rewards_on_the_last_tokens_of_their_turns():
         trajectory("a", 0, (0, 2, 0.5), (0, 0, 0.25), (1, 3, 1.0)),
         trajectory("b", 0, (0, 1, -1.0)),
     ]
-    rows = Rows.of([TrajectoryDigest.of(each, AdvantageConfig().text) for each in trajectories])
+    rows = SampledRows.of(
+        [TrajectoryDigest.of(each, AdvantageConfig().text) for each in trajectories]
+    )
     assert rows.keys == ["a_0_0", "a_0_1", "b_0_0"]
     assert rows.rewards.tolist() == [[0, 0.75, 0], [0, 0, 1.0], [-1.0, 0, 0]]
     assert rows.turn_index.tolist() == [[0, 0, -1], [0, 0, 0], [0, -1, -1]]
@@ -49,7 +62,9 @@ def test_rows_hold_rewards_on_the_last_tokens_of_their_turns():
 @pytest.mark.parametrize(("name", "row"), [("grpo", 0), ("trajectory_grpo", 0), ("grpo", 1)])
 def test_grpo_by_hand(name, row):
     rewards = [0.0, 1.0, 0.5, 0.5]
-    trajectories = [trajectory("a", n, (0, 2, 0.0), (row, 3, reward)) for n, reward in enumerate(rewards)]
+    trajectories = [
+        trajectory("a", n, (0, 2, 0.0), (row, 3, reward)) for n, reward in enumerate(rewards)
+    ]
     found = crediting(name).turns(trajectories)
     wanted = (np.array(rewards) - 0.5) / np.std(rewards, ddof=1)
     assert np.array(found) == pytest.approx(np.stack([wanted] * 2, axis=1), rel=1e-4)
@@ -109,7 +124,11 @@ def test_means_and_shares():
 
 
 def test_groups_that_are_flat_and_those_that_turn_round():
-    groups = {"flat": [(1, 0), (1, 1)], "turned": [(0, 3), (1, 2), (2, 1)], "kept": [(0, 0), (1, 9)]}
+    groups = {
+        "flat": [(1, 0), (1, 1)],
+        "turned": [(0, 3), (1, 2), (2, 1)],
+        "kept": [(0, 0), (1, 9)],
+    }
     pairs = [pair(name, *each) for name, rewards in groups.items() for each in rewards]
     found = difference(pairs)["groups"]
     assert [found[name] for name in ("groups", "flat_before", "flat_after")] == [3, 1, 0]
@@ -118,17 +137,21 @@ def test_groups_that_are_flat_and_those_that_turn_round():
 
 def test_outcomes_are_counted_before_and_after():
     states = [*product(OutcomeState, repeat=2), (OutcomeState.UNJUDGED, OutcomeState.RIGHT)]
-    changes = [Change("a", 1, {"reward": 0.0}, {"reward": 0.0}, same=True, outcomes=each) for each in states]
+    changes = [
+        Change("a", 1, {"reward": 0.0}, {"reward": 0.0}, same=True, outcomes=each)
+        for each in states
+    ]
     found = difference([*changes, pair("b", 0.0, 0.0)])
     assert found["outcomes"] == {
-        old.value: {new.value: states.count((old, new)) for new in OutcomeState} for old in OutcomeState
+        old.value: {new.value: states.count((old, new)) for new in OutcomeState}
+        for old in OutcomeState
     }
     assert found["outcomes"]["unjudged"]["right"] == 2
-    (grid,) = (each for each in grids_of(found) if each.title == "Outcomes")
+    (grid,) = (each for each in difference_tables(found) if each.title == "Outcomes")
     assert grid.rows[-1] == ("unjudged before", "2", "1", "1")
     silent = difference([pair("b", 0.0, 0.0)])
     assert silent["outcomes"] is None
-    assert "Outcomes" not in [each.title for each in grids_of(silent)]
+    assert "Outcomes" not in [each.title for each in difference_tables(silent)]
 
 
 def test_credit():

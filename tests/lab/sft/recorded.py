@@ -15,7 +15,9 @@ def copied(trajectory: ScriptedTrajectory) -> Trajectory:
 
 def in_texts(trajectory: Trajectory) -> Trajectory:
     """As the player of a chat endpoint leaves it: no ids, and counts that are not ours."""
-    turns = [replace(turn, token_ids=[], log_probs=[], observation_tokens=0) for turn in trajectory.turns]
+    turns = [
+        replace(turn, token_ids=[], log_probs=[], observation_tokens=0) for turn in trajectory.turns
+    ]
     return replace(trajectory, turns=turns, prompt_tokens=0, response_tokens=0)
 
 

@@ -11,7 +11,7 @@ from transformers import Qwen2_5_VLModel
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.images import ImageRef, ImageSheet, Label, Tile
+from docagent_rl.envs.images import ImageRef, ImageSheet, SheetLabel, Tile
 from docagent_rl.lab.sft.dataset import LedgerSftDataset, position_ids
 from docagent_rl.lab.sft.ledgers import read_picture
 from docagent_rl.lab.sft.rows import sft_rows, write_sft
@@ -25,7 +25,9 @@ def bound(processor):
     """The processor as verl loads it: with the model's rule for positions."""
     processor.config = tiny_config(processor.tokenizer)
     processor.get_rope_index = types.MethodType(Qwen2_5_VLModel.get_rope_index, processor)
-    processor.get_vision_position_ids = types.MethodType(Qwen2_5_VLModel.get_vision_position_ids, processor)
+    processor.get_vision_position_ids = types.MethodType(
+        Qwen2_5_VLModel.get_vision_position_ids, processor
+    )
     return processor
 
 
@@ -92,7 +94,7 @@ def test_images_need_a_store(make):
 names = st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), min_size=1)
 references = st.builds(ImageRef, page=st.builds(PageRef, names, st.integers(1, 500)), resample=...)
 tiles = st.lists(st.builds(Tile, references), max_size=3).map(tuple)
-labels = st.lists(st.builds(Label, font_px=...), max_size=2).map(tuple)
+labels = st.lists(st.builds(SheetLabel, font_px=...), max_size=2).map(tuple)
 sheets = st.builds(ImageSheet, tiles=tiles, labels=labels, fills=..., background=...)
 
 
@@ -106,7 +108,13 @@ def test_every_picture_survives_json(picture):
 
 @pytest.mark.parametrize(
     "change",
-    [{"size": [1]}, {"raster": None}, {"resample": "nearest"}, {"page": "no number"}, {"size": ["a", 2]}],
+    [
+        {"size": [1]},
+        {"raster": None},
+        {"resample": "nearest"},
+        {"page": "no number"},
+        {"size": ["a", 2]},
+    ],
 )
 def test_what_is_no_picture_is_refused(change):
     good = ImageRef(PageRef("d", 1), "0" * 64, (0, 0, 1, 1), (28, 28)).to_dict()

@@ -14,7 +14,7 @@ from docagent_rl.commands.data import app
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import render
 from docagent_rl.lab.sft.exports import DATASET, DATASET_INFO, conversations
-from docagent_rl.lab.sft.trajectories import Dropped
+from docagent_rl.lab.sft.trajectories import DropReason
 from tests.lab.sft.recorded import masked, with_turn, write
 
 
@@ -79,9 +79,9 @@ def test_words_of_documents_spell_no_token_and_no_place(played):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"stop": "truncated"}, Dropped.CUT_OFF),
-        ({"text": ""}, Dropped.SPELLING),
-        ({"text": "<image>"}, Dropped.SPELLING),
+        ({"stop": "truncated"}, DropReason.CUT_OFF),
+        ({"text": ""}, DropReason.SPELLING),
+        ({"text": "<image>"}, DropReason.SPELLING),
     ],
 )
 def test_turns_that_no_format_can_tell_are_left_out(played, changes, reason):
@@ -97,7 +97,9 @@ def test_what_cannot_be_exported_is_refused(export, file, played, tmp_path):
 
 
 LOADERS = Path(sys.prefix) / "loaders"
-"""`make` puts it there: it pins other versions of what verl needs, so it is no part of the environment."""
+"""`make` puts it there: it pins other versions of what verl needs, so it is no part of the
+environment.
+"""
 
 
 def read(task, exported, run):
@@ -112,11 +114,15 @@ def read(task, exported, run):
     training = Seq2SeqTrainingArguments(output_dir=str(run), report_to="none", use_cpu=True)
     tokenizer = task.processor.tokenizer
     template = get_template_and_fix_tokenizer(tokenizer, data)
-    return get_dataset(template, model, data, training, "sft", tokenizer, task.processor)["train_dataset"]
+    return get_dataset(template, model, data, training, "sft", tokenizer, task.processor)[
+        "train_dataset"
+    ]
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (LOADERS / "llamafactory").is_dir(), reason="no LLaMA-Factory: `make loaders`")
+@pytest.mark.skipif(
+    not (LOADERS / "llamafactory").is_dir(), reason="no LLaMA-Factory: `make loaders`"
+)
 def test_it_reads_the_tokens_of_rl_and_trains_on_what_the_policy_wrote(
     export, task, played, file, tmp_path, monkeypatch
 ):
@@ -130,8 +136,12 @@ def test_it_reads_the_tokens_of_rl_and_trains_on_what_the_policy_wrote(
     # LLaMA-Factory trains on the line break behind a turn, which RL never does
     breaks = task.processor.tokenizer.encode("\n")
     trained = [label for label in example["labels"] if label != -100]
-    assert trained == [label for turn in played.trajectory.turns for label in [*turn.token_ids, *breaks]]
+    assert trained == [
+        label for turn in played.trajectory.turns for label in [*turn.token_ids, *breaks]
+    ]
     # images are files as large as they were shown
     (path,) = example["images"]
     with Image.open(path) as found:
-        assert found.tobytes() == render(row.images[0].ref, DocumentStore(task.paths.store)).tobytes()
+        assert (
+            found.tobytes() == render(row.images[0].ref, DocumentStore(task.paths.store)).tobytes()
+        )

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.sft.exports import conversations
 from docagent_rl.lab.sft.ledgers import replay
@@ -86,7 +86,8 @@ def test_a_text_that_was_cut_off_teaches_no_end_of_turn(task):
     played = task.play(stumble)
     trajectory = in_texts(copied(played))
     assert (
-        replay(trajectory, task.resources.codec)[0].row().response_ids == played.ledgers[0].row().response_ids
+        replay(trajectory, task.resources.codec)[0].row().response_ids
+        == played.ledgers[0].row().response_ids
     )
     trajectory.turns[-1].stop = "truncated"
     *ids, last = played.ledgers[0].row().response_ids
@@ -94,18 +95,23 @@ def test_a_text_that_was_cut_off_teaches_no_end_of_turn(task):
     assert replay(trajectory, task.resources.codec)[0].row().response_ids == ids
 
 
-RECIPES = [*(f"{name}_qwen2_5_vl_7b" for name in SYSTEMS if name != "mm_doc_r1"), "mm_doc_r1_qwen3_8b"]
+RECIPES = [
+    *(f"{name}_qwen2_5_vl_7b" for name in SYSTEMS if name != "mm_doc_r1"),
+    "mm_doc_r1_qwen3_8b",
+]
 WIDE = Limits(prompt=20_000, response=60_000, turn=2_000)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_rows_and_conversations_of_every_system_come_back_from_the_sample(recipe, world, processor):
     overrides = ["+profile=cpu", f"docagent.workspace={world.root}", "docagent.judge.kind=rule"]
-    setting = Setting.of(composed(recipe, overrides))
+    setting = Setting.of(composed_recipe(recipe, overrides))
     resources = TrajectoryResources(
         setting.config, processor.tokenizer, processor if "vl" in recipe else None
     )
-    trajectories = play_all(resources, WIDE, [sample for sample in world.samples if sample.answers][:2])
+    trajectories = play_all(
+        resources, WIDE, [sample for sample in world.samples if sample.answers][:2]
+    )
     maker = RowMaker(resources.codec, DocumentStore(world.root / "store"))
     for trajectory in trajectories:
         rows = sft_rows(trajectory.trajectory, trajectory.ledgers)
@@ -116,7 +122,9 @@ def test_rows_and_conversations_of_every_system_come_back_from_the_sample(recipe
         assert shown == [list(row.images) for row in rows]
         assert {turns[-1].role for turns in contexts} == {"assistant"}
         written = [turn for turns in contexts for turn in turns if turn.role == "assistant"]
-        assert [turn.parts for turn in written] == [(turn.text,) for turn in trajectory.trajectory.turns]
+        assert [turn.parts for turn in written] == [
+            (turn.text,) for turn in trajectory.trajectory.turns
+        ]
 
 
 def test_masked_trajectories_choose_nothing(played):

@@ -8,9 +8,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.recipe_check import check_recipe, composed
-from docagent_rl.checks.recipe_list import Kind, recipe_kind, recipe_names, recipe_summary
-from docagent_rl.checks.sft_check import check_sft_statically, size_problems
+from docagent_rl.checks.recipe_check import check_recipe, composed_recipe
+from docagent_rl.checks.recipe_list import TrainerKind, recipe_kind, recipe_names, recipe_summary
+from docagent_rl.checks.sft_check import check_sft_statically, sft_size_problems
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import ImageRef
@@ -20,8 +20,10 @@ from docagent_rl.lab.sft.rows import SftRow, write_sft
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from tools.recipe_provenance import provenance_problems
 
-RECIPES = recipe_names(kind=Kind.SFT)
-VRAG, UNIDOC, DOC_V_STAR = (f"sft_{name}_qwen2_5_vl_7b" for name in ("vrag_rl", "unidoc_rl", "doc_v_star"))
+RECIPES = recipe_names(kind=TrainerKind.SFT)
+VRAG, UNIDOC, DOC_V_STAR = (
+    f"sft_{name}_qwen2_5_vl_7b" for name in ("vrag_rl", "unidoc_rl", "doc_v_star")
+)
 
 
 def test_a_recipe_has_the_kind_of_what_it_builds_on(tmp_path):
@@ -34,7 +36,12 @@ def test_a_recipe_has_the_kind_of_what_it_builds_on(tmp_path):
     for name, text in texts.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     kinds = {name: recipe_kind(name, tmp_path) for name in texts}
-    assert kinds == {"mine": Kind.SFT, "own": Kind.SFT, "rl": Kind.RL, "broken": Kind.RL}
+    assert kinds == {
+        "mine": TrainerKind.SFT,
+        "own": TrainerKind.SFT,
+        "rl": TrainerKind.RL,
+        "broken": TrainerKind.RL,
+    }
     assert [finding.problem for finding in check_recipe("mine", tmp_path)] == [None, None]
     assert set(RECIPES) == {name for name in recipe_names(kind=None) if name.startswith("sft_")}
     assert set(recipe_names(kind=None)) == {*RECIPES, *recipe_names()}
@@ -43,14 +50,17 @@ def test_a_recipe_has_the_kind_of_what_it_builds_on(tmp_path):
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_every_recipe_is_in_order_and_each_of_its_settings_has_provenance(recipe):
     findings = check_recipe(recipe)
-    assert [(finding.profile, finding.problem) for finding in findings] == [(None, None), ("sft_cpu", None)]
-    assert provenance_problems(recipe, composed(recipe)) == []
+    assert [(finding.profile, finding.problem) for finding in findings] == [
+        (None, None),
+        ("sft_cpu", None),
+    ]
+    assert provenance_problems(recipe, composed_recipe(recipe)) == []
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_run_of_rl_starts_where_the_stage_before_it_ends(recipe):
     name = recipe.removeprefix("sft_")
-    rl, stage = composed(name), composed(recipe)
+    rl, stage = composed_recipe(name), composed_recipe(recipe)
     assert stage.model.path == rl.actor_rollout_ref.model.path
     assert (stage.docagent.system, stage.docagent.store) == (rl.docagent.system, rl.docagent.store)
     assert name in recipe_summary(recipe)
@@ -69,7 +79,10 @@ def test_a_run_of_rl_starts_where_the_stage_before_it_ends(recipe):
         (["+actor_rollout_ref.model.path=x"], "actor_rollout_ref: unknown"),
         # all problems at once
         (["optim.lr=0", "trainer.total_epochs=0"], r"(?s)optim.lr=0.*trainer.total_epochs=0"),
-        (["engine.dtype=float32"], r"engine\.dtype=float32 has no effect.*\+engine\.mixed_precision="),
+        (
+            ["engine.dtype=float32"],
+            r"engine\.dtype=float32 has no effect.*\+engine\.mixed_precision=",
+        ),
         (["data.truncation=left"], r"data\.truncation=left: has no effect.*tokens already"),
         (["trainer.seed=3"], r"trainer\.seed=3: has no effect.*a seed of its own"),
         (["data.custom_cls.name=MultiTurnSFTDataset"], r"has to be LedgerSftDataset"),
@@ -77,7 +90,7 @@ def test_a_run_of_rl_starts_where_the_stage_before_it_ends(recipe):
 )
 def test_what_no_run_can_have_is_refused(overrides, message):
     with pytest.raises(UserError, match=message):
-        check_sft_statically(composed(VRAG, overrides))
+        check_sft_statically(composed_recipe(VRAG, overrides))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +103,7 @@ def test_what_no_run_can_have_is_refused(overrides, message):
     ],
 )
 def test_a_batch_has_to_be_shared_evenly(overrides, processes, problem):
-    found = size_problems(composed(VRAG, overrides), processes)
+    found = sft_size_problems(composed_recipe(VRAG, overrides), processes)
     assert len(found) == (problem is not None)
     assert all(problem in each for each in found)
 
@@ -113,12 +126,18 @@ def row(workspace):
 
 @pytest.fixture
 def sft(workspace, tokenizer, row):
-    """The configuration of a run over these rows; `files` has some of them, and another tokenizer perhaps."""
+    """The configuration of a run over these rows; `files` has some of them, and another tokenizer
+    perhaps.
+    """
 
     def make(*overrides, by=tokenizer, **files):
         for name in ("train", "val"):
-            write_sft(files.get(name, [row] * 4), workspace / "sft" / "vrag_rl" / f"{name}.parquet", by)
-        return composed(RECIPE, ["+profile=cpu", f"docagent.workspace={workspace}", *overrides])
+            write_sft(
+                files.get(name, [row] * 4), workspace / "sft" / "vrag_rl" / f"{name}.parquet", by
+            )
+        return composed_recipe(
+            RECIPE, ["+profile=cpu", f"docagent.workspace={workspace}", *overrides]
+        )
 
     return make
 
@@ -132,7 +151,9 @@ def test_a_good_run_passes_and_everything_that_is_missing_is_in_one_error(sft):
     }
     with pytest.raises(UserError) as told:
         check_sft(sft(*(f"{key}={value}" for key, value in missing.items())))
-    assert all(key in str(told.value) and value in str(told.value) for key, value in missing.items())
+    assert all(
+        key in str(told.value) and value in str(told.value) for key, value in missing.items()
+    )
 
 
 def test_a_model_and_an_image_processor_of_another_family_are_refused(sft, tmp_path):
@@ -179,7 +200,12 @@ def test_documents_that_the_store_lacks_and_an_accelerator_that_is_not_there_are
     [
         (os.environ, "WORLD_SIZE", "3", " 3 "),
         (sft_preflight, "patch_status", list, "VERL_USE_EXTERNAL_PLUGINS"),
-        (sys.modules["__main__"], "__spec__", SimpleNamespace(name=sft_preflight.RAY_TRAINER), "torchrun"),
+        (
+            sys.modules["__main__"],
+            "__spec__",
+            SimpleNamespace(name=sft_preflight.RAY_TRAINER),
+            "torchrun",
+        ),
     ],
 )
 def test_processes_that_cannot_run_it_are_refused(sft, monkeypatch, what, name, value, message):
@@ -188,7 +214,9 @@ def test_processes_that_cannot_run_it_are_refused(sft, monkeypatch, what, name, 
         check_sft(sft())
 
 
-def test_one_process_needs_no_torchrun_and_metrics_have_a_file_for_each_start(sft, tmp_path, monkeypatch):
+def test_one_process_needs_no_torchrun_and_metrics_have_a_file_for_each_start(
+    sft, tmp_path, monkeypatch
+):
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", sft_preflight.LOG_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "environ", dict(os.environ))

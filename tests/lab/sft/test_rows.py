@@ -41,7 +41,8 @@ def test_the_mask_is_one_exactly_on_what_was_sampled(task, played, row):
     placeholders = ids == task.resources.codec.image_token_id
     assert placeholders.sum() == image.size[0] * image.size[1] // 28**2
     assert not (placeholders & (mask == 1)).any()
-    # the trainer rolls the mask by one over rows that lie end to end: the first token of a row must be 0
+    # the trainer rolls the mask by one over rows that lie end to end: the first token of a row must
+    # be 0
     rolled = torch.roll(torch.tensor([*row.loss_mask, *row.loss_mask]), -1)
     assert (rolled.sum(), rolled[-1]) == (2 * len(sampled), 0)
 
@@ -54,7 +55,9 @@ def test_a_context_in_which_nothing_was_sampled_gives_no_row(task, played):
 def test_rows_survive_the_file_and_another_vocabulary_is_refused(task, row, tmp_path):
     path = write_sft([row, row], tmp_path / "rows.parquet", task.processor.tokenizer)
     assert (
-        list(SftFile(path, tokenizer_digest(task.processor.tokenizer))) == list(SftFile(path)) == [row, row]
+        list(SftFile(path, tokenizer_digest(task.processor.tokenizer)))
+        == list(SftFile(path))
+        == [row, row]
     )
     other = build_tokenizer(["plates plates plates zyxwv zyxwv zyxwv zyxwv"] * 50)
     assert tokenizer_digest(other) != tokenizer_digest(task.processor.tokenizer)
@@ -78,7 +81,9 @@ PICTURE = ImageRef(PageRef("a.pdf", 2), "0" * 64, (0, 0, 100, 50), (56, 28))
 
 def made(number: int) -> SftRow:
     ids = tuple(range(number + 1))
-    return SftRow(f"q{number}", "vrag_rl", 0, 0.5, ids, (0, *[1] * number), (PICTURE,) * (number % 2))
+    return SftRow(
+        f"q{number}", "vrag_rl", 0, 0.5, ids, (0, *[1] * number), (PICTURE,) * (number % 2)
+    )
 
 
 ROWS = [made(number) for number in range(3 * GROUP + 1)]

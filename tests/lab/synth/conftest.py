@@ -1,6 +1,6 @@
 import pytest
 
-from docagent_rl.lab.synth.layout import Rendered, render
+from docagent_rl.lab.synth.layout import Rendered, render_document
 from docagent_rl.lab.synth.plan import DocumentPlan
 from docagent_rl.lab.synth.questions import make_questions
 from docagent_rl.lab.synth.settings import SynthSettings
@@ -13,10 +13,13 @@ INDICES = (0, 2, 4)
 
 @pytest.fixture(scope="session")
 def documents() -> list[Rendered]:
-    return [render(DocumentPlan(SETTINGS, index)) for index in INDICES]
+    return [render_document(DocumentPlan(SETTINGS, index)) for index in INDICES]
 
 
 @pytest.fixture(scope="session")
 def questions(documents: list[Rendered]) -> dict[str, list[Sample]]:
     """All possible samples by document id."""
-    return {rendered.plan.doc_id: make_questions(rendered, SETTINGS, Split.TRAIN) for rendered in documents}
+    return {
+        rendered.plan.doc_id: make_questions(rendered, SETTINGS, Split.TRAIN)
+        for rendered in documents
+    }

@@ -4,10 +4,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from docagent_rl.lab.synth.layout import draw_chart, render
-from docagent_rl.lab.synth.lexicon import Measure
+from docagent_rl.lab.synth.layout import draw_chart, render_document
+from docagent_rl.lab.synth.lexicon import Quantity
 from docagent_rl.lab.synth.model import Chart
-from docagent_rl.lab.synth.settings import Difficulty
+from docagent_rl.lab.synth.settings import DocumentDifficulty
 
 
 def test_nothing_is_cut_off_or_overlaps(documents):
@@ -25,17 +25,21 @@ def test_nothing_is_cut_off_or_overlaps(documents):
 
 
 def test_a_document_that_is_too_long_loses_chapters(documents):
-    plan = next(rendered.plan for rendered in documents if rendered.plan.difficulty is Difficulty.MEDIUM)
+    plan = next(
+        rendered.plan
+        for rendered in documents
+        if rendered.plan.difficulty is DocumentDifficulty.MEDIUM
+    )
     short, long = copy.copy(plan), copy.copy(plan)
     short.pages, long.pages = (6, 7), (8, 1000)
-    shorter, full = render(short), render(long)
+    shorter, full = render_document(short), render_document(long)
     assert shorter.num_pages <= 7
     assert len(shorter.sections) < len(full.sections)
     assert full.sections == plan.sections(len(plan.chapters), len(plan.back))
 
 
 def drawn(*values: str) -> np.ndarray:
-    labels, measure = ("Q1", "Q2", "Q3", "Q4")[: len(values)], Measure("energy use", 1, 100, "MWh")
+    labels, measure = ("Q1", "Q2", "Q3", "Q4")[: len(values)], Quantity("energy use", 1, 100, "MWh")
     chart = Chart("chart/1", "Energy use.", labels, values, measure, "Brenoka", False)
     return np.asarray(draw_chart(chart, (360.0, 180.0), "#1f4e79"))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from docagent_rl.lab.synth.lexicon import MAX_DOCUMENTS, NAMES_PER_DOCUMENT, document_names
 from docagent_rl.lab.synth.model import Prose
 from docagent_rl.lab.synth.plan import DocumentPlan, paragraph
-from docagent_rl.lab.synth.settings import Difficulty, SynthSettings
+from docagent_rl.lab.synth.settings import DocumentDifficulty, SynthSettings
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_statements_hold_their_values_and_only_hard_ones_a_decoy(plans):
                 assert fact.value in fact.statement
                 assert fact.statement in block.text
                 first, *decoys = fact.statement.split(". ")
-                assert not decoys or plan.difficulty is Difficulty.HARD, first
+                assert not decoys or plan.difficulty is DocumentDifficulty.HARD, first
                 assert len(decoys) <= 1
                 assert not any(fact.value in decoy for decoy in decoys)
 

@@ -11,7 +11,7 @@ import pytest
 from docagent_rl.lab.synth.layout import Rendered
 from docagent_rl.lab.synth.plan import DocumentPlan
 from docagent_rl.lab.synth.questions import make_questions
-from docagent_rl.lab.synth.settings import Difficulty, QuestionKind, SynthSettings
+from docagent_rl.lab.synth.settings import DocumentDifficulty, QuestionKind, SynthSettings
 from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.samples.validation import validate_sample
 
@@ -34,7 +34,9 @@ class Reader:
         image = np.asarray(self._pdf[page - 1].render(scale=1).to_pil().convert("L"))
         height, width = image.shape
         left, top, right, bottom = box
-        return image[int(top * height) : int(bottom * height), int(left * width) : int(right * width)]
+        return image[
+            int(top * height) : int(bottom * height), int(left * width) : int(right * width)
+        ]
 
 
 @dataclass
@@ -54,8 +56,14 @@ class Asked:
 
 @pytest.fixture(scope="module")
 def asked(documents: list[Rendered], questions: dict[str, list[Sample]]) -> list[Asked]:
-    readers = {rendered.plan.doc_id: (rendered.plan, Reader(rendered.pdf)) for rendered in documents}
-    return [Asked(sample, *readers[doc_id]) for doc_id, samples in questions.items() for sample in samples]
+    readers = {
+        rendered.plan.doc_id: (rendered.plan, Reader(rendered.pdf)) for rendered in documents
+    }
+    return [
+        Asked(sample, *readers[doc_id])
+        for doc_id, samples in questions.items()
+        for sample in samples
+    ]
 
 
 def of_kind(asked: list[Asked], *kinds: QuestionKind) -> Iterator[Asked]:
@@ -84,7 +92,9 @@ def test_all_samples_are_well_formed_and_of_every_kind(asked):
         # no question has two answers
         assert answers.setdefault(sample.question, sample.answers) == sample.answers
     found = {(each.sample.extra["difficulty"], each.sample.extra["kind"]) for each in asked}
-    assert found == {(str(difficulty), str(kind)) for difficulty in Difficulty for kind in QuestionKind}
+    assert found == {
+        (str(difficulty), str(kind)) for difficulty in DocumentDifficulty for kind in QuestionKind
+    }
 
 
 def test_printed_answers_stand_inside_the_evidence_boxes(asked):
@@ -96,13 +106,17 @@ def test_printed_answers_stand_inside_the_evidence_boxes(asked):
 
 
 def test_evidence_names_the_unit_of_the_question(asked):
-    for each in of_kind(asked, QuestionKind.TEXT_FACT, QuestionKind.TABLE_CELL, QuestionKind.TWO_HOP):
+    for each in of_kind(
+        asked, QuestionKind.TEXT_FACT, QuestionKind.TABLE_CELL, QuestionKind.TWO_HOP
+    ):
         question = each.sample.question
         assert each.plan.company in question
         named = [unit.name for unit in each.plan.units if re.search(rf"\b{unit.name}\b", question)]
         if not named:  # a row of the table of hubs
             continue
-        if "quarter" in question:  # the unit stands in the caption of the table, the row says Q1 to Q4
+        if (
+            "quarter" in question
+        ):  # the unit stands in the caption of the table, the row says Q1 to Q4
             assert named[0] in each.reader.pages[each.sample.evidence_pages[0] - 1]
         else:
             assert named[0] in " ".join(each.boxes), each.sample

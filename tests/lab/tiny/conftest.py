@@ -24,13 +24,18 @@ def conversations(seed: int, opening: str = OPENING, questions=QUESTIONS) -> Ite
         word = rng.choice(question.split())
         messages = [{"role": "user", "content": opening + question}]
         for _ in range(rng.randint(1, 2)):
-            page = Image.new("RGB", rng.choice(((112, 140), (140, 112))), (rng.randrange(256), 9, 9))
+            page = Image.new(
+                "RGB", rng.choice(((112, 140), (140, 112))), (rng.randrange(256), 9, 9)
+            )
             search = f"<think>I need the {word}.</think><search>{word}</search>"
             messages += [
                 {"role": "assistant", "content": search},
                 {"role": "user", "content": [{"type": "image", "image": page}]},
             ]
-        yield [*messages, {"role": "assistant", "content": f"<think>Good.</think><answer>{answer}</answer>"}]
+        yield [
+            *messages,
+            {"role": "assistant", "content": f"<think>Good.</think><answer>{answer}</answer>"},
+        ]
 
 
 @pytest.fixture(scope="session")

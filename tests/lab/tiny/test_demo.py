@@ -6,12 +6,12 @@ from reportlab.pdfgen.canvas import Canvas
 from transformers import AutoConfig
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.commands.ingest import demo_command
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.synth import SynthSettings
-from docagent_rl.lab.synth.settings import Difficulty
+from docagent_rl.lab.synth.settings import DocumentDifficulty
 from docagent_rl.lab.tiny.demo import DemoPaths, prepare_demo
 from docagent_rl.lab.tiny.provision import provide_data
 from docagent_rl.retrieval.bm25 import BM25Retriever
@@ -26,7 +26,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def make(workspace, system="vrag_rl", **more):
-    reports = SynthSettings(documents=4, seed=5, difficulties=(Difficulty.EASY,))
+    reports = SynthSettings(documents=4, seed=5, difficulties=(DocumentDifficulty.EASY,))
     brief = {"short_steps": 1, "full_steps": 1, "pool": 2, "batch_size": 1}
     return prepare_demo(workspace, system=system, warm_up=brief, synthetic=reports, **more)
 
@@ -81,7 +81,9 @@ def test_what_no_demo_can_be_made_of_is_named(done, tmp_path):
     with pytest.raises(UserError, match=r"docagent\.env\.max_turns"):
         make(done.workspace, env={"max_turns": 0})
     with pytest.raises(UserError, match="'alder'"):
-        called(demo_command, "--workspace", tmp_path / "new", "--system", "alden", "--system", "alder")
+        called(
+            demo_command, "--workspace", tmp_path / "new", "--system", "alden", "--system", "alder"
+        )
     assert not (tmp_path / "new").exists()
 
 
@@ -124,8 +126,8 @@ def test_questions_that_were_changed_are_left_alone(paths):
 @pytest.mark.parametrize("retriever", ["tiny_colqwen2", "hybrid"])
 def test_a_demo_gets_what_its_retriever_reads(paths, retriever):
     overrides = ["+profile=cpu", f"+retriever={retriever}", f"docagent.workspace={paths.workspace}"]
-    config = composed("vrag_rl_qwen2_5_vl_3b", overrides)
-    section = DocAgentConfig.parse(plain(config.docagent))
+    config = composed_recipe("vrag_rl_qwen2_5_vl_3b", overrides)
+    section = DocAgentConfig.parse(plain_section(config.docagent))
     provide_data(config, section)
     store = DocumentStore(paths.store)
     (hits,) = open_retriever(section.retriever, store).search(["revenue"], top_k=3)

@@ -18,13 +18,19 @@ def weights(path):
 
 def test_loads_like_a_hub_checkpoint(checkpoint):
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    model, report = AutoModelForImageTextToText.from_pretrained(checkpoint, output_loading_info=True)
+    model, report = AutoModelForImageTextToText.from_pretrained(
+        checkpoint, output_loading_info=True
+    )
     assert type(model) is Qwen2_5_VLForConditionalGeneration
     assert not report["missing_keys"] | report["unexpected_keys"]
     assert model.dtype == torch.float32
     config, id_of = model.config, tokenizer.convert_tokens_to_ids
     assert (config.model_type, config.architectures) == ("qwen2_5_vl", [type(model).__name__])
-    assert model.get_input_embeddings().num_embeddings == len(tokenizer) == config.text_config.vocab_size
+    assert (
+        model.get_input_embeddings().num_embeddings
+        == len(tokenizer)
+        == config.text_config.vocab_size
+    )
     for name in ("image", "video"):
         assert getattr(config, f"{name}_token_id") == id_of(f"<|{name}_pad|>")
     for name in ("start", "end"):

@@ -8,7 +8,7 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.script import Move
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.lab.tiny.play import Player, Stage, play, scripted_conversations
+from docagent_rl.lab.tiny.play import PlayStage, StagedPlayer, play, scripted_conversations
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.systems import SYSTEMS, get_system
 from docagent_rl.systems.alden.actions import Modality
@@ -37,7 +37,9 @@ def stage_of(world):
 
     def make(name, **changes):
         system = get_system(name)
-        return Stage(system, system.parse_config({**system.small, **changes}), services, world.samples)
+        return PlayStage(
+            system, system.parse_config({**system.small, **changes}), services, world.samples
+        )
 
     return make
 
@@ -58,7 +60,9 @@ def played(stage, trajectories):
     script, rng = Noted(stage.system.script(stage.config)), random.Random(0)
 
     async def run():
-        return [await play(stage, script, rng.choice(stage.playable), rng) for _ in range(trajectories)]
+        return [
+            await play(stage, script, rng.choice(stage.playable), rng) for _ in range(trajectories)
+        ]
 
     return asyncio.run(run()), [line.move for line in script.lines]
 
@@ -85,7 +89,9 @@ def test_turns_do_what_they_were_written_to_do(name, trajectories_of):
 @pytest.mark.parametrize(("name", "changes"), OTHER_CONFIGS)
 def test_scripts_follow_the_configuration(name, changes, stage_of):
     trajectories, moves = played(stage_of(name, **changes), 8)
-    kinds = [turn.info["action"]["kind"] for trajectory in trajectories for turn in trajectory.turns]
+    kinds = [
+        turn.info["action"]["kind"] for trajectory in trajectories for turn in trajectory.turns
+    ]
     assert kinds == [move or "invalid" for move in moves]
 
 
@@ -95,8 +101,8 @@ def test_players_take_turns_and_need_questions(stage_of):
     assert [config.modality for config in configs] == [Modality.VISUAL, Modality.HYBRID]
 
     def drawn(samples):
-        stages = [Stage(stage.system, config, stage.services, samples) for config in configs]
-        players = [Player(each, each.system.script(each.config)) for each in stages]
+        stages = [PlayStage(stage.system, config, stage.services, samples) for config in configs]
+        players = [StagedPlayer(each, each.system.script(each.config)) for each in stages]
         return list(islice(scripted_conversations(players, 0), 4))
 
     openings = [conversation[0]["content"] for conversation in drawn(stage.samples)]

@@ -5,7 +5,7 @@ from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.preflight import check
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.lab.tiny.demo import prepare_demo
 from docagent_rl.lab.tiny.workspace import DemoPaths, Owner
 from docagent_rl.samples.parquet import write_parquet
@@ -30,7 +30,7 @@ def paths(world, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def recipe():
-    return composed("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu"])
+    return composed_recipe("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu"])
 
 
 @pytest.fixture

@@ -27,7 +27,10 @@ def test_tags_and_words_of_a_system_are_learnt_from_what_it_writes():
 
 
 PAGE = Image.new("RGB", (112, 140), (200, 200, 200))
-TURNS = ("<think>I search.</think><search>north</search>", "<think>It is up.</think><answer>up</answer>")
+TURNS = (
+    "<think>I search.</think><search>north</search>",
+    "<think>It is up.</think><answer>up</answer>",
+)
 CONVERSATION = [
     {"role": "user", "content": "Where is the north?"},
     {"role": "assistant", "content": TURNS[0]},
@@ -45,7 +48,10 @@ def test_ids_are_those_of_the_processor(processor, example):
     text = processor.apply_chat_template(CONVERSATION, tokenize=False)
     batch = processor(text=[text], images=[PAGE], return_tensors="pt")
     # the template closes the last turn with a newline that nobody predicts
-    assert example.input_ids.tolist() + processor.tokenizer.encode("\n") == batch["input_ids"][0].tolist()
+    assert (
+        example.input_ids.tolist() + processor.tokenizer.encode("\n")
+        == batch["input_ids"][0].tolist()
+    )
     assert [*example.is_image.tolist(), 0] == batch["mm_token_type_ids"][0].tolist()
     assert torch.equal(example.vision["pixel_values"], batch["pixel_values"])
     assert torch.equal(example.vision["image_grid_thw"], batch["image_grid_thw"])
@@ -62,5 +68,7 @@ def test_shortened_keeps_the_end_of_the_opening(example):
     text = example.input_ids[~example.is_image.bool()].tolist()
     short = example.shortened(5)
     assert short.input_ids.tolist() == text[opening - 5 :]
-    assert short.input_ids[short.supervised].tolist() == example.input_ids[example.supervised].tolist()
+    assert (
+        short.input_ids[short.supervised].tolist() == example.input_ids[example.supervised].tolist()
+    )
     assert example.shortened(opening).input_ids.tolist() == text

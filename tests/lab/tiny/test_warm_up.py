@@ -7,7 +7,9 @@ from docagent_rl.lab.tiny.tokenizer import encode
 from docagent_rl.lab.tiny.warm_up import WarmUp, batch_loss, shared_prefix, warm_up
 from tests.lab.tiny.conftest import conversations
 
-INSTRUCTIONS = "Search for pages, look closer at a part of the last image, or answer the question. " * 8
+INSTRUCTIONS = (
+    "Search for pages, look closer at a part of the last image, or answer the question. " * 8
+)
 QUESTIONS = [("Which river?", "Danube"), ("How deep?", "12")]
 
 
@@ -61,5 +63,7 @@ def test_a_few_steps_lower_the_loss_and_depend_on_their_seed_alone(processor):
     assert losses[0][-1] < 0.2 * losses[0][0]
     assert losses[0] == losses[1] != losses[2]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
-    assert all(torch.equal(states[0]["model.visual." + name], tensor) for name, tensor in vision.items())
+    assert all(
+        torch.equal(states[0]["model.visual." + name], tensor) for name, tensor in vision.items()
+    )
     assert all(parameter.requires_grad for parameter in model.parameters())

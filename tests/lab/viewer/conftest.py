@@ -43,7 +43,9 @@ def asked(opened):
 
 @pytest.fixture(scope="session")
 def made(store, tmp_path_factory):  # noqa: F811
-    """Write a run of two questions of two trajectories each, one of them masked, and a validation."""
+    """Write a run of two questions of two trajectories each, one of them masked, and a
+    validation.
+    """
 
     def make():
         trajectories = [
@@ -51,13 +53,22 @@ def made(store, tmp_path_factory):  # noqa: F811
             trajectory(store, 1, reward=0.0, said="needle"),
             trajectory(store, 0, question=2, reward=0.5, step=2, system="alden"),
             trajectory(
-                store, 1, question=2, step=2, status="masked", end="infrastructure", turns=[], reward=0.0
+                store,
+                1,
+                question=2,
+                step=2,
+                status="masked",
+                end="infrastructure",
+                turns=[],
+                reward=0.0,
             ),
             trajectory(store, 0, split="val", step=2),
         ]
         folder = run_folder(tmp_path_factory.mktemp("made") / "run", trajectories)
         pushed = [(0, 0, [0.5] * 12), (1, 0, [-0.25] * 8), (1, 1, [-0.5] * 4)]
-        rows = [CreditRow("group1", n, row, {"advantages": np.array(given)}) for n, row, given in pushed]
+        rows = [
+            CreditRow("group1", n, row, {"advantages": np.array(given)}) for n, row, given in pushed
+        ]
         write_credit(folder, 1, "grpo", rows)
         return folder
 

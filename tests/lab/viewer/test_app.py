@@ -8,15 +8,16 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer.api import Api
-from docagent_rl.lab.viewer.app import make_app
-from docagent_rl.lab.viewer.runs import follow
+from docagent_rl.lab.viewer.app import make_viewer_app
+from docagent_rl.lab.viewer.runs import follow_runs
 from tests.viewer_runs import run_folder, trajectory
 
 
 async def call(app, path, method, headers):
     """What a server would hand the application, and what it answers: status, headers, body."""
     target, _, query = path.partition("?")
-    scope = {"type": "http", "http_version": "1.1", "method": method, "scheme": "http", "root_path": "",
+    scope = {"type": "http", "http_version": "1.1", "method": method, "scheme": "http",
+    "root_path": "",
              "path": unquote(target), "raw_path": target.encode(), "query_string": query.encode(),
              "headers": headers}  # fmt: skip
     requests, sent = asyncio.Queue(), []
@@ -31,7 +32,7 @@ async def call(app, path, method, headers):
 
 
 def served(runs):
-    app = make_app(Api(runs), "right", "kept")
+    app = make_viewer_app(Api(runs), "right", "kept")
 
     def get(path, method="GET", headers=((b"cookie", b"kept=right"),)):
         return asyncio.run(call(app, path, method, headers))
@@ -71,10 +72,12 @@ def test_facets_count_under_the_other_filters_and_a_list_comes_in_pieces_and_in_
 
 @pytest.mark.parametrize(
     "path",
-    ["/api/runs/7", "/api/runs/7/trajectories", "/api/runs/-1/trajectories", "/api/runs/0/trajectories/1",
+    ["/api/runs/7", "/api/runs/7/trajectories", "/api/runs/-1/trajectories",
+    "/api/runs/0/trajectories/1",
      "/api/runs/0/trajectories/x", "/api/runs/0/pages/..%2f..%2f..%2fetc%2fpasswd/1",
      "/api/runs/0/pages/K/99",
-     "/api/runs/0/pages/K/1?width=x", "/api/runs/0/groups/none", "/api/runs/0/trajectories?bogus=1", "/api/",
+     "/api/runs/0/pages/K/1?width=x", "/api/runs/0/groups/none", "/api/runs/0/trajectories?bogus=1",
+     "/api/",
      "/api/runs/0/funnel?by=x", "/api/runs/0/trajectories/%2e%2e%2f1", "/app.py", "/view.sqlite"],
 )  # fmt: skip
 def test_what_is_not_there_is_said(get, path):
@@ -83,7 +86,9 @@ def test_what_is_not_there_is_said(get, path):
     assert json.loads(body)["error"]
 
 
-@pytest.mark.parametrize("path", ["/../view.sqlite", "/..%2f..%2fetc/passwd", "//etc/passwd", "/%2e%2e/x"])
+@pytest.mark.parametrize(
+    "path", ["/../view.sqlite", "/..%2f..%2fetc/passwd", "//etc/passwd", "/%2e%2e/x"]
+)
 def test_no_path_leads_out(get, path):
     status, _, body = get(path)
     assert (status in (400, 404), b"root:" in body) == (True, False)
@@ -126,7 +131,7 @@ def test_a_run_that_grows_is_seen(opened, run, store):
     get = served(runs)
     (before,) = get.json("/api/runs")["runs"]
     over = threading.Event()
-    threading.Thread(target=follow, args=(runs, over, 0.01), daemon=True).start()
+    threading.Thread(target=follow_runs, args=(runs, over, 0.01), daemon=True).start()
     run_folder(run, [trajectory(store, number, step=3) for number in range(4)])
     end, now = time.monotonic() + 60, before
     while now["trajectories"] != 9 and time.monotonic() < end:

@@ -47,7 +47,8 @@ def test_questions_pair_by_id_and_lead_to_their_trajectories(two):
 
 @pytest.mark.parametrize(
     ("query", "message"),
-    [("a=0&b=7", "7"), ("a=0", "run="), ("a=0&b=1&measure=x", "measure"), ("a=0&b=1&split=train", "train"),
+    [("a=0&b=7", "7"), ("a=0", "run="), ("a=0&b=1&measure=x", "measure"), ("a=0&b=1&split=train",
+    "train"),
      ("a=0&b=1&step_a=2", "in common"), ("a=0&b=1&measure=term:none", "in common")],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_said(two, query, message):
@@ -126,11 +127,16 @@ def unjudged(run, *, questions):
 
 
 def test_unjudged_answers_are_counted_and_not_compared_as_wrong(write, asked):
-    first = unjudged(write("first", {(1, 3): [1.0], (2, 3): [0.0], (3, 3): [0.0]}), questions={"q2"})
+    first = unjudged(
+        write("first", {(1, 3): [1.0], (2, 3): [0.0], (3, 3): [0.0]}), questions={"q2"}
+    )
     second = write("second", {(1, 3): [1.0], (2, 3): [1.0], (3, 3): [1.0]})
     ask = asked(first, second)
     found = ask("/api/compare?a=0&b=1&measure=right")
-    assert [(row["question_id"], row["a"], row["b"]) for row in found["rows"]] == [("q1", 1, 1), ("q3", 0, 1)]
+    assert [(row["question_id"], row["a"], row["b"]) for row in found["rows"]] == [
+        ("q1", 1, 1),
+        ("q3", 0, 1),
+    ]
     assert (found["mean_a"], found["unjudged_a"], found["unjudged_b"]) == (0.5, 1, 0)
     assert ask("/api/compare?a=0&b=1&measure=reward")["pairs"] == 3
 

@@ -72,7 +72,9 @@ def test_a_group_comes_side_by_side_and_a_query_chooses_trajectories(opened, sto
     assert (found["/api/runs/0/trajectories"]["total"], found["start"]) == (3, "#/trajectories?r=0")
 
 
-@pytest.mark.parametrize(("query", "message"), [("step=9", "no trajectory"), ("colour=1", "colour")])
+@pytest.mark.parametrize(
+    ("query", "message"), [("step=9", "no trajectory"), ("colour=1", "colour")]
+)
 def test_what_cannot_be_exported_is_said(api, query, message):
     with pytest.raises(UserError, match=message):
         answers(api, query)
@@ -96,7 +98,9 @@ def test_the_file_runs_its_own_script_alone(opened, store, tmp_path):
     # code that spells the end of its element stays code: in a string the escape is the character
     assert code.replace("\\x3c", "<") == CODE[0]
     (policy,) = [
-        m["content"] for m, _ in parts.of("meta") if m.get("http-equiv") == "Content-Security-Policy"
+        m["content"]
+        for m, _ in parts.of("meta")
+        if m.get("http-equiv") == "Content-Security-Policy"
     ]
     ((_, style),) = parts.of("style")
     for part in ("default-src 'none'", hash_of(code), hash_of(style)):

@@ -12,14 +12,24 @@ WRONG = OutcomeState.WRONG
 
 @pytest.fixture
 def lossy(tmp_path, store, asked):
-    """One is right, one wrong; one guesses and one gives up unseen; one never answers; one is masked."""
+    """One is right, one wrong; one guesses and one gives up unseen; one never answers; one is
+    masked.
+    """
     guess, mute = trajectory(store, 2, question=3), trajectory(store, 3, step=2, reward=0.0)
     blind = trajectory(store, 6, step=2, reward=0.0)
     guess.turns, blind.turns, mute.turns = guess.turns[-1:], blind.turns[-1:], mute.turns[:-1]
     unknown = trajectory(store, 5, step=2)
     unknown.sample["evidence_pages"], unknown.sample["evidence_boxes"] = [], {}
     masked = trajectory(store, 4, status="masked")
-    given = [trajectory(store, 0), trajectory(store, 1, reward=0.0), guess, blind, mute, masked, unknown]
+    given = [
+        trajectory(store, 0),
+        trajectory(store, 1, reward=0.0),
+        guess,
+        blind,
+        mute,
+        masked,
+        unknown,
+    ]
     return asked(run_folder(tmp_path / "run", given))
 
 
@@ -38,7 +48,9 @@ def test_each_loss_names_its_trajectories(lossy):
 
 
 def test_it_is_counted_apart_and_under_filters(lossy):
-    by_step = {group["key"]: group["counts"]["all"] for group in lossy(f"{FUNNEL}?by=step")["groups"]}
+    by_step = {
+        group["key"]: group["counts"]["all"] for group in lossy(f"{FUNNEL}?by=step")["groups"]
+    }
     assert by_step == {"1": 3, "2": 2}
     assert [group["key"] for group in lossy(f"{FUNNEL}?by=kind&step=1")["groups"]] == ["Chart"]
     with pytest.raises(UserError, match="by='colour'"):
@@ -86,6 +98,10 @@ def test_without_a_word_on_answers_losses_are_of_all(tmp_path, store, asked):
     given[1].turns = given[1].turns[-1:]
     ask = asked(run_folder(tmp_path / "run", given))
     (group,) = ask(FUNNEL)["groups"]
-    assert (group["counts"]["right"], group["lost_counts"]["sought"], group["unjudged"]) == (None, 1, 0)
+    assert (group["counts"]["right"], group["lost_counts"]["sought"], group["unjudged"]) == (
+        None,
+        1,
+        0,
+    )
     (row,) = ask(f"/api/runs/0/trajectories?{group['filters']['sought']}")["rows"]
     assert (row["number"], row["outcome"]) == (1, None)

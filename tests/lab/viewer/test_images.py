@@ -34,7 +34,8 @@ def test_an_image_is_what_the_model_saw(line, store):
 @pytest.mark.parametrize(
     ("name", "value"),
     [("page", "../../etc/passwd#1"), ("page_hash", "0"), ("size", [10**6, 10**6]), ("size", [0, 9]),
-     ("raster", [0, 0, 10**7, 10**7]), ("raster", [5, 5, 1, 1]), ("raster", "x"), ("tiles", [{"image": {}}])],
+     ("raster", [0, 0, 10**7, 10**7]), ("raster", [5, 5, 1, 1]), ("raster", "x"), ("tiles",
+     [{"image": {}}])],
 )  # fmt: skip
 def test_a_hostile_description_is_refused(line, store, name, value):
     line["prompt"][0]["parts"][1]["image"] = {**whole(store, GOLD).to_dict(), name: value}

@@ -7,7 +7,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer.folder import INDEX, ViewedRun
-from docagent_rl.lab.viewer.index import Index, update_index
+from docagent_rl.lab.viewer.index import Index, update_viewer_index
 from tests.viewer_runs import run_folder, trajectory
 
 
@@ -26,7 +26,7 @@ def told(run, query):
 def viewed(run):
     """A run that was read."""
     found = ViewedRun(run)
-    assert update_index(found)
+    assert update_viewer_index(found)
     return found
 
 
@@ -42,20 +42,24 @@ def evaluation(tmp_path, store):
 def test_a_run_is_read_once(viewed, run):
     before = rows(viewed, "*")
     assert len(before) == 5
-    assert not update_index(viewed)
+    assert not update_viewer_index(viewed)
     assert rows(viewed, "*") == before
     assert viewed.index_file == run / INDEX
 
 
-def test_a_trajectory_keeps_its_number_when_its_file_is_written_again_or_set_aside(viewed, run, store):
+def test_a_trajectory_keeps_its_number_when_its_file_is_written_again_or_set_aside(
+    viewed, run, store
+):
     before = dict(rows(viewed, "id, uid || number || step || split"))
-    run_folder(run, [trajectory(store, 1, said="needle"), trajectory(store, 0), trajectory(store, 2)])
-    assert update_index(viewed)
+    run_folder(
+        run, [trajectory(store, 1, said="needle"), trajectory(store, 0), trajectory(store, 2)]
+    )
+    assert update_viewer_index(viewed)
     after = dict(rows(viewed, "id, uid || number || step || split"))
     assert before.items() < after.items()
     assert len(after) == 6
     (run / "trajectories" / "2.jsonl").unlink()
-    assert update_index(viewed)
+    assert update_viewer_index(viewed)
     assert rows(viewed) == [(4,)]
 
 
@@ -64,12 +68,12 @@ def test_a_run_that_goes_on_is_followed(evaluation):
     file, lines = evaluation
     file.write_bytes(lines[0] + lines[1][:500])
     viewed = ViewedRun(file.parent)
-    update_index(viewed)
+    update_viewer_index(viewed)
     assert rows(viewed) == [(1,)]
     for more in (lines[1][500:], lines[2]):
         with file.open("ab") as growing:
             growing.write(more)
-        assert update_index(viewed)
+        assert update_viewer_index(viewed)
     begins = [0, len(lines[0]), len(lines[0]) + len(lines[1])]
     assert rows(viewed, "number, begin") == list(enumerate(begins))
     assert told(viewed, "SELECT count(*) FROM texts_docsize") == 3  # each line once
@@ -79,11 +83,11 @@ def test_a_file_in_the_place_of_another_is_read_anew(evaluation):
     file, lines = evaluation
     file.write_bytes(lines[0] + lines[1])
     viewed = ViewedRun(file.parent)
-    update_index(viewed)
+    update_viewer_index(viewed)
     other = file.with_name("other")
     other.write_bytes(lines[1] + lines[0] + lines[2])
     other.replace(file)
-    update_index(viewed)
+    update_viewer_index(viewed)
     begins = [len(lines[1]), 0, len(lines[0]) + len(lines[1])]
     assert rows(viewed, "number, begin") == list(enumerate(begins))
 
@@ -92,21 +96,22 @@ def test_of_a_trajectory_that_stands_twice_the_last_line_counts(evaluation, stor
     file, lines = evaluation
     file.write_bytes(lines[0] + trajectory(store, 0, reward=0.0).to_json().encode() + b"\n")
     viewed = ViewedRun(file.parent)
-    update_index(viewed)
+    update_viewer_index(viewed)
     assert rows(viewed, "reward, begin") == [(0.0, len(lines[0]))]
     assert rows(viewed, "terms ->> 'outcome'") == [(0.0,)]
 
 
 @pytest.mark.parametrize(
     "line",
-    [b"[]", b"3", b"\xff\xfe", b"[" * 100_000, b'{"version": 1, "turns": 3}', b'{"record": {}, "turns": [3]}',
+    [b"[]", b"3", b"\xff\xfe", b"[" * 100_000, b'{"version": 1, "turns": '
+                                               b'3}', b'{"record": {}, "turns": [3]}',
      b'{"a": NaN}', b"{"],
 )  # fmt: skip
 def test_a_damaged_line_is_left_out_and_counted(run, line, caplog):
     file = run / "trajectories" / "1.jsonl"
     file.write_bytes(line + b"\n" + file.read_bytes())
     viewed = ViewedRun(run)
-    update_index(viewed)
+    update_viewer_index(viewed)
     assert rows(viewed) == [(5,)]
     assert told(viewed, "SELECT sum(damaged) FROM files") == 1
     assert "byte 0 " in caplog.text
@@ -141,11 +146,15 @@ def test_numbers_that_json_has_no_word_for_are_no_numbers(run):
     lines[0]["sample"]["question"] = "half \ud83d"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     viewed = ViewedRun(run)
-    update_index(viewed)
-    assert (None, pytest.approx(0.0267, abs=1e-4), "half ?") in rows(viewed, "reward, drift, question")
+    update_viewer_index(viewed)
+    assert (None, pytest.approx(0.0267, abs=1e-4), "half ?") in rows(
+        viewed, "reward, drift, question"
+    )
 
 
-@pytest.mark.parametrize("content", [b"not a database, but longer than a header of one " * 30, None])
+@pytest.mark.parametrize(
+    "content", [b"not a database, but longer than a header of one " * 30, None]
+)
 def test_what_is_no_index_of_this_release_is_made_anew(viewed, run, content):
     if content is None:
         with sqlite3.connect(viewed.index_file) as base:
@@ -154,7 +163,7 @@ def test_what_is_no_index_of_this_release_is_made_anew(viewed, run, content):
     else:
         viewed.index_file.write_bytes(content)
     again = ViewedRun(run)
-    update_index(again)
+    update_viewer_index(again)
     assert rows(again) == [(5,)]
 
 
@@ -162,7 +171,7 @@ def test_a_folder_that_cannot_be_written_has_its_index_elsewhere(run, tmp_path, 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     viewed = ViewedRun(run)
-    update_index(viewed)
+    update_viewer_index(viewed)
     assert not (run / INDEX).exists()
     assert viewed.index_file.is_relative_to(tmp_path / "cache")
     assert rows(viewed) == [(5,)]
@@ -171,9 +180,9 @@ def test_a_folder_that_cannot_be_written_has_its_index_elsewhere(run, tmp_path, 
 def test_a_run_that_has_just_begun_has_no_trajectories_yet(tmp_path, store):
     (tmp_path / "hydra").mkdir()
     viewed = ViewedRun(tmp_path)
-    assert (update_index(viewed), rows(viewed)) == (False, [(0,)])
+    assert (update_viewer_index(viewed), rows(viewed)) == (False, [(0,)])
     run_folder(tmp_path, [trajectory(store)])
-    assert (update_index(viewed), rows(viewed)) == (True, [(1,)])
+    assert (update_viewer_index(viewed), rows(viewed)) == (True, [(1,)])
 
 
 def test_a_run_may_be_named_by_what_is_in_it_and_nothing_else_is_one(tmp_path, run):
@@ -186,7 +195,8 @@ def test_a_run_may_be_named_by_what_is_in_it_and_nothing_else_is_one(tmp_path, r
 
 
 @pytest.mark.parametrize(
-    "name", ["../run/trajectories/1.jsonl", "trajectories/../../x", "/etc/passwd", "trajectories/x.jsonl"]
+    "name",
+    ["../run/trajectories/1.jsonl", "trajectories/../../x", "/etc/passwd", "trajectories/x.jsonl"],
 )
 def test_no_file_beside_its_trajectories_is_read(run, name):
     with pytest.raises(UserError):

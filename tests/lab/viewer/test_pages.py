@@ -130,7 +130,9 @@ def test_what_the_funnel_loses_is_listed_and_saved_as_a_figure(opened, site, ask
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_fits_its_window_and_nothing_serious_keeps_anyone_out(view, scheme, opened, site, longest):
+def test_a_view_fits_its_window_and_nothing_serious_keeps_anyone_out(
+    view, scheme, opened, site, longest
+):
     address, last = where(view, site, longest)
     page = opened(address, scheme=scheme)
     expect(page.locator(last).first).to_be_visible()
@@ -181,7 +183,11 @@ def watching(opened, world, tmp_path, warm_python):
 def test_texts_of_others_stay_text(watching, site):
     trajectories = recorded(site, "alden")
     for trajectory in trajectories:
-        trajectory.sample |= {"question": f"{HOSTILE} which?", "answers": [HOSTILE], "dataset": HOSTILE}
+        trajectory.sample |= {
+            "question": f"{HOSTILE} which?",
+            "answers": [HOSTILE],
+            "dataset": HOSTILE,
+        }
         trajectory.sample["question_id"] += HOSTILE
         trajectory.turns[0].text = HOSTILE + trajectory.turns[0].text
         trajectory.turns[-1].info["action"] = {"kind": HOSTILE, "text": HOSTILE}

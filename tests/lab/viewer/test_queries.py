@@ -41,7 +41,8 @@ def test_a_link_means_these_trajectories(ask, query, rewards):
 
 @pytest.mark.parametrize(
     "query",
-    ["colour=red", "step=x", "reward=a:b", "reward=nan:", "turns=1-2", "right=0", "guessed=2", "ids=1;2",
+    ["colour=red", "step=x", "reward=a:b", "reward=nan:", "turns=1-2", "right=0", "guessed=2",
+    "ids=1;2",
      "limit=-1", "sort=id;drop", "order=up", "offset=1e9", "ids=" + "9" * 40],
 )  # fmt: skip
 def test_a_link_that_means_nothing_is_refused(ask, query):

@@ -3,13 +3,15 @@ import json
 import pytest
 
 from docagent_rl.lab.viewer.index import Index
-from docagent_rl.lab.viewer.steps import findings, read_curves
+from docagent_rl.lab.viewer.steps import read_curves, step_warnings
 from tests.viewer_runs import run_folder, trajectory
 
 
 def write(folder, name, numbers):
     (folder / "metrics").mkdir(exist_ok=True)
-    (folder / "metrics" / name).write_text(numbers if isinstance(numbers, str) else json.dumps(numbers))
+    (folder / "metrics" / name).write_text(
+        numbers if isinstance(numbers, str) else json.dumps(numbers)
+    )
 
 
 def test_numbers_stand_by_step(tmp_path):
@@ -49,16 +51,20 @@ def found(tmp_path):
                 marks = ", ".join("?" * len(values))
                 base.execute(f"INSERT INTO trajectories (id, {names}) VALUES ({marks})", values)
         with index.reading() as base:
-            return {each.id: each for each in findings(base, split)}
+            return {each.id: each for each in step_warnings(base, split)}
 
     return warn
 
 
 def steps(number=12, *, split="train", **columns):
-    """Eight trajectories a step; a column is a value, or a function of step and trajectory, from 0."""
+    """Eight trajectories a step; a column is a value, or a function of step and trajectory,
+    from 0.
+    """
     for n in range(number):
         for k in range(8):
-            given = {name: value(n, k) if callable(value) else value for name, value in columns.items()}
+            given = {
+                name: value(n, k) if callable(value) else value for name, value in columns.items()
+            }
             yield {**PLAYED, "split": split, "step": n + 1, "uid": f"{n} {k}", **given}
 
 
@@ -69,13 +75,16 @@ def two_groups(n, k):
 @pytest.mark.parametrize(
     ("name", "columns", "link"),
     [
-        ("collapse:format", {"terms": lambda n, k: {"format": float(n >= 3 or k > 0)}}, "step=8:12"),
+        ("collapse:format", {"terms": lambda n, k: {"format": float(n >= 3 or k > 0)}},
+        "step=8:12"),
         ("even_groups", {"uid": two_groups, "reward": 1.0}, "uid=u%202&uid=u%2F1"),
         ("truncated", {"truncated": lambda n, k: int(k < 2)}, "truncated=1"),
         ("masked", {"mask": lambda n, k: "sample" if k < 2 else ""}, "status=masked"),
-        ("shortcut", {"reward": lambda n, k: n, "stage": lambda n, k: "found" if k < n / 3 else "shown"},
+        ("shortcut", {"reward": lambda n, k: n, "stage": lambda n,
+        k: "found" if k < n / 3 else "shown"},
          "guessed=1"),
-        ("guessed", {"outcome": "right", "stage": "found", "guessed": lambda n, k: int(k < 6)}, "guessed=1"),
+        ("guessed", {"outcome": "right", "stage": "found", "guessed": lambda n, k: int(k < 6)},
+        "guessed=1"),
     ],
 )  # fmt: skip
 def test_what_goes_wrong_is_said_with_its_trajectories(found, name, columns, link):

@@ -21,7 +21,9 @@ def view(line, store):
 
 
 def credit(number=0, row=0, **lists):
-    return CreditRow("group1", number, row, {name: np.asarray(values) for name, values in lists.items()})
+    return CreditRow(
+        "group1", number, row, {name: np.asarray(values) for name, values in lists.items()}
+    )
 
 
 def images_of(messages):
@@ -59,7 +61,13 @@ def test_images_are_numbered_and_placed_on_their_pages(view):
 
 
 def test_the_path_through_the_document_is_marked_and_the_strip_is_to_scale(view):
-    marked = {"gold": [3], "fetched": [], "searched": [2, 3], "shown": [1, 2, 3], "boxes": {"3": [BOX]}}
+    marked = {
+        "gold": [3],
+        "fetched": [],
+        "searched": [2, 3],
+        "shown": [1, 2, 3],
+        "boxes": {"3": [BOX]},
+    }
     assert view["document"] == [{"doc_id": "K", "pages": 5, **marked}]
     assert view["turns"][0]["strip"] == {"text": 10, "visual": 30, "sampled": 4}
     assert sum(view["prompt_strip"].values()) == 100
@@ -87,7 +95,10 @@ def test_tokens_have_texts_where_there_is_a_tokenizer(line):
 
 def test_tokens_have_what_they_were_credited_with(line, tmp_path):
     line["turns"][2]["row"] = line["turns"][3]["row"] = 1
-    rows = [credit(row=n, advantages=np.arange(8) + 8 * n, values=np.full(8, float(n))) for n in range(2)]
+    rows = [
+        credit(row=n, advantages=np.arange(8) + 8 * n, values=np.full(8, float(n)))
+        for n in range(2)
+    ]
     write_credit(tmp_path, 1, "turn_gae", [*rows, credit(1, advantages=np.zeros(4))])
     view = trajectory_view(line, credit=trajectory_credit(tmp_path, 1, "group1", 0))
     advantages = [turn["tokens"]["advantages"] for turn in view["turns"]]
@@ -103,13 +114,19 @@ def test_credit_of_another_trajectory_is_not_shown(line, tmp_path):
     write_credit(tmp_path, 1, "grpo", [credit(advantages=np.zeros(3))])
     view = trajectory_view(line, credit=trajectory_credit(tmp_path, 1, "group1", 0))
     assert [turn["tokens"]["advantages"] for turn in view["turns"]] == [None] * 4
-    assert trajectory_credit(tmp_path, 2, "group1", 0) is trajectory_credit(tmp_path, 1, "other", 0) is None
+    assert (
+        trajectory_credit(tmp_path, 2, "group1", 0)
+        is trajectory_credit(tmp_path, 1, "other", 0)
+        is None
+    )
 
 
 def test_a_trajectory_says_its_likeness_to_its_group(store, tmp_path, asked):
     run = run_folder(tmp_path / "run", [trajectory(store, 0), trajectory(store, 2, reward=0.0)])
     given = {"similarities": [1.0, 0.5]}
-    rows = [credit(number, advantages=[value] * 16, **given) for number, value in ((0, 0.5), (2, -0.5))]
+    rows = [
+        credit(number, advantages=[value] * 16, **given) for number, value in ((0, 0.5), (2, -0.5))
+    ]
     write_credit(run, 1, "spo", rows)
     ask = asked(run)
     (row,) = ask("/api/runs/0/trajectories?reward=1:")["rows"]

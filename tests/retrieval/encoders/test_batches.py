@@ -85,7 +85,9 @@ def test_an_error_of_a_preparation_is_raised_where_its_batch_is_due():
             raise UserError("page 3")
         return batch
 
-    stream = Batches(1, "m").stream([[1], [2], [3], [4]], lambda _: 0, prepare, lambda batch, _: batch)
+    stream = Batches(1, "m").stream(
+        [[1], [2], [3], [4]], lambda _: 0, prepare, lambda batch, _: batch
+    )
     assert list(islice(stream, 2)) == [[1], [2]]
     with pytest.raises(UserError, match="page 3"):
         next(stream)

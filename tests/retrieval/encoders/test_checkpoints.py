@@ -1,4 +1,6 @@
-"""Weights are the checkpoint's, all of them, and positions those that the model was trained with."""
+"""Weights are the checkpoint's, all of them, and positions those that the model was trained
+with.
+"""
 
 import json
 import shutil
@@ -60,7 +62,10 @@ def test_an_adapter_changes_its_base_also_with_names_of_2024(copied, encoder, pi
         # as vidore/colqwen2-base is published
         (TinyRetriever.COLQWEN2, {"language_model.": "model."}),
         # as llamaindex/vdr-2b-v1 is: layers beside the vision tower, no output layer of its own
-        (TinyRetriever.DENSE_IMAGE, {"model.language_model.": "model.", "model.visual.": "visual."}),
+        (
+            TinyRetriever.DENSE_IMAGE,
+            {"model.language_model.": "model.", "model.visual.": "visual."},
+        ),
     ],
 )
 def test_a_model_with_names_of_2024_is_the_same(copied, encoder, pictures, kind, names):
@@ -92,7 +97,9 @@ def test_a_dense_model_is_no_late_interaction_model(tiny):
 
 
 def test_a_model_of_another_family_is_named(tiny):
-    spec = tiny_spec(TinyRetriever.COLQWEN2_5, tiny(TinyRetriever.COLQWEN2_5)).model_dump(mode="json")
+    spec = tiny_spec(TinyRetriever.COLQWEN2_5, tiny(TinyRetriever.COLQWEN2_5)).model_dump(
+        mode="json"
+    )
     with pytest.raises(UserError, match=r"qwen2_5_vl.*qwen2_vl"):
         open_encoder({**spec, "family": "colqwen2"})
 
@@ -192,7 +199,11 @@ def test_a_causal_model_is_made_to_read_both_ways(tmp_path):
     modules = [Transformer(str(tmp_path / "plain")), Pooling(64, pooling_mode="cls")]
     SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "whole"))
     spec = {"family": "sentence_transformer", "model": str(tmp_path / "whole"), "page_tokens": 64}
-    texts = ["the revenue rose", "the revenue fell", "the whales of the southern ocean and their food"]
+    texts = [
+        "the revenue rose",
+        "the revenue fell",
+        "the whales of the southern ocean and their food",
+    ]
     # the first token sees what follows it in one direction only when it looks there
     one, two, _ = open_encoder(spec, batch_size=3).encode_pages(texts)
     np.testing.assert_allclose(one, two, atol=1e-6)

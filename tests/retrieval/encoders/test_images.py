@@ -64,10 +64,14 @@ def test_what_models_of_words_drop_makes_no_query_new(encoder, kind):
         "net\x0crevenue",
     ]
     assert all(Tokenizer()(text) == plain.split() for text in others)
-    assert_same(encoder(kind).encode_queries(others), encoder(kind).encode_queries([plain]) * len(others))
+    assert_same(
+        encoder(kind).encode_queries(others), encoder(kind).encode_queries([plain]) * len(others)
+    )
 
 
-@pytest.mark.parametrize("kind", [kind for kind in TinyRetriever if kind is not TinyRetriever.COLBERT])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in TinyRetriever if kind is not TinyRetriever.COLBERT]
+)
 def test_long_queries_are_read_to_the_end(encoder, kind):
     """ColPali's processors cut them to 50 tokens."""
     model = encoder(kind)
@@ -88,7 +92,9 @@ def differ(one, other):
 
 def test_a_page_has_a_vector_a_patch_and_the_resolution_is_the_specifications(encoder):
     """28 by 28 pixels each, and the words around them: 11 tokens."""
-    counts = [len(encoder(Tiny.COLQWEN2).encode_pages([picture(280 * n, 140 * n, 1)])[0]) for n in (1, 2)]
+    counts = [
+        len(encoder(Tiny.COLQWEN2).encode_pages([picture(280 * n, 140 * n, 1)])[0]) for n in (1, 2)
+    ]
     assert 8 <= counts[0] - 10 * 5 <= 40
     assert counts[1] - 20 * 10 == counts[0] - 10 * 5
     full, small = encoder(Tiny.COLQWEN2), encoder(Tiny.COLQWEN2, max_pixels=28 * 28 * 16)

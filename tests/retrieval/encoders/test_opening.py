@@ -63,7 +63,14 @@ def ask_at_once(model, encoder, calls):
 
 def test_answers_are_those_of_the_model_in_order(model):
     encoder = QueryEncoder(model, batch_size=4)
-    assert numbers(encoder.encode_queries(["aa", "b", "aa", "cccc", "ddddd", "eeeeee"])) == [2, 1, 2, 4, 5, 6]
+    assert numbers(encoder.encode_queries(["aa", "b", "aa", "cccc", "ddddd", "eeeeee"])) == [
+        2,
+        1,
+        2,
+        4,
+        5,
+        6,
+    ]
     assert max(map(len, model.batches)) <= 4
     assert (encoder.dim, encoder.content, encoder.fingerprint) == (2, PageContent.TEXT, "f")
     assert encoder.encode_queries([]) == []

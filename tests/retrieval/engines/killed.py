@@ -20,7 +20,7 @@ from docagent_rl.retrieval.engines.qdrant import QdrantCollection
 from docagent_rl.retrieval.index_files import IndexFiles
 from docagent_rl.retrieval.vectors import build as embedded
 from docagent_rl.retrieval.vectors.build import BuiltIndex, build_index
-from docagent_rl.retrieval.vectors.index import Kind
+from docagent_rl.retrieval.vectors.index import VectorKind
 from tests.retrieval.vectors.encoders import vectors
 
 PLACES: dict[str, dict[str, Any]] = {
@@ -38,7 +38,8 @@ _client = cache(lambda place: QdrantClient(path=str(place)))
 
 @dataclass(frozen=True)
 class Killed:
-    """The moment at which a process dies: before a call that changes something on the disk, or behind it.
+    """The moment at which a process dies: before a call that changes something on the disk, or
+    behind it.
 
     `call` names a class and its method, `number` counts the calls from 1.
     """
@@ -52,7 +53,9 @@ class Killed:
         return f"{self.engine}-{'behind' if self.behind else 'before'}-{self.call}-{self.number}"
 
     def arm(self) -> None:
-        """Make this process kill itself then, as a machine does: nothing is closed, nothing is flushed."""
+        """Make this process kill itself then, as a machine does: nothing is closed, nothing is
+        flushed.
+        """
         owner_name, name = self.call.split(".")
         owner = OWNERS[owner_name]
         found: Callable[..., Any] = getattr(owner, name)
@@ -72,15 +75,17 @@ class Killed:
 
 
 def use_small_parts(folder: Path) -> None:
-    """Store a few documents at a time, index few pages, and keep Qdrant's points beside the index."""
+    """Store a few documents at a time, index few pages, and keep Qdrant's points beside the
+    index.
+    """
     build._NUMBERS, build._HEADER_SHARE, lance.INDEXED_FROM = 200, 0, 1
-    qdrant.connect = lambda url, **_: _client(folder.parent / "points")
+    qdrant.connect_qdrant = lambda url, **_: _client(folder.parent / "points")
 
 
 def build_here(engine: str, store: DocumentStore, folder: Path, **encoder: Any) -> BuiltIndex:
     """Build in this process; an index of another encoder gives way."""
     run = build_collection if PLACES[engine] else build_index
-    options = {"kind": Kind.LATE_INTERACTION, "replace": bool(encoder), **PLACES[engine]}
+    options = {"kind": VectorKind.LATE_INTERACTION, "replace": bool(encoder), **PLACES[engine]}
     return run(store, vectors(**encoder), folder, **options)
 
 
@@ -94,7 +99,9 @@ def build_there(
     return process.exitcode
 
 
-def _build(engine: str, store: Path, folder: Path, moment: Killed | None, encoder: dict[str, Any]) -> None:
+def _build(
+    engine: str, store: Path, folder: Path, moment: Killed | None, encoder: dict[str, Any]
+) -> None:
     use_small_parts(folder)
     if moment is not None:
         moment.arm()

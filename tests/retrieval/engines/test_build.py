@@ -28,7 +28,9 @@ def test_pages_that_are_lost_are_seen_and_encoded_again(build, found, corpus):
 
 
 def test_pages_of_no_document_are_removed(build, found, corpus):
-    stray = VectorPage(PageRef("stray", 1), "0" * 64, np.eye(2, HashingEncoder.dim, dtype=np.float32))
+    stray = VectorPage(
+        PageRef("stray", 1), "0" * 64, np.eye(2, HashingEncoder.dim, dtype=np.float32)
+    )
     found.collection.add([stray])
     with pytest.raises(UserError, match="of its documents"):
         found.check(corpus)

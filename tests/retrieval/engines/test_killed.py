@@ -1,4 +1,6 @@
-"""Builds that are killed in every phase, in every engine, are continued and end as one that never was."""
+"""Builds that are killed in every phase, in every engine, are continued and end as one that never
+was.
+"""
 
 import signal
 from functools import partial
@@ -26,7 +28,9 @@ MOMENTS = [
 ]
 for engine, collection in (("lancedb", LANCE), ("qdrant", QDRANT)):
     for name, number in (("create", 1), ("add", 2), ("finish", 1)):
-        MOMENTS += [Killed(engine, f"{collection}.{name}", number, behind) for behind in (False, True)]
+        MOMENTS += [
+            Killed(engine, f"{collection}.{name}", number, behind) for behind in (False, True)
+        ]
     # of a header without documents, with some, with all, and of the last one
     MOMENTS += [Killed(engine, "IndexFiles.write_header", number) for number in (1, 2, 4)]
 UPDATES = [
@@ -40,16 +44,26 @@ UPDATES = [
 @pytest.fixture(autouse=True)
 def _small(tmp_path, monkeypatch):
     """What the process that dies does, here too."""
-    for module, name in ((building, "_NUMBERS"), (building, "_HEADER_SHARE"), (lance, "INDEXED_FROM")):
+    for module, name in (
+        (building, "_NUMBERS"),
+        (building, "_HEADER_SHARE"),
+        (lance, "INDEXED_FROM"),
+    ):
         monkeypatch.setattr(module, name, getattr(module, name))
-    monkeypatch.setattr(qdrant, "connect", qdrant.connect)
+    monkeypatch.setattr(qdrant, "connect_qdrant", qdrant.connect_qdrant)
     use_small_parts(tmp_path / "index")
 
 
 def found_in(folder, **encoder):
     """All pages that searches find, and their scores."""
-    hits = VectorRetriever(open_index(folder), partial(HashingEncoder, **encoder)).search(QUERIES, top_k=1000)
-    return {(query, hit.ref): hit.score for query, each in zip(QUERIES, hits, strict=True) for hit in each}
+    hits = VectorRetriever(open_index(folder), partial(HashingEncoder, **encoder)).search(
+        QUERIES, top_k=1000
+    )
+    return {
+        (query, hit.ref): hit.score
+        for query, each in zip(QUERIES, hits, strict=True)
+        for hit in each
+    }
 
 
 def columns_of(folder, engine):
@@ -94,7 +108,9 @@ def test_an_update_that_was_killed_is_continued(moment, corpus, make_store, tmp_
 
 
 @pytest.mark.parametrize("engine", ["lancedb", "qdrant"])
-def test_a_replacement_that_was_killed_leaves_no_vectors_of_another_length(engine, corpus, tmp_path):
+def test_a_replacement_that_was_killed_leaves_no_vectors_of_another_length(
+    engine, corpus, tmp_path
+):
     folder = tmp_path / "index"
     assert build_there(engine, corpus, folder) == 0
     moment = Killed(engine, f"{LANCE if engine == 'lancedb' else QDRANT}.create")

@@ -21,7 +21,10 @@ def indexed(corpus, tmp_path, monkeypatch):
 
 
 def test_candidates_of_its_index_are_scored_exactly(indexed, built):
-    assert {each.columns[0] for each in indexed.collection._pages.list_indices()} == {"doc_id", "vectors"}
+    assert {each.columns[0] for each in indexed.collection._pages.list_indices()} == {
+        "doc_id",
+        "vectors",
+    }
     (found,), (best,) = (
         VectorRetriever(index, HashingEncoder).search(["the cat sat"], top_k=5)
         for index in (indexed, VectorIndex.open(built))

@@ -8,7 +8,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.encoders.local import prepare_image
-from docagent_rl.retrieval.rerank.local import CrossEncoderReranker, open_local
+from docagent_rl.retrieval.rerank.local import CrossEncoderReranker, open_reranker
 from docagent_rl.retrieval.rerank.spec import named_reranker
 from tests.tiny_rerankers import TinyReranker, tiny_reranker
 from tests.tiny_retrievers import TinyRetriever, build_retriever
@@ -24,7 +24,9 @@ def pairs(store: DocumentStore):
 @pytest.fixture
 def opened(tiny_folder):
     def made(kind, *, batch_size, **changes):
-        return open_local(tiny_reranker(kind, tiny_folder(kind), **changes), batch_size=batch_size)
+        return open_reranker(
+            tiny_reranker(kind, tiny_folder(kind), **changes), batch_size=batch_size
+        )
 
     return made
 
@@ -44,15 +46,24 @@ def test_yes_against_no_as_on_the_card_of_qwen3_reranker(opened, pairs, tiny_fol
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     folder = tiny_folder(TinyReranker.TEXT)
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModelForCausalLM.from_pretrained(folder),
+    )
     spec = named_reranker("qwen3-reranker-0.6b")
     prefix, turn, asked = spec.query_prompt.partition("user\n")
     shown, _, suffix = spec.page_prompt.partition("{}")
     yes, no = (tokenizer.convert_tokens_to_ids(word) for word in ("yes", "no"))
-    for (query, page), score in zip(pairs, opened(TinyReranker.TEXT, batch_size=3).score(pairs), strict=True):
+    for (query, page), score in zip(
+        pairs, opened(TinyReranker.TEXT, batch_size=3).score(pairs), strict=True
+    ):
         middle = asked.replace("{}", query.replace("<|image", "< |image")) + shown + page.text()
         parts = [prefix + turn, middle, suffix]
-        ids = [each for part in parts for each in tokenizer(part, add_special_tokens=False)["input_ids"]]
+        ids = [
+            each
+            for part in parts
+            for each in tokenizer(part, add_special_tokens=False)["input_ids"]
+        ]
         logits = model(torch.tensor([ids])).logits[0, -1]
         probability = torch.log_softmax(logits[[no, yes]], dim=0)[1].exp()
         assert torch.sigmoid(torch.tensor(score)) == pytest.approx(probability.item(), abs=1e-5)
@@ -71,7 +82,9 @@ def test_pages_are_looked_at_as_by_the_script_of_qwen3_vl_reranker(opened, store
     images = processor.image_processor
     images.size = {"shortest_edge": spec.min_pixels, "longest_edge": spec.max_pixels}
     pages = [store.page(PageRef("animals", number)) for number in (1, 2)]
-    pairs = [(query, page) for query in ("cat", "where does the dog bark, and why?") for page in pages]
+    pairs = [
+        (query, page) for query in ("cat", "where does the dog bark, and why?") for page in pages
+    ]
     found = opened(TinyReranker.IMAGE, batch_size=4).score(pairs)
     for (query, page), score in zip(pairs, found, strict=True):
         text = spec.query_prompt.replace("{}", query) + spec.page_prompt
@@ -82,7 +95,9 @@ def test_pages_are_looked_at_as_by_the_script_of_qwen3_vl_reranker(opened, store
     assert len(set(found)) == 4
 
 
-def test_the_best_passage_of_a_long_page_counts_and_neighbours_change_nothing(make_store, tmp_path, opened):
+def test_the_best_passage_of_a_long_page_counts_and_neighbours_change_nothing(
+    make_store, tmp_path, opened
+):
     words = " ".join(f"word{number} cat" for number in range(8))
     long = make_store(tmp_path, {"long": [words, "cat"], "short": ["birds sing"]})
     reranker = opened(TinyReranker.CROSS_ENCODER, batch_size=3, page_tokens=16)
@@ -102,14 +117,16 @@ def test_what_is_no_reranker_is_refused(tmp_path, tiny_folder):
         CrossEncoderReranker(tiny_reranker(TinyReranker.TEXT, encoder))
     text = tiny_folder(TinyReranker.TEXT)
     with pytest.raises(UserError, match="no cross-encoder"):
-        open_local(tiny_reranker(TinyReranker.CROSS_ENCODER, text))
+        open_reranker(tiny_reranker(TinyReranker.CROSS_ENCODER, text))
     with pytest.raises(UserError, match="qwen3"):
-        open_local(tiny_reranker(TinyReranker.IMAGE, text))
+        open_reranker(tiny_reranker(TinyReranker.IMAGE, text))
     with pytest.raises(UserError, match=r"device of rerank\.model"):
-        open_local(tiny_reranker(TinyReranker.TEXT, text), device="cuda")
+        open_reranker(tiny_reranker(TinyReranker.TEXT, text), device="cuda")
     with pytest.raises(UserError, match="query_tokens"):
-        open_local(
+        open_reranker(
             tiny_reranker(
-                TinyReranker.CROSS_ENCODER, tiny_folder(TinyReranker.CROSS_ENCODER), query_tokens=124
+                TinyReranker.CROSS_ENCODER,
+                tiny_folder(TinyReranker.CROSS_ENCODER),
+                query_tokens=124,
             )
         )

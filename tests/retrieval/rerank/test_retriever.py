@@ -12,7 +12,7 @@ from docagent_rl.envs.services import RetrieverService
 from docagent_rl.retrieval.base import FirstStage
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.opening import open_before_run, open_retriever
-from docagent_rl.retrieval.rerank.local import open_local
+from docagent_rl.retrieval.rerank.local import open_reranker
 from tests.tiny_rerankers import TinyReranker, tiny_reranker
 
 
@@ -31,9 +31,11 @@ def section(saved, described):
     )
 
 
-def test_candidates_are_ranked_by_the_model_and_keep_their_first_places(section, store, bm25, described):
+def test_candidates_are_ranked_by_the_model_and_keep_their_first_places(
+    section, store, bm25, described
+):
     (candidates,) = bm25.search(["the cat and the dog"], top_k=3)
-    model = open_local(tiny_reranker(TinyReranker.CROSS_ENCODER, described))
+    model = open_reranker(tiny_reranker(TinyReranker.CROSS_ENCODER, described))
     scores = model.score([("the cat and the dog", store.page(hit.ref)) for hit in candidates])
     expected = sorted(zip(scores, candidates, range(1, 4), strict=True), key=lambda each: -each[0])
     (found,) = open_retriever(section(), store).search(["the cat and the dog"], top_k=2)
@@ -57,7 +59,9 @@ def test_a_search_for_more_pages_scores_as_many_and_exclusions_hold(section, sto
 def test_searches_leave_the_event_loop_alone_and_log_both_scores(section, store):
     reranked = open_retriever(section(), store)
     threads = []
-    reranked.open()._model.register_forward_pre_hook(lambda *_: threads.append(threading.current_thread()))
+    reranked.open()._model.register_forward_pre_hook(
+        lambda *_: threads.append(threading.current_thread())
+    )
     service = RetrieverService(reranked)
     with noting() as notes:
         hits = asyncio.run(service.search("the cat", doc_id=None, top_k=2))

@@ -18,7 +18,10 @@ def test_an_overlay_names_a_known_model(path):
     [
         ({"content": "image"}, "text"),
         ({"family": "yes_no"}, "query_prompt"),
-        ({"family": "yes_no", "content": "image", "query_prompt": "{}", "page_prompt": "x"}, "image_pad"),
+        (
+            {"family": "yes_no", "content": "image", "query_prompt": "{}", "page_prompt": "x"},
+            "image_pad",
+        ),
         ({"page_prompt": "none"}, "page_prompt"),
     ],
 )

@@ -11,7 +11,11 @@ import pytest
 from docagent_rl.documents import PageRef
 
 TOKEN = "s3cret-token-of-the-tests"
-OPTIONS = ({"top_k": 3}, {"top_k": 2, "doc_id": "animals"}, {"top_k": 9, "exclude": {PageRef("animals", 2)}})
+OPTIONS = (
+    {"top_k": 3},
+    {"top_k": 2, "doc_id": "animals"},
+    {"top_k": 9, "exclude": {PageRef("animals", 2)}},
+)
 """Of searches."""
 
 

@@ -12,7 +12,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.service import wire
-from docagent_rl.retrieval.service.app import describe_index, make_app
+from docagent_rl.retrieval.service.app import describe_index, make_search_app
 from docagent_rl.retrieval.service.host import SearchHost
 from tests.memory import within
 
@@ -25,7 +25,7 @@ def served(store, bm25):
 
 @pytest.fixture(scope="module")
 def app(served):
-    return make_app(*served)
+    return make_search_app(*served)
 
 
 def call(app, method, path, **options):
@@ -45,7 +45,7 @@ def search(app, **body):
 def test_a_search_over_http_is_that_of_the_retriever(app, bm25, store):
     options, queries = {"doc_id": "animals", "top_k": 2}, ["cat", "birds", " "]
     reply = search(app, queries=queries, exclude=[["animals", 2]], **options)
-    found = wire.read_reply(reply.content)
+    found = wire.read_hits(reply.content)
     assert found == bm25.search(queries, exclude=[PageRef("animals", 2)], **options)
     assert json.loads(reply.content)["results"][2] == []
     info = call(app, "GET", wire.INFO).json()
@@ -87,10 +87,19 @@ def test_bad_searches_get_one_line(app, body, status, named):
 def test_what_a_retriever_raises_is_one_line(store):
     class Failing:
         def search(self, queries, **options):
-            raise UserError("no document\nhere") if queries == ["user"] else ZeroDivisionError("secret")
+            raise (
+                UserError("no document\nhere")
+                if queries == ["user"]
+                else ZeroDivisionError("secret")
+            )
 
-    app = make_app(SearchHost(Failing(), threads=1), lambda: describe_index(Failing(), store))
-    for query, status, line in (("user", 404, "no document here"), ("cat", 500, "ZeroDivisionError")):
+    app = make_search_app(
+        SearchHost(Failing(), threads=1), lambda: describe_index(Failing(), store)
+    )
+    for query, status, line in (
+        ("user", 404, "no document here"),
+        ("cat", 500, "ZeroDivisionError"),
+    ):
         reply = search(app, queries=[query])
         assert reply.status_code == status
         assert line in reply.json()["error"]
@@ -107,7 +116,7 @@ def test_a_full_server_says_when_to_come_again(store):
             return [[] for _ in queries]
 
     host = SearchHost(Slow(), threads=1, max_waiting=1, deadline_s=0.1)
-    app = make_app(host, lambda: describe_index(Slow(), store))
+    app = make_search_app(host, lambda: describe_index(Slow(), store))
     while not calls:  # what is searched for keeps its place
         assert search(app, queries=["a"]).status_code == 504
     busy = search(app, queries=["b"])

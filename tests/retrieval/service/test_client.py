@@ -72,7 +72,8 @@ def test_the_server_is_checked(server, store, make_store, tmp_path):
 def asked(answer, store, attempts=2, query="cat", **service):
     """Hits, or the error, of one search by an environment; its note; and how often it asked.
 
-    The server answers with `answer(body)`: bytes, or (status, headers, bytes); None ends the connection.
+    The server answers with `answer(body)`: bytes, or (status, headers, bytes); None ends the
+    connection.
     """
     calls = []
 
@@ -87,7 +88,9 @@ def asked(answer, store, attempts=2, query="cat", **service):
                 if got is None:
                     break
                 status, headers, data = got if isinstance(got, tuple) else (200, {}, got)
-                head = f"HTTP/1.1 {status} X\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items())
+                head = f"HTTP/1.1 {status} X\r\n" + "".join(
+                    f"{k}: {v}\r\n" for k, v in headers.items()
+                )
                 writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
                 await writer.drain()
         writer.close()
@@ -139,10 +142,17 @@ def test_garbage_is_a_failure_of_the_service(store, answer):
     [
         # pages that the store does not have mean another index
         (body(results=[[["animals", 99, 1.0]]]), "animals#99", 1),
-        # a server that refuses everything is set up wrong, and a wrong address or token names its key
-        *[((status, {}, b"{}"), "docagent.retriever.service.url", None) for status in (400, 413, 422)],
+        # a server that refuses everything is set up wrong, and a wrong address or token names its
+        # key
+        *[
+            ((status, {}, b"{}"), "docagent.retriever.service.url", None)
+            for status in (400, 413, 422)
+        ],
         *[((status, {}, b""), "docagent.retriever.service.token_env", 1) for status in (401, 403)],
-        *[((status, {"Location": "/x"}, b""), "docagent.retriever.service.url", 1) for status in (404, 302)],
+        *[
+            ((status, {"Location": "/x"}, b""), "docagent.retriever.service.url", 1)
+            for status in (404, 302)
+        ],
     ],
 )
 def test_what_is_set_up_wrong_is_named(store, answer, named, calls):

@@ -57,7 +57,9 @@ def wait(done):
 
 
 def hits(retriever):
-    return {hit.ref.doc_id for found in retriever.search(["cat", "birds"], top_k=9) for hit in found}
+    return {
+        hit.ref.doc_id for found in retriever.search(["cat", "birds"], top_k=9) for hit in found
+    }
 
 
 def test_a_replaced_index_answers(folder, opens):

@@ -5,7 +5,7 @@ import pytest
 
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval import Hit
-from docagent_rl.retrieval.base import NotTakenError, Question
+from docagent_rl.retrieval.base import NotTakenError, SearchArguments
 from docagent_rl.retrieval.service.host import HARMLESS, SearchHost
 
 
@@ -34,7 +34,10 @@ async def until(condition):
 
 
 def ask(host, *queries, top_k=1):
-    return [asyncio.create_task(host.search(Question((query,), top_k=top_k))) for query in queries]
+    return [
+        asyncio.create_task(host.search(SearchArguments((query,), top_k=top_k)))
+        for query in queries
+    ]
 
 
 async def answers(tasks):
@@ -46,11 +49,11 @@ async def test_more_than_may_wait_are_told_to_come_again_and_places_come_free(he
     running = ask(host, *"012")
     await until(lambda: host.waiting == 3)
     with pytest.raises(NotTakenError):
-        await host.search(Question(("late",)))
+        await host.search(SearchArguments(("late",)))
     held.gate.set()
     assert await answers(running) == [*"012"]
     await until(lambda: host.waiting == 0)
-    assert await host.search(Question(("late",)))
+    assert await host.search(SearchArguments(("late",)))
 
 
 async def test_a_host_whose_searches_hang_is_told_from_a_busy_one(held):
@@ -85,7 +88,7 @@ async def test_one_that_gave_up_before_its_turn_is_not_searched_for(held):
 
 async def test_a_large_batch_lets_others_have_their_turn(held):
     host = SearchHost(held, threads=1, max_waiting=64)
-    batch = asyncio.create_task(host.search(Question(tuple(map(str, range(40))))))
+    batch = asyncio.create_task(host.search(SearchArguments(tuple(map(str, range(40))))))
     await until(lambda: held.calls)
     single = ask(host, "single")
     await until(lambda: host.waiting == 41)
@@ -102,7 +105,7 @@ async def test_a_large_batch_lets_others_have_their_turn(held):
 async def test_health_is_seen_while_a_batch_fills_the_host(held):
     host = SearchHost(held, threads=1, max_waiting=256, deadline_s=0.2)
     held.gate.set()
-    batch = asyncio.create_task(host.search(Question(("word " * 6000,) * 256)))
+    batch = asyncio.create_task(host.search(SearchArguments(("word " * 6000,) * 256)))
     await until(lambda: held.calls)
     held.gate.clear()
     await host.probe()

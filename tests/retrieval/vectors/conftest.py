@@ -13,12 +13,27 @@ from docagent_rl.retrieval.engines import qdrant
 from docagent_rl.retrieval.engines.build import build_collection
 from docagent_rl.retrieval.indexes import open_index
 from docagent_rl.retrieval.vectors.build import BuiltIndex, build_index
-from docagent_rl.retrieval.vectors.index import Kind
+from docagent_rl.retrieval.vectors.index import VectorKind
 from docagent_rl.retrieval.vectors.retriever import VectorRetriever
 from tests.retrieval.vectors.encoders import HashingEncoder, vectors
 
-LATE = Kind.LATE_INTERACTION
-WORDS = ["cat", "dog", "bird", "tree", "rose", "grow", "iron", "gold", "tin", "mat", "sat", "the", "a", "of"]
+LATE = VectorKind.LATE_INTERACTION
+WORDS = [
+    "cat",
+    "dog",
+    "bird",
+    "tree",
+    "rose",
+    "grow",
+    "iron",
+    "gold",
+    "tin",
+    "mat",
+    "sat",
+    "the",
+    "a",
+    "of",
+]
 QUERIES = ["the cat sat", "gold", "tree of iron and roses", "nothing of this", "mat"]
 PLACES = {
     "embedded": {},
@@ -31,7 +46,9 @@ PLACES = {
 def texts(seed: int, pages: int) -> list[str]:
     """Pages of 0 to 12 words, some of them the same."""
     random = Random(seed)
-    return [" ".join(random.choices(WORDS, k=random.choice([0, 1, 5, 5, 9, 12]))) for _ in range(pages)]
+    return [
+        " ".join(random.choices(WORDS, k=random.choice([0, 1, 5, 5, 9, 12]))) for _ in range(pages)
+    ]
 
 
 CORPUS = {f"doc-{number:02}": texts(number, 1 + number * 5 % 13) for number in range(12)}
@@ -63,7 +80,7 @@ def where(request, monkeypatch) -> dict:
     from qdrant_client import QdrantClient
 
     client = QdrantClient(":memory:")
-    monkeypatch.setattr(qdrant, "connect", lambda url, **_: client)
+    monkeypatch.setattr(qdrant, "connect_qdrant", lambda url, **_: client)
     return PLACES[request.param]
 
 

@@ -14,13 +14,19 @@ from docagent_rl.retrieval.vectors.encoding import EncoderFactory, PageVectors
 
 
 class HashingEncoder:
-    """A vector a word, of length 1, that follows from the word; of images a vector a corner's colour."""
+    """A vector a word, of length 1, that follows from the word; of images a vector a corner's
+    colour.
+    """
 
     dim, batch_size = 16, 8
 
-    def __init__(self, *, content: PageContent = PageContent.TEXT, salt: str = "", dim: int = 16) -> None:
+    def __init__(
+        self, *, content: PageContent = PageContent.TEXT, salt: str = "", dim: int = 16
+    ) -> None:
         self.content, self._salt, self.dim = content, salt, dim
-        self.spec = RootModel[dict[str, str]]({"content": content.value, "salt": salt, "dim": str(dim)})
+        self.spec = RootModel[dict[str, str]](
+            {"content": content.value, "salt": salt, "dim": str(dim)}
+        )
         self.fingerprint = hashlib.sha256(self.spec.model_dump_json().encode()).hexdigest()
 
     def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:

@@ -60,7 +60,9 @@ def test_long_banks_are_scored_in_blocks_and_alike(monkeypatch):
 def test_a_device_finds_the_same_maxima():
     products = torch.from_numpy(np.random.default_rng(0).standard_normal((4, 9)).astype(np.float32))
     lengths = np.array([0, 3, 0, 1, 5, 0])
-    assert torch.equal(bank_module._maxima(products, lengths), bank_module._maxima_there(products, lengths))
+    assert torch.equal(
+        bank_module._maxima(products, lengths), bank_module._maxima_there(products, lengths)
+    )
 
 
 def test_a_page_beside_a_longer_one_keeps_its_negative_score():

@@ -8,12 +8,20 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.encoders.opening import open_encoder
-from docagent_rl.retrieval.vectors.encoding import EncoderFacts, PageVectors, encode_documents, page_windows
+from docagent_rl.retrieval.vectors.encoding import (
+    EncoderFacts,
+    PageVectors,
+    encode_documents,
+    page_windows,
+)
 from docagent_rl.retrieval.vectors.index import stored_documents
 from tests.retrieval.encoders.conftest import assert_same, tiny, tiny_spec  # noqa: F401  a fixture
 from tests.tiny_retrievers import TinyRetriever
 
-PAGES = {f"leaflet{number:02}": [f"page {number} tells of cats"] * (1 + number % 3) for number in range(13)}
+PAGES = {
+    f"leaflet{number:02}": [f"page {number} tells of cats"] * (1 + number % 3)
+    for number in range(13)
+}
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +31,9 @@ def leaflets(tmp_path_factory, make_store):
 
 @pytest.fixture(scope="module")
 def model(tiny):  # noqa: F811
-    return open_encoder(tiny_spec(TinyRetriever.COLQWEN2, tiny(TinyRetriever.COLQWEN2)), batch_size=4)
+    return open_encoder(
+        tiny_spec(TinyRetriever.COLQWEN2, tiny(TinyRetriever.COLQWEN2)), batch_size=4
+    )
 
 
 @pytest.fixture
@@ -46,12 +56,16 @@ def encoded(model, store):
     return {document.doc_id: pages for document, pages in found}
 
 
-def test_the_model_runs_as_few_passes_as_batches_hold_pages_whatever_their_documents(model, leaflets, passes):
+def test_the_model_runs_as_few_passes_as_batches_hold_pages_whatever_their_documents(
+    model, leaflets, passes
+):
     found = encoded(model, leaflets)
     count = sum(map(len, PAGES.values()))
     assert len(passes) == math.ceil(count / model.batch_size)
     assert sorted(passes)[1:] == [model.batch_size] * (len(passes) - 1)
-    assert {doc_id: len(pages) for doc_id, pages in found.items()} == {d: len(p) for d, p in PAGES.items()}
+    assert {doc_id: len(pages) for doc_id, pages in found.items()} == {
+        d: len(p) for d, p in PAGES.items()
+    }
     for doc_id in ("leaflet00", "leaflet05", "leaflet12"):
         pages = [leaflets.page(ref).image() for ref in leaflets.pages() if ref.doc_id == doc_id]
         assert_same(found[doc_id], [model.encode_pages([page])[0] for page in pages])

@@ -1,4 +1,6 @@
-"""Indexes of vectors: built, also by interrupted, competing and distributed builds, read and audited."""
+"""Indexes of vectors: built, also by interrupted, competing and distributed builds, read and
+audited.
+"""
 
 import numpy as np
 import pytest
@@ -33,20 +35,29 @@ def test_scores_are_those_of_the_pages(corpus, built):
     assert (scores[np.isfinite(scores)] < 0).any()
 
 
-def test_a_store_is_encoded_once_and_a_copy_has_the_same_files(build, corpus, built, tmp_path, where):
+def test_a_store_is_encoded_once_and_a_copy_has_the_same_files(
+    build, corpus, built, tmp_path, where
+):
     pages = len(list(corpus.pages()))
     first = build(corpus)
     assert (first.pages, first.new, first.documents) == (pages, pages, len(CORPUS))
     assert build(corpus).new == 0
     info = open_index(tmp_path / "index").info()
-    assert (info["documents"], info["pages"], info["pages without vectors"]) == (12, pages, first.blank)
+    assert (info["documents"], info["pages"], info["pages without vectors"]) == (
+        12,
+        pages,
+        first.blank,
+    )
     assert first.blank > 0
     assert not audit_index(tmp_path / "index").damages
     assert where or files_of(tmp_path / "index") == files_of(built)
 
 
 def test_documents_are_added_changed_and_removed(build, found, make_store, tmp_path, where):
-    changed = dict(CORPUS) | {"doc-03": ["one other page", "and two"], "new": ["a new document of gold"]}
+    changed = dict(CORPUS) | {
+        "doc-03": ["one other page", "and two"],
+        "new": ["a new document of gold"],
+    }
     del changed["doc-05"]
     store = make_store(tmp_path / "changed", changed)
     with pytest.raises(UserError, match=r"3 (of its )?documents"):

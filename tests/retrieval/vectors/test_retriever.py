@@ -11,7 +11,7 @@ from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.encoders import local
 from docagent_rl.retrieval.indexes import open_index
 from docagent_rl.retrieval.opening import open_local
-from docagent_rl.retrieval.vectors.index import Kind, VectorIndex
+from docagent_rl.retrieval.vectors.index import VectorIndex, VectorKind
 from docagent_rl.retrieval.vectors.retriever import VectorRetriever, _bring
 from tests.retrieval.vectors.conftest import QUERIES
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
@@ -25,7 +25,9 @@ def slow(built):
     def search(queries, *, top_k, doc_id=None, exclude=()):
         for scores in index.scores(HashingEncoder().encode_queries(queries)):
             pairs = zip(map(index.rows.ref, range(len(scores))), scores.tolist(), strict=True)
-            hits = [Hit(ref, score) for ref, score in pairs if np.isfinite(score) and ref not in exclude]
+            hits = [
+                Hit(ref, score) for ref, score in pairs if np.isfinite(score) and ref not in exclude
+            ]
             kept = [hit for hit in hits if doc_id in (None, hit.ref.doc_id)]
             yield sorted(kept, key=lambda hit: (-hit.score, hit.ref))[:top_k]
 
@@ -33,12 +35,17 @@ def slow(built):
 
 
 def assert_same(found, want, where):
-    """The same hits; in engines equal pages may change places where rounding parts or joins them."""
+    """The same hits; in engines equal pages may change places where rounding parts or joins
+    them.
+    """
     near = 1e-3 if where else 1e-5
     for hits, best in zip(found, want, strict=True):
         assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in best], abs=near)
         scores = {hit.ref: hit.score for hit in best}
-        assert all(scores.get(hit.ref, best[-1].score) == pytest.approx(hit.score, abs=near) for hit in hits)
+        assert all(
+            scores.get(hit.ref, best[-1].score) == pytest.approx(hit.score, abs=near)
+            for hit in hits
+        )
         assert where or [hit.ref for hit in hits] == [hit.ref for hit in best]
 
 
@@ -49,10 +56,14 @@ def test_hits_are_the_best_pages_whatever_the_batch(retriever, slow, where):
         assert found == [retriever.search([query], top_k=top_k)[0] for query in QUERIES]
 
 
-def test_others_take_the_place_of_excluded_pages_and_blank_queries_find_nothing(retriever, slow, where):
+def test_others_take_the_place_of_excluded_pages_and_blank_queries_find_nothing(
+    retriever, slow, where
+):
     (before,) = slow(["the cat sat"], top_k=10)
     options = {"top_k": 15, "exclude": {hit.ref for hit in before} | {PageRef("unknown", 3)}}
-    assert_same(retriever.search(["the cat sat"], **options), slow(["the cat sat"], **options), where)
+    assert_same(
+        retriever.search(["the cat sat"], **options), slow(["the cat sat"], **options), where
+    )
     options = {"doc_id": "doc-03", "top_k": 3, "exclude": {PageRef("doc-03", 1)}}
     assert_same(retriever.search(["gold"], **options), slow(["gold"], **options), where)
     assert retriever.search([], top_k=3) == []
@@ -69,8 +80,10 @@ def test_a_document_is_searched_alone(retriever, slow, where):
 
 
 def test_dense_vectors_are_ranked_too(build, corpus, tmp_path):
-    build(corpus, kind=Kind.DENSE)
-    (hits,) = VectorRetriever(open_index(tmp_path / "index"), HashingEncoder).search(["gold"], top_k=3)
+    build(corpus, kind=VectorKind.DENSE)
+    (hits,) = VectorRetriever(open_index(tmp_path / "index"), HashingEncoder).search(
+        ["gold"], top_k=3
+    )
     assert [hit.score for hit in hits] == pytest.approx([1.0] * 3, abs=5e-3)
 
 
@@ -89,7 +102,9 @@ def test_a_configuration_that_does_not_fit_is_one_error(found, corpus, section, 
     if not where and {"engine", "device"} & section.keys():
         return
     with pytest.raises(UserError, match=named):
-        open_local(RetrieverConfig(**{"kind": "late_interaction", "index": found.path, **section}), corpus)
+        open_local(
+            RetrieverConfig(**{"kind": "late_interaction", "index": found.path, **section}), corpus
+        )
 
 
 def test_an_encoder_of_other_vectors_is_refused(built):
@@ -103,7 +118,9 @@ def test_a_device_scores_the_vectors_that_were_brought_to_it(built):
     """On the processor here: what a GPU does is the same code."""
     plain, index = (VectorIndex.open(built) for _ in range(2))
     _bring(index, "cpu", "device")
-    one, other = (VectorRetriever(each, HashingEncoder).search(QUERIES, top_k=9) for each in (plain, index))
+    one, other = (
+        VectorRetriever(each, HashingEncoder).search(QUERIES, top_k=9) for each in (plain, index)
+    )
     assert one == other
     with pytest.raises(UserError, match=r"device=cuda:7"):
         _bring(plain, "cuda:7", "device")

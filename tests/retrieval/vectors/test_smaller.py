@@ -10,7 +10,7 @@ from docagent_rl.retrieval.indexes import audit_index, build_vectors, open_index
 from docagent_rl.retrieval.vectors.bank import make_bank, open_bank, page_scores, write_banks
 from docagent_rl.retrieval.vectors.build import build_index
 from docagent_rl.retrieval.vectors.retriever import VectorRetriever
-from docagent_rl.retrieval.vectors.smaller import Form, Precision, pool, quantised
+from docagent_rl.retrieval.vectors.smaller import Precision, VectorForm, pool, quantised
 from tests.documents.here import files_of
 from tests.retrieval.vectors.conftest import LATE, QUERIES
 from tests.retrieval.vectors.encoders import HashingEncoder, vectors
@@ -25,7 +25,9 @@ def unit(seed, count, dim=16):
 def test_vectors_are_pooled_as_colpali_engine_pools_them(factor):
     for seed, count in enumerate((2, 3, 7, 60)):
         rows = unit(seed, count)
-        (want,) = HierarchicalTokenPooler().pool_embeddings([torch.from_numpy(rows)], pool_factor=factor)
+        (want,) = HierarchicalTokenPooler().pool_embeddings(
+            [torch.from_numpy(rows)], pool_factor=factor
+        )
         found = pool(rows, factor)
         assert len(found) <= max(count // factor, 1)
         np.testing.assert_allclose(found, want.numpy(), atol=1e-6)
@@ -60,10 +62,12 @@ def test_a_bank_of_int8_is_scored_as_its_numbers_say(tmp_path):
     assert bank.nbytes < make_bank(pages, 16).nbytes
 
 
-FORM = Form(pooled=2, precision=Precision.INT8)
+FORM = VectorForm(pooled=2, precision=Precision.INT8)
 
 
-def test_an_index_holds_what_its_header_says_and_is_brought_up_to_date_in_that_form(corpus, built, tmp_path):
+def test_an_index_holds_what_its_header_says_and_is_brought_up_to_date_in_that_form(
+    corpus, built, tmp_path
+):
     path = tmp_path / "small"
     build_index(corpus, vectors(), path, kind=LATE, form=FORM)
     index = open_index(path)
@@ -88,8 +92,8 @@ def test_collections_are_pooled_and_keep_their_own_precision(corpus, tmp_path):
     where = {"engine": SearchEngine.LANCEDB, "kind": LATE}
     with pytest.raises(UserError, match="embedded"):
         build_collection(corpus, vectors(), tmp_path / "a", form=FORM, **where)
-    build_collection(corpus, vectors(), tmp_path / "b", form=Form(pooled=2), **where)
-    build_index(corpus, vectors(), tmp_path / "c", kind=LATE, form=Form(pooled=2))
+    build_collection(corpus, vectors(), tmp_path / "b", form=VectorForm(pooled=2), **where)
+    build_index(corpus, vectors(), tmp_path / "c", kind=LATE, form=VectorForm(pooled=2))
     ours, theirs = (
         VectorRetriever(open_index(tmp_path / name), HashingEncoder).search(QUERIES, top_k=200)
         for name in ("b", "c")
@@ -101,4 +105,4 @@ def test_collections_are_pooled_and_keep_their_own_precision(corpus, tmp_path):
 
 def test_one_vector_is_not_pooled(corpus, tmp_path):
     with pytest.raises(UserError, match="minilm"):
-        build_vectors(corpus, tmp_path / "index", "minilm", form=Form(pooled=2))
+        build_vectors(corpus, tmp_path / "index", "minilm", form=VectorForm(pooled=2))

@@ -1,4 +1,6 @@
-"""Functions in real files: loaded, called in threads and in the event loop, and what they do wrong."""
+"""Functions in real files: loaded, called in threads and in the event loop, and what they do
+wrong.
+"""
 
 import asyncio
 
@@ -6,8 +8,12 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.rewards.custom.config import RewardFunctionConfig
-from docagent_rl.rewards.custom.function import RewardFunction, RewardFunctionError, load_reward_function
-from docagent_rl.rewards.custom.signature import RewardCall, Style
+from docagent_rl.rewards.custom.function import (
+    RewardFunction,
+    RewardFunctionError,
+    load_reward_function,
+)
+from docagent_rl.rewards.custom.signature import CallStyle, RewardCall
 
 CALL = RewardCall("q7", "slidevqa", "41", "42", 130, {"num_turns": 3})
 VERL = "def compute_score(data_source, solution_str, ground_truth, extra_info=None, scale=1.0):\n"
@@ -87,7 +93,7 @@ async def test_a_module_and_another_name(tmp_path, monkeypatch):
         "def half(data_source, solution_str, **_):\n    return 0.5\n"
     )
     function = RewardFunction(RewardFunctionConfig(path="pkg://users_rewards_1", name="half"))
-    assert function.style is Style.VERL
+    assert function.style is CallStyle.VERL
     assert await function(CALL) == {"half": 0.5}
     assert function.place == f"half ({tmp_path}/users_rewards_1.py, line 1)"
     assert len(function.digest) == 64
@@ -115,7 +121,11 @@ def test_without_a_path_there_is_none():
         ),
         ("compute_score = 5\n", {}, "it has no function|of type int"),
         ("class compute_score:\n    pass\n", {}, "of type type, and has to be a function"),
-        (PLAIN, {"reward_kwargs": {"bonus": 1}}, r"compute_score \(.*mine\.py, line 2\): .*'bonus'"),
+        (
+            PLAIN,
+            {"reward_kwargs": {"bonus": 1}},
+            r"compute_score \(.*mine\.py, line 2\): .*'bonus'",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_is_one_message(load, text, settings, message):
@@ -138,7 +148,10 @@ def test_a_file_that_is_no_python(tmp_path):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("raise ValueError('no such unit')", r"raised ValueError: no such unit \(.*mine\.py, line 2\)"),
+        (
+            "raise ValueError('no such unit')",
+            r"raised ValueError: no such unit \(.*mine\.py, line 2\)",
+        ),
         ("return next(iter([]))", "raised StopIteration"),  # which would never leave a thread
         ("import sys; sys.exit('enough')", "raised SystemExit: enough"),
         ("return float('nan')", "the term 'compute_score' is nan"),
@@ -159,7 +172,9 @@ async def test_what_it_does_wrong_is_told_with_question_and_function(load, head,
 async def test_a_function_that_waits_does_not_hold_the_event_loop(load):
     """Two calls meet in the function while the loop goes on: nobody waits for anybody."""
     function = load(
-        "import threading\nmeeting = threading.Barrier(3)\n" + VERL + "    meeting.wait(30)\n    return 1\n"
+        "import threading\nmeeting = threading.Barrier(3)\n"
+        + VERL
+        + "    meeting.wait(30)\n    return 1\n"
     )
     meeting = function._function.__globals__["meeting"]
     calls = [asyncio.create_task(function(CALL)) for _ in range(2)]
@@ -171,8 +186,7 @@ async def test_a_function_that_waits_does_not_hold_the_event_loop(load):
 
 async def test_its_threads_are_its_own(load):
     function = load(
-        "import threading\n"
-        + VERL
-        + "    return {'score': 1, 'own': threading.current_thread().name.startswith('reward_function')}\n"
+        "import threading\n" + VERL + "    return {'score': 1, 'own': "
+        "threading.current_thread().name.startswith('reward_function')}\n"
     )
     assert (await function(CALL))["compute_score.own"] == 1.0

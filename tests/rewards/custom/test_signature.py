@@ -3,7 +3,7 @@
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.rewards.custom.signature import RewardCall, Style, style_of
+from docagent_rl.rewards.custom.signature import CallStyle, RewardCall, style_of
 
 CALL = RewardCall("q7", "slidevqa", "41", "42", 130, {"num_turns": 3})
 
@@ -36,15 +36,15 @@ class Scorer:
 @pytest.mark.parametrize(
     ("function", "variables", "reward_kwargs", "style"),
     [
-        (verl, {}, {}, Style.VERL),
-        (verl_with_options, {}, {"bonus": 1}, Style.VERL),
-        (anything, {}, {"bonus": 1}, Style.VERL),
-        (asynchronous, {}, {}, Style.VERL),
-        (Scorer(), {}, {}, Style.VERL),
-        (verl, {"REWARD_TYPE": "batch"}, {}, Style.VERL),
-        (of_inputs, {}, {}, Style.EASYR1_BATCH),
-        (of_inputs, {"REWARD_TYPE": "batch"}, {"format_weight": 0.5}, Style.EASYR1_BATCH),
-        (of_inputs, {"REWARD_TYPE": "sequential"}, {}, Style.EASYR1_SEQUENTIAL),
+        (verl, {}, {}, CallStyle.VERL),
+        (verl_with_options, {}, {"bonus": 1}, CallStyle.VERL),
+        (anything, {}, {"bonus": 1}, CallStyle.VERL),
+        (asynchronous, {}, {}, CallStyle.VERL),
+        (Scorer(), {}, {}, CallStyle.VERL),
+        (verl, {"REWARD_TYPE": "batch"}, {}, CallStyle.VERL),
+        (of_inputs, {}, {}, CallStyle.EASYR1_BATCH),
+        (of_inputs, {"REWARD_TYPE": "batch"}, {"format_weight": 0.5}, CallStyle.EASYR1_BATCH),
+        (of_inputs, {"REWARD_TYPE": "sequential"}, {}, CallStyle.EASYR1_SEQUENTIAL),
     ],
 )
 def test_the_style_of_a_function(function, variables, reward_kwargs, style):
@@ -58,20 +58,37 @@ def test_the_style_of_a_function(function, variables, reward_kwargs, style):
         (lambda data_source, solution_str, ground_truth, extra_info, scale: 0, {}, {}, "'scale'"),
         (verl, {}, {"bonus": 1}, "reward_kwargs bonus: got an unexpected keyword argument 'bonus'"),
         (lambda: 0, {"REWARD_TYPE": "batch"}, {}, "too many positional arguments"),
-        (lambda inputs, weight: 0, {}, {}, "a list of dictionaries: missing a required argument: 'weight'"),
-        (of_inputs, {"REWARD_TYPE": "sequential"}, {"weight": 1}, "one dictionary and reward_kwargs weight"),
-        (of_inputs, {"REWARD_TYPE": "single"}, {}, "REWARD_TYPE = 'single' .* 'batch' or 'sequential'"),
+        (
+            lambda inputs, weight: 0,
+            {},
+            {},
+            "a list of dictionaries: missing a required argument: 'weight'",
+        ),
+        (
+            of_inputs,
+            {"REWARD_TYPE": "sequential"},
+            {"weight": 1},
+            "one dictionary and reward_kwargs weight",
+        ),
+        (
+            of_inputs,
+            {"REWARD_TYPE": "single"},
+            {},
+            "REWARD_TYPE = 'single' .* 'batch' or 'sequential'",
+        ),
         (dict.get, {}, {}, "a list of dictionaries|cannot be read"),
         (iter, {}, {}, "cannot be read"),
     ],
 )
-def test_what_takes_the_arguments_of_neither_is_refused(function, variables, reward_kwargs, message):
+def test_what_takes_the_arguments_of_neither_is_refused(
+    function, variables, reward_kwargs, message
+):
     with pytest.raises(UserError, match=f"^mine: .*(?:{message})"):
         style_of(function, variables, reward_kwargs, "mine")
 
 
 def test_what_a_function_is_given():
-    positional, named = CALL.arguments(Style.VERL, {"bonus": 2})
+    positional, named = CALL.arguments(CallStyle.VERL, {"bonus": 2})
     assert positional == ()
     assert named == {
         "data_source": "slidevqa",
@@ -87,10 +104,10 @@ def test_what_a_function_is_given():
         "data_source": "slidevqa",
         "extra_info": {"num_turns": 3},
     }
-    assert CALL.arguments(Style.EASYR1_BATCH, {"w": 1}) == (([told],), {"w": 1})
-    assert CALL.arguments(Style.EASYR1_SEQUENTIAL, {}) == ((told,), {})
+    assert CALL.arguments(CallStyle.EASYR1_BATCH, {"w": 1}) == (([told],), {"w": 1})
+    assert CALL.arguments(CallStyle.EASYR1_SEQUENTIAL, {}) == ((told,), {})
 
 
 def test_reward_kwargs_win_as_in_verl():
-    _, named = CALL.arguments(Style.VERL, {"ground_truth": "mine"})
+    _, named = CALL.arguments(CallStyle.VERL, {"ground_truth": "mine"})
     assert named["ground_truth"] == "mine"

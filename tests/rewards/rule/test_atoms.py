@@ -51,13 +51,16 @@ def test_atoms(text, expected):
 @pytest.mark.parametrize(
     ("text", "value", "unit"),
     [
-        ("1,234.50", "1234.5", None), ("1'000", "1000", None), ("3.5M", "3500000", None), (".5", "0.5", None),
-        ("-$5", "-5", "usd"), ("($1,200)", "-1200", "usd"), ("US$5", "5", "usd"), ("Rs. 5", "5", "inr"),
+        ("1,234.50", "1234.5", None), ("1'000", "1000", None), ("3.5M", "3500000", None), (".5",
+        "0.5", None),
+        ("-$5", "-5", "usd"), ("($1,200)", "-1200", "usd"), ("US$5", "5", "usd"), ("Rs. 5", "5",
+        "inr"),
         ("5 euros", "5", "eur"), ("EUR 5", "5", "eur"), ("$3bn", "3000000000", "usd"),
         ("$5m", "5000000", "usd"), ("2k", "2000", None), ("3 trillion", "3000000000000", None),
         ("two million dollars", "2000000", "usd"),
         ("twelve hundred", "1200", None), ("twenty-five", "25", None), ("zero", "0", None),
-        ("one hundred and five", "105", None), ("three hundred forty-two", "342", None), ("3/4", "3/4", None),
+        ("one hundred and "
+         "five", "105", None), ("three hundred forty-two", "342", None), ("3/4", "3/4", None),
         ("5 m", "5", "meter"), ("5m", "5", "meter"), ("12 percent", "12", "percent"),
         ("9" * 40, "9" * 40, None),
     ],
@@ -84,7 +87,9 @@ def test_dates(text, days):
     assert atom.days == days
 
 
-@pytest.mark.parametrize("text", ["May", "31 February 2020", "2021-04-03-05", "12/13", "April 2021"])
+@pytest.mark.parametrize(
+    "text", ["May", "31 February 2020", "2021-04-03-05", "12/13", "April 2021"]
+)
 def test_no_dates(text):
     assert not any(atom.days for atom in read(fold(text)))
 

@@ -1,7 +1,7 @@
 import pytest
 
 from docagent_rl.rewards.rule.atoms import read
-from docagent_rl.rewards.rule.claims import Question, claims_only, is_idle, is_plain
+from docagent_rl.rewards.rule.claims import QuestionHints, claims_only, is_idle, is_plain
 from docagent_rl.rewards.rule.words import fold
 
 
@@ -29,7 +29,7 @@ from docagent_rl.rewards.rule.words import fold
     ],
 )
 def test_what_may_stand_beside_the_reference(wanted, text, question, only):
-    atoms, asked = read(text), Question(question)
+    atoms, asked = read(text), QuestionHints(question)
     hits = {at for at, atom in enumerate(atoms) if atom.raw.casefold() in wanted.casefold().split()}
     assert claims_only(atoms, hits, asked) is only
 
@@ -43,7 +43,7 @@ def test_what_may_stand_beside_the_reference(wanted, text, question, only):
 )
 def test_what_a_question_said_answers_nothing_but_for_what_it_lets_choose(question, repeated):
     said = read(fold("plants opened late Paris 3 April 2021 4 April 2021"))
-    assert [atom.raw for atom in said if is_idle(atom, Question(question))] == [
+    assert [atom.raw for atom in said if is_idle(atom, QuestionHints(question))] == [
         fold(text) for text in repeated
     ]
 
@@ -60,4 +60,4 @@ def test_what_a_question_said_answers_nothing_but_for_what_it_lets_choose(questi
     ],
 )
 def test_plain_words_change_no_answer(text, plain):
-    assert is_plain(read(text), Question("")) is plain
+    assert is_plain(read(text), QuestionHints("")) is plain

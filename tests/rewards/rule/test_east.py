@@ -1,6 +1,6 @@
 import pytest
 
-from docagent_rl.rewards.rule.east import respell, with_verdict
+from docagent_rl.rewards.rule.east import respell_chinese, with_verdict
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from docagent_rl.rewards.rule.east import respell, with_verdict
     ],
 )
 def test_respell(text, expected):
-    assert respell(text) == expected
+    assert respell_chinese(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -5,24 +5,31 @@ from hypothesis import strategies as st
 from docagent_rl.rewards.rule.frames import unframe
 
 FRAMES = [
-    "{x}", "**Final Answer:** {x}", "Final Answer: {x}", "### Answer\n{x}", "## Final Answer\n\n{x}",
+    "{x}", "**Final Answer:** "
+           "{x}", "Final Answer: {x}", "### Answer\n{x}", "## Final Answer\n\n{x}",
     "\\boxed{{x}}", "\\boxed{\\text{{x}}}", "$\\boxed{{x}}$", "{x} [7]", "{x} [1][2]", "{x} [1, 2]",
     "{x} (page 3)", "{x} (p. 3)", "{x}, as shown on page 3", "{x} [page 3]", "{x}【7\u2020source】",
-    "{x}\n\nSource: page 3", "Based on the provided document, the answer is {x}", "Sure! The answer is {x}",
+    "{x}\n\nSource: page "
+    "3", "Based on the provided document, the answer is {x}", "Sure! The answer is {x}",
     "Sure! {x}", "- {x}", "1. {x}", "According to the table on page 3, {x}",
     "Based on the image provided: {x}",
-    "The answer to your question is {x}", "{x}\n\nLet me know if you need more.", "{x}\n\nI hope this helps!",
+    "The answer to your question is "
+    "{x}", "{x}\n\nLet me know if you need more.", "{x}\n\nI hope this helps!",
     "{x}\n\nExplanation: page 3 gives it.", "The table on page 3 gives it.\n\nAnswer: {x}",
-    "Step 1: Read it.\nStep 2: Say it.\n\nFinal answer: {x}", "<think>It is on page 3.</think>\n\n{x}",
+    "Step 1: Read it.\nStep 2: Say it.\n\nFinal answer: "
+    "{x}", "<think>It is on page 3.</think>\n\n{x}",
     "<answer>{x}</answer>", '{"answer": "{x}"}', "答案是{x}", "答案\uff1a{x}",
-    "根据第3页的表格\uff0c答案是{x}", "Die Antwort lautet {x}", "La r\u00e9ponse est {x}", "Respuesta: {x}",
+    "根据第3页的表格\uff0c答案是{x}", "Die Antwort lautet {x}",
+    "La r\u00e9ponse est {x}", "Respuesta: {x}",
     "Seg\u00fan el documento, la respuesta es {x}", "\ub2f5: {x}", "{x} is the correct answer",
     "Final Answer: The final answer is ${x}$. I hope it is correct.",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("frame", FRAMES)
-@pytest.mark.parametrize("answer", ["Paris", "350", "45%", "the finance committee", "3:1", "\u5317\u4eac"])
+@pytest.mark.parametrize(
+    "answer", ["Paris", "350", "45%", "the finance committee", "3:1", "\u5317\u4eac"]
+)
 def test_a_frame_is_taken_off(frame, answer):
     assert unframe(frame.replace("{x}", answer)).text.strip(" .") == answer
 

@@ -1,6 +1,6 @@
 import pytest
 
-from docagent_rl.rewards.rule.markup import BOLD, BOLD_END, BOX, BOX_END, bare, plain
+from docagent_rl.rewards.rule.markup import BOLD, BOLD_END, BOX, BOX_END, bare, without_markup
 
 
 @pytest.mark.parametrize(
@@ -47,28 +47,31 @@ from docagent_rl.rewards.rule.markup import BOLD, BOLD_END, BOX, BOX_END, bare, 
     ],
 )
 def test_plain(text, expected):
-    assert plain(text) == expected
+    assert without_markup(text) == expected
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "\\boxed{x}", "$\\boxed{x}$", "\\boxed{\\text{x}}", "\\[\\boxed{\\mathrm{x}}\\]", "\\fbox{x}",
+        "\\boxed{x}", "$\\boxed{x}$", "\\boxed{\\text{x}}", "\\[\\boxed{\\mathrm{x}}\\]",
+        "\\fbox{x}",
         "\x08oxed{x}",
         "<answer>x</answer>", "<final_answer>x</final_answer>", "<|begin_of_box|>x<|end_of_box|>",
         "<think>a</think><answer>x</answer>",
     ],
 )  # fmt: skip
 def test_boxes_stand_between_signs(text):
-    assert plain(text) == f"{BOX}x{BOX_END}"
+    assert without_markup(text) == f"{BOX}x{BOX_END}"
 
 
-@pytest.mark.parametrize("text", ["**x**", "***x***", "__x__", "`x`", "<b>x</b>", "<strong>x</strong>"])
+@pytest.mark.parametrize(
+    "text", ["**x**", "***x***", "__x__", "`x`", "<b>x</b>", "<strong>x</strong>"]
+)
 def test_bold_parts_stand_between_signs(text):
-    assert plain(f"a {text} b") == f"a {BOLD}x{BOLD_END} b"
-    assert bare(plain(text)) == "x"
+    assert without_markup(f"a {text} b") == f"a {BOLD}x{BOLD_END} b"
+    assert bare(without_markup(text)) == "x"
 
 
 def test_braces_that_do_not_match():
-    assert bare(plain("\\boxed{x")) == "x"
-    assert bare(plain("\\text{x}} y}")) == "x y"
+    assert bare(without_markup("\\boxed{x")) == "x"
+    assert bare(without_markup("\\text{x}} y}")) == "x y"

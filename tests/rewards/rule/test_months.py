@@ -1,6 +1,6 @@
 import pytest
 
-from docagent_rl.rewards.rule.months import respell
+from docagent_rl.rewards.rule.months import respell_months
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from docagent_rl.rewards.rule.months import respell
     ],
 )
 def test_respell(text, expected):
-    assert respell(text) == expected
+    assert respell_months(text) == expected

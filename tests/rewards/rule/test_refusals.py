@@ -1,7 +1,7 @@
 import pytest
 
-from docagent_rl.rewards.rule.claims import Question
-from docagent_rl.rewards.rule.refusals import declines, is_refusal
+from docagent_rl.rewards.rule.claims import QuestionHints
+from docagent_rl.rewards.rule.refusals import declines, says_unanswerable
 
 TEN_WORDS = "It is not answerable from the pages of this report"
 
@@ -13,7 +13,7 @@ def test_references_that_refuse():
         f"{TEN_WORDS} here",
         "The fee is not included in the price of the ticket for adults.",
     ]
-    assert [is_refusal(text) for text in (*refusals, *others)] == [True] * 5 + [False] * 3
+    assert [says_unanswerable(text) for text in (*refusals, *others)] == [True] * 5 + [False] * 3
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_references_that_refuse():
     ],
 )
 def test_declining(text, declined):
-    assert declines(text, Question("What is the salary?")) is declined
+    assert declines(text, QuestionHints("What is the salary?")) is declined

@@ -1,6 +1,6 @@
 import pytest
 
-from docagent_rl.rewards.rule.claims import Question
+from docagent_rl.rewards.rule.claims import QuestionHints
 from docagent_rl.rewards.rule.verdicts import polarity
 
 
@@ -28,4 +28,4 @@ from docagent_rl.rewards.rule.verdicts import polarity
     ],
 )
 def test_polarity(text, said):
-    assert polarity(text, Question("Was it paid?")) is said
+    assert polarity(text, QuestionHints("Was it paid?")) is said

@@ -53,7 +53,9 @@ class Files:
     def jsonl(self, name: str, rows: Iterable[Any]) -> Path:
         return self.text(name, "".join(json.dumps(row) + "\n" for row in rows))
 
-    def parquet(self, name: str, rows: list[Mapping[str, Any]], schema: pa.Schema | None = None) -> Path:
+    def parquet(
+        self, name: str, rows: list[Mapping[str, Any]], schema: pa.Schema | None = None
+    ) -> Path:
         path = self._path(name)
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, row_group_size=2)
         return path
@@ -103,14 +105,18 @@ Import = Callable[..., tuple[list[Sample], ImportReport]]
 def run(files: Files, tmp_path: Path) -> Import:
     """Import the download; with `store=True` its documents, too. All samples can be trained on."""
 
-    def run(benchmark: str, *, store: bool = False, selection: Selection | None = None, **options: Any):
+    def run(
+        benchmark: str, *, store: bool = False, selection: Selection | None = None, **options: Any
+    ):
         target, render = tmp_path / "store" if store else None, RenderSettings(dpi=36)
         choices = {"selection": selection or Selection(), "any_count": True, **options}
         settings = ImportSettings(target, render, workers=1, **choices)
         parts, report = run_import(get_importer(Benchmark(benchmark)), files.root, settings)
         samples = [sample for part in parts.values() for sample in part]
         documents = DocumentStore(tmp_path / "store") if store else None
-        problems = [problem for sample in samples for problem in sample_problems(sample, store=documents)]
+        problems = [
+            problem for sample in samples for problem in sample_problems(sample, store=documents)
+        ]
         assert [problem for problem in problems if "no reference answer" not in problem] == []
         return samples, report
 

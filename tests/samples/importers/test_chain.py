@@ -31,12 +31,28 @@ ROWS: Mapping[Benchmark, Mapping[str, Any]] = {
     Benchmark.VIDOSEEK: corpora.row(),
     Benchmark.MADQA: madqa.row(),
     Benchmark.VIDORE_V3: vidore.read_query(),
-    Benchmark.UDA: {"doc_name": "a", "q_uid": "1", "question": "Who?", "answer": "me", "doc_url": "u"},
+    Benchmark.UDA: {
+        "doc_name": "a",
+        "q_uid": "1",
+        "question": "Who?",
+        "answer": "me",
+        "doc_url": "u",
+    },
     Benchmark.VRAG_RL: corpora.row(),
     Benchmark.UNIDOC_RL: corpora.unidoc(),
     Benchmark.ALDEN: pictures.alden_row(),
 }
-ODD = ["[1, 'a']", "[0]", "{'a_1': [[1, 2, 3, 4]]}", "../x", "Not answerable", "[]", "nan", "a_1", "7"]
+ODD = [
+    "[1, 'a']",
+    "[0]",
+    "{'a_1': [[1, 2, 3, 4]]}",
+    "../x",
+    "Not answerable",
+    "[]",
+    "nan",
+    "a_1",
+    "7",
+]
 TEXTS = st.text(max_size=20) | st.sampled_from(ODD)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
@@ -48,7 +64,9 @@ VALUES = st.recursive(
 def changed(row: Mapping[str, Any], data: st.DataObject) -> dict[str, Any]:
     """The row with some of its fields, or of the objects in them, replaced."""
     found = dict(row)
-    for name in data.draw(st.lists(st.sampled_from(sorted(row)), min_size=1, max_size=3, unique=True)):
+    for name in data.draw(
+        st.lists(st.sampled_from(sorted(row)), min_size=1, max_size=3, unique=True)
+    ):
         inner = found[name]
         if isinstance(inner, Mapping) and data.draw(st.booleans()):
             found[name] = changed(inner, data)
@@ -63,7 +81,9 @@ def changed(row: Mapping[str, Any], data: st.DataObject) -> dict[str, Any]:
 def test_a_row_gives_a_sample_or_a_reason(benchmark, data):
     importer = get_importer(benchmark)
     dataset = "uda_feta" if benchmark is Benchmark.UDA else "any"
-    row = NativeRow(Path("file.json"), 0, changed(ROWS[benchmark], data), dataset, Split.TRAIN, "file")
+    row = NativeRow(
+        Path("file.json"), 0, changed(ROWS[benchmark], data), dataset, Split.TRAIN, "file"
+    )
     try:
         draft = importer.draft(row)
         importer.settle([draft])
@@ -71,5 +91,7 @@ def test_a_row_gives_a_sample_or_a_reason(benchmark, data):
     except Skip:
         return
     assert Sample.from_json(sample.to_json()) == sample
-    problems = [problem for problem in sample_problems(sample) if "no reference answer" not in problem]
+    problems = [
+        problem for problem in sample_problems(sample) if "no reference answer" not in problem
+    ]
     assert problems == []

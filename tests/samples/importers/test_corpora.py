@@ -35,7 +35,11 @@ def test_vidoseek_takes_in_every_document(files, run, tmp_path):
     files.json("vidoseek.json", {"examples": rows})
     (first, second), report = run("vidoseek", store=True)
     assert (first.dataset, first.split, first.doc_id) == ("vidoseek", Split.TEST, "a_b_02")
-    assert (first.answers, first.evidence_pages, first.evidence_sources) == (("20",), (10,), ("2d_layout",))
+    assert (first.answers, first.evidence_pages, first.evidence_sources) == (
+        ("20",),
+        (10,),
+        ("2d_layout",),
+    )
     assert (first.extra["retrieval_scope"], first.extra["query_type"]) == ("corpus", "Multi-Hop")
     assert second.evidence_pages == (2,)
     assert DocumentStore(tmp_path / "store").doc_ids() == ["a_b_02", "never_asked"]
@@ -61,7 +65,10 @@ def test_vidoseek_is_read_as_its_script_unpacks_it(files, run, folder):
 
 def test_vrag_s_json_with_labels_in_lists(files, run):
     meta = {"source_type": ["Chart", "Table"], "doc_type": "Report", "answer_format": "Int"}
-    rows = [row(uid=7, meta={**meta, "reference_page": [1, 2]}), {"messages": [], "images": []}]  # for SFT
+    rows = [
+        row(uid=7, meta={**meta, "reference_page": [1, 2]}),
+        {"messages": [], "images": []},
+    ]  # for SFT
     files.json("rag_dataset.json", {"examples": rows})
     files.images("img/a_b_02_{}.jpg", (1, 2))
     (sample,), report = run("vrag_rl", store=True)
@@ -74,10 +81,17 @@ def test_vrag_s_json_with_labels_in_lists(files, run):
 
 def test_vrag_s_unanswerable_rows_of_mmlongbench(files, run):
     meta = {"doc_type": "Report", "answer_format": "None", "reference_page": [], "source_type": []}
-    rows = [row(uid=1, reference_answer="Not answerable", meta=meta), row(uid=2, reference_answer="None")]
+    rows = [
+        row(uid=1, reference_answer="Not answerable", meta=meta),
+        row(uid=2, reference_answer="None"),
+    ]
     files.json("rag_dataset.json", {"examples": rows})
     (nothing, word), _ = run("vrag_rl")
-    assert (nothing.answerable, nothing.answers, nothing.extra["gold"]) == (False, (), "Not answerable")
+    assert (nothing.answerable, nothing.answers, nothing.extra["gold"]) == (
+        False,
+        (),
+        "Not answerable",
+    )
     assert (word.answerable, word.answers) == (True, ("None",))
 
 
@@ -95,16 +109,26 @@ def test_vrag_s_converted_rows(files, run):
     prompt = [{"role": "user", "content": "long prompt"}]
     model = {"style": "rule", "ground_truth": "20"}
     converted = {"id": "u1", "data_source": "slidevqa_train", "prompt": prompt, "ability": "math"}
-    files.parquet("slidevqa_train.parquet", [{**converted, "reward_model": model, "extra_info": info}])
+    files.parquet(
+        "slidevqa_train.parquet", [{**converted, "reward_model": model, "extra_info": info}]
+    )
     (sample,), _ = run("vrag_rl")
     assert (sample.question_id, sample.split, sample.doc_id) == ("u1", Split.TEST, "deck")
-    assert (sample.question, sample.answers, sample.evidence_pages) == ("How many?", ("20",), (3, 4))
+    assert (sample.question, sample.answers, sample.evidence_pages) == (
+        "How many?",
+        ("20",),
+        (3, 4),
+    )
     assert sample.extra["query_type"] == "Multi-Hop_Single-Span"
     assert sample.extra["data_source"] == "slidevqa_train"
 
 
 def unidoc(**changes: object) -> dict[str, object]:
-    boxes = {"deck_a_3": [[100, 200, 500, 1200]], "deck_b_1": [[0, 0, 250, 500]], "deck_a_2": [[1, 2, 3, 4]]}
+    boxes = {
+        "deck_a_3": [[100, 200, 500, 1200]],
+        "deck_b_1": [[0, 0, 250, 500]],
+        "deck_a_2": [[1, 2, 3, 4]],
+    }
     return {
         "prompt": [{"role": "user", "content": "long prompt"}],
         "data_source": "slidevqa",
@@ -122,7 +146,11 @@ def test_unidoc_s_boxes_over_several_documents(files, run):
     files.images("img/deck_a_{}.jpg", (1, 2, 3))
     files.images("img/deck_b_{}.jpg", (1,))
     (sample,), report = run("unidoc_rl", store=True)
-    assert (sample.question_id, sample.doc_id, sample.dataset) == ("train#000000", "deck_a", "unidoc")
+    assert (sample.question_id, sample.doc_id, sample.dataset) == (
+        "train#000000",
+        "deck_a",
+        "unidoc",
+    )
     assert sample.extra["retrieval_scope"] == "corpus"
     assert sample.evidence_pages == (2, 3)
     assert sample.extra["page_ids"] == ["deck_a#2", "deck_a#3", "deck_b#1"]
@@ -133,7 +161,10 @@ def test_unidoc_s_boxes_over_several_documents(files, run):
     assert numbers(report.notes) == [[0]]
     # and so they reach the environment
     wanted = {(ref.doc_id, ref.page): boxes for ref, boxes in gold_regions(sample).items()}
-    assert wanted == {("deck_a", 3): ((0.1, 0.2, 0.5, 1.0),), ("deck_b", 1): ((0.0, 0.0, 0.25, 0.5),)}
+    assert wanted == {
+        ("deck_a", 3): ((0.1, 0.2, 0.5, 1.0),),
+        ("deck_b", 1): ((0.0, 0.0, 0.25, 0.5),),
+    }
     assert sample_problems(sample) == []
 
 
@@ -141,7 +172,10 @@ def test_unidoc_s_boxes_and_flags_count_like_its_pages(files, run):
     for folder in ("slidevqa", "docbench"):
         files.parquet(f"{folder}/train.parquet", [unidoc()])
     (sample, other), _ = run("unidoc_rl", first_page=0)
-    assert [sample.question_id, other.question_id] == ["docbench-train#000000", "slidevqa-train#000000"]
+    assert [sample.question_id, other.question_id] == [
+        "docbench-train#000000",
+        "slidevqa-train#000000",
+    ]
     assert sample.extra["page_ids"] == ["deck_a#3", "deck_a#4", "deck_b#2"]
     assert (list(sample.evidence_boxes), list(sample.extra["other_boxes"])) == ([4], ["deck_b#2"])
     assert sample.extra["crop_required"] == {"3": False, "4": True}
@@ -180,7 +214,9 @@ def test_a_list_of_rows_needs_no_object_around_it(files, run):
     assert (sample.doc_id, list(report.files)) == ("a_b_02", ["vidoseek.json"])
 
 
-@pytest.mark.parametrize("odd", [[1, 2, 3], [1, 2, 3, "4"], [True, 2, 3, 4], {"x": 1}, "1234", None])
+@pytest.mark.parametrize(
+    "odd", [[1, 2, 3], [1, 2, 3, "4"], [True, 2, 3, 4], {"x": 1}, "1234", None]
+)
 def test_a_box_that_is_none_is_noted(files, run, odd):
     boxes = {"deck_a_3": [odd, [100, 200, 500, 1000]], "deck": [[1, 2, 3, 4]]}
     files.parquet("train.parquet", [unidoc(bboxes=json.dumps(boxes))])

@@ -4,7 +4,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.importers.download import held, unread
-from docagent_rl.samples.importers.source import Source
+from docagent_rl.samples.importers.source import ImportSource
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
 
@@ -12,14 +12,14 @@ POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
 def test_an_archive_is_no_file_of_questions(files):
     path = files.text("questions.zip", "PK")
     with pytest.raises(UserError, match=r"questions\.zip: .*\.parquet; unpack an archive"):
-        Source(path)
+        ImportSource(path)
 
 
 def test_a_pointer_of_git_lfs_is_named_as_one(files):
     for name in ("train.parquet", "rows.jsonl"):
         path = files.text(name, POINTER)
         with pytest.raises(UserError, match=rf"{name}: Git LFS left a pointer"):
-            list(Source(files.root).rows(path))
+            list(ImportSource(files.root).rows(path))
 
 
 def test_an_error_lists_what_there_is(files):
@@ -38,4 +38,7 @@ def test_files_that_a_pattern_finds_are_named_wherever_they_lie(files):
     for name in ("more/val.json", "more/notes.json", "test.parquet"):
         files.text(name, "")
     (files.root / "folder.json").mkdir()
-    assert unread(files.root, [read], ["train.json more/val.json"]) == ["more/val.json", "test.parquet"]
+    assert unread(files.root, [read], ["train.json more/val.json"]) == [
+        "more/val.json",
+        "test.parquet",
+    ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from docagent_rl.documents.references import Turn
+from docagent_rl.documents.references import Rotation
 from docagent_rl.samples.importers.finishing import (
     CLAMPED,
     DROPPED,
@@ -17,7 +17,7 @@ from docagent_rl.samples.importers.finishing import (
     normalised,
 )
 from docagent_rl.samples.importers.holdings import Holdings
-from docagent_rl.samples.importers.native import Draft, NativeRow, Skip
+from docagent_rl.samples.importers.native import ImportedQuestion, NativeRow, Skip
 from docagent_rl.samples.sample import Sample, Split
 
 HOLDINGS = Holdings(
@@ -27,13 +27,13 @@ HOLDINGS = Holdings(
 )
 
 
-def draft(**changes: object) -> Draft:
+def draft(**changes: object) -> ImportedQuestion:
     row = NativeRow(Path("file.json"), 7, {}, "any", Split.TRAIN)
-    made = Draft(row, "q", Split.TRAIN, "d", "What?", ("41",), "41", native_id="n")
+    made = ImportedQuestion(row, "q", Split.TRAIN, "d", "What?", ("41",), "41", native_id="n")
     return dataclasses.replace(made, **changes)
 
 
-def done(made: Draft, first: int = 1) -> Sample:
+def done(made: ImportedQuestion, first: int = 1) -> Sample:
     return finished(made, first, HOLDINGS)
 
 
@@ -77,7 +77,14 @@ def test_pages_of_a_document_of_unknown_length_stay():
 
 @pytest.mark.parametrize(
     ("window", "fits"),
-    [([1, 5], True), ([2, 2], True), ([0, 3], False), ([3, 2], False), ([2, 6], False), ("2-3", False)],
+    [
+        ([1, 5], True),
+        ([2, 2], True),
+        ([0, 3], False),
+        ([3, 2], False),
+        ([2, 6], False),
+        ("2-3", False),
+    ],
 )
 def test_windows_lie_in_the_document(window, fits):
     made = draft(extra={"window": window})
@@ -98,7 +105,12 @@ WHOLE = (0.0, 0.0, 1.0, 1.0)
 
 
 def test_boxes_stand_on_cited_pages_by_their_order():
-    boxes = [(("e", 1), WHOLE), (("d", 2), (0.5, 0.0, 1.0, 2.0)), (("d", 1), WHOLE), (("d", 4), WHOLE)]
+    boxes = [
+        (("e", 1), WHOLE),
+        (("d", 2), (0.5, 0.0, 1.0, 2.0)),
+        (("d", 1), WHOLE),
+        (("d", 4), WHOLE),
+    ]
     made = draft(cites=[("d", 1), ("d", 2), ("e", 1)], boxes=boxes)
     sample = done(made)
     assert list(sample.evidence_boxes.items()) == [(1, (WHOLE,)), (2, ((0.5, 0.0, 1.0, 1.0),))]
@@ -116,7 +128,7 @@ def test_boxes_in_pixels_need_the_size_of_their_page():
 
 
 def test_boxes_lie_where_the_store_has_turned_their_page(monkeypatch):
-    monkeypatch.setitem(HOLDINGS.turned, ("d", 2), Turn.RIGHT)
+    monkeypatch.setitem(HOLDINGS.turned, ("d", 2), Rotation.RIGHT)
     boxes = [(("d", page), (0.0, 0.0, 0.25, 0.5)) for page in (1, 2)]
     found = done(draft(cites=[("d", 1), ("d", 2)], boxes=boxes)).evidence_boxes
     assert found == {1: ((0.0, 0.0, 0.25, 0.5),), 2: ((0.5, 0.0, 1.0, 0.25),)}
@@ -126,7 +138,10 @@ def test_flags_are_of_pages_that_there_are():
     crops = {("d", 0): True, ("d", 1): True, ("d", 2): False, ("e", 1): True}
     made = draft(cites=[("d", 1), ("e", 1)], crops=crops)
     extra = done(made).extra
-    assert (extra["crop_required"], extra["other_crop_required"]) == ({"1": True, "2": False}, {"e#1": True})
+    assert (extra["crop_required"], extra["other_crop_required"]) == (
+        {"1": True, "2": False},
+        {"e#1": True},
+    )
 
 
 def test_what_is_no_sample_is_skipped_for_its_first_problem():

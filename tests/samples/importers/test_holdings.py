@@ -71,14 +71,18 @@ def test_a_store_may_lie_in_folders_that_are_made(files, tmp_path):
 
 def test_without_a_whole_document_nothing_is_read(files, run, tmp_path):
     files.parquet("data/train-0.parquet", [deck_row(3, page_2=None)])
-    with pytest.raises(UserError, match="its document cannot be used: a page of it has no picture: 1"):
+    with pytest.raises(
+        UserError, match="its document cannot be used: a page of it has no picture: 1"
+    ):
         run("slidevqa", store=True)
     assert [path.name for path in tmp_path.iterdir()] == ["download"]
 
 
 def test_many_documents_of_pictures_are_read_a_few_at_a_time(files, run, tmp_path, monkeypatch):
     monkeypatch.setattr(holdings, "_PICTURED", 2)
-    rows = [deck_row(1, deck_name=f"d{number}", qa_id=number, evidence_pages=[1]) for number in range(5)]
+    rows = [
+        deck_row(1, deck_name=f"d{number}", qa_id=number, evidence_pages=[1]) for number in range(5)
+    ]
     files.parquet("data/train-0.parquet", rows)
     samples, report = run("slidevqa", store=True)
     assert [sample.doc_id for sample in samples] == DocumentStore(tmp_path / "store").doc_ids()

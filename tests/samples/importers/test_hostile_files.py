@@ -39,7 +39,9 @@ def test_a_file_of_something_else_is_one_clear_error(files, run, name):
         run(name)
     assert "\n" not in str(caught.value)
     path.write_bytes(b"[\xff\xfe\n" * 3)
-    with pytest.raises(UserError, match=path.name if path.suffix != ".parquet" else str(files.root)):
+    with pytest.raises(
+        UserError, match=path.name if path.suffix != ".parquet" else str(files.root)
+    ):
         run(name)
 
 
@@ -73,7 +75,8 @@ def test_rows_of_wrong_types_are_counted(files, run):
 
 
 IDS = [
-    "../../etc/passwd", "/etc/passwd.pdf", "a\\b", "..", ".hidden", "a\0b", "x" * 300, ".pdf", "a\n",
+    "../../etc/passwd", "/etc/passwd.pdf", "a\\b", "..", ".hidden", "a\0b", "x" * 300, ".pdf",
+    "a\n",
     "a.pdf.pdf",
 ]  # fmt: skip
 

@@ -34,7 +34,11 @@ def test_alternatives_and_pages_of_two_documents(files, run, tmp_path):
         False,
     )
     assert sample.extra["gold"] == [["Oslo"], ["Oslo, Norway"]]
-    assert (sample.doc_id, sample.evidence_pages, sample.extra["page_ids"]) == ("b", (2,), ["a#1", "b#2"])
+    assert (sample.doc_id, sample.evidence_pages, sample.extra["page_ids"]) == (
+        "b",
+        (2,),
+        ["a#1", "b#2"],
+    )
     assert (sample.extra["domain"], sample.extra["retrieval_scope"]) == ("Business", "corpus")
     # retrieval runs over all documents
     assert DocumentStore(tmp_path / "store").doc_ids() == ["a", "b", "never_asked"]

@@ -24,13 +24,26 @@ def mm_row(**changes: object) -> dict[str, object]:
 
 def test_rows_become_samples(files, run):
     files.pdf("data/documents/annual_report.v2.pdf", 4)
-    single = {"answer": "12 ", "answer_format": "Int", "evidence_pages": "[4]", "evidence_sources": "[]"}
+    single = {
+        "answer": "12 ",
+        "answer_format": "Int",
+        "evidence_pages": "[4]",
+        "evidence_sources": "[]",
+    }
     files.json("data/samples.json", [mm_row(), mm_row(question="How many?", **single)])
     first, second = run("mmlongbench_doc", store=True)[0]
     assert first.question_id == "annual_report.v2#0000"
-    assert (first.dataset, first.split, first.doc_id) == ("mmlongbench", Split.TEST, "annual_report.v2")
+    assert (first.dataset, first.split, first.doc_id) == (
+        "mmlongbench",
+        Split.TEST,
+        "annual_report.v2",
+    )
     assert first.question == "Which colours are in the chart? "
-    assert (first.answers, first.answer_format, first.evidence_pages) == (("red", "blue"), "List", (1, 3))
+    assert (first.answers, first.answer_format, first.evidence_pages) == (
+        ("red", "blue"),
+        "List",
+        (1, 3),
+    )
     assert first.evidence_sources == ("Chart", "Generalized-text (Layout)")
     assert first.extra["gold"] == "['red', 'blue']"
     assert (first.extra["doc_type"], first.extra["num_pages"]) == ("Financial report", 4)
@@ -56,7 +69,11 @@ def test_known_errors_of_the_file_are_dropped_and_counted(files, run):
     native = [sample.extra.get("native_evidence_pages") for sample in samples[:2]]
     assert native == ["[0]", "[2, 1418]"]
     assert (samples[2].answerable, samples[2].answers) == (False, ())
-    assert [sample.answers for sample in samples[3:6]] == [("92",), ("[]",), ("['combshj@unk.edu']",)]
+    assert [sample.answers for sample in samples[3:6]] == [
+        ("92",),
+        ("[]",),
+        ("['combshj@unk.edu']",),
+    ]
     assert samples[6].extra["parse_error"] == {"evidence_pages": "[3, x"}
     noted = rows_of(report.notes)
     assert (noted[OUTSIDE], noted["evidence_pages"]) == ([0, 1], [6])
@@ -85,8 +102,13 @@ TYPES = "data/question_types.json"
 def test_the_second_version_has_the_files_of_the_first_and_labels_of_its_own(files, run):
     files.pdf("data/documents/annual_report.v2.pdf", 4)
     label = {"doc_id": mm_row()["doc_id"], "task_type": "enumerate", "requires_visual": True}
-    files.json(TYPES, [{**label, "question": mm_row()["question"]}, {**label, "question": "Another?"}])
-    files.json("data/samples.json", [mm_row(), mm_row(question="How many?", answer="4", answer_format="Int")])
+    files.json(
+        TYPES, [{**label, "question": mm_row()["question"]}, {**label, "question": "Another?"}]
+    )
+    files.json(
+        "data/samples.json",
+        [mm_row(), mm_row(question="How many?", answer="4", answer_format="Int")],
+    )
     (first, second), report = run("mmlongbench_doc_v2", store=True)
     assert (first.dataset, first.split, first.question_id) == (
         "mmlongbench_v2",

@@ -10,7 +10,7 @@ import pytest
 from docagent_rl.samples.importers.native import (
     LONGEST_ID,
     LONGEST_TEXT,
-    Draft,
+    ImportedQuestion,
     NativeRow,
     Skip,
     as_pages,
@@ -29,8 +29,8 @@ def row(**values: object) -> NativeRow:
     return NativeRow(Path("file.json"), 0, values, "any", Split.TRAIN)
 
 
-def draft(**values: object) -> Draft:
-    return Draft(row(**values), "q", Split.TRAIN, "d", "What?")
+def draft(**values: object) -> ImportedQuestion:
+    return ImportedQuestion(row(**values), "q", Split.TRAIN, "d", "What?")
 
 
 def test_a_field_may_lie_in_objects_or_be_the_first_of_several():
@@ -77,7 +77,15 @@ def test_spans_are_two_whole_numbers():
 
 
 def test_lengths_are_whole_numbers_from_one():
-    for given, expected in ((1, 1), (7, 7), (0, None), (-1, None), (True, None), ("7", None), (2.0, None)):
+    for given, expected in (
+        (1, 1),
+        (7, 7),
+        (0, None),
+        (-1, None),
+        (True, None),
+        ("7", None),
+        (2.0, None),
+    ):
         found = draft(pages=given)
         found.measure("pages")
         assert found.num_pages == expected, given

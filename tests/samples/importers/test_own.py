@@ -86,7 +86,10 @@ def test_a_class_is_made():
         (f"{HERE}:TextForTuple", "'files' has to be a tuple of texts; .*'kept' has to be a tuple"),
         (f"{HERE}:Outside", r"'name' is '\.\./own', which can be no name of a file"),
         (f"{HERE}:WithArguments", "cannot be made without arguments: TypeError.*folder"),
-        ("unknown", "no benchmark 'unknown'; known are mmlongbench_doc, .* or name an importer of your own"),
+        (
+            "unknown",
+            "no benchmark 'unknown'; known are mmlongbench_doc, .* or name an importer of your own",
+        ),
     ],
 )
 def test_what_is_no_importer_is_named(path, named):
@@ -97,7 +100,10 @@ def test_what_is_no_importer_is_named(path, named):
 @pytest.mark.parametrize(
     ("kind", "named"),
     [
-        (Raising, r"importer .*:Raising, a\.jsonl:0: KeyError: 'missing' \(.*test_own\.py, line \d+\)"),
+        (
+            Raising,
+            r"importer .*:Raising, a\.jsonl:0: KeyError: 'missing' \(.*test_own\.py, line \d+\)",
+        ),
         (RaisingAtFiles, r"importer .*:RaisingAtFiles, documents: RuntimeError: no network here"),
     ],
 )

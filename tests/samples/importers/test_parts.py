@@ -10,7 +10,18 @@ from docagent_rl.samples.importers.native import as_pages, as_texts, parse_liter
 
 @pytest.mark.parametrize(
     "text",
-    ["[3", "open('x')", "[x for x in y]", "", "NaN", "b'a'", "{1, 2}", "1j", "[" * 9999, "a" * 200_000],
+    [
+        "[3",
+        "open('x')",
+        "[x for x in y]",
+        "",
+        "NaN",
+        "b'a'",
+        "{1, 2}",
+        "1j",
+        "[" * 9999,
+        "a" * 200_000,
+    ],
 )
 def test_nothing_else_is(text):
     with pytest.raises(ValueError):

@@ -42,8 +42,15 @@ def test_rows_of_longdocurl_become_samples(files, run):
         "evidence_pages": [2, 3],
         "detailed_evidences": "",
     }
-    none = {"answer": "Not answerable", "answer_format": "None", "evidence_pages": [], "evidence_sources": []}
-    files.jsonl(URL_FILE, [url_row(), url_row(question_id="b", **several), url_row(question_id="c", **none)])
+    none = {
+        "answer": "Not answerable",
+        "answer_format": "None",
+        "evidence_pages": [],
+        "evidence_sources": [],
+    }
+    files.jsonl(
+        URL_FILE, [url_row(), url_row(question_id="b", **several), url_row(question_id="c", **none)]
+    )
     first, listed, nothing = run("longdocurl", store=True)[0]
     assert first.question_id == "free_gpt4o_4026369_60_90_7"
     assert first.question == "What is the <b>ratio</b>?\nGive a number."
@@ -87,7 +94,9 @@ def test_page_images_of_the_repository_stand_for_a_pdf_and_count_from_0(files, r
 def test_bad_windows_and_lengths_are_counted(files, run):
     files.pdf("pdf_files/4026369.pdf", 5)
     spans = {"a": [2, 5], "b": [4, 6], "c": "4-6"}
-    files.jsonl(URL_FILE, [url_row(question_id=name, start_end_idx=span) for name, span in spans.items()])
+    files.jsonl(
+        URL_FILE, [url_row(question_id=name, start_end_idx=span) for name, span in spans.items()]
+    )
     samples, report = run("longdocurl")
     assert [sample.extra["num_pages"] for sample in samples] == [5, 5, 5]
     assert [sample.extra.get("window") for sample in samples] == [[2, 5], None, None]
@@ -99,7 +108,9 @@ DUDE_FILE = "2023-03-23_DUDE_gt_test_PUBLIC.json"
 NOTHING = {"answers": [], "answer_type": "not-answerable", "answers_page_bounding_boxes": []}
 
 
-def box(page: int, left: int = 100, top: int = 50, width: int = 400, height: int = 100) -> dict[str, int]:
+def box(
+    page: int, left: int = 100, top: int = 50, width: int = 400, height: int = 100
+) -> dict[str, int]:
     return {"left": left, "top": top, "width": width, "height": height, "page": page}
 
 
@@ -122,7 +133,9 @@ def on(page: int, name: str = "0017b64b_a1") -> dict[str, object]:
 
 
 def write_dude(files: Files, rows: list[object]) -> None:
-    files.json(DUDE_FILE, {"dataset_name": "DUDE Dataset", "dataset_version": "1.0.7", "data": rows})
+    files.json(
+        DUDE_FILE, {"dataset_name": "DUDE Dataset", "dataset_version": "1.0.7", "data": rows}
+    )
 
 
 def test_boxes_are_pixels_at_200_dpi_of_pages_from_0(files, run):
@@ -156,7 +169,9 @@ def test_the_archive_may_lie_where_it_unpacks_and_images_serve_without_a_pdf(fil
     folder = "data/DUDE_train-val-test_binaries/DUDE_train-val-test_binaries"
     files.pdf(f"{folder}/PDF/train/0017b64b.pdf", 3)
     files.images(folder + "/images/train/other_{}.jpg", range(3), size=(1000, 500))
-    files.json(f"{folder}/{DUDE_FILE}", {"data": [dude_row(), dude_row(questionId="b", docId="other")]})
+    files.json(
+        f"{folder}/{DUDE_FILE}", {"data": [dude_row(), dude_row(questionId="b", docId="other")]}
+    )
     (_, other), report = run("dude", store=True)
     assert (other.extra["num_pages"], other.evidence_boxes) == (3, {2: ((0.1, 0.1, 0.5, 0.3),)})
     assert report.documents["missing"] == 0
@@ -184,7 +199,13 @@ def test_unanswerable_hidden_doubled_and_broken_rows(files, run):
         questionId="n", answers=[""], answer_type="not answerable", answers_page_bounding_boxes=[]
     )
     test = {"questionId": "t", "question": "Who?", "docId": "0017b64b", "data_split": "test"}
-    blank = {**test, "questionId": "t2", "answers": [""], "answer_type": "", "answers_variants": None}
+    blank = {
+        **test,
+        "questionId": "t2",
+        "answers": [""],
+        "answer_type": "",
+        "answers_variants": None,
+    }
     odd = [
         dude_row(questionId="o1", docId="nan/../x"),
         dude_row(questionId="o2", data_split="trial"),
@@ -213,7 +234,11 @@ def test_papers_are_read_as_text(files, run):
     files.text("dataset/qa/paper_tab_qa.csv", PAPER + rows)
     files.pdf("src_doc_files/paper_docs/1912.01214.pdf", 2)
     (sample,), report = run("uda", store=True)
-    assert (sample.dataset, sample.split, sample.doc_id) == ("uda_paper_tab", Split.TEST, "1912.01214")
+    assert (sample.dataset, sample.split, sample.doc_id) == (
+        "uda_paper_tab",
+        Split.TEST,
+        "1912.01214",
+    )
     assert (sample.question, sample.answers) == ('Which "pairs"\nare used?', ("None",))
     assert sample.extra["gold"] == ["None", " ", " "]
     assert (sample.answerable, sample.evidence_pages, sample.extra["num_pages"]) == (True, (), 2)
@@ -241,7 +266,11 @@ def test_the_hub_s_files_and_one_of_them(files, run):
     feta = {"doc_name": "x", "q_uid": 7, "question": "Who?", "answer": "me", "doc_url": "u"}
     files.parquet("feta/test-00000-of-00001.parquet", [feta])
     (first, second), _ = run("uda")
-    assert (first.dataset, first.question_id, first.answers) == ("uda_paper_text", "a", ("yes", "it is"))
+    assert (first.dataset, first.question_id, first.answers) == (
+        "uda_paper_text",
+        "a",
+        ("yes", "it is"),
+    )
     assert (second.dataset, second.question_id) == ("uda_feta", "7")
     files.root = files.root / "feta" / "test-00000-of-00001.parquet"
     assert run("uda")[0] == [second]
@@ -266,11 +295,20 @@ def test_the_pdf_is_named_by_the_authors_path(files, run, path, name):
 
 @pytest.mark.parametrize(
     "odd",
-    [{"page": "1"}, {"page": True}, {"left": "5"}, {"width": None}, {"height": float("nan")}, {"top": True}],
+    [
+        {"page": "1"},
+        {"page": True},
+        {"left": "5"},
+        {"width": None},
+        {"height": float("nan")},
+        {"top": True},
+    ],
 )
 def test_a_box_that_is_none_costs_itself_alone(files, run, odd):
     files.pdf("PDF/train/0017b64b.pdf", 3)
-    write_dude(files, [dude_row(answers_page_bounding_boxes=[[{**box(1), **odd}, box(2)], "no box"])])
+    write_dude(
+        files, [dude_row(answers_page_bounding_boxes=[[{**box(1), **odd}, box(2)], "no box"])]
+    )
     (sample,), report = run("dude")
     assert (sample.evidence_pages, list(sample.evidence_boxes)) == ((3,), [3])
     assert numbers(report.notes) == [[0]]

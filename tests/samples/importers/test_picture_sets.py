@@ -34,9 +34,15 @@ def mp_hub_row(names: list[str], **changes: object) -> dict[str, object]:
     """The hub's rows are all text, beside their pages."""
     shown = dict(zip(IMAGES, names, strict=False))
     images = {
-        name: {"bytes": picture(shown[name]), "path": None} if name in shown else None for name in IMAGES
+        name: {"bytes": picture(shown[name]), "path": None} if name in shown else None
+        for name in IMAGES
     }
-    texts = {"questionId": "49153", "page_ids": str(names), "answers": "['4']", "answer_page_idx": "0"}
+    texts = {
+        "questionId": "49153",
+        "page_ids": str(names),
+        "answers": "['4']",
+        "answer_page_idx": "0",
+    }
     return mp_row(**{**images, **texts, **changes})
 
 
@@ -53,7 +59,11 @@ def test_the_competition_s_files_and_two_windows_of_a_document(files, run, tmp_p
     assert (first.question_id, second.question_id) == ("49153", "2")
     assert (first.dataset, first.split, first.answers) == ("mpdocvqa", Split.VAL, ("0.28", ".28"))
     assert first.extra["page_names"] == ["pybv0228_p80", "pybv0228_p81", "pybv0228_p82"]
-    assert (first.evidence_pages, first.extra["native_id"], first.extra["num_pages"]) == ((2,), 49153, 3)
+    assert (first.evidence_pages, first.extra["native_id"], first.extra["num_pages"]) == (
+        (2,),
+        49153,
+        3,
+    )
     document = DocumentStore(tmp_path / "store").document(first.doc_id)
     assert [document.page(number).size[0] for number in (1, 2, 3)] == [80, 81, 82]
     # each is a document of its own
@@ -72,7 +82,11 @@ def test_the_hub_s_rows_are_all_text(files, run, tmp_path):
     killed = tmp_path / ".store.import.abcdefgh.tmp"
     (killed / "a").mkdir(parents=True)
     (first, second), _ = run("mp_docvqa", store=True)
-    assert (first.answers, first.evidence_pages, first.extra["num_pages"]) == (("it's 4", "4"), (2,), 2)
+    assert (first.answers, first.evidence_pages, first.extra["num_pages"]) == (
+        ("it's 4", "4"),
+        (2,),
+        2,
+    )
     assert not killed.exists()
     assert (second.evidence_pages, second.extra["parse_error"]) == ((), {"answer_page_idx": "none"})
 
@@ -84,10 +98,15 @@ def test_a_window_is_not_taken_for_another_that_the_store_holds(files, run):
     again, report = run("mp_docvqa", store=True)
     assert (again, report.failed) == (first, {})
     files.parquet(
-        path, [mp_hub_row(["a_p3", "a_p4"]), mp_hub_row(["a_p5", "a_p6"], questionId="2", doc_id="b")]
+        path,
+        [mp_hub_row(["a_p3", "a_p4"]), mp_hub_row(["a_p5", "a_p6"], questionId="2", doc_id="b")],
     )
     (sample,), report = run("mp_docvqa", store=True)
-    assert (sample.doc_id, list(report.failed), numbers(report.skipped)) == ("b", ["pybv0228"], [[0]])
+    assert (sample.doc_id, list(report.failed), numbers(report.skipped)) == (
+        "b",
+        ["pybv0228"],
+        [[0]],
+    )
 
 
 def test_missing_images_and_pages_with_folders_in_them(files, run):
@@ -102,7 +121,11 @@ def test_missing_images_and_pages_with_folders_in_them(files, run):
     good = mp_row(questionId=4, doc_id="b", page_ids=["b_p80", "b_p81"], answer_page_idx=5)
     write_mp(files, "val", [*rows, good])
     (sample,), report = run("mp_docvqa", store=True)
-    assert (sample.doc_id, sample.evidence_pages, sample.extra["native_evidence_pages"]) == ("b", (), 5)
+    assert (sample.doc_id, sample.evidence_pages, sample.extra["native_evidence_pages"]) == (
+        "b",
+        (),
+        5,
+    )
     assert (report.missing, rows_of(report.skipped)["page_ids"]) == (["pybv0228"], [1, 2])
     assert numbers(report.skipped) == [[0], [1, 2], [3]]
 
@@ -128,14 +151,19 @@ def deck_row(slides: int, **changes: object) -> dict[str, object]:
     """The hub's rows carry the slides; columns beyond the last slide are null."""
     images = dict.fromkeys(PAGES)
     for number in range(1, slides + 1):
-        images[f"page_{number}"] = {"bytes": picture(f"slide {number}", (100 + number, 50)), "path": None}
+        images[f"page_{number}"] = {
+            "bytes": picture(f"slide {number}", (100 + number, 50)),
+            "path": None,
+        }
     return slide_row(**{**images, **changes})
 
 
 def annotated(slides: int, **changes: object) -> dict[str, object]:
     """A row of the repository, with the addresses of its slides."""
     urls = [ADDRESS.format(number) for number in range(1, slides + 1)]
-    return slide_row(image_urls=urls, reasoning_type="Single-hop", answer_type="Single-Span", **changes)
+    return slide_row(
+        image_urls=urls, reasoning_type="Single-hop", answer_type="Single-Span", **changes
+    )
 
 
 def downloaded(files: Files, deck: str, numbers: list[int], name: str) -> None:
@@ -148,11 +176,17 @@ def downloaded(files: Files, deck: str, numbers: list[int], name: str) -> None:
 def test_the_hub_s_rows_of_slidevqa_and_slides(files, run, tmp_path):
     rows = [deck_row(3), deck_row(3, qa_id=2, arithmetic_expression="10+2", evidence_pages=[2])]
     files.parquet("data/val-00000-of-00001.parquet", [*rows, deck_row(3, qa_id=3)])
-    files.parquet("data/test-00000-of-00001.parquet", [deck_row(2, deck_name="other", evidence_pages=[2, 5])])
+    files.parquet(
+        "data/test-00000-of-00001.parquet", [deck_row(2, deck_name="other", evidence_pages=[2, 5])]
+    )
     samples, _ = run("slidevqa", store=True)
     assert [sample.question_id for sample in samples] == ["test-1", "val-1", "val-2", "val-3"]
     other, first, second, _ = samples
-    assert (first.split, first.doc_id, first.question) == (Split.VAL, "growth-2012_95", "What IS the growth?")
+    assert (first.split, first.doc_id, first.question) == (
+        Split.VAL,
+        "growth-2012_95",
+        "What IS the growth?",
+    )
     assert (first.answers, first.evidence_pages) == (("12%",), (1, 3))
     assert (first.extra["native_evidence_pages"], first.extra["num_pages"]) == ([3, 1], 3)
     assert [each.extra["arithmetic_expression"] for each in (first, second)] == [None, "10+2"]
@@ -163,7 +197,11 @@ def test_the_hub_s_rows_of_slidevqa_and_slides(files, run, tmp_path):
 
 
 def test_the_repository_s_annotations_with_folders_of_slides(files, run, tmp_path):
-    rows = [annotated(11), annotated(11, qa_id=2, deck_name="gone"), annotated(2, qa_id=3, answer=12.5)]
+    rows = [
+        annotated(11),
+        annotated(11, qa_id=2, deck_name="gone"),
+        annotated(2, qa_id=3, answer=12.5),
+    ]
     files.jsonl("annotations/qa/dev.jsonl", rows)
     downloaded(files, "growth-2012_95", list(range(1, 12)), "growth-2012-{}-1024.jpg?cb=1")
     (sample, number), report = run("slidevqa", store=True)
@@ -227,8 +265,16 @@ def test_pages_go_by_their_ids(files, run, tmp_path):
     rows = [alden_row(), alden_row(answer="The problem is not answerable", answer_page_idx=[])]
     files.parquet("dude/train.parquet", rows)
     (first, second), _ = run("alden", store=True)
-    assert (first.question_id, first.split, first.dataset) == ("dude-train#000000", Split.TRAIN, "alden")
-    assert (first.evidence_pages, first.answers, first.extra["num_pages"]) == ((2, 5), ("a chart",), 5)
+    assert (first.question_id, first.split, first.dataset) == (
+        "dude-train#000000",
+        Split.TRAIN,
+        "alden",
+    )
+    assert (first.evidence_pages, first.answers, first.extra["num_pages"]) == (
+        (2, 5),
+        ("a chart",),
+        5,
+    )
     assert (second.answerable, second.answers) == (False, ())
     document = DocumentStore(tmp_path / "store").document("scan")
     assert [document.page(number).size[0] for number in range(1, 6)] == [100, 101, 102, 103, 104]
@@ -275,7 +321,14 @@ def test_decks_follow_one_another_in_a_file(files, run, tmp_path):
     assert DocumentStore(tmp_path / "store").doc_ids() == ["a", "b"]
 
 
-ODD_RANGES = {"../up": [0, 2], "one": [1], "text": "0-2", "empty": [2, 2], "back": [3, 1], "minus": [-1, 2]}
+ODD_RANGES = {
+    "../up": [0, 2],
+    "one": [1],
+    "text": "0-2",
+    "empty": [2, 2],
+    "back": [3, 1],
+    "minus": [-1, 2],
+}
 
 
 def test_ranges_that_are_none_are_no_documents(files, run):

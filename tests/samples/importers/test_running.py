@@ -56,7 +56,9 @@ def test_the_report_counts_documents(files, run):
     for name in ("a", "b"):
         files.pdf(f"documents/{name}.pdf", 3)
     files.text("documents/c.pdf", "no PDF")
-    rows = [mm_row(doc_id=f"{name}.pdf", question=f"What of {name}?") for name in ("a", "c", "gone")]
+    rows = [
+        mm_row(doc_id=f"{name}.pdf", question=f"What of {name}?") for name in ("a", "c", "gone")
+    ]
     files.json("samples.json", rows)
     (sample,), report = run("mmlongbench_doc", store=True)
     assert report.documents == {"wanted": 3, "found": 1, "missing": 1, "failed": 1}
@@ -95,7 +97,10 @@ def test_questions_about_documents_of_another_length_are_left_out(files, run):
         files.pdf(f"documents/{name}.pdf", pages)
     files.json("samples.json", [mm_row(doc_id=f"{name}.pdf") for name in ("a", "b")])
     (sample,), report = run("mmlongbench_doc", selection=Selection(min_pages=4))
-    assert (sample.doc_id, dict(report.skipped)) == ("b", {"not known to have 4 pages": ["samples.json:0"]})
+    assert (sample.doc_id, dict(report.skipped)) == (
+        "b",
+        {"not known to have 4 pages": ["samples.json:0"]},
+    )
 
 
 def test_excluded_questions_are_counted_by_their_unit(files, run):
@@ -144,11 +149,17 @@ def test_the_report_is_a_file_for_people(files, run):
     assert content["rows"]["read"] == {"mmlongbench/test": 9}
     assert content["rows"]["written"] == {"mmlongbench/test": 1}
     by_rows = {each["rows"]: each["examples"] for each in content["rows"]["skipped"]}
-    assert by_rows == {1: ["samples.json:1"], 7: [f"samples.json:{number}" for number in range(2, 7)]}
+    assert by_rows == {
+        1: ["samples.json:1"],
+        7: [f"samples.json:{number}" for number in range(2, 7)],
+    }
 
 
 def test_reasons_are_written_as_they_are(files, run):
-    files.json("train.json", [asked(1), asked(2, answer={"a": 1}), asked(3, answer=" "), asked(4, answer=[])])
+    files.json(
+        "train.json",
+        [asked(1), asked(2, answer={"a": 1}), asked(3, answer=" "), asked(4, answer=[])],
+    )
     _, report = run_import(Two(), files.root, ImportSettings(any_count=True))
     assert dict(report.skipped) == {
         "field 'answer' is no text, number or list of them": ["train.json:1"],

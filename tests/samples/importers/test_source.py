@@ -10,9 +10,9 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents.settings import DocumentError
 from docagent_rl.samples.importers import Benchmark, get_importer
 from docagent_rl.samples.importers.source import (
+    ImportSource,
     NativeDocument,
     RowReader,
-    Source,
     column_pages,
     page_images,
     pdfs,
@@ -25,14 +25,14 @@ from tests.samples.importers.test_picture_sets import deck_row, mp_hub_row
 
 
 @pytest.fixture
-def source(files) -> Source:
+def source(files) -> ImportSource:
     files.root.mkdir()
-    return Source(files.root)
+    return ImportSource(files.root)
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     with pytest.raises(UserError, match=r"gone: no such folder"):
-        Source(tmp_path / "gone")
+        ImportSource(tmp_path / "gone")
 
 
 def test_files_of_the_first_pattern_that_matches(files, source):
@@ -48,7 +48,7 @@ def test_files_of_the_first_pattern_that_matches(files, source):
         UserError, match=r"no questions \(looked for \*\.csv, \*\.tsv; there is a\.json, b\.json"
     ):
         source.require("*.csv", "*.tsv")
-    alone = Source(files.root / "a.json")
+    alone = ImportSource(files.root / "a.json")
     assert (alone.find("data/*.json"), alone.root) == ([files.root / "a.json"], files.root)
     assert source.label(files.root / "data" / "c.json") == "data-c"
 
@@ -88,7 +88,7 @@ def test_pictures_are_not_read_with_the_questions(files, benchmark, name, row):
     """A file of pages has gigabytes of them."""
     importer = get_importer(benchmark)
     path = files.parquet(name, [row, row])
-    rows = list(importer.rows(Source(files.root)))
+    rows = list(importer.rows(ImportSource(files.root)))
     assert [each.number for each in rows] == [0, 1]
     assert set(rows[0].values) == set(row) - set(importer.pictures)
     assert set(importer.pictures) <= set(pq.read_schema(path).names)
@@ -124,7 +124,16 @@ def test_pdfs_are_files_with_plain_names(files):
 
 
 def test_page_images_are_numbered_without_a_gap(files):
-    for name in ("a_1.jpg", "a_2.png", "a_10.jpg", "b_0.jpg", "b_1.jpg", "c_x.jpg", "c_²1.jpg", "_1.jpg"):
+    for name in (
+        "a_1.jpg",
+        "a_2.png",
+        "a_10.jpg",
+        "b_0.jpg",
+        "b_1.jpg",
+        "c_x.jpg",
+        "c_²1.jpg",
+        "_1.jpg",
+    ):
         files.text(name, "")
     for number in range(3, 10):
         files.text(f"a_{number}.jpg", "")
@@ -140,7 +149,11 @@ def table(files):
     """Rows 0 to 6 in groups of three."""
     path = files.root / "rows.parquet"
     path.parent.mkdir()
-    columns = {"id": list(range(7)), "image": [b"%d" % number for number in range(7)], "text": ["t"] * 7}
+    columns = {
+        "id": list(range(7)),
+        "image": [b"%d" % number for number in range(7)],
+        "text": ["t"] * 7,
+    }
     pq.write_table(pa.table(columns), path, row_group_size=3)
     return path
 
@@ -169,7 +182,9 @@ def test_a_group_of_rows_is_read_once(table):
 
 def test_pictures_are_bytes_or_objects_with_bytes():
     assert picture_bytes(b"x") == picture_bytes({"bytes": b"x", "path": None}) == b"x"
-    assert [picture_bytes(each) for each in (b"", "text", None, {"bytes": None}, {}, 7)] == [None] * 6
+    assert [picture_bytes(each) for each in (b"", "text", None, {"bytes": None}, {}, 7)] == [
+        None
+    ] * 6
 
 
 def test_pages_in_columns_end_with_the_last_picture(files):

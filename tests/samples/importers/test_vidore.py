@@ -41,7 +41,9 @@ def read_query() -> dict[str, Any]:
     return query() | {_PAGES: [_Relevant(5, "eu", 0, 2, ((0.1, 0.2, 0.3, 0.4),))]}
 
 
-def judged(query_id: int, corpus_id: int, score: int, boxes: list[Any] | None = None) -> dict[str, Any]:
+def judged(
+    query_id: int, corpus_id: int, score: int, boxes: list[Any] | None = None
+) -> dict[str, Any]:
     place = {"query_id": query_id, "corpus_id": corpus_id, "score": score}
     return {**place, "content_type": ["Table"], "bounding_boxes": boxes or []}
 
@@ -68,7 +70,11 @@ def write(files: Files, queries: list, qrels: list, corpus: list | None = None) 
 def test_a_query_has_graded_pages_and_the_document_of_the_best(files, run, tmp_path):
     write(files, [query(12)], [judged(12, 7, 1), judged(12, 3, 2, [BOX])])
     (sample,), report = run("vidore_v3", store=True)
-    assert (sample.dataset, sample.split, sample.question_id) == ("vidore_v3", Split.TEST, "wages#12")
+    assert (sample.dataset, sample.split, sample.question_id) == (
+        "vidore_v3",
+        Split.TEST,
+        "wages#12",
+    )
     assert (sample.question, sample.answers) == ("How many hours?", ("Forty hours.",))
     # the second page of the document, whatever its number in the corpus
     assert (sample.doc_id, sample.evidence_pages, sample.extra["page_ids"]) == (
@@ -97,7 +103,9 @@ def test_translations_are_queries_of_their_own(files, run):
 
 def test_queries_without_answer_or_relevant_page_are_counted(files, run):
     write(
-        files, [query(0), query(1), query(2, answer=" ")], [judged(0, 5, 1), judged(1, 5, 0), judged(2, 5, 1)]
+        files,
+        [query(0), query(1), query(2, answer=" ")],
+        [judged(0, 5, 1), judged(1, 5, 0), judged(2, 5, 1)],
     )
     (sample,), report = run("vidore_v3")
     assert sample.question_id == "eu#0"
@@ -107,7 +115,10 @@ def test_queries_without_answer_or_relevant_page_are_counted(files, run):
 def test_a_page_that_is_no_picture_has_no_boxes_and_its_document_fails(files, run):
     broken = page(5, "eu", 0, image={"bytes": b"no picture", "path": "x"})
     write(
-        files, [query(0), query(1)], [judged(0, 5, 2, [BOX]), judged(1, 4, 2)], [broken, page(4, "wages", 0)]
+        files,
+        [query(0), query(1)],
+        [judged(0, 5, 2, [BOX]), judged(1, 4, 2)],
+        [broken, page(4, "wages", 0)],
     )
     (sample,), report = run("vidore_v3", store=True)
     assert sample.doc_id == "wages"
@@ -119,10 +130,16 @@ def test_a_page_that_is_no_picture_has_no_boxes_and_its_document_fails(files, ru
     [
         ({"corpus": [page(1, "eu", 0)]}, r"qrels.*row 0: there is no page 5 in corpus/"),
         ({"corpus": [page(5, "../eu", 0)]}, r"corpus.*row 0: .*'doc_id' is no name"),
-        ({"corpus": [page(5, "eu", None)]}, r"corpus.*row 0: .*'page_number_in_doc' is no whole number"),
+        (
+            {"corpus": [page(5, "eu", None)]},
+            r"corpus.*row 0: .*'page_number_in_doc' is no whole number",
+        ),
         ({"corpus": [{"corpus_id": 5}]}, r"corpus.*no column doc_id, image, page_number_in_doc"),
         ({"qrels": [judged(0, 5, None)]}, r"qrels.*row 0: .*'score' is no whole number"),
-        ({"queries": [{"id": "0", "text": "What?"}]}, r"queries.*no column answer, query, query_id"),
+        (
+            {"queries": [{"id": "0", "text": "What?"}]},
+            r"queries.*no column answer, query, query_id",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_download_is_named(files, run, changes, named):

@@ -7,10 +7,10 @@ from docagent_rl.actions.base import Answer, Fetch, Invalid, InvalidReason, Sear
 from docagent_rl.systems.alden.actions import (
     NO_SUCH_PAGE,
     AldenGrammar,
+    AldenPageForm,
     FetchSyntax,
     FormFault,
     Modality,
-    PageForm,
 )
 from tests.systems.alden.play import THOUGHT, fetch
 
@@ -24,14 +24,14 @@ ANSWER = r"<answer>It says so. \boxed{blue}</answer>"
 @pytest.mark.parametrize(
     ("grammar", "argument", "page", "form"),
     [
-        (VISUAL, " 12 ", 12, PageForm.IMAGE),
-        (VISUAL, "9" * 5000, NO_SUCH_PAGE, PageForm.IMAGE),
-        (VISUAL, "999999999", 999_999_999, PageForm.IMAGE),
-        (ORDINAL, "5-th", 5, PageForm.IMAGE),
-        (ORDINAL, "1-st", 1, PageForm.IMAGE),
-        (HYBRID, "image, 7", 7, PageForm.IMAGE),
-        (HYBRID, "text \t, \n 7", 7, PageForm.TEXT),
-        (HYBRID_ORDINAL, "text, 5-th", 5, PageForm.TEXT),
+        (VISUAL, " 12 ", 12, AldenPageForm.IMAGE),
+        (VISUAL, "9" * 5000, NO_SUCH_PAGE, AldenPageForm.IMAGE),
+        (VISUAL, "999999999", 999_999_999, AldenPageForm.IMAGE),
+        (ORDINAL, "5-th", 5, AldenPageForm.IMAGE),
+        (ORDINAL, "1-st", 1, AldenPageForm.IMAGE),
+        (HYBRID, "image, 7", 7, AldenPageForm.IMAGE),
+        (HYBRID, "text \t, \n 7", 7, AldenPageForm.TEXT),
+        (HYBRID_ORDINAL, "text, 5-th", 5, AldenPageForm.TEXT),
     ],
 )
 def test_fetches(grammar, argument, page, form):
@@ -73,7 +73,10 @@ def test_fetches_that_name_no_page(grammar, arguments):
 def test_malformed_turns_that_can_be_executed(text, executed, fault):
     turn = VISUAL.parse(text)
     action = turn.action
-    assert (action.query if isinstance(action, Search) else action.pages, turn.fault) == (executed, fault)
+    assert (action.query if isinstance(action, Search) else action.pages, turn.fault) == (
+        executed,
+        fault,
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,9 @@ def pieces(seed):
 
 
 def test_the_strict_frame_against_a_plain_expression():
-    """On texts whose bodies hold no `<`, validity is one regular expression and one argument rule."""
+    """On texts whose bodies hold no `<`, validity is one regular expression and one argument
+    rule.
+    """
     valid = 0
     for text in pieces(2):
         bare = text.strip()
@@ -125,7 +130,9 @@ def test_the_strict_frame_against_a_plain_expression():
             continue
         turn = VISUAL.parse(text)
         framed = {tag: match for tag, rule in STRICT.items() if (match := rule.fullmatch(bare))}
-        expected = any(re.fullmatch(ARGUMENT[tag], match[2], re.DOTALL) for tag, match in framed.items())
+        expected = any(
+            re.fullmatch(ARGUMENT[tag], match[2], re.DOTALL) for tag, match in framed.items()
+        )
         is_valid = turn.fault is None and not isinstance(turn.action, Invalid)
         # a box may also close over stray characters
         if is_valid and isinstance(turn.action, Answer) and not expected:

@@ -140,7 +140,8 @@ NOTHING_TO_FIND = [search("pagek3"), fetch(3), fetch(9), answer(REFUSAL)]
         # without evidence the paper charges repetition still; the release pays and charges nothing
         ("paper", {}, UNANSWERABLE, NOTHING_TO_FIND, [0, -0.5, -0.5, 5]),
         ("released", {}, UNANSWERABLE, NOTHING_TO_FIND, [0, 0, 0, 5]),
-        # repetition is of a page in a form; in the release a search pays for pages new in either form
+        # repetition is of a page in a form; in the release a search pays for pages new in either
+        # form
         ("paper", {"modality": "hybrid"}, {}, FORMS, [1.0, 1.0, 0.5]),
         ("released", {"modality": "hybrid"}, {}, [fetch("text, 3"), search("pagek3")], [1, 0]),
         ("paper", {"numeric_metric": "anls"}, {"answers": ("24",)}, [answer("42")], [0]),
@@ -163,7 +164,11 @@ async def test_a_query_in_other_characters_earns_what_repeating_it_earns(make, s
     assert [*map(sum, zip(state.rewards, charged, strict=True))] == [1, 0, 0, 0]
 
 
-SAME = ["capital expenditure by region", "region by capital expenditure", "Regions, by capital expenditures"]
+SAME = [
+    "capital expenditure by region",
+    "region by capital expenditure",
+    "Regions, by capital expenditures",
+]
 
 
 @pytest.mark.parametrize("query", SAME)
@@ -175,33 +180,51 @@ async def test_a_query_in_another_order_of_words_is_no_new_one(make, sample, pla
 # four of seven words, and two of four trigrams, which lie over the words in the middle twice
 PENALTIES = [
     ("paper", 1.0, 4 / 7, {"capital": 1 / 4, "expenditure": 1 / 4, "by": 1 / 4, "region": 1 / 4}),
-    ("released", 0.3, 2 / 4, {"capital": 1 / 6, "expenditure": 2 / 6, "by": 2 / 6, "region": 1 / 6}),
+    (
+        "released",
+        0.3,
+        2 / 4,
+        {"capital": 1 / 6, "expenditure": 2 / 6, "by": 2 / 6, "region": 1 / 6},
+    ),
 ]
 
 
 @pytest.mark.parametrize(("variant", "weight", "overlap", "shares"), PENALTIES)
-async def test_query_penalties_lie_on_their_words(make, sample, play, variant, weight, overlap, shares):
+async def test_query_penalties_lie_on_their_words(
+    make, sample, play, variant, weight, overlap, shares
+):
     env = make(variant, query_repetition={"enabled": True})
     first, second = (await play(env, sample(), [search(query) for query in QUERIES])).results
     assert first.terms.tokens == ()
     text, terms = search(QUERIES[1]), second.terms
     charged = {text[slice(*term.span)]: term.reward for term in terms.tokens}
-    assert charged == pytest.approx({word: -weight * overlap * part for word, part in shares.items()})
+    assert charged == pytest.approx(
+        {word: -weight * overlap * part for word, part in shares.items()}
+    )
     assert {term.name for term in terms.tokens} == {"query_repetition"}
     assert sum(term.value for term in terms.tokens) == pytest.approx(overlap)
     assert (terms.reward, terms.values["query_repetition"]) == (0, pytest.approx(overlap))
-    assert terms.values["total"] == env.metrics()["reward/total"] == pytest.approx(-weight * overlap)
+    assert (
+        terms.values["total"] == env.metrics()["reward/total"] == pytest.approx(-weight * overlap)
+    )
 
 
 @pytest.mark.parametrize(
     ("variant", "settings", "turns", "rewards"),
     [
         # the turn was the last and no answer
-        ("released", {"image_budget": {"images": 2}}, [search("pagek3"), search("everypage")], [1, -1]),
+        (
+            "released",
+            {"image_budget": {"images": 2}},
+            [search("pagek3"), search("everypage")],
+            [1, -1],
+        ),
         ("paper", ENDING, [search("everypage")], [0]),
     ],
 )
-async def test_no_room_may_end_the_trajectory(make, sample, play, variant, settings, turns, rewards):
+async def test_no_room_may_end_the_trajectory(
+    make, sample, play, variant, settings, turns, rewards
+):
     state = await play(make(variant, **settings), sample(), turns)
     assert (state.rewards, state.results[-1].end) == (rewards, EndReason.IMAGE_LIMIT)
     assert state.metrics["pages_seen"] == len(turns) - 1
@@ -228,6 +251,10 @@ async def test_a_result_that_was_dropped(make, sample, play, variant, turn, paid
     nothing = dict.fromkeys(AldenConfig.for_variant(variant).terms, 0.0)
     assert dict(state.terms.values) == {**nothing, "total": settled, **values}
     metrics = state.metrics
-    assert (metrics["context_full"], metrics["pages_seen"], metrics["retrieval_recall"]) == (1, 1, 0)
+    assert (metrics["context_full"], metrics["pages_seen"], metrics["retrieval_recall"]) == (
+        1,
+        1,
+        0,
+    )
     assert metrics["reward/total"] == pytest.approx(state.terms.values["total"])
     assert state.terms.tokens == ()

@@ -9,7 +9,9 @@ from docagent_rl.systems.doc_v_star.actions import DocVStarGrammar, Fault
 
 GRAMMAR = DocVStarGrammar()
 FIRST = "<think><analysis>a</analysis><plan>p</plan><summary>s</summary></think>"
-LATER = "<think><analysis>a</analysis><relevant_pages>[3]</relevant_pages><summary>s</summary></think>"
+LATER = (
+    "<think><analysis>a</analysis><relevant_pages>[3]</relevant_pages><summary>s</summary></think>"
+)
 ANSWER = "<action><answer>42</answer></action>"
 
 
@@ -77,7 +79,11 @@ def test_faults_of_a_thought_do_not_stop_the_action(thought, faults):
             "so far",
         ),
         # the lists are united, the last summary counts
-        (LATER[:-8] + "<relevant_pages>9, 3</relevant_pages><summary>t</summary></think>", (3, 9), "t"),
+        (
+            LATER[:-8] + "<relevant_pages>9, 3</relevant_pages><summary>t</summary></think>",
+            (3, 9),
+            "t",
+        ),
         # outside a closed thought there is nothing to keep
         ("<relevant_pages>[3]</relevant_pages><summary>s</summary>", (), ""),
         (LATER[:-8], (), ""),
@@ -98,11 +104,20 @@ def test_faulty_turns_keep_pages_and_summary(text, relevant, summary):
         (f"{LATER}<answer>42</answer>", InvalidReason.NO_ACTION),
         (f"<think>{ANSWER}</think>", InvalidReason.NO_ACTION),
         (f"{LATER}<action><answer>42</answer>", InvalidReason.UNCLOSED),
-        (f"{LATER}<action><answer>1</answer><fetch_page>2</fetch_page></action>", InvalidReason.SEVERAL),
+        (
+            f"{LATER}<action><answer>1</answer><fetch_page>2</fetch_page></action>",
+            InvalidReason.SEVERAL,
+        ),
         (f"{LATER}{ANSWER}{ANSWER}", InvalidReason.SEVERAL),
         (f"{LATER}<action>{ANSWER}</action>", InvalidReason.SEVERAL),
-        (f"{LATER}<action><answer><fetch_page>1</fetch_page></answer></action>", InvalidReason.NESTED),
-        (f"{LATER}<action><retrieval_page> \n</retrieval_page></action>", InvalidReason.BAD_ARGUMENT),
+        (
+            f"{LATER}<action><answer><fetch_page>1</fetch_page></answer></action>",
+            InvalidReason.NESTED,
+        ),
+        (
+            f"{LATER}<action><retrieval_page> \n</retrieval_page></action>",
+            InvalidReason.BAD_ARGUMENT,
+        ),
         (f"{LATER}<action><fetch_page>three</fetch_page></action>", InvalidReason.BAD_ARGUMENT),
     ],
 )
@@ -137,7 +152,16 @@ def test_ablations():
     assert brief.parse(FIRST + ANSWER, first=True).faults == ()
 
 
-TAGS = ["think", "action", "analysis", "plan", "relevant_pages", "summary", "retrieval_page", "fetch_page"]
+TAGS = [
+    "think",
+    "action",
+    "analysis",
+    "plan",
+    "relevant_pages",
+    "summary",
+    "retrieval_page",
+    "fetch_page",
+]
 PIECES = [f"<{slash}{tag}>" for tag in (*TAGS, "answer") for slash in ("", "/")]
 PIECES += ["[3]", "x", " ", "\n", "4 5", "<b>", "\x00", "\ud83d"]
 BLANKS = st.sampled_from(["", " ", "\n\n"])
@@ -149,7 +173,11 @@ ACTS = st.sampled_from(
 def follows_the_rules(text, *, first):
     """The grammar of the specification as one regular expression."""
     second = "<plan>.+</plan>" if first else r"\s*<relevant_pages>[\[\]\s,\d]*</relevant_pages>\s*"
-    acts = ["<retrieval_page>.+</retrieval_page>", r"<fetch_page>.*\d.*</fetch_page>", "<answer>.+</answer>"]
+    acts = [
+        "<retrieval_page>.+</retrieval_page>",
+        r"<fetch_page>.*\d.*</fetch_page>",
+        "<answer>.+</answer>",
+    ]
     pattern = (
         rf"\s*<think>\s*<analysis>.+</analysis>\s*{second}\s*<summary>.+</summary>\s*</think>"
         rf"\s*<action>\s*(?:{'|'.join(acts)})\s*</action>\s*"
@@ -159,8 +187,12 @@ def follows_the_rules(text, *, first):
 
 @given(st.booleans(), BLANKS, ACTS, st.integers(0, 13), st.sampled_from(PIECES))
 def test_a_piece_too_many(first, blank, act, place, piece):
-    """A whole turn has no fault; with something more before a tag it follows the rules or has one."""
-    text = (FIRST if first else LATER).replace("><", f">{blank}<") + f"{blank}<action>{act}</action>"
+    """A whole turn has no fault; with something more before a tag it follows the rules or has
+    one.
+    """
+    text = (FIRST if first else LATER).replace(
+        "><", f">{blank}<"
+    ) + f"{blank}<action>{act}</action>"
     assert GRAMMAR.parse(text, first=first).faults == ()
     assert follows_the_rules(text, first=first)
     tags = re.split("(?=<)", text)

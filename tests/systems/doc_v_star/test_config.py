@@ -12,7 +12,8 @@ PAPER = DocVStarConfig()
 
 
 @pytest.mark.parametrize(
-    ("num_pages", "k"), [(1, 1), (10, 1), (11, 2), (20, 2), (21, 3), (30, 3), (31, 4), (83, 4), (468, 4)]
+    ("num_pages", "k"),
+    [(1, 1), (10, 1), (11, 2), (20, 2), (21, 3), (30, 3), (31, 4), (83, 4), (468, 4)],
 )
 def test_pages_of_a_retrieval(num_pages, k):
     assert PAPER.retrieval.k(num_pages) == k
@@ -53,7 +54,8 @@ def said(text):
 @pytest.mark.parametrize(
     ("gold", "answer", "evidence", "listed", "visited", "good", "parts", "reward"),
     [
-        (said("Bureau of Standards"), "Bureau of Standard", {7, 8}, {7, 8, 15, 22}, {7, 8, 15, 22}, True,
+        (said("Bureau of Standards"), "Bureau of Standard", {7, 8}, {7, 8, 15, 22}, {7, 8, 15, 22},
+        True,
          (18 / 19, 0.75, 1), 0.8934),
         (said("14,250"), "14,350", {9}, {9}, {9}, True, (0, 1, 1), 0.4),
         (said("x"), None, {5, 6, 11}, {3, 5}, {3, 5}, True, (0, 0.375, 0), 0.1125),
@@ -83,7 +85,10 @@ pages = st.sets(st.integers(1, 8))
 
 
 @given(
-    pages, pages, pages | st.just(set(range(9))), st.sampled_from([Fraction(1), Fraction(2), Fraction(1, 2)])
+    pages,
+    pages,
+    pages | st.just(set(range(9))),
+    st.sampled_from([Fraction(1), Fraction(2), Fraction(1, 2)]),
 )
 def test_the_closed_form_is_the_f_score(listed, gold, visited, beta2):
     score = evidence_score(listed, gold, visited, beta2=float(beta2))

@@ -1,4 +1,6 @@
-"""What trajectories of Doc-V* show, remember and earn; `test_env_edges.py` has limits and odd questions."""
+"""What trajectories of Doc-V* show, remember and earn; `test_env_edges.py` has limits and odd
+questions.
+"""
 
 import itertools
 from dataclasses import replace
@@ -15,7 +17,9 @@ from tests.systems.doc_v_star.play import answer, fetch, retrieve, shown, texts,
 
 
 async def test_pages_come_by_rank_with_their_numbers(env_of, sample, play):
-    state = await play(env_of(retrieval={"pages": 3}), sample(), [retrieve("everypage pagem7 pagem5")])
+    state = await play(
+        env_of(retrieval={"pages": 3}), sample(), [retrieve("everypage pagem7 pagem5")]
+    )
     (result,) = state.results
     numbers = shown(result)
     assert len(numbers) == 3
@@ -60,18 +64,39 @@ async def test_queries(env_of, sample, play, query, pages):
 
 
 async def test_pages_by_number(env_of, sample, play):
-    """In the order asked for, each once; what does not exist is a fault, what is too much is none."""
-    wanted = ["[7, 3, 7]", "3, 5, 7", "[99, 4, 0, -1]", "[6, x]", "[1 2 3 4 5 6]", str(list(range(100, 200)))]
+    """In the order asked for, each once; what does not exist is a fault, what is too much is
+    none.
+    """
+    wanted = [
+        "[7, 3, 7]",
+        "3, 5, 7",
+        "[99, 4, 0, -1]",
+        "[6, x]",
+        "[1 2 3 4 5 6]",
+        str(list(range(100, 200))),
+    ]
     turns = [fetch(pages, "" if number else None) for number, pages in enumerate(wanted)]
     state = await play(env_of(), sample(), turns)
     assert [shown(result) for result in state.results] == [[7, 3], [5], [4], [6], [1, 2], []]
-    assert [len(result.record.to_dict()["faults"]) for result in state.results] == [0, 0, 1, 1, 0, 1]
+    assert [len(result.record.to_dict()["faults"]) for result in state.results] == [
+        0,
+        0,
+        1,
+        1,
+        0,
+        1,
+    ]
     assert all(result.record.valid for result in state.results)
     effects = [result.record.effect.to_dict() for result in state.results]
     assert [effect["visited"] for effect in effects] == [[], [3, 7], [], [], [3, 4], []]
     assert [effect["surplus"] for effect in effects] == [[], [], [], [], [5, 6], []]
     assert [effect["missing"] for effect in effects[:5]] == [[], [], [99, 0, -1], [], []]
-    assert [page["gold"] for effect in effects[:3] for page in effect["pages"]] == [False, True, False, True]
+    assert [page["gold"] for effect in effects[:3] for page in effect["pages"]] == [
+        False,
+        True,
+        False,
+        True,
+    ]
     said = [texts(result.observation) for result in state.results]
     assert said[1].index("Page 3 was") < said[1].index("Page 5:") < said[1].index("Page 7 was")
     assert "after turn 1" in said[1]
@@ -80,8 +105,16 @@ async def test_pages_by_number(env_of, sample, play):
     # notes name the first few pages only
     assert "108, 109 and 90 more." in said[5]
     metrics = state.metrics
-    assert (metrics["fetch/calls"], metrics["fetch/pages"], metrics["fetch/evidence_pages"]) == (6, 7, 2)
-    assert (metrics["retrieval/used"], metrics["fault/fetch_pages"], metrics["format_ok"]) == (0, 3, 0)
+    assert (metrics["fetch/calls"], metrics["fetch/pages"], metrics["fetch/evidence_pages"]) == (
+        6,
+        7,
+        2,
+    )
+    assert (metrics["retrieval/used"], metrics["fault/fetch_pages"], metrics["format_ok"]) == (
+        0,
+        3,
+        0,
+    )
 
 
 async def test_working_memory(env_of, sample, play):
@@ -110,7 +143,12 @@ async def test_faults_cost_the_format_and_do_not_stop_the_action(env_of, sample,
     faults = [result.record.to_dict()["faults"] for result in state.results]
     assert faults == [["frame", "blocks"], ["action", "frame", "blocks"], ["relevant_pages"]]
     assert state.results[-1].record.to_dict()["relevant_pages"] == [3, 4]
-    assert state.terms.values == {"answer": 1, "evidence": 1, "format": 0, "total": pytest.approx(0.9)}
+    assert state.terms.values == {
+        "answer": 1,
+        "evidence": 1,
+        "format": 0,
+        "total": pytest.approx(0.9),
+    }
     assert (state.metrics["invalid_actions"], state.metrics["fault/action"]) == (1, 1)
 
 
@@ -128,12 +166,16 @@ async def test_relevant_pages_are_united_over_turns(env_of, sample, play):
     ("reward", "evidence"), [({}, 3 / 7), ({"hits": "listed"}, 6 / 7), ({"beta2": 1}, 2 / 5)]
 )
 async def test_pages_listed_off_their_thumbnails(env_of, sample, play, reward, evidence):
-    state = await play(env_of(reward=reward), sample(), [fetch("[3]"), answer(relevant="[3, 4, 5]")])
+    state = await play(
+        env_of(reward=reward), sample(), [fetch("[3]"), answer(relevant="[3, 4, 5]")]
+    )
     assert state.terms.values["evidence"] == pytest.approx(evidence)
 
 
 @pytest.mark.parametrize(
-    ("text", "values", "fault"), [("Blue", (1, 0, 1, 0.7), 0), (" ", (0, 0, 0, 0), 1)], ids=["blue", "blank"]
+    ("text", "values", "fault"),
+    [("Blue", (1, 0, 1, 0.7), 0), (" ", (0, 0, 0, 0), 1)],
+    ids=["blue", "blank"],
 )
 async def test_an_answer_at_once(env_of, sample, play, text, values, fault):
     state = await play(env_of(), sample(), [turn(f"<answer>{text}</answer>")])
@@ -179,14 +221,20 @@ async def test_pages_that_leave_too_little_are_withheld(env_of, sample, play):
     assert shown(first) == [3, 4]
     assert "page 5." in texts(first.observation)
     assert "6 turns" in texts(first.observation)
-    assert (first.record.effect.to_dict()["withheld"], first.record.to_dict()["faults"]) == ([5], [])
+    assert (first.record.effect.to_dict()["withheld"], first.record.to_dict()["faults"]) == (
+        [5],
+        [],
+    )
     assert state.terms.values["total"] == pytest.approx(1)
     assert (metrics["budget_cut"], metrics["pages_withheld"], metrics["pages_seen"]) == (1, 1, 2)
 
 
 @pytest.mark.parametrize(
     ("last", "end"),
-    [(retrieve("pagem4", ""), EndReason.CONTEXT_FULL), (answer(relevant="[3]"), EndReason.ANSWERED)],
+    [
+        (retrieve("pagem4", ""), EndReason.CONTEXT_FULL),
+        (answer(relevant="[3]"), EndReason.ANSWERED),
+    ],
 )
 async def test_when_no_page_fits_the_next_turn_is_the_last(env_of, sample, play, last, end):
     env = env_of(context_tokens=3700, **TIGHT)
@@ -212,7 +260,12 @@ async def test_unknown_evidence(env_of, sample, play, settings):
         await env_of().reset(unknown)
     state = await play(env_of(**settings), unknown, [fetch("[3]"), answer()])
     assert [page["gold"] for page in state.results[0].record.effect.to_dict()["pages"]] == [False]
-    assert state.terms.values == {"answer": 1, "evidence": 0, "format": 1, "total": pytest.approx(0.7)}
+    assert state.terms.values == {
+        "answer": 1,
+        "evidence": 0,
+        "format": 1,
+        "total": pytest.approx(0.7),
+    }
     assert state.metrics["evidence_known"] == 0
     unmeasured = {"page_f1", "page_precision", "page_recall", "retrieval_recall"}
     assert not unmeasured & set(state.metrics)
@@ -230,10 +283,14 @@ async def test_a_window_of_a_document(env_of, sample, play):
 
 
 async def test_evidence_outside_of_the_window_is_not_asked_for(env_of, sample, play):
-    """The best play reaches everything; a question whose evidence lies outside altogether is not trained."""
+    """The best play reaches everything; a question whose evidence lies outside altogether is not
+    trained.
+    """
     partly = sample(evidence_pages=(2, 5), extra={"window": [4, 6]})
     state = await play(env_of(), partly, [fetch("[5]"), answer(relevant="[5]")])
-    assert state.terms.values == pytest.approx({"answer": 1, "evidence": 1, "format": 1, "total": 1})
+    assert state.terms.values == pytest.approx(
+        {"answer": 1, "evidence": 1, "format": 1, "total": 1}
+    )
     assert (state.metrics["retrieval_recall"], state.metrics["page_f1"]) == (1, 1)
     assert state.metrics["evidence_dropped"] == 1
     outside = sample(evidence_pages=(1, 2), extra={"window": [4, 6]})
@@ -250,7 +307,10 @@ WINDOW = r"'q1'.*extra\.window.*1 to 8"
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        *(({"extra": {"window": w}}, WINDOW) for w in ([4], [6, 4], [0, 3], [4, 9], "4-6", [True, 3])),
+        *(
+            ({"extra": {"window": w}}, WINDOW)
+            for w in ([4], [6, 4], [0, 3], [4, 9], "4-6", [True, 3])
+        ),
         ({"evidence_pages": (9,)}, "'q1'.*9.*'M'"),
         ({"extra": {"page_ids": ["M#3", "K#1"]}}, "'q1'.*'K'"),
         ({"answers": (), "answerable": None}, "'q1'"),
@@ -268,8 +328,12 @@ class Stubborn:
         return [[Hit(PageRef(doc_id, page), 1.0) for doc_id in "KM" for page in (1, 1, 2, 3)]]
 
 
-async def test_hits_of_other_documents_and_repeated_hits_are_left_out(env_of, services, sample, play):
-    env = env_of(services=replace(services, retriever=RetrieverService(Stubborn())), retrieval={"pages": 2})
+async def test_hits_of_other_documents_and_repeated_hits_are_left_out(
+    env_of, services, sample, play
+):
+    env = env_of(
+        services=replace(services, retriever=RetrieverService(Stubborn())), retrieval={"pages": 2}
+    )
     state = await play(env, sample(), [retrieve("a"), *[retrieve("a", "")] * 2])
     assert [shown(result) for result in state.results] == [[1, 2], [3], []]
     assert [page["rank"] for page in state.results[0].record.effect.to_dict()["pages"]] == [5, 7]

@@ -44,7 +44,12 @@ def labels(prompt):
 
 @pytest.mark.parametrize(
     ("doc_id", "limit", "cell", "stride"),
-    [("short", None, 256, 1), ("short", LIMIT, 256, 1), ("long", LIMIT, 172, 1), ("longer", 3000, 88, 2)],
+    [
+        ("short", None, 256, 1),
+        ("short", LIMIT, 256, 1),
+        ("long", LIMIT, 172, 1),
+        ("longer", 3000, 88, 2),
+    ],
 )
 def test_thumbnails_shrink_and_then_pages_are_left_out(open_env, doc_id, limit, cell, stride):
     env, prompt = open_env(doc_id, limit=limit)

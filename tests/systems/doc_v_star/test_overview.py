@@ -57,7 +57,11 @@ def test_the_worked_example():
     sheets = list(overview(pages(83), STYLE))
     assert [sheet.size for sheet in sheets] == [(1536, 1680), (1536, 1680), (768, 1120)]
     assert tokens(sheets) == [3300, 3300, 1080]
-    assert [(sheet.pages[0].page, sheet.pages[-1].page) for sheet in sheets] == [(1, 36), (37, 72), (73, 83)]
+    assert [(sheet.pages[0].page, sheet.pages[-1].page) for sheet in sheets] == [
+        (1, 36),
+        (37, 72),
+        (73, 83),
+    ]
     index = sheets[1].pages.index(PageRef("d", 61))
     assert STYLE.grid(36).origin(index) == (0, 1120)
     last = sheets[2]
@@ -129,7 +133,9 @@ def test_the_images_of_a_plan():
     cells = {"cell_px": 200, "fit_cells_px": [256, 200, 128, 64]}
     offered = DocVStarConfig(overview=cells).overview.plans(3)
     # cells that are not smaller are none to fall back on
-    assert [(p.style.cell, p.stride) for p in offered] == [(c, s) for s in (1, 2, 3) for c in (200, 128, 64)]
+    assert [(p.style.cell, p.stride) for p in offered] == [
+        (c, s) for s in (1, 2, 3) for c in (200, 128, 64)
+    ]
 
 
 BOX, LITERAL = PageBox(), PageBox(landscape=True)

@@ -61,17 +61,26 @@ def test_page_ids(ids, pages, strays):
     [
         ('{"query": "q"}', [ReadEntry((), "q")]),
         # a query that is no text is blank
-        *((f'{{"page_ids": [1], "query": {query}}}', [ReadEntry((1,), "")]) for query in ("null", '" "')),
+        *(
+            (f'{{"page_ids": [1], "query": {query}}}', [ReadEntry((1,), "")])
+            for query in ("null", '" "')
+        ),
         ('{"page_ids": [1], "query": ["a"]}', [ReadEntry((1,), "")]),
         (
             '[{"page_ids": [5, 4], "query": "a\\n b"}, {"page_ids": [9], "query": "c"}]',
             [ReadEntry((5, 4), "a b"), ReadEntry((9,), "c")],
         ),
         # equal entries are one
-        ('[{"page_ids": [1], "query": "a"}, {"page_ids": [1], "query": "a"}]', [ReadEntry((1,), "a")]),
+        (
+            '[{"page_ids": [1], "query": "a"}, {"page_ids": [1], "query": "a"}]',
+            [ReadEntry((1,), "a")],
+        ),
         # one repair; valid JSON is left alone
         ('[{"page_ids": [1,], "query": "a",},]', [ReadEntry((1,), "a")]),
-        ('{"page_ids": [1], "query": "<search>, \u201cbig,]"}', [ReadEntry((1,), "<search>, \u201cbig,]")]),
+        (
+            '{"page_ids": [1], "query": "<search>, \u201cbig,]"}',
+            [ReadEntry((1,), "<search>, \u201cbig,]")],
+        ),
     ],
 )
 def test_entries(body, read):
@@ -125,7 +134,9 @@ def test_the_first_complete_action_wins():
 
 
 def test_everything_up_to_the_last_thought_is_a_thought():
-    text = '<think><search>["no"]</search></think> x <think>more</think> so <search>["yes"]</search>'
+    text = (
+        '<think><search>["no"]</search></think> x <think>more</think> so <search>["yes"]</search>'
+    )
     turn = parse(text)
     assert (turn.action.keywords, turn.surplus) == (("yes",), ())
     assert text[slice(*turn.action.block)] == '<search>["yes"]</search>'
@@ -153,7 +164,9 @@ def test_a_step_that_did_not_end_in_order(text, stop, expected):
 
 
 @settings(max_examples=50)
-@given(st.lists(st.text(min_size=1, max_size=30).filter(lambda t: t.strip()), min_size=1, max_size=8))
+@given(
+    st.lists(st.text(min_size=1, max_size=30).filter(lambda t: t.strip()), min_size=1, max_size=8)
+)
 def test_canonical_searches_are_read_back(words):
     action = parse(f"<search>{json.dumps(words)}</search>").action
     again = parse(canonical(action)).action
@@ -164,8 +177,10 @@ def test_canonical_searches_are_read_back(words):
 @pytest.mark.parametrize(
     "text",
     [
-        "<search>" * 10_000, '<search>["a"]</search>' * 4_000, "<finish" + " " * 10**5, "<think>" * 10_000,
-        "<search>[" + ", " * 50_000 + "]</search>", '<read>{"page_ids": [' + "1," * 20_000 + "]}</read>",
+        "<search>" * 10_000, '<search>["a"]</search>' * 4_000, "<finish" + " " * 10**5,
+        "<think>" * 10_000,
+        "<search>[" + ", " * 50_000 + "]</search>", '<read>{"page_ids": '
+                                                    '[' + "1," * 20_000 + "]}</read>",
     ],
     ids=range(6),
 )  # fmt: skip
@@ -206,8 +221,16 @@ def resolved(entries):
         ([ReadEntry((77,), "a")], [], [": 77."]),
         ([], [], []),
         # a blank query becomes the question
-        ([ReadEntry((1,), ""), ReadEntry((1,), "What is it?")], [((1,), "What is it?")], ["question"]),
-        ([ReadEntry(tuple(range(100, 100_000)), "a")], [], [": 100, 101, 102, 103, 104 and 99895 more."]),
+        (
+            [ReadEntry((1,), ""), ReadEntry((1,), "What is it?")],
+            [((1,), "What is it?")],
+            ["question"],
+        ),
+        (
+            [ReadEntry(tuple(range(100, 100_000)), "a")],
+            [],
+            [": 100, 101, 102, 103, 104 and 99895 more."],
+        ),
     ],
 )
 def test_what_is_read(entries, kept, named):

@@ -61,7 +61,9 @@ async def test_a_search_lists_pages_with_extracts(played):
     assert first["score"] > 0
     assert (info["action"]["kind"], info["action"]["query"]) == ("search", "velmora people")
     assert len(lines) == state.metrics["pages_found"] == 4
-    few = await played('<search>["velmora", "teal"]</search>', search={"top_k": 2, "max_keywords": 1})
+    few = await played(
+        '<search>["velmora", "teal"]</search>', search={"top_k": 2, "max_keywords": 1}
+    )
     # two pages and a remark
     assert len(results(few)[0].splitlines()) == 3
     assert few.results[0].record.own["history"]["action"] == '<search>["velmora"]</search>'
@@ -83,14 +85,23 @@ async def test_a_read_shows_the_notes(played):
     assert "secret" not in text
     assert 'Action: <read>[{"page_ids": [2, 4], "query": "How many people?"}]</read>' in text
     assert state.results[0].record.effect.to_dict()["entries"] == [
-        {"pages": ["R#2", "R#4"], "query": "How many people?", "gold": [True, True], "cached": False}
+        {
+            "pages": ["R#2", "R#4"],
+            "query": "How many people?",
+            "gold": [True, True],
+            "cached": False,
+        }
     ]
     assert (state.metrics["pages_seen"], state.metrics["retrieval_recall"]) == (2, 1)
     # repeated it counts once
     again = await played(READ, READ, FINISH)
     assert again.results[1].record.effect.to_dict()["entries"][0]["cached"]
     assert results(again)[0] == results(again)[1]
-    assert [again.metrics[name] for name in ("pages_seen", "cached_entries", "read_entries")] == [2, 1, 2]
+    assert [again.metrics[name] for name in ("pages_seen", "cached_entries", "read_entries")] == [
+        2,
+        1,
+        2,
+    ]
 
 
 async def test_a_page_outside_the_window_does_not_exist(played):
@@ -116,14 +127,29 @@ CUT = AssistantTurn(f"{SEARCH} and", StopCause.TRUNCATED)
             EndReason.INVALID,
             {"turns": 3, "ended_invalid": 1, "reward/total": 2},
         ),
-        (["a", SEARCH, "b", "c"], {"max_invalid_in_a_row": 3}, EndReason.TURN_LIMIT, {"step_limit": 1}),
+        (
+            ["a", SEARCH, "b", "c"],
+            {"max_invalid_in_a_row": 3},
+            EndReason.TURN_LIMIT,
+            {"step_limit": 1},
+        ),
         # pages that do not exist
         ([NO_PAGES], {}, None, {"invalid/bad_argument": 1, "reads": 0}),
         # the last step is executed; found pages are no read ones
-        ([SEARCH, SEARCH, SEARCH, READ], {}, EndReason.TURN_LIMIT, {"step_limit": 1, "reward/total": 2}),
+        (
+            [SEARCH, SEARCH, SEARCH, READ],
+            {},
+            EndReason.TURN_LIMIT,
+            {"step_limit": 1, "reward/total": 2},
+        ),
         ([SEARCH, FINISH], {}, EndReason.FINISHED, {"reward/page_recall": 0, "pages_found": 4}),
         ([FINISH], {}, EndReason.FINISHED, {"reward/total": 0, "abstained": 1}),
-        (['<search>["unheardof"]</search>'], {}, None, {"no_hit": 1, "searches": 1, "invalid_actions": 0}),
+        (
+            ['<search>["unheardof"]</search>'],
+            {},
+            None,
+            {"no_hit": 1, "searches": 1, "invalid_actions": 0},
+        ),
         # surplus actions are counted and not executed
         ([f"{SEARCH}{READ}{FINISH}"], {}, None, {"surplus_actions": 2, "pages_seen": 0}),
     ],
@@ -135,7 +161,9 @@ async def test_ends(played, turns, settings, end, metrics):
     assert state.rewards[:-1] == [0] * (len(state.rewards) - 1)
 
 
-@pytest.mark.parametrize(("empty", "totals"), [("one", (2, 1)), ("zero", (1, 0)), ("correctness", (2, 0))])
+@pytest.mark.parametrize(
+    ("empty", "totals"), [("one", (2, 1)), ("zero", (1, 0)), ("correctness", (2, 0))]
+)
 async def test_unanswerable_questions(played, empty, totals):
     question = {"answers": (), "answerable": False, "evidence_pages": (), "answer_format": "None"}
     setting = {"question": question, "reward": {"empty_evidence": empty}}
@@ -143,14 +171,20 @@ async def test_unanswerable_questions(played, empty, totals):
     assert (right.terms.reward, wrong.terms.reward) == totals
     assert [state.metrics["unanswerable_score"] for state in (right, wrong)] == [1, 0]
     metrics = right.metrics
-    assert (metrics["unanswerable"], metrics["has_evidence"], "retrieval_recall" in metrics) == (1, 0, False)
+    assert (metrics["unanswerable"], metrics["has_evidence"], "retrieval_recall" in metrics) == (
+        1,
+        0,
+        False,
+    )
 
 
 async def test_a_long_history_is_shortened(played, report_services):
     turns = [SEARCH, READ, SEARCH, SEARCH]
     full = await played(*turns, max_steps=9)
     assert full.metrics["prompts_shortened"] == 0
-    short = await played(*turns, max_steps=9, history={"prompt_tokens": 900, "shortened_note_chars": 40})
+    short = await played(
+        *turns, max_steps=9, history={"prompt_tokens": 900, "shortened_note_chars": 40}
+    )
     text = text_of(short.results[-1].observation)
     assert short.metrics["prompts_shortened"] >= 1
     assert "Found: p.2" in text

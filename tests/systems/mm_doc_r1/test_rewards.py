@@ -5,7 +5,13 @@ from hypothesis import strategies as st
 from docagent_rl.rewards.mmlongbench import AnswerFormat
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
-from docagent_rl.systems.mm_doc_r1.rewards import EmptyEvidence, MMDocReward, PageTerm, correctness, page_f1
+from docagent_rl.systems.mm_doc_r1.rewards import (
+    EmptyEvidence,
+    MMDocReward,
+    PageTerm,
+    correctness,
+    page_f1,
+)
 
 PAGES = st.sets(st.integers(1, 12), max_size=8)
 
@@ -28,7 +34,8 @@ def test_the_example_of_the_specification():
 
 
 @pytest.mark.parametrize(
-    ("empty", "expected"), [(EmptyEvidence.ONE, 1), (EmptyEvidence.ZERO, 0), (EmptyEvidence.CORRECTNESS, 0.7)]
+    ("empty", "expected"),
+    [(EmptyEvidence.ONE, 1), (EmptyEvidence.ZERO, 0), (EmptyEvidence.CORRECTNESS, 0.7)],
 )
 def test_without_evidence(empty, expected):
     assert rule(empty_evidence=empty).page_score({1, 2}, set(), 0.7) == expected
@@ -40,7 +47,9 @@ def test_page_terms_against_slow_versions(read, evidence):
     hit = sum(page in read for page in evidence)
     precision, recall = (hit / len(read) if read else 0), hit / len(evidence)
     slow = 2 * precision * recall / (precision + recall) if hit else 0
-    published, other = (MMDocConfig.for_variant(reward={"page_term": term}).reward for term in PageTerm)
+    published, other = (
+        MMDocConfig.for_variant(reward={"page_term": term}).reward for term in PageTerm
+    )
     assert published.page_score(read, evidence, 0.0) == recall
     assert page_f1(read, evidence) == pytest.approx(slow)
     assert other.page_score(read, evidence, 0.0) == pytest.approx(slow)

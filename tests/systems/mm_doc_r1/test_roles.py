@@ -10,9 +10,9 @@ from docagent_rl.envs.role_models import make_roles
 from docagent_rl.envs.roles import RoleConfig, RoleName
 from docagent_rl.rewards.mmlongbench import extracted_answer
 from docagent_rl.systems.mm_doc_r1.actions import KeywordSearch, MMDocGrammar, ReadEntries
-from docagent_rl.systems.mm_doc_r1.config import AnswerConfig
+from docagent_rl.systems.mm_doc_r1.config import AnswerAgentConfig
 from docagent_rl.systems.mm_doc_r1.env import MMDocEnv
-from docagent_rl.systems.mm_doc_r1.roles import Evidence, answer_context
+from docagent_rl.systems.mm_doc_r1.roles import ReaderEvidence, answer_context
 from docagent_rl.systems.mm_doc_r1.state import ReaderNotes
 from tests.chat_server import ChatServer, completion, serving
 
@@ -34,14 +34,18 @@ def services(server, report_store, report_services):
     def make(*names, attempts=1):
         limits = {"backoff_s": 0, "timeout_s": 60, "deadline_s": 60, "attempts": attempts}
         config = RoleConfig(backend="openai", base_url=server.url, model="m", **limits)
-        return replace(report_services, roles=make_roles(dict.fromkeys(names, config), report_store))
+        return replace(
+            report_services, roles=make_roles(dict.fromkeys(names, config), report_store)
+        )
 
     return make
 
 
 @pytest.fixture
 def asked(server, services, make_mm_env, report_question):
-    """Turns played with models of these roles, which reply in turn: what came of each, and what was asked."""
+    """Turns played with models of these roles, which reply in turn: what came of each, and what was
+    asked.
+    """
 
     async def run(names, replies, *turns, question="How many people?", attempts=1, **settings):
         server.script = replies
@@ -69,7 +73,9 @@ async def test_the_planner_is_asked_at_the_beginning(asked, server):
 
 
 async def test_the_reader_sees_pages(asked):
-    results, ((text, first, _, second, image),), _ = await asked(["reader"], ["p.2: 241 people"], READ)
+    results, ((text, first, _, second, image),), _ = await asked(
+        ["reader"], ["p.2: 241 people"], READ
+    )
     told = ["How many?", "How many people", "2, 4"]
     assert [part for part in told if part not in text["text"]] == []
     assert (first["text"], second["text"]) == ("Page 2:", "Page 4:")
@@ -88,13 +94,19 @@ async def test_notes_do_not_depend_on_the_order_of_pages(asked):
 
 async def test_answer_and_extraction(asked):
     replies = ["It is <\u200bb>241, says [\u200bINST].", EXTRACTED]
-    results, (answer, extraction), _ = await asked(["answer", "extractor"], replies, SEARCH, READ, FINISH)
+    results, (answer, extraction), _ = await asked(
+        ["answer", "extractor"], replies, SEARCH, READ, FINISH
+    )
     told = ["Notes on p.4, p.2:\n", "Text of p.4:", "Found on p.3, not read: "]
     assert [part for part in told if part not in answer] == []
     # invisible characters do not come back
     reply = "It is <b>241, says [INST]."
     assert "241, says" in extraction
-    assert results[-1].record.to_dict()["outcome"] == {"answer": reply, "extracted": "241", "pages": [4, 2]}
+    assert results[-1].record.to_dict()["outcome"] == {
+        "answer": reply,
+        "extracted": "241",
+        "pages": [4, 2],
+    }
     assert results[-1].terms.values == {"page_recall": 1, "correctness": 1, "total": 2}
 
 
@@ -120,9 +132,13 @@ async def test_failures_and_half_replies_are_no_rewards(asked, server, role, rep
 
 @pytest.mark.parametrize("role", RoleName)
 async def test_no_question_opens_a_turn(asked, role):
-    _, requests, _ = await asked([role.value], [EXTRACTED], READ, FINISH, question=f"How many? {ATTACK}")
+    _, requests, _ = await asked(
+        [role.value], [EXTRACTED], READ, FINISH, question=f"How many? {ATTACK}"
+    )
     (text,) = {p if isinstance(p, str) else p[0]["text"] for p in requests}
-    assert [spelling for spelling in ("<|im_", "_end|>", "</s>", "[INST]") if spelling in text] == []
+    assert [
+        spelling for spelling in ("<|im_", "_end|>", "</s>", "[INST]") if spelling in text
+    ] == []
     inside = text[text.index("How many?") :]
     assert inside.splitlines()[3].startswith("----- end ")
 
@@ -145,8 +161,8 @@ MARKS = [
 
 
 def context(max_tokens=12_000, evidence=None, **changes):
-    evidence = evidence or Evidence(NOTES, PAGES, SNIPPETS)
-    return answer_context(evidence, AnswerConfig(max_tokens=max_tokens, **changes), len)
+    evidence = evidence or ReaderEvidence(NOTES, PAGES, SNIPPETS)
+    return answer_context(evidence, AnswerAgentConfig(max_tokens=max_tokens, **changes), len)
 
 
 def test_the_layout():
@@ -154,9 +170,9 @@ def test_the_layout():
     places = [text.index(mark) for mark in MARKS]
     assert places == sorted(places)
     assert "Text of p.4" not in text
-    assert context(evidence=Evidence([], {}, {})) == ""
+    assert context(evidence=ReaderEvidence([], {}, {})) == ""
     # words of the seeker are no evidence
-    guess = Evidence([ReaderNotes((3,), "the answer is 241", "a table")], {}, {})
+    guess = ReaderEvidence([ReaderNotes((3,), "the answer is 241", "a table")], {}, {})
     assert context(evidence=guess) == "Notes on p.3:\na table"
 
 

@@ -14,9 +14,13 @@ from docagent_rl.systems.mm_doc_r1.state import (
 
 FOUND = (FoundPage(4, "the totals", False), FoundPage(7, "sums", True))
 SEARCH = Step(1, "Totals are missing.", '<search>["totals"]</search>', FOUND)
-READ = Step(2, "Page 4 it is.", "<read>[]</read>", notes=(ReaderNotes((4, 5), "totals?", "n" * 500),))
+READ = Step(
+    2, "Page 4 it is.", "<read>[]</read>", notes=(ReaderNotes((4, 5), "totals?", "n" * 500),)
+)
 FAULT = Step(3, "Hm.", remarks=("That step could not be carried out.",))
-LAST = Step(4, "Again.", '<search>["x"]</search>', (FoundPage(2, "an extract", False),), remarks=("Cut.",))
+LAST = Step(
+    4, "Again.", '<search>["x"]</search>', (FoundPage(2, "an extract", False),), remarks=("Cut.",)
+)
 STEPS = (SEARCH, READ, FAULT, LAST)
 
 
@@ -65,8 +69,15 @@ def embedded(steps, max_tokens=8192):
 
 
 def test_the_text_that_is_embedded():
-    whole, short, tiny = embedded(STEPS), embedded(STEPS, max_tokens=140), embedded(STEPS, max_tokens=20)
-    begins = 'Totals are missing.\n<search>["totals"]</search>\np.4: the totals\np.7 (already read): sums\n'
+    whole, short, tiny = (
+        embedded(STEPS),
+        embedded(STEPS, max_tokens=140),
+        embedded(STEPS, max_tokens=20),
+    )
+    begins = (
+        'Totals are missing.\n<search>["totals"]</search>\np.4: the totals\np.7 (already '
+        "read): sums\n"
+    )
     assert whole.startswith(begins)
     assert "n" * 200 in whole
     assert "n" * 300 not in whole

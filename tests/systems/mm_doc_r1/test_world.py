@@ -48,7 +48,12 @@ def test_prepared_once(world):
 
 @pytest.mark.parametrize(
     ("texts", "query"),
-    [({1: "annual report"}, "absent"), ({1: "annual report"}, "\u2026"), ({}, "word"), ({1: " "}, "word")],
+    [
+        ({1: "annual report"}, "absent"),
+        ({1: "annual report"}, "\u2026"),
+        ({}, "word"),
+        ({1: " "}, "word"),
+    ],
 )
 def test_nothing_to_find(texts, query):
     assert PageIndex("d", texts).search(query, 10) == []
@@ -107,4 +112,6 @@ def test_the_cluster_is_as_dense_as_any_window(text, query, limit):
     hits = [span for span in spans(line) if span[2] in query]
     windows = [(i, j) for i in range(len(hits)) for j in range(i, len(hits))]
     fitting = [hits[i : j + 1] for i, j in windows if hits[j][1] - hits[i][0] <= limit - 2]
-    assert snippet.words == max((len({word for _, _, word in window}) for window in fitting), default=0)
+    assert snippet.words == max(
+        (len({word for _, _, word in window}) for window in fitting), default=0
+    )

@@ -45,7 +45,9 @@ def oracle(
         yield f"{note if number else ''}<search>{query(doc_id, page)}</search>"
         yield f"<think>That image has it.</think><select>{index(doc_id, page)}</select>"
         if doc_id == sample.doc_id and (boxes := sample.evidence_boxes.get(page)):
-            drawn = [[edge * side for edge, side in zip(box, size * 2, strict=True)] for box in boxes]
+            drawn = [
+                [edge * side for edge, side in zip(box, size * 2, strict=True)] for box in boxes
+            ]
             yield f"<think>Closer.</think><bbox>{json.dumps(drawn)}</bbox>"
     yield f"{note}<answer>{(sample.answers or (NOT_ANSWERABLE,))[0]}</answer>"
 
@@ -56,7 +58,8 @@ TAGS = [
     for slash in ("", "/")
 ]
 ARGUMENTS = [
-    "everypage", "pagek3", "", " ", "blue", "0", "1", "-1", "9" * 5000, "2.5", "[0]", "[0, 0, 100, 100]",
+    "everypage", "pagek3", "", " ", "blue", "0", "1", "-1", "9" * 5000, "2.5", "[0]", "[0, 0, 100, "
+                                                                                      "100]",
     "[100, 100, 0, 0]", "[[0, 0, 90, 90], [5, 5, 400, 300]]", str([[0, 0, 700, 500]] * 8),
     "[1e308, 1e308, 1e309, 1]", "[0, 0, NaN, 1]", "[-1e308, -1e308, 1e308, 1e308]",
     "[" + "9" * 5000 + ", 0, 0, 0]", "[[[[", "[0, 0, 0.0001, 0.0001]", "[0, 0, 700, 1]",
@@ -66,13 +69,14 @@ ARGUMENTS = [
 PLAYS = [
     "<search>everypage</search>", "<search>pagek3 pagem1</search>", "<select>0</select>",
     "<select>2</select>", "<information>a note</information>", "<bbox>[[0, 0, 9000, 9000]]</bbox>",
-    "<bbox>[[10, 10, 200, 90], [30, 40, 300, 400]]</bbox>", f"<bbox>{[[0, 0, 700, 500]] * 8}</bbox>",
+    "<bbox>[[10, 10, 200, 90], [30, 40, 300, "
+    "400]]</bbox>", f"<bbox>{[[0, 0, 700, 500]] * 8}</bbox>",
 ]  # fmt: skip
 
 
 def adversary(rng: random.Random) -> Iterator[AssistantTurn]:
-    """Turns of tags and arguments in any order, with whole actions in between so that trajectories get
-    far.
+    """Turns of tags and arguments in any order, with whole actions in between so that trajectories
+    get far.
     """
     while True:
         pool = rng.choice(((TAGS, ARGUMENTS), (PLAYS,)))

@@ -92,10 +92,16 @@ def blanked(text, pattern):
 
 
 @settings(max_examples=60)
-@given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join), st.sampled_from([GRAMMAR, FORGIVING]))
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=30).map("".join),
+    st.sampled_from([GRAMMAR, FORGIVING]),
+)
 def test_equals_the_rules_step_by_step(text, grammar):
     visible = blanked(text, r"<think>.*?(</think>|\Z)")
-    turn, plain = grammar.parse(text), grammar.parse(blanked(visible, "<information>.*?</information>"))
+    turn, plain = (
+        grammar.parse(text),
+        grammar.parse(blanked(visible, "<information>.*?</information>")),
+    )
     notes = re.findall("<information>(.*?)</information>", visible, re.DOTALL)
     assert len(turn.notes) == sum(bool(note.strip()) for note in notes)
     assert turn.surplus == plain.surplus

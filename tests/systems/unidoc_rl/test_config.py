@@ -10,7 +10,11 @@ from docagent_rl.systems.unidoc_rl.env import gold_regions
 
 @pytest.mark.parametrize(
     ("overrides", "images"),
-    [({"max_turns": 4}, 9), ({"search": {"candidates": 5}}, 27), ({"grammar": {"select": False}}, 9)],
+    [
+        ({"max_turns": 4}, 9),
+        ({"search": {"candidates": 5}}, 27),
+        ({"grammar": {"select": False}}, 9),
+    ],
 )
 def test_max_images(overrides, images):
     assert UniDocConfig.for_variant("paper", **overrides).max_images == images
@@ -45,7 +49,9 @@ def test_pages_with_boxes_have_to_be_magnified_unless_a_flag_says_otherwise(make
     assert gold_regions(make_sample(extra={"crop_required": {"3": True}})) == {}
 
 
-@pytest.mark.parametrize("box", [(100.0, 100.0, 900.0, 500.0), (0.5, 0.2, 0.1, 0.6), (float("nan"), 0, 1, 1)])
+@pytest.mark.parametrize(
+    "box", [(100.0, 100.0, 900.0, 500.0), (0.5, 0.2, 0.1, 0.6), (float("nan"), 0, 1, 1)]
+)
 def test_boxes_off_the_page(make_sample, box):
     with pytest.raises(UserError, match=r"'q1'.*'evidence_boxes'.*K#3"):
         gold_regions(make_sample(evidence_boxes={3: (box,)}))

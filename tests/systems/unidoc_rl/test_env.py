@@ -16,7 +16,9 @@ NOTHING, FIRST_OF_ONE = "<search>unheardof</search>", {"top_k": 1, "candidates":
 
 
 def texts(result):
-    return [part.text for part in result.observation.messages[0].parts if isinstance(part, TextPart)]
+    return [
+        part.text for part in result.observation.messages[0].parts if isinstance(part, TextPart)
+    ]
 
 
 async def test_a_search_shows_labelled_candidates(make, make_sample, play):
@@ -74,7 +76,9 @@ async def test_selected_pages_are_left_out_of_later_searches(
 
 
 async def test_nothing_new(make, make_sample, play):
-    """An empty search or a fault leaves the page in place, and the candidates of the search before."""
+    """An empty search or a fault leaves the page in place, and the candidates of the search
+    before.
+    """
     env = make(search=FIRST_OF_ONE)
     turns = [EVERY, select(0), EVERY, NOTHING, "none", BOX, select(0), BOX]
     state = await play(env, make_sample(), turns)
@@ -107,7 +111,12 @@ async def test_indices_without_a_candidate(make, make_sample, play, variant, tur
         fallbacks or None,
     )
     assert shown(result) == ["K#1"] * fallbacks
-    assert metrics["select_fallbacks"] == metrics["selections"] == 1 - metrics["invalid_actions"] == fallbacks
+    assert (
+        metrics["select_fallbacks"]
+        == metrics["selections"]
+        == 1 - metrics["invalid_actions"]
+        == fallbacks
+    )
 
 
 async def test_crops_are_stacked_from_the_selected_page(make, make_sample, play, store):
@@ -122,7 +131,9 @@ async def test_crops_are_stacked_from_the_selected_page(make, make_sample, play,
     first, second, third = (result.record.effect.to_dict() for result in state.results[2:])
     assert first["rasters"] == [list(tile.image.raster) for tile in sheet.tiles]
     width, height = state.results[1].observation.images[0].size
-    assert first["scored"][0] == pytest.approx([100 / width, 100 / height, 300 / width, 200 / height])
+    assert first["scored"][0] == pytest.approx(
+        [100 / width, 100 / height, 300 / width, 200 / height]
+    )
     assert second["rasters"][0][:2] == first["rasters"][0][:2]
     assert second["rasters"][0][2] < first["rasters"][0][2]
     assert second["scored"] == third["scored"] == []
@@ -140,7 +151,9 @@ async def test_without_selection(make, make_sample, play):
     told = [state.prompt.messages[0].parts[0].text, texts(state.results[4])[0]]
     assert [text for text in told if "select" in text.lower() or "candidate" in text] == []
     assert (state.metrics["boxes"], state.metrics["pages_seen"]) == (2, 2)
-    released = await play(make("released", grammar={"select": False}), make_sample(), [EVERY, RIGHT])
+    released = await play(
+        make("released", grammar={"select": False}), make_sample(), [EVERY, RIGHT]
+    )
     assert released.terms.values["format"] == 1
 
 
@@ -185,7 +198,9 @@ def ranked(services):
 
 @pytest.fixture
 def worked(make_sample, play, make, ranked):
-    """Plays the sample and the turns of sections 14.1 and 14.2; boxes scaled to the page at hand."""
+    """Plays the sample and the turns of sections 14.1 and 14.2; boxes scaled to the page at
+    hand.
+    """
     sample = make_sample(
         evidence_pages=(5,),
         evidence_boxes={5: ((0.12, 0.15, 0.52, 0.46), (0.56, 0.48, 0.94, 0.6))},
@@ -205,7 +220,9 @@ def worked(make_sample, play, make, ranked):
             "<search>three</search>",
             select(0),
         ]
-        return await play(make(variant, services=ranked, **settings), sample, map(change, [*turns, *last]))
+        return await play(
+            make(variant, services=ranked, **settings), sample, map(change, [*turns, *last])
+        )
 
     return worked
 
@@ -226,7 +243,9 @@ def worked(make_sample, play, make, ranked):
 )
 async def test_worked_totals(worked, variant, reward, last, ndcg, total):
     state = await worked(variant, last, reward=reward)
-    assert state.results[-1].end is (EndReason.TURN_LIMIT if NO_REWARD in last else EndReason.ANSWERED)
+    assert state.results[-1].end is (
+        EndReason.TURN_LIMIT if NO_REWARD in last else EndReason.ANSWERED
+    )
     values = state.terms.values
     assert values["search_ndcg"] == pytest.approx(ndcg, abs=1e-6)
     assert values["select"] == pytest.approx(1 if variant == "paper" else 2 / 3)
@@ -238,7 +257,9 @@ async def test_worked_totals(worked, variant, reward, last, ndcg, total):
     assert shown(state.results[3]) == ["M#2", "M#7", "M#1"]
 
 
-@pytest.mark.parametrize(("variant", "total", "asked"), [("paper", 0.909735, 1), ("released", 0.0, 0)])
+@pytest.mark.parametrize(
+    ("variant", "total", "asked"), [("paper", 0.909735, 1), ("released", 0.0, 0)]
+)
 async def test_a_trajectory_without_any_information_block(worked, judge, variant, total, asked):
     state = await worked(variant, [RIGHT], lambda turn: turn.replace(NOTE, ""))
     assert state.terms.reward == pytest.approx(total, abs=1e-6)
@@ -258,14 +279,18 @@ async def test_selecting_again_keeps_the_boxes(make, make_sample, play, variant)
     for more in ([], [select(1)], [select(0)], [select(1), BOX], [select(2), BOX]):
         state = await play(make(variant), make_sample(), [EVERY, select(1), two, *more, RIGHT])
         assert (state.metrics["boxes"], state.terms.values["roi"]) == (2, 0)
-        assert all(result.record.effect.to_dict().get("scored", []) == [] for result in state.results[3:])
+        assert all(
+            result.record.effect.to_dict().get("scored", []) == [] for result in state.results[3:]
+        )
     clean = await play(make(variant), make_sample(), [EVERY, select(1), RIGHT])
     assert clean.terms.values["roi"] == 1
 
 
 @pytest.mark.parametrize(("variant", "roi"), [("paper", 1), ("released", 0)])
 async def test_boxes_belong_to_the_page_they_were_drawn_on(make, make_sample, play, variant, roi):
-    """As published a box is held against its own page; as released against the page selected last."""
+    """As published a box is held against its own page; as released against the page selected
+    last.
+    """
     width, height = page_size(variant)
     whole = make_sample(evidence_pages=(3,), evidence_boxes={3: ((0.1, 0.1, 0.5, 0.5),)}, extra={})
     box = f"<bbox>[{0.1 * width}, {0.1 * height}, {0.5 * width}, {0.5 * height}]</bbox>"
@@ -287,7 +312,10 @@ ROUNDS = [EVERY, select(0)] * 5
     ("turns", "images", "end"),
     [
         # four images a round; after the sixth search there are 23, and only an answer is left
-        *(([*ROUNDS, EVERY, last], 23, EndReason.IMAGE_LIMIT) for last in (select(0), EVERY, "none")),
+        *(
+            ([*ROUNDS, EVERY, last], 23, EndReason.IMAGE_LIMIT)
+            for last in (select(0), EVERY, "none")
+        ),
         ([*ROUNDS, EVERY, RIGHT], 23, EndReason.ANSWERED),
         # at 22 images the next search still runs
         ([*ROUNDS, BOX, BOX, EVERY, EVERY], 25, EndReason.IMAGE_LIMIT),

@@ -1,4 +1,6 @@
-"""The reward of UniDoc-RL: each term against the worked example and a slow version, then the whole."""
+"""The reward of UniDoc-RL: each term against the worked example and a slow version, then the
+whole.
+"""
 
 import itertools
 import math
@@ -12,9 +14,9 @@ from docagent_rl.systems.unidoc_rl.rewards import (
     FormatMode,
     RoiRule,
     SearchRound,
-    format_reward,
     interleave,
     matches,
+    pattern_reward,
 )
 from tests.players import formulas
 from tests.players.unidoc_rl import Search, matched_f1, mean_iou, selection
@@ -36,7 +38,9 @@ def select(rounds, gold, *, implicit=False, **how):
 
 
 def roi(rule, rounds, wanted, *, gold=(), implicit=False, **how):
-    return terms(changed(PAPER, roi_rule=rule, **how), rounds, gold, wanted, implicit=implicit)["roi"]
+    return terms(changed(PAPER, roi_rule=rule, **how), rounds, gold, wanted, implicit=implicit)[
+        "roi"
+    ]
 
 
 def search_ndcg(rounds, gold):
@@ -82,7 +86,8 @@ def test_worked_example_of_the_search_term():
         ([RIGHT, JUNK], 1, 1),
         # a search that was not followed up costs what it costs in the mean
         ([RIGHT, SearchRound(("x",))], 0.5, 0.5),
-        # where no search has a gold candidate: 1 if every first one was chosen, any other choice is wrong
+        # where no search has a gold candidate: 1 if every first one was chosen, any other choice is
+        # wrong
         ([JUNK, JUNK], 1, 1),
         ([JUNK, OTHER], 0.5, 0),
         ([], 0, 0),
@@ -142,7 +147,9 @@ pages = st.integers(1, 9)
 candidates = st.lists(pages, min_size=1, max_size=3, unique=True).map(tuple)
 gold_sets = st.sets(pages, min_size=1, max_size=4)
 searches = st.lists(
-    candidates.flatmap(lambda found: st.builds(SearchRound, st.just(found), st.sampled_from([None, *found]))),
+    candidates.flatmap(
+        lambda found: st.builds(SearchRound, st.just(found), st.sampled_from([None, *found]))
+    ),
     max_size=5,
 )
 
@@ -163,12 +170,17 @@ boxes = st.lists(grid_box(), max_size=4).map(tuple)
 
 def retold(item):
     """A search in the words of the slow versions."""
-    return Search(list(item.candidates), item.selected, [(item.selected, box) for box in item.boxes])
+    return Search(
+        list(item.candidates), item.selected, [(item.selected, box) for box in item.boxes]
+    )
 
 
 @settings(max_examples=60)
 @given(
-    searches, gold_sets, st.dictionaries(pages, boxes, max_size=4), st.lists(boxes, min_size=5, max_size=5)
+    searches,
+    gold_sets,
+    st.dictionaries(pages, boxes, max_size=4),
+    st.lists(boxes, min_size=5, max_size=5),
 )
 def test_the_terms_equal_the_slow_versions(rounds, gold, wanted, drawn):
     chosen = zip(rounds, drawn, strict=False)
@@ -197,13 +209,15 @@ def test_the_terms_equal_the_slow_versions(rounds, gold, wanted, drawn):
     ],
 )
 def test_format(mode, changes, value):
-    assert format_reward(mode, **{**GOOD, **changes}) == value
+    assert pattern_reward(mode, **{**GOOD, **changes}) == value
 
 
 @pytest.mark.parametrize("rule", [PAPER, RELEASED])
 def test_the_settings_of_the_box_term_reach_it(rule):
     values = [
-        terms(changed(rule, abstention=abstention), [searched("a")], {"b"}, {}, implicit=implicit)["roi"]
+        terms(changed(rule, abstention=abstention), [searched("a")], {"b"}, {}, implicit=implicit)[
+            "roi"
+        ]
         for implicit, abstention in itertools.product([True, False], repeat=2)
     ]
     assert values == [1, 0, 0, 0]

@@ -40,7 +40,9 @@ def rasters(view):
 def test_the_worked_example():
     assert (PAGE.image.size, PAGE.encoder_size, PAGE.tokens) == ((532, 753), (532, 756), 513)
     assert page_view(PortraitPage(), DisplayRule(), 1).image.size == (532, 728)
-    regions = [tuple(1000 * edge for edge in region_of(PAGE, box, Frame.DISPLAYED)) for box in BOXES]
+    regions = [
+        tuple(1000 * edge for edge in region_of(PAGE, box, Frame.DISPLAYED)) for box in BOXES
+    ]
     assert regions[0] == pytest.approx((124.06, 156.71, 515.04, 439.58), abs=0.005)
     assert regions[1] == pytest.approx((661.65, 531.21, 936.09, 637.45), abs=0.005)
 
@@ -62,7 +64,9 @@ def test_the_worked_example():
 
     described = crop.shown().to_dict()
     assert (described["page"], described["rasters"][1]) == ("T#9", [820, 931, 1160, 1118])
-    assert described["regions"][0] == pytest.approx([153 / 1240, 274 / 1754, 638 / 1240, 771 / 1754])
+    assert described["regions"][0] == pytest.approx(
+        [153 / 1240, 274 / 1754, 638 / 1240, 771 / 1754]
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,7 +93,9 @@ def test_rasters(changes, boxes, expected):
     assert crop.image.canvas == (max(widths), sum(heights))
 
 
-@pytest.mark.parametrize("box", [(600, 10, 700, 20), (10, 10, 10.1, 10.1), (1e307, 1e307, 1e308, 1e308)])
+@pytest.mark.parametrize(
+    "box", [(600, 10, 700, 20), (10, 10, 10.1, 10.1), (1e307, 1e307, 1e308, 1e308)]
+)
 def test_boxes_that_cover_nothing(box):
     with pytest.raises(CropError, match="box 1"):
         stack(PAGE, [box, *BOXES], 2)
@@ -125,7 +131,9 @@ def test_the_pixels_are_those_of_the_page(store):
     assert shown.shape[1::-1] == crop.image.size == crop.image.canvas
     for tile in crop.image.tiles:
         (width, height), (left, top, right, bottom) = tile.image.size, tile.image.raster
-        assert (shown[tile.at[1] : tile.at[1] + height, :width] == raw[top:bottom, left:right]).all()
+        assert (
+            shown[tile.at[1] : tile.at[1] + height, :width] == raw[top:bottom, left:right]
+        ).all()
     first, second = crop.image.tiles
     assert second.image.size[0] < first.image.size[0]
     assert not shown[second.at[1] :, second.image.size[0] :].any()
@@ -137,7 +145,10 @@ class SmallPage(PortraitPage):
 
 # images are shown as they are: a box counts pixels of the canvas
 AS_IT_IS = DisplayRule(
-    min_pixels=1, max_pixels=100_000, snap=False, grid=ImageGrid(unit=1, min_pixels=1, max_pixels=200_000)
+    min_pixels=1,
+    max_pixels=100_000,
+    snap=False,
+    grid=ImageGrid(unit=1, min_pixels=1, max_pixels=200_000),
 )
 
 
@@ -164,13 +175,17 @@ def box_of(draw, size):
 @settings(max_examples=30)
 @given(st.data(), st.sampled_from(Rounding))
 def test_boxes_show_what_was_under_them(data, rounding):
-    """Three magnifications deep, against painted canvases: every box yields just the pixels it encloses."""
+    """Three magnifications deep, against painted canvases: every box yields just the pixels it
+    encloses.
+    """
     coords = CoordsConfig(frame=Frame.DISPLAYED, rounding=rounding)
     view = page_view(SmallPage(), AS_IT_IS, 1)
     for turn in range(2, 5):
         canvas = painted(view)
         boxes = data.draw(st.lists(box_of(view.image.size), min_size=1, max_size=3))
-        under = [[canvas[y][x] for y in range(y1, y2) for x in range(x1, x2)] for x1, y1, x2, y2 in boxes]
+        under = [
+            [canvas[y][x] for y in range(y1, y2) for x in range(x1, x2)] for x1, y1, x2, y2 in boxes
+        ]
         if not all(any(pixels) for pixels in under):
             with pytest.raises(CropError):
                 stack(view, boxes, turn, AS_IT_IS, coords)

@@ -18,7 +18,11 @@ def oracle(sample: Sample, query: Callable[[str, int], str]) -> Iterator[str]:
     yield f"<think>I know.</think><answer>{(sample.answers or (NOT_ANSWERABLE,))[0]}</answer>"
 
 
-TAGS = [f"<{slash}{tag}>" for tag in ("search", "bbox", "answer", "think", "region") for slash in ("", "/")]
+TAGS = [
+    f"<{slash}{tag}>"
+    for tag in ("search", "bbox", "answer", "think", "region")
+    for slash in ("", "/")
+]
 
 
 def adversary(rng: random.Random) -> Iterator[AssistantTurn]:

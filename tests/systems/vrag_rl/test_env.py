@@ -39,21 +39,30 @@ async def test_a_search_shows_one_image_and_no_word(make_env, make_sample, play)
         ({"top_k": 2}, [["K#1"], ["K#2"], [], []]),
     ],
 )
-async def test_a_repeated_search_goes_down_the_ranking(make_env, make_sample, play, settings, pages):
+async def test_a_repeated_search_goes_down_the_ranking(
+    make_env, make_sample, play, settings, pages
+):
     state = await play(make_env(search=settings), make_sample(), [EVERY] * len(pages))
     assert [shown(result) for result in state.results] == pages
     assert all(result.record.valid for result in state.results)
     metrics = state.metrics
-    assert (metrics["pages_seen"], metrics["no_new_page"]) == (sum(map(len, pages)), pages.count([]))
+    assert (metrics["pages_seen"], metrics["no_new_page"]) == (
+        sum(map(len, pages)),
+        pages.count([]),
+    )
     assert (metrics["searches"], metrics["invalid_actions"]) == (len(pages), 0)
     ranks = [
-        page["rank"] for result in state.results for page in result.record.effect.to_dict().get("pages", [])
+        page["rank"]
+        for result in state.results
+        for page in result.record.effect.to_dict().get("pages", [])
     ]
     assert ranks == list(range(1, len(ranks) + 1))
 
 
 async def test_a_crop_is_cut_from_the_view_shown_last(make_env, make_sample, play):
-    state = await play(make_env("released"), make_sample(), [SEARCH_K4, BOX, "<bbox>[0, 0, 100, 100]</bbox>"])
+    state = await play(
+        make_env("released"), make_sample(), [SEARCH_K4, BOX, "<bbox>[0, 0, 100, 100]</bbox>"]
+    )
     page, first, second = (result.observation.images[0] for result in state.results)
     assert first.page == second.page == PageRef("K", 4)
     scales = [raw / side for raw, side in zip(page.raster[2:], page.size, strict=True)] * 2
@@ -71,7 +80,11 @@ async def test_a_crop_is_cut_from_the_view_shown_last(make_env, make_sample, pla
     ("variant", "overrides", "totals"),
     [
         ("paper", {}, (0.906144, 0.106144, 0.106144)),
-        ("paper", {"reward": {"alpha": 0.2, "beta": 0.7, "gamma": 0.1}}, (0.906144, 0.206144, 0.106144)),
+        (
+            "paper",
+            {"reward": {"alpha": 0.2, "beta": 0.7, "gamma": 0.1}},
+            (0.906144, 0.206144, 0.106144),
+        ),
         ("released", {}, (0.906144, 0.206144, 0.0)),
     ],
     ids=["paper", "cold start", "released"],

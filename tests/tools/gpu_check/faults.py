@@ -1,7 +1,9 @@
-"""Program: checks at their tiny sizes, as they are and with a fault in what they check; it gets a folder.
+"""Program: checks at their tiny sizes, as they are and with a fault in what they check; it gets a
+folder.
 
-Prints one JSON object: by check and fault, what the check said, or null where it passed. One reference serves
-all faults, and the fault of packed rows comes last: verl changes the attention of classes for good.
+Prints one JSON object: by check and fault, what the check said, or null where it passed. One
+reference serves all faults, and the fault of packed rows comes last: verl changes the attention of
+classes for good.
 """
 
 import json
@@ -86,7 +88,9 @@ def backward_of_another_sign() -> Any:
     from docagent_rl.training.attention import _LogProbs
 
     true = _LogProbs.backward
-    return patch.object(_LogProbs, "backward", staticmethod(lambda ctx, *g: (-true(ctx, *g)[0], None, None)))
+    return patch.object(
+        _LogProbs, "backward", staticmethod(lambda ctx, *g: (-true(ctx, *g)[0], None, None))
+    )
 
 
 def exact_backward_of_another_sign() -> Any:
@@ -149,7 +153,9 @@ def temperature_of_one() -> Any:
 
 
 def _attention(change: Callable[..., tuple]) -> Any:
-    """Attention of what `change` makes of queries, keys, values, both lists of ends, scale and window."""
+    """Attention of what `change` makes of queries, keys, values, both lists of ends, scale and
+    window.
+    """
     from docagent_rl.training import attention
 
     true = attention.plain_varlen_attn
@@ -157,7 +163,9 @@ def _attention(change: Callable[..., tuple]) -> Any:
 
 
 def rows_of_a_pack_see_each_other() -> Any:
-    return _attention(lambda q, k, v, cu_q, cu_k, *rest: (q, k, v, cu_q[[0, -1]], cu_k[[0, -1]], *rest))
+    return _attention(
+        lambda q, k, v, cu_q, cu_k, *rest: (q, k, v, cu_q[[0, -1]], cu_k[[0, -1]], *rest)
+    )
 
 
 def delta_layers_do_not_hear_of_rows() -> Any:
@@ -178,7 +186,9 @@ def transfer_loses_a_tensor() -> Any:
     from tools.gpu_check.without_vllm import open_rollout_package
 
     open_rollout_package()
-    from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedWeightSender as Sender
+    from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import (
+        BucketedWeightSender as Sender,
+    )
 
     true = Sender.async_send_weights
     return patch.object(
@@ -198,7 +208,9 @@ def optimizer_is_not_restored() -> Any:
 
 
 def memory_is_full() -> Any:
-    return patch("tools.gpu_check.parts.widths.train_without_step", side_effect=torch.cuda.OutOfMemoryError)
+    return patch(
+        "tools.gpu_check.parts.widths.train_without_step", side_effect=torch.cuda.OutOfMemoryError
+    )
 
 
 FAULTS: dict[str, dict[Callable[[], Any], str]] = {
@@ -216,7 +228,8 @@ FAULTS: dict[str, dict[Callable[[], Any], str]] = {
         kl_of_another_sign: "policy, token-mean, all trained: loss is",
         mean_over_tokens_alone: "policy, token-sum, all trained: loss is",
         rejected_tokens_are_trained: "policy, seq-mean-token-mean, all trained: loss is",
-        rows_that_are_not_trained_count: "policy, seq-mean-token-sum, masked, empty, rejected: loss is",
+        rows_that_are_not_trained_count: "policy, seq-mean-token-sum, masked, empty, rejected: "
+        "loss is",
         values_are_not_clipped: "critic, token-mean, all trained: loss is",
         k3_of_another_sign: "policy, token-mean, all trained: loss is",
     },
@@ -246,12 +259,16 @@ FAULTS: dict[str, dict[Callable[[], Any], str]] = {
 """By check, in the order they run; what is wrong, and words of the failure that name it."""
 BEFORE = ("imports", "formulas", "loss", "attention", "divergences", "transfer")
 AFTER = ("resume", "widths")
-"""Checks that run without a fault, before and after them; `models` needs a process without packed rows."""
+"""Checks that run without a fault, before and after them; `models` needs a process without packed
+rows.
+"""
 
 
 @contextmanager
 def one_reference() -> Iterator[None]:
-    """Compute transformers' numbers of a family once; the model and the rows of a fault are the same."""
+    """Compute transformers' numbers of a family once; the model and the rows of a fault are the
+    same.
+    """
     from tools.gpu_check import layouts
 
     kept: dict[str, Any] = {}
@@ -290,7 +307,9 @@ def main(folder: Path) -> None:
     said = {check: verdict(check, folder / check) for check in BEFORE}
     with one_reference():
         said |= {
-            f"{check}: {fault.__name__}": verdict(check, folder / f"{check}-{fault.__name__}", fault)
+            f"{check}: {fault.__name__}": verdict(
+                check, folder / f"{check}-{fault.__name__}", fault
+            )
             for check, faults in FAULTS.items()
             for fault in faults
         }

@@ -11,7 +11,7 @@ import torch
 from docagent_rl.lab.tiny.model import build_model
 from docagent_rl.lab.tiny.shapes import tiny_config
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
-from docagent_rl.models.layers import Layer
+from docagent_rl.models.layers import LayerBytes
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from tests.tools.gpu_check.faults import AFTER, BEFORE, FAULTS, MACHINE
 from tools.gpu_check.check import CheckError, Outcome
@@ -22,7 +22,9 @@ from tools.gpu_check.registry import CHECKS, find
 from tools.gpu_check.runner import environment, run_one
 
 NAMED = {
-    f"{check}: {fault.__name__}": words for check, all_ in FAULTS.items() for fault, words in all_.items()
+    f"{check}: {fault.__name__}": words
+    for check, all_ in FAULTS.items()
+    for fault, words in all_.items()
 }
 TIME_S = 600
 ONE_H200 = {10_240: 2.3, 19_000: 5.8, 41_024: 17.8, 45_056: 20.0}
@@ -90,9 +92,13 @@ def log_probs() -> dict[str, list[float]]:
 
 @pytest.mark.parametrize("device", BOUNDS)
 @pytest.mark.parametrize("fault", ["stale", "sharper", "of the token before"])
-def test_a_server_with_other_numbers_than_the_trainer_is_refused(log_probs, tmp_path, fault, device):
+def test_a_server_with_other_numbers_than_the_trainer_is_refused(
+    log_probs, tmp_path, fault, device
+):
     run = run_of(tmp_path, log_probs[fault], log_probs["right"])
-    with pytest.raises(CheckError, match=r"a run, step 1: .* nats apart \(mean of 640 tokens\), not below"):
+    with pytest.raises(
+        CheckError, match=r"a run, step 1: .* nats apart \(mean of 640 tokens\), not below"
+    ):
         judged("a run", run, BOUNDS[device])
 
 
@@ -127,8 +133,10 @@ def test_a_budget_that_leaves_out_the_states_of_a_tower_or_of_layers_is_refused(
     model = widths.seven_billion()
     for tokens, gib in ONE_H200.items():
         widths.check_estimate(tokens, Cost(0, 1, 1024 * gib), widths.estimated_mib(model, tokens))
-    small = replace(model, tower=replace(model.tower, block=Layer(0, 0)))
-    with pytest.raises(CheckError, match=r"45056 tokens take 20.0 GiB in the tower; the budget says 12.5"):
+    small = replace(model, tower=replace(model.tower, block=LayerBytes(0, 0)))
+    with pytest.raises(
+        CheckError, match=r"45056 tokens take 20.0 GiB in the tower; the budget says 12.5"
+    ):
         widths.check_estimate(45_056, Cost(0, 1, 1024 * 20.0), widths.estimated_mib(small, 45_056))
     before, _ = widths.estimated_mib(model, 45_056)
     monkeypatch.setattr(widths, "kept_states", lambda *sizes, **ways: 0)

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from docagent_rl.checks.recipe_check import Finding, composed, judged
+from docagent_rl.checks.recipe_check import RecipeFinding, composed_recipe, with_problem
 from tools.gpu_check.check import Machine
 from tools.gpu_check.meter import Cost, Meter
 from tools.gpu_check.parts.recipe import KINDS, SHORT, SMALL, overrides
@@ -44,14 +44,14 @@ def test_a_gpu_computes_as_the_recipe_says(kind):
 
     machine = Machine("a GPU", 80.0, vllm=True)
     own, plain = (
-        flat(composed(kind.recipe, list(more)))
+        flat(composed_recipe(kind.recipe, list(more)))
         for more in (overrides(kind, machine), [each for each in kind.more if each.startswith("+")])
     )
     changed = {name for name in own | plain if str(own.get(name)) != str(plain.get(name))}
     named = {each.partition("=")[0] for each in (*SMALL, *SHORT, *kind.more)}
     assert {name for name in changed - named if not name.startswith("docagent.retriever.")} == set()
-    config = composed(kind.recipe, list(overrides(kind, machine)))
-    assert judged(Finding(kind.recipe), config).problem is None
+    config = composed_recipe(kind.recipe, list(overrides(kind, machine)))
+    assert with_problem(RecipeFinding(kind.recipe), config).problem is None
     assert own["actor_rollout_ref.model.use_fused_kernels"]
     assert own["actor_rollout_ref.actor.use_dynamic_bsz"]
     rollout = {"enforce_eager": False, "free_cache_engine": True, "enable_prefix_caching": True}

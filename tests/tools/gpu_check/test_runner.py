@@ -30,9 +30,15 @@ def outcome(folder, code: str) -> Result:
     ("code", "summary"),
     [
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "ended by SIGSEGV"),
-        ("raise RuntimeError('CUDA out of memory. Tried to allocate 20 GiB')", "the GPU's memory is full"),
+        (
+            "raise RuntimeError('CUDA out of memory. Tried to allocate 20 GiB')",
+            "the GPU's memory is full",
+        ),
         ("raise ValueError('no head')", "ValueError: no head"),
-        *((f"open(result, 'w').write({text!r})", None) for text in ("{", "[]", '{"outcome": "MAYBE"}')),
+        *(
+            (f"open(result, 'w').write({text!r})", None)
+            for text in ("{", "[]", '{"outcome": "MAYBE"}')
+        ),
     ],
 )
 def test_a_failure_is_named(tmp_path, code, summary):
@@ -53,7 +59,10 @@ def test_a_check_that_hangs_is_ended_with_all_it_started(tmp_path, monkeypatch):
 
     monkeypatch.setattr(subprocess, "Popen", Hanging)
     sleep = "import time; time.sleep(600)"
-    code = f"import subprocess, sys, time\nchild = subprocess.Popen([sys.executable, '-c', {sleep!r}])\n"
+    code = (
+        "import subprocess, sys, time\nchild = subprocess.Popen([sys.executable, '-c', "
+        f"{sleep!r}])\n"
+    )
     found = outcome(tmp_path, f"{code}print(child.pid, flush=True)\ntime.sleep(600)")
     assert found.outcome is Outcome.FAIL
     assert "600 s" in found.summary

@@ -27,14 +27,22 @@ def test_imports_are_done_for_children_too(warm):
 
 def test_arguments_folder_and_environment(warm, tmp_path):
     program = tmp_path / "program.py"
-    text = "import os, sys, numpy\nprint(sys.argv[1:], os.getcwd(), os.environ['A'], numpy.random.random())\n"
+    text = (
+        "import os, sys, numpy\nprint(sys.argv[1:], os.getcwd(), os.environ['A'], "
+        "numpy.random.random())\n"
+    )
     program.write_text(text)
-    found = [run(warm, "-u", str(program), "x", "-y", cwd=tmp_path, env={"A": "b"}).stdout for _ in range(2)]
+    found = [
+        run(warm, "-u", str(program), "x", "-y", cwd=tmp_path, env={"A": "b"}).stdout
+        for _ in range(2)
+    ]
     assert all(each.startswith(f"['x', '-y'] {tmp_path} b 0.") for each in found)
     assert found[0] != found[1]  # random numbers differ
     assert run(warm, "-m", "json.tool", input="[1]").stdout == "[\n    1\n]\n"
     # whatever files the server's own streams were
-    other = "import sys; [s.reconfigure(errors='replace') for s in (sys.stdout, sys.stderr)]; print(1)"
+    other = (
+        "import sys; [s.reconfigure(errors='replace') for s in (sys.stdout, sys.stderr)]; print(1)"
+    )
     assert run(warm, "-c", other).stdout == "1\n"
 
 
@@ -58,7 +66,9 @@ def test_how_a_program_ends(warm, program, code, said):
 def started(warm: WarmPython, program: str) -> tuple[subprocess.Popen, str]:
     """A program that says a line and goes on; its process and the line."""
     program = f"import os, signal, sys, time\n{program}\ntime.sleep(600)"
-    process = subprocess.Popen([warm.executable, "-u", "-c", program], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [warm.executable, "-u", "-c", program], stdout=subprocess.PIPE, text=True
+    )
     return process, process.stdout.readline()
 
 

@@ -1,5 +1,5 @@
-"""What a trajectory does in company: nothing that takes long holds the event loop, which all trajectories
-share.
+"""What a trajectory does in company: nothing that takes long holds the event loop, which all
+trajectories share.
 """
 
 import pytest

@@ -27,7 +27,9 @@ ANSWERING = "+ablations=mm_doc_r1/policy_answer"
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    """With Qwen3's template and its two marks of a thought, which are no special tokens there either."""
+    """With Qwen3's template and its two marks of a thought, which are no special tokens there
+    either.
+    """
     made = build_tokenizer()
     made.add_tokens(["<think>", "</think>"])
     made.chat_template = THINKING_TEMPLATE
@@ -39,7 +41,11 @@ def play(world, tokenizer, recipe):
     """Play a trajectory of given lines; its server, its rows and its record."""
 
     async def run(lines, *values, choices=()):
-        values = f"docagent.workspace={world.root}", f"docagent.retriever.index={world.root}/index", *values
+        values = (
+            f"docagent.workspace={world.root}",
+            f"docagent.retriever.index={world.root}/index",
+            *values,
+        )
         config = recipe(TEXT, *values, cpu=False, choices=choices)
         OmegaConf.update(config, "hydra", {})
         server = Server(tokenizer, lines)
@@ -95,7 +101,9 @@ async def test_material_that_the_server_cannot_take_masks_the_trajectory(play):
 def images(world, recipe, tmp_path_factory):
     """A run that shows images, its tokenizer and its processor."""
     model = build_tiny_model(tmp_path_factory.mktemp("model"))
-    config = recipe(IMAGES, f"docagent.workspace={world.root}", f"actor_rollout_ref.model.path={model}")
+    config = recipe(
+        IMAGES, f"docagent.workspace={world.root}", f"actor_rollout_ref.model.path={model}"
+    )
     return config, *load_tokenizer(config)
 
 
@@ -122,7 +130,9 @@ async def test_a_policy_that_samples_a_control_token_at_once(play_images):
 
 
 @pytest.mark.parametrize("kind", [KeyError, RecursionError, asyncio.CancelledError])
-async def test_an_exception_that_nobody_foresaw_is_handed_on_with_its_traceback(world, play_images, kind):
+async def test_an_exception_that_nobody_foresaw_is_handed_on_with_its_traceback(
+    world, play_images, kind
+):
     """Also a cancellation of something that the trajectory waits for. No picture is kept in it."""
     picture = base64.b64encode(bytes(5001)).decode()
     rows, trajectory = await play_images(kind(f"in the middle {picture}"))
@@ -137,7 +147,9 @@ async def test_an_exception_that_nobody_foresaw_is_handed_on_with_its_traceback(
 
 
 async def test_a_sample_that_lacks_fields_is_no_way_out(play_images):
-    rows, trajectory = await play_images("", sample=SimpleNamespace(to_json=lambda: '{"question_id": "q7"}'))
+    rows, trajectory = await play_images(
+        "", sample=SimpleNamespace(to_json=lambda: '{"question_id": "q7"}')
+    )
     assert masked(rows, trajectory, MaskReason.FAILED)
     assert trajectory.sample == {"question_id": "q7"}
 
@@ -161,9 +173,14 @@ class EngineDeadError(RuntimeError):
     """Named like vLLM's."""
 
 
-async def test_a_dead_engine_is_one_line_in_the_log_and_no_traceback(play_images, monkeypatch, caplog):
+async def test_a_dead_engine_is_one_line_in_the_log_and_no_traceback(
+    play_images, monkeypatch, caplog
+):
     monkeypatch.setattr(loop, "_logged", set())
-    remote = "Traceback of the server\n  File x, line 1\nEngineDeadError: EngineCore encountered an issue."
+    remote = (
+        "Traceback of the server\n  File x, line 1\nEngineDeadError: EngineCore encountered "
+        "an issue."
+    )
     cause = EngineDeadError("EngineCore encountered an issue.")
     for _ in range(3):
         dead = RayTaskError("vLLMHttpServer.generate", remote, cause).as_instanceof_cause()
@@ -177,7 +194,9 @@ async def test_a_dead_engine_is_one_line_in_the_log_and_no_traceback(play_images
 
 
 def test_a_dead_actor_is_named_without_ids():
-    context = ActorDiedErrorContext(class_name="S", actor_id=b"\0" * 16, error_message="It was killed.")
+    context = ActorDiedErrorContext(
+        class_name="S", actor_id=b"\0" * 16, error_message="It was killed."
+    )
     reason = loop.failure_reason(ActorDiedError(context))
     assert reason.startswith("ActorDiedError: ")
     assert "\n" not in reason
@@ -201,14 +220,19 @@ async def test_a_reward_function_of_ones_own_is_called(play, function):
     """It passed the checks and was never called: every row carries the reward of the agent loop."""
     path = function("return {'score': 5, 'turns': extra_info['num_turns']}")
     _, plain, without = await play([SEARCH, "<FINISH>"])
-    _, rows, trajectory = await play([SEARCH, "<FINISH>"], path, "docagent.reward_function.weight=0.5")
+    _, rows, trajectory = await play(
+        [SEARCH, "<FINISH>"], path, "docagent.reward_function.weight=0.5"
+    )
     assert trajectory.reward == rows[-1].reward_score == pytest.approx(without.reward + 2.5)
     assert sum(sum(row.token_rewards) for row in rows) == pytest.approx(trajectory.reward)
     assert rows[-1].token_rewards[-1] == pytest.approx(plain[-1].token_rewards[-1] + 2.5)
     # what verl's samplers and its validation read
     for row in rows:
         numbers = row.extra_fields["reward_extra_info"]
-        assert (numbers["reward/compute_score"], numbers["reward/compute_score.turns"]) == (5.0, 2.0)
+        assert (numbers["reward/compute_score"], numbers["reward/compute_score.turns"]) == (
+            5.0,
+            2.0,
+        )
         assert numbers["reward/total"] == pytest.approx(without.reward)
     _, _, replaced = await play([SEARCH, "<FINISH>"], path, "docagent.reward_function.mode=replace")
     assert replaced.reward == 5.0
@@ -216,7 +240,9 @@ async def test_a_reward_function_of_ones_own_is_called(play, function):
 
 
 async def test_a_reward_function_that_raises_masks_the_trajectory_once(world, play, function):
-    server, rows, trajectory = await play([SEARCH, "<FINISH>"], function("raise ValueError('no unit')"))
+    server, rows, trajectory = await play(
+        [SEARCH, "<FINISH>"], function("raise ValueError('no unit')")
+    )
     assert masked(rows, trajectory, MaskReason.INFRASTRUCTURE)
     # another one in its place would be one that the function can read
     assert trajectory.attempts == 1

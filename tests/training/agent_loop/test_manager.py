@@ -23,7 +23,9 @@ from docagent_rl.training.serving.image_cache import NAMES
 def worker(processor):
     processor.config = tiny_config(processor.tokenizer)
     processor.get_rope_index = types.MethodType(Qwen2_5_VLModel.get_rope_index, processor)
-    processor.get_vision_position_ids = types.MethodType(Qwen2_5_VLModel.get_vision_position_ids, processor)
+    processor.get_vision_position_ids = types.MethodType(
+        Qwen2_5_VLModel.get_vision_position_ids, processor
+    )
     made = object.__new__(DocAgentLoopWorker)
     made.processor = processor
     return made
@@ -66,7 +68,9 @@ def test_a_row_carries_bytes_and_one_of_a_validation_the_same_positions_alone(wo
 
 async def test_a_row_names_its_images_once_the_trainer_releases_them(worker, output):
     (image,) = output.multi_modal_data[IMAGES].images
-    images = RowImages((EncodedImage(image.ref, image.patches, image.grid, image.layout, "handle"),))
+    images = RowImages(
+        (EncodedImage(image.ref, image.patches, image.grid, image.layout, "handle"),)
+    )
     cached = output.model_copy(update={"multi_modal_data": {IMAGES: images}})
     held, positions = stored(worker, cached)
     assert PATCHES in held

@@ -1,4 +1,6 @@
-"""Checkpoints of runs, made by FSDP itself, become weights once; LoRA adapters, made by PEFT, are added."""
+"""Checkpoints of runs, made by FSDP itself, become weights once; LoRA adapters, made by PEFT, are
+added.
+"""
 
 import json
 import shutil
@@ -14,7 +16,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.checkpoints.manifest import CheckpointCheck, write_manifest
 from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.training.engine import adapter, checkpoint
-from docagent_rl.training.engine.checkpoint import model_folder, model_identity
+from docagent_rl.training.engine.checkpoint import model_identity, weights_folder
 
 RANK, ALPHA = 4, 12
 Q = "layers.0.self_attn.q_proj"
@@ -44,7 +46,9 @@ def with_adapter(base, targets):
 
 
 def save(actor, state, base):
-    """As verl saves a process: shards, a configuration, and what belongs to the model beside its weights."""
+    """As verl saves a process: shards, a configuration, and what belongs to the model beside its
+    weights.
+    """
     actor.mkdir(parents=True)
     torch.save(state, actor / "model_world_size_1_rank_0.pt")
     torch.save({"epoch": 1}, actor.parent / "data.pt")
@@ -89,10 +93,10 @@ def merges(warm_processes, monkeypatch):
     """Merge a model; a second time, by whichever path, there is nothing to do."""
 
     def run(path, *others):
-        merged = checkpoint.Path(model_folder(path))
+        merged = checkpoint.Path(weights_folder(path))
         assert {"config.json", "tokenizer.json"} <= {file.name for file in merged.iterdir()}
         monkeypatch.setattr(adapter.subprocess, "run", lambda *_, **__: pytest.fail("merged again"))
-        assert {model_folder(each) for each in (path, *others)} == {str(merged)}
+        assert {weights_folder(each) for each in (path, *others)} == {str(merged)}
         return merged
 
     return run
@@ -100,11 +104,19 @@ def merges(warm_processes, monkeypatch):
 
 @pytest.mark.slow
 def test_an_adapter_of_every_linear_layer_is_merged(base, tmp_path, merges):
-    """Of the tower's MLPs too, which verl's merger calls 0 and 2, like the first and the third layer."""
-    model, actor = with_adapter(base, "all-linear"), tmp_path / "checkpoints" / "global_step_1" / "actor"
+    """Of the tower's MLPs too, which verl's merger calls 0 and 2, like the first and the third
+    layer.
+    """
+    model, actor = (
+        with_adapter(base, "all-linear"),
+        tmp_path / "checkpoints" / "global_step_1" / "actor",
+    )
     save_adapted(actor, model, base)
     # verl exports such a model under names that no model has: the shards are read
-    save_file({f"x.{Q}.lora_A.default.weight": torch.zeros(1)}, actor / "huggingface" / "model.safetensors")
+    save_file(
+        {f"x.{Q}.lora_A.default.weight": torch.zeros(1)},
+        actor / "huggingface" / "model.safetensors",
+    )
     folder = merges(actor.parent, actor)
     assert folder.parent == actor.parent.parent / "merged"
     assert not [file for file in folder.iterdir() if file.is_dir()]
@@ -122,12 +134,12 @@ def test_a_checkpoint_whose_adapter_cannot_be_added_says_what_to_do(actor, adapt
     meta = actor / checkpoint.LORA_META
     meta.rename(actor / "elsewhere")
     with pytest.raises(UserError, match=rf"actor/{meta.name}.*lora_alpha"):
-        model_folder(actor)
+        weights_folder(actor)
     (actor / "elsewhere").rename(meta)
     alone = {name: value for name, value in adapted.state_dict().items() if "lora_" in name}
     torch.save(alone, actor / "model_world_size_1_rank_0.pt")
     with pytest.raises(UserError, match="save_lora_only"):
-        model_folder(actor)
+        weights_folder(actor)
 
 
 @pytest.mark.parametrize("place", [".", adapter.LORA])
@@ -136,7 +148,7 @@ def test_an_adapter_outside_a_checkpoint_is_refused(tmp_path, place):
     for file in (tmp_path / "config.json", tmp_path / place / adapter.SETTINGS):
         file.write_text("{}")
     with pytest.raises(UserError, match=str(tmp_path)):
-        model_folder(tmp_path)
+        weights_folder(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +159,9 @@ def saved(base, tmp_path_factory):
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         model = Qwen2_5_VLForConditionalGeneration.from_pretrained(base, dtype=torch.float32)
-        fully_shard(model, mesh=dist.device_mesh.init_device_mesh("cpu", (1,), mesh_dim_names=("fsdp",)))
+        fully_shard(
+            model, mesh=dist.device_mesh.init_device_mesh("cpu", (1,), mesh_dim_names=("fsdp",))
+        )
         save(folder / "actor", model.state_dict(), base)
     finally:
         dist.destroy_process_group()
@@ -173,17 +187,17 @@ def test_a_shard_that_is_cut_off_is_refused(saved, tmp_path):
     shard = folder / "actor" / "model_world_size_1_rank_0.pt"
     shard.write_bytes(shard.read_bytes()[:-1])
     with pytest.raises(UserError, match=rf"global_step_7.*actor/{shard.name}"):
-        model_folder(folder)
+        weights_folder(folder)
     assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_a_models_folder_and_a_name_of_the_hub_stay_as_they_are(tmp_path):
     for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises(UserError, match=str(path)):
-            model_folder(path)
+            weights_folder(path)
     (tmp_path / "config.json").write_text("{}")
     for name in (str(tmp_path), "Qwen/Qwen2.5-VL-7B-Instruct"):
-        assert model_folder(name) == name
+        assert weights_folder(name) == name
 
 
 def test_other_weights_are_another_model(tmp_path):

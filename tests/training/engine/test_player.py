@@ -56,7 +56,14 @@ def played(long_workspace, tmp_path_factory, warm_python):
         f"{VALUES}.do_sample=true",
         f"{VALUES}.temperature=1.0",
     ]
-    command = [warm_python, folder / "play.py", folder, long_workspace.path / "model", RECIPE, *overrides]
+    command = [
+        warm_python,
+        folder / "play.py",
+        folder,
+        long_workspace.path / "model",
+        RECIPE,
+        *overrides,
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert ended.returncode == 0, ended.stderr[-3000:]
     return folder
@@ -81,7 +88,10 @@ def test_trajectories_are_recorded_token_by_token_and_replay(played, resources_o
 @pytest.mark.slow
 def test_a_trajectory_is_the_same_alone_and_among_others(played, long_workspace):
     together, alone = (
-        [[turn.token_ids for turn in each.turns] for each in read_trajectories(played / f"{name}.jsonl")]
+        [
+            [turn.token_ids for turn in each.turns]
+            for each in read_trajectories(played / f"{name}.jsonl")
+        ]
         for name in ("together", "alone")
     )
     assert together == alone
@@ -106,9 +116,13 @@ def test_log_probs_are_the_models_own(played, long_workspace, resources_of):
     ledger = replay(trajectory, resources.codec)[0]
     turn = trajectory.turns[0]
     ids = torch.tensor([ledger.token_ids[: ledger.prompt_length + len(turn.token_ids)]])
-    shown = len([part for message in trajectory.prompt for part in message["parts"] if "image" in part])
+    shown = len(
+        [part for message in trajectory.prompt for part in message["parts"] if "image" in part]
+    )
     assert shown >= 1
-    images, _ = asyncio.run(resources.encoder.encode([image.ref for image in ledger.images[:shown]]))
+    images, _ = asyncio.run(
+        resources.encoder.encode([image.ref for image in ledger.images[:shown]])
+    )
     with torch.no_grad():
         logits = model(
             input_ids=ids,
@@ -122,7 +136,13 @@ def test_log_probs_are_the_models_own(played, long_workspace, resources_of):
 
 def test_every_turn_has_a_seed_of_its_own():
     def draw():
-        return [draw_seed(r, q, s, t) for r in range(2) for q in "ab" for s in range(3) for t in range(3)]
+        return [
+            draw_seed(r, q, s, t)
+            for r in range(2)
+            for q in "ab"
+            for s in range(3)
+            for t in range(3)
+        ]
 
     assert len(set(draw())) == len(draw())
     assert draw() == draw()

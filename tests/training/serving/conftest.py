@@ -52,5 +52,7 @@ def open_front_end(folder, processor, family):
     config.architectures = [f"{get_shape(family).prefix}ForConditionalGeneration"]
     config.save_pretrained(folder)
     processor.save_pretrained(folder)
-    arguments = AsyncEngineArgs(model=str(folder), dtype="bfloat16", max_model_len=4096, enforce_eager=True)
+    arguments = AsyncEngineArgs(
+        model=str(folder), dtype="bfloat16", max_model_len=4096, enforce_eager=True
+    )
     return InputProcessor(arguments.create_engine_config())

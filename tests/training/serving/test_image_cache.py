@@ -1,4 +1,6 @@
-"""Images that workers share in Ray's store, and rows that name them in the place of holding them."""
+"""Images that workers share in Ray's store, and rows that name them in the place of holding
+them.
+"""
 
 import asyncio
 import sys
@@ -31,7 +33,9 @@ SIZE = 3 * 14 * 14
 def cluster(warm_python):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", str(warm_python))
-        ray.init(address="local", num_cpus=1, num_gpus=0, include_dashboard=False, log_to_driver=False)
+        ray.init(
+            address="local", num_cpus=1, num_gpus=0, include_dashboard=False, log_to_driver=False
+        )
     yield ray
     image_cache._directory.cache_clear()
     ray.shutdown()
@@ -127,7 +131,9 @@ async def test_a_failure_lets_others_try(processor, pictures):
 @pytest.fixture(scope="module")
 def images(encoded, cluster):
     """The encoded images, in a cache that holds one; the rows of a trajectory name all."""
-    image_cache = RayImageCache(cluster.remote(PageDirectory).options(num_cpus=0, name=DIRECTORY).remote(1))
+    image_cache = RayImageCache(
+        cluster.remote(PageDirectory).options(num_cpus=0, name=DIRECTORY).remote(1)
+    )
 
     async def fill():
         found = [await image_cache.put(image) for image in encoded]
@@ -146,7 +152,9 @@ def same(made, expected):
 @pytest.mark.slow
 def test_a_row_gets_its_patches_and_is_small_in_the_queue(images, encoded):
     row = name_images(images, DIRECTORY)
-    assert not any(isinstance(value, torch.Tensor) and value.dtype == torch.uint8 for value in row.values())
+    assert not any(
+        isinstance(value, torch.Tensor) and value.dtype == torch.uint8 for value in row.values()
+    )
     assert PATCHES not in row
     assert row[NAMES][0] == DIRECTORY
     assert sum(map(len, row[NAMES])) < sum(image.nbytes for image in encoded) / 100
@@ -161,7 +169,9 @@ def test_the_training_engine_gets_the_same_features(images, encoded):
     held = [join_patches([encoded[n] for n in part]) for part in parts]
     expected = upstream.extract_multi_modal_inputs(held)
     assert "pixel_values" in expected
-    same(upstream.extract_multi_modal_inputs([named[0], named[1], NonTensorData(named[2])]), expected)
+    same(
+        upstream.extract_multi_modal_inputs([named[0], named[1], NonTensorData(named[2])]), expected
+    )
     same(upstream.extract_multi_modal_inputs([named[0], held[1], held[2]]), expected)
     same(upstream.extract_multi_modal_inputs([held[2], *named], [1, 2, 3, 9]), expected)
     assert upstream.extract_multi_modal_inputs([*named], [1]) == {}

@@ -1,4 +1,6 @@
-"""vLLM's own front end, fed with images that are preprocessed, against the same front end fed with pixels."""
+"""vLLM's own front end, fed with images that are preprocessed, against the same front end fed with
+pixels.
+"""
 
 import asyncio
 import random
@@ -10,7 +12,13 @@ import torch
 from verl.workers.rollout.replica import TokenOutput
 
 from docagent_rl.training.serving.pages import EvictedError, PagePreprocessor, Pages, expand
-from docagent_rl.training.serving.requests import LOADS, NamedImage, all_loaded, all_named, for_server
+from docagent_rl.training.serving.requests import (
+    LOADS,
+    NamedImage,
+    all_loaded,
+    all_named,
+    for_server,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +67,9 @@ def same_items(found, expected):
             assert mine[name].field.keep_on_cpu == theirs[name].field.keep_on_cpu
 
 
-async def test_the_engine_gets_what_vllm_makes_of_pixels(front_end, pages, prompt, named, encoded, pictures):
+async def test_the_engine_gets_what_vllm_makes_of_pixels(
+    front_end, pages, prompt, named, encoded, pictures
+):
     # without an image cache: pixels, as vLLM takes them
     assert [p.tobytes() for p in for_server(encoded)] == [p.tobytes() for p in pictures]
     assert for_server([]) is None
@@ -90,13 +100,17 @@ async def test_an_image_is_fetched_and_sent_once(pages, prompt, named):
 async def test_the_engine_can_resolve_every_request_however_small_the_cache(
     front_end, pages, prompt, named, monkeypatch
 ):
-    """vLLM's engine keeps a cache of the same size, which the front end has to know without asking."""
+    """vLLM's engine keeps a cache of the same size, which the front end has to know without
+    asking.
+    """
     from vllm.multimodal.cache import MultiModalProcessorSenderCache, MultiModalReceiverCache
     from vllm.multimodal.inputs import MultiModalFeatureSpec
 
     config = front_end.vllm_config.model_config
     room = sum(2 * 1176 * grid.grid[1] * grid.grid[2] for grid in named[:2])
-    monkeypatch.setattr(config.get_multimodal_config(), "mm_processor_cache_gb", (room + 4096) / 2**30)
+    monkeypatch.setattr(
+        config.get_multimodal_config(), "mm_processor_cache_gb", (room + 4096) / 2**30
+    )
     sender, receiver = MultiModalProcessorSenderCache(config), MultiModalReceiverCache(config)
     monkeypatch.setattr(front_end.renderer.get_mm_processor(), "cache", sender)
     drawn = random.Random(5)

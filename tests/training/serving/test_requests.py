@@ -37,7 +37,10 @@ def test_few_questions_are_split_so_that_no_server_stands_idle(trajectories, pro
     ("overrides", "servers"),
     [
         (("trainer.n_gpus_per_node=8", "trainer.nnodes=2"), 16),
-        (("trainer.n_gpus_per_node=8", "actor_rollout_ref.rollout.tensor_model_parallel_size=2"), 4),
+        (
+            ("trainer.n_gpus_per_node=8", "actor_rollout_ref.rollout.tensor_model_parallel_size=2"),
+            4,
+        ),
         (("actor_rollout_ref.rollout.nnodes=1", "actor_rollout_ref.rollout.n_gpus_per_node=4"), 4),
     ],
 )

@@ -27,7 +27,9 @@ def local_ray():
 
 @given(st.lists(st.integers(1, 12), max_size=12), st.integers(1, 40))
 def test_buckets_hold_all_weights_in_order_and_as_many_as_fit(sizes, most):
-    weights = [(str(number), torch.zeros(size, dtype=torch.uint8)) for number, size in enumerate(sizes)]
+    weights = [
+        (str(number), torch.zeros(size, dtype=torch.uint8)) for number, size in enumerate(sizes)
+    ]
     made = list(buckets(weights, most))
     assert [name for bucket in made for name, _ in bucket] == [name for name, _ in weights]
     totals = [sum(weight.nbytes for _, weight in bucket) for bucket in made]
@@ -66,7 +68,9 @@ def test_every_receiver_gets_every_weight(local_ray):
         )
 
     _, _, *received = asyncio.run(update())
-    assert len(gathered) == 2 * len(WEIGHTS)  # weights are gathered by all processes of the policy together
+    assert len(gathered) == 2 * len(
+        WEIGHTS
+    )  # weights are gathered by all processes of the policy together
     for found in received:
         assert [name for name, _ in found] == list(WEIGHTS)
         assert all(torch.equal(weight, WEIGHTS[name]) for name, weight in found)

@@ -1,4 +1,6 @@
-"""Images that travel whole: vLLM's front end of a tiny InternVL makes of them what it makes of pixels."""
+"""Images that travel whole: vLLM's front end of a tiny InternVL makes of them what it makes of
+pixels.
+"""
 
 import pytest
 import torch
@@ -26,7 +28,9 @@ def front_end(tmp_path_factory, processor):
 def whole(pictures, processor):
     counts = image_tokens([picture.size for picture in pictures], processor)
     numbered = zip(pictures, counts, strict=True)
-    return [WholeImage(reference(n, each.size), each, count) for n, (each, count) in enumerate(numbered)]
+    return [
+        WholeImage(reference(n, each.size), each, count) for n, (each, count) in enumerate(numbered)
+    ]
 
 
 async def test_the_engine_gets_what_vllm_makes_of_pixels(front_end, processor, whole, pictures):
@@ -45,7 +49,10 @@ async def test_the_engine_gets_what_vllm_makes_of_pixels(front_end, processor, w
     assert (loads, [image.value for image in again]) == (0, [None] * len(pictures))
     assert pages.input(ids, again)["mm_kwargs"]["image"] == [None] * len(pictures)
     front_end.renderer.mm_processor_cache.clear_cache()
-    request = {"prompt_token_ids": [5, *[token] * len(pictures)], "multi_modal_data": {"image": pictures}}
+    request = {
+        "prompt_token_ids": [5, *[token] * len(pictures)],
+        "multi_modal_data": {"image": pictures},
+    }
     theirs = front_end.input_preprocessor.preprocess(request)
     assert mine["prompt_token_ids"] == theirs["prompt_token_ids"] == ids
     for found, other in zip(

@@ -9,7 +9,12 @@ from docagent_rl.lab.tiny.shapes import tiny_config
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.systems import SYSTEMS, get_system
 from docagent_rl.training.settings import arithmetic
-from docagent_rl.training.settings.arithmetic import head_problems, read_layout, size_problems, verls_problems
+from docagent_rl.training.settings.arithmetic import (
+    head_problems,
+    read_layout,
+    size_problems,
+    verls_problems,
+)
 
 VRAG, ALDEN, MM_DOC = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b"
 ACTOR, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "model"))
@@ -67,7 +72,9 @@ def gemma4(tmp_path):
         (["use_fused_kernels=false", "override_config.attn_implementation=sdpa"], False, []),
     ],
 )
-def test_a_model_whose_rows_no_kernel_lays_out_so_is_refused(recipe, gemma4, monkeypatch, values, cpu, words):
+def test_a_model_whose_rows_no_kernel_lays_out_so_is_refused(
+    recipe, gemma4, monkeypatch, values, cpu, words
+):
     monkeypatch.setattr(arithmetic, "is_cpu_platform", lambda: cpu)
     run = recipe(VRAG, gemma4, *(f"{MODEL}.{value}" for value in values), cpu=False)
     problems = list(head_problems(run))
@@ -83,7 +90,10 @@ def test_a_model_whose_rows_no_kernel_lays_out_so_is_refused(recipe, gemma4, mon
             "log_prob_micro_batch_size_per_gpu",
         ),
         ([f"{ACTOR}.loss_agg_mode=mean"], "loss_agg_mode"),
-        ([f"{ACTOR}.use_dynamic_bsz=false", "trainer.n_gpus_per_node=7"], r"real_train_batch_size \(16\)"),
+        (
+            [f"{ACTOR}.use_dynamic_bsz=false", "trainer.n_gpus_per_node=7"],
+            r"real_train_batch_size \(16\)",
+        ),
     ],
 )
 def test_what_verl_refuses_is_one_message(recipe, values, message, capsys):

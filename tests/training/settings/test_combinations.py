@@ -31,9 +31,8 @@ ONE = {
     f"{ACTOR}.entropy_checkpointing=true {ACTOR}.fsdp_config.entropy_checkpointing=false": (
         "use_fused_kernels"
     ),
-    "algorithm.rollout_correction.bypass_mode=true algorithm.rollout_correction.rollout_rs=token_k1": (
-        "set bypass_mode=false"
-    ),
+    "algorithm.rollout_correction.bypass_mode=true "
+    "algorithm.rollout_correction.rollout_rs=token_k1": ("set bypass_mode=false"),
     f"algorithm.rollout_correction.bypass_mode=true {ROLLOUT}.calculate_log_probs=false": (
         "set actor_rollout_ref.rollout.calculate_log_probs=true"
     ),
@@ -82,7 +81,11 @@ def test_fp8_depends_on_the_model(recipe):
 
 
 def test_rows_of_delta_layers_are_not_shared(recipe):
-    changes = [f"{ACTOR}.{SEQUENCES}=2", f"{ACTOR}.fsdp_config.{SEQUENCES}=2", f"critic.fsdp.{SEQUENCES}=2"]
+    changes = [
+        f"{ACTOR}.{SEQUENCES}=2",
+        f"{ACTOR}.fsdp_config.{SEQUENCES}=2",
+        f"critic.fsdp.{SEQUENCES}=2",
+    ]
     found = problems(recipe, *changes, name="vrag_rl_qwen3_5_9b")
     named = {problem.partition("=")[0] for problem in found}
     assert {change.partition("=")[0] for change in changes} <= named
@@ -95,7 +98,9 @@ def test_the_precision_of_the_supervised_engine(recipe):
     assert list(precision_problems(recipe(name, cpu=False), "engine")) == []
     (problem,) = precision_problems(recipe(name, "engine.dtype=float32", cpu=False), "engine")
     assert "+engine.mixed_precision={param_dtype: float32" in problem
-    half = recipe(name, "engine.dtype=float16", "engine.mixed_precision.param_dtype=fp16", cpu=False)
+    half = recipe(
+        name, "engine.dtype=float16", "engine.mixed_precision.param_dtype=fp16", cpu=False
+    )
     assert list(precision_problems(half, "engine")) == []
     assert list(precision_problems(half, "critic.fsdp")) == []  # which it does not have
 
@@ -111,4 +116,6 @@ def test_engines_are_those_of_fsdp(recipe):
     (problem,) = strategy_problems(recipe(ALDEN, critic, cpu=False))
     assert problem.startswith(critic)
     for strategy in ("fsdp", "fsdp2"):
-        assert list(strategy_problems(recipe(ALDEN, f"{ACTOR}.strategy={strategy}", cpu=False))) == []
+        assert (
+            list(strategy_problems(recipe(ALDEN, f"{ACTOR}.strategy={strategy}", cpu=False))) == []
+        )

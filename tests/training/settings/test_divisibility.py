@@ -26,7 +26,9 @@ NAMES = {
 """Keys and values of VRAG-RL on one node of eight."""
 
 
-def layout(dynamic: bool = False, several_rows: bool = False, mean_over_rows: bool = True, **values: int):
+def layout(
+    dynamic: bool = False, several_rows: bool = False, mean_over_rows: bool = True, **values: int
+):
     """VRAG-RL on one node of eight, with fixed micro-batches unless told otherwise."""
     part = rules.Part(SHARED, GROUP, MINI, MICRO, INFER, (TOKENS, TOKENS), dynamic)
     plain = {rules.SERVER[n]: size for n, size in enumerate((2, 1, 1))}
@@ -62,7 +64,10 @@ def test_sizes_that_go_together(values):
         ({"nodes": 2, "mini": 8}, {MINI: 16}),
         ({"per_node": 1}, {rules.TENSOR_PARALLEL: 1}),
         ({"per_node": 6, "tp": 4, "mini": 18, "batch": 36}, {rules.TENSOR_PARALLEL: 3}),
-        ({"per_node": 8, "tp": 16, "nodes": 3, "mini": 24, "batch": 24}, {rules.TENSOR_PARALLEL: 8}),
+        (
+            {"per_node": 8, "tp": 16, "nodes": 3, "mini": 24, "batch": 24},
+            {rules.TENSOR_PARALLEL: 8},
+        ),
         ({"nodes": 3, "per_node": 4, "tp": 6, "mini": 12, "batch": 36}, {rules.TENSOR_PARALLEL: 4}),
         ({"sp": 3}, {SHARED: 2}),
         ({"group": 3}, {GROUP: -1}),

@@ -1,6 +1,11 @@
 from omegaconf import OmegaConf
 
-from docagent_rl.training.settings.keys import key_problems, mode_problems, reference, tracker_problems
+from docagent_rl.training.settings.keys import (
+    key_problems,
+    mode_problems,
+    reference,
+    tracker_problems,
+)
 
 VRAG = "vrag_rl_qwen2_5_vl_7b"
 
@@ -19,7 +24,9 @@ def unknown(config) -> list[str]:
 
 def test_trackers(recipe, tmp_path, monkeypatch):
     def found(names, *, installed):
-        return list(tracker_problems(OmegaConf.create({"trainer": {"logger": names}}), installed=installed))
+        return list(
+            tracker_problems(OmegaConf.create({"trainer": {"logger": names}}), installed=installed)
+        )
 
     assert list(tracker_problems(recipe(VRAG), installed=True)) == []
     assert found("console", installed=True) == []

@@ -9,8 +9,21 @@ import yaml
 from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
-from docagent_rl.training.settings.keys import key_problems, reference, sft_key_problems, sft_reference
-from docagent_rl.training.settings.ledger import RL_FILE, SFT_FILE, Entry, Kind, leaves, ledger, parse
+from docagent_rl.training.settings.keys import (
+    key_problems,
+    reference,
+    sft_key_problems,
+    sft_reference,
+)
+from docagent_rl.training.settings.ledger import (
+    RL_FILE,
+    SFT_FILE,
+    KeyEntry,
+    KeyKind,
+    leaves,
+    ledger,
+    parse,
+)
 
 VRAG, ALDEN, SFT = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b", "sft_vrag_rl_qwen2_5_vl_3b"
 LEDGERS = {RL_FILE: reference, SFT_FILE: sft_reference}
@@ -19,7 +32,9 @@ OURS = {
     RL_FILE: {"model_engine", "reward.custom_reward_function.reward_kwargs"},
     SFT_FILE: {"data.store"},
 }
-"""Leaves that are only in one of the two: the name of Hydra's group of engines, and keys that we add."""
+"""Leaves that are only in one of the two: the name of Hydra's group of engines, and keys that we
+add.
+"""
 
 
 def without_entry(file, known) -> list[str]:
@@ -56,7 +71,9 @@ def fields_of(known, key) -> set[str]:
     module, _, name = target.rpartition(".")
     if not module:
         return set()
-    return {field.name for field in dataclasses.fields(getattr(importlib.import_module(module), name))}
+    return {
+        field.name for field in dataclasses.fields(getattr(importlib.import_module(module), name))
+    }
 
 
 @pytest.mark.parametrize("file", LEDGERS)
@@ -71,7 +88,9 @@ def test_no_entry_is_of_a_key_that_verl_does_not_have(file):
 
 @pytest.mark.parametrize(("file", "recipe_name"), [(RL_FILE, ALDEN), (SFT_FILE, SFT)])
 def test_every_entry_does_as_it_says(recipe, file, recipe_name):
-    """Each key that is not to be changed has a value of its own that it cannot have, all at once."""
+    """Each key that is not to be changed has a value of its own that it cannot have, all at
+    once.
+    """
     run = recipe(recipe_name, cpu=False)
     if file == RL_FILE:
         run.trainer.v1.trainer_mode = "docagent_separate_async"
@@ -81,15 +100,21 @@ def test_every_entry_does_as_it_says(recipe, file, recipe_name):
     for key, _ in leaves(LEDGERS[file]()):
         entry = ledger(file).entry(key)
         outside = entry.modes and "separate_async" not in entry.modes
-        if outside or ((entry.kind is not Kind.READ or entry.values is not None) and not entry.rule):
+        if outside or (
+            (entry.kind is not KeyKind.READ or entry.values is not None) and not entry.rule
+        ):
             restricted.add(key)
             OmegaConf.update(run, key, f"my {key}", merge=False)
         else:
             free.append(key)
-    assert {key.partition("=")[0] for key in ledger(file).problems(run, LEDGERS[file]())} == restricted
+    assert {
+        key.partition("=")[0] for key in ledger(file).problems(run, LEDGERS[file]())
+    } == restricted
     for key in set(free) - {"trainer.v1.trainer_mode"}:
         OmegaConf.update(run, key, f"my {key}", merge=False)
-    assert {key.partition("=")[0] for key in ledger(file).problems(run, LEDGERS[file]())} <= restricted
+    assert {
+        key.partition("=")[0] for key in ledger(file).problems(run, LEDGERS[file]())
+    } <= restricted
 
 
 @pytest.mark.parametrize("profile", [True, False])
@@ -108,14 +133,23 @@ CHANGES = {
     "reward_model.enable=true": ("is not read", "reward.custom_reward_function"),
     "reward.reward_model.enable=true": ("cannot be used", "docagent.judge"),
     "actor_rollout_ref.rollout.name=sglang": ("has to be vllm", "vLLM's"),
-    "actor_rollout_ref.rollout.agent.default_agent_loop=tool_agent": ("has to be docagent", "agent loop"),
-    "actor_rollout_ref.actor.use_torch_compile=false": ("is not read", "fsdp_config.use_torch_compile"),
+    "actor_rollout_ref.rollout.agent.default_agent_loop=tool_agent": (
+        "has to be docagent",
+        "agent loop",
+    ),
+    "actor_rollout_ref.actor.use_torch_compile=false": (
+        "is not read",
+        "fsdp_config.use_torch_compile",
+    ),
     "actor_rollout_ref.actor.clip_ratio=0.3": ("is not read", "clip_ratio_low and clip_ratio_high"),
     "actor_rollout_ref.ref.fsdp_config.param_offload=true": ("has no effect", "host memory"),
     "trainer.use_v1=false": ("has to stay as it is", "V1"),
     "trainer.balance_batch=false": ("has no effect", "leave it out"),
     "distillation.enabled=true": ("cannot be used", "teacher"),
-    "trainer.v1.sampler.max_off_policy_threshold=2": ("docagent_colocate_async or", "docagent_sync: leave"),
+    "trainer.v1.sampler.max_off_policy_threshold=2": (
+        "docagent_colocate_async or",
+        "docagent_sync: leave",
+    ),
     "actor_rollout_ref.rollout.nnodes=1": ("docagent_separate_async alone", "docagent_sync"),
     "+actor_rollout_ref.rollout.repetition_penalty=1.2": ("has no effect", "1.0"),
 }
@@ -147,7 +181,9 @@ def test_a_default_that_follows_another_key_is_no_change(recipe):
 
 
 def test_modes_of_ones_own_may_read_what_they_like(recipe):
-    run = recipe(VRAG, "trainer.v1.trainer_mode=mine", "trainer.v1.sampler.max_off_policy_threshold=2")
+    run = recipe(
+        VRAG, "trainer.v1.trainer_mode=mine", "trainer.v1.sampler.max_off_policy_threshold=2"
+    )
     assert list(ledger().problems(run, reference())) == []
 
 
@@ -155,10 +191,16 @@ def test_a_key_that_neither_verl_nor_its_ledger_has_is_unknown():
     rollout = {"rollout": {"enable_sleep_mode": False, "layer_name_map": {}}}
     (problem,) = key_problems(OmegaConf.create({"actor_rollout_ref": rollout}))
     assert problem.startswith("actor_rollout_ref.rollout.layer_name_map: unknown key")
-    (problem,) = key_problems(OmegaConf.create({"actor_rollout_ref": {"rollout": {"enable_sleepmode": 1}}}))
+    (problem,) = key_problems(
+        OmegaConf.create({"actor_rollout_ref": {"rollout": {"enable_sleepmode": 1}}})
+    )
     assert "did you mean actor_rollout_ref.rollout.enable_sleep_mode?" in problem
     assert (
-        list(sft_key_problems(OmegaConf.create({"engine": {"mixed_precision": {"param_dtype": "fp32"}}})))
+        list(
+            sft_key_problems(
+                OmegaConf.create({"engine": {"mixed_precision": {"param_dtype": "fp32"}}})
+            )
+        )
         == []
     )
 
@@ -187,9 +229,9 @@ def test_the_nearest_section_decides():
             {"section": "a", "keys": "b.z.*", "kind": "without effect", "why": "nobody reads it"},
         ]
     )
-    assert made.entry("a.b.x") == Entry(Kind.READ) == made.entry("c.y")
-    assert made.entry("a.b.other").kind is Kind.REFUSED
-    assert made.entry("a.b.z.deep.er").kind is Kind.WITHOUT_EFFECT
-    assert made.entry("c._target_").kind is Kind.SET
-    assert made.entry("a._target_").kind is Kind.REFUSED
+    assert made.entry("a.b.x") == KeyEntry(KeyKind.READ) == made.entry("c.y")
+    assert made.entry("a.b.other").kind is KeyKind.REFUSED
+    assert made.entry("a.b.z.deep.er").kind is KeyKind.WITHOUT_EFFECT
+    assert made.entry("c._target_").kind is KeyKind.SET
+    assert made.entry("a._target_").kind is KeyKind.REFUSED
     assert made.entry("c.other") is None

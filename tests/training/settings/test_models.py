@@ -4,9 +4,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.recipe_check import Finding, composed, judged
+from docagent_rl.checks.recipe_check import RecipeFinding, composed_recipe, with_problem
 from docagent_rl.checks.recipe_list import ROOT, recipe_names
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.training.settings.models import (
     ENCODERS,
@@ -27,7 +27,7 @@ def tiny(tmp_path_factory):
 
 
 def run(*overrides):
-    return composed(VRAG, overrides)
+    return composed_recipe(VRAG, overrides)
 
 
 def test_adapters_of_a_known_model_are_counted():
@@ -93,20 +93,25 @@ def test_every_system_takes_the_overlays():
         ("vrag_rl_qwen3_vl_30b_a3b", "gpu_24"),
         *(("vrag_rl_qwen2_5_vl_7b", size) for size in ("language", "gpu_48", "gpu_80")),
     ]:
-        made = composed(name, [f"+lora={size}"])
-        assert judged(Finding(name), made).problem is None
+        made = composed_recipe(name, [f"+lora={size}"])
+        assert with_problem(RecipeFinding(name), made).problem is None
         assert made.actor_rollout_ref.model.lora_rank == 32
         assert made.actor_rollout_ref.actor.optim.lr == 1e-5
         assert size == "language" or made.trainer.n_gpus_per_node == 1
 
 
 @pytest.mark.parametrize(
-    ("family", "ranks", "refused"), [("internvl", 2, True), ("internvl", 1, False), ("qwen3_vl", 2, False)]
+    ("family", "ranks", "refused"),
+    [("internvl", 2, True), ("internvl", 1, False), ("qwen3_vl", 2, False)],
 )
 def test_whole_images_are_trained_on_one_rank(family, ranks, refused):
-    changes = [f"docagent.model_family={family}", f"trainer.n_gpus_per_node={ranks}", "docagent.workspace=w"]
-    run = composed("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu", *changes])
-    section = DocAgentConfig.parse(plain(run.docagent))
+    changes = [
+        f"docagent.model_family={family}",
+        f"trainer.n_gpus_per_node={ranks}",
+        "docagent.workspace=w",
+    ]
+    run = composed_recipe("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu", *changes])
+    section = DocAgentConfig.parse(plain_section(run.docagent))
     problems = list(family_problems(run, section, None))
     assert len(problems) == refused
     assert all("n_gpus_per_node is 2" in problem for problem in problems)

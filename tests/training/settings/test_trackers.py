@@ -8,7 +8,17 @@ from omegaconf import OmegaConf
 
 from docagent_rl.training.settings.trackers import access_problems
 
-NAMES = ("WANDB", "SWANLAB", "CLEARML", "MLFLOW", "VOLC", "NETRC", "HTTP_PROXY", "http_proxy", "ALL_PROXY")
+NAMES = (
+    "WANDB",
+    "SWANLAB",
+    "CLEARML",
+    "MLFLOW",
+    "VOLC",
+    "NETRC",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+)
 
 
 @pytest.fixture

@@ -4,7 +4,11 @@ import pytest
 
 from docagent_rl.training.settings.arithmetic import verls_problems
 from docagent_rl.training.settings.ledger import MODES, OURS
-from docagent_rl.training.settings.trainer_modes import backend_problems, separate_problems, trainer_problems
+from docagent_rl.training.settings.trainer_modes import (
+    backend_problems,
+    separate_problems,
+    trainer_problems,
+)
 
 VRAG, ALDEN = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b"
 ROLLOUT = "actor_rollout_ref.rollout"
@@ -12,7 +16,8 @@ BACKEND = f"{ROLLOUT}.checkpoint_engine.backend"
 SEPARATE = "trainer.v1.trainer_mode=docagent_separate_async"
 STARTS = (
     SEPARATE,
-    "actor_rollout_ref.actor.ppo_mini_batch_size=8",  # four updates of it are the 32 questions of a step
+    # four updates of it are the 32 questions of a step
+    "actor_rollout_ref.actor.ppo_mini_batch_size=8",
     f"{ROLLOUT}.nnodes=1",
     f"{BACKEND}=nccl",
 )
@@ -68,7 +73,11 @@ def test_verls_trainers_take_the_recipes(recipe, mode, prefix):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_a_trainers_buffer_refuses_is_said(recipe, mode):
-    changes = [*STARTS[1:], f"trainer.v1.trainer_mode=docagent_{mode}", "algorithm.filter_groups.enable=true"]
+    changes = [
+        *STARTS[1:],
+        f"trainer.v1.trainer_mode=docagent_{mode}",
+        "algorithm.filter_groups.enable=true",
+    ]
     run = recipe(VRAG, *changes, "algorithm.filter_groups.metric=null", cpu=False)
     (problem,) = trainer_problems(run)
     assert "algorithm.filter_groups.metric must be set" in problem
@@ -76,7 +85,10 @@ def test_what_a_trainers_buffer_refuses_is_said(recipe, mode):
 
 def test_trainers_of_ones_own_are_left_alone(recipe):
     run = recipe(
-        VRAG, "trainer.v1.trainer_mode=mine", "trainer.v1.sampler.max_off_policy_threshold=0", cpu=False
+        VRAG,
+        "trainer.v1.trainer_mode=mine",
+        "trainer.v1.sampler.max_off_policy_threshold=0",
+        cpu=False,
     )
     assert list(trainer_problems(run)) == list(separate_problems(run)) == []
 
@@ -107,5 +119,7 @@ def test_verl_checks_a_critic_without_its_model(recipe):
 
 
 def test_verl_checks_the_rollout_as_its_workers_do(recipe):
-    (problem,) = verls_problems(recipe(VRAG, f"{ROLLOUT}.pipeline_model_parallel_size=2", cpu=False))
+    (problem,) = verls_problems(
+        recipe(VRAG, f"{ROLLOUT}.pipeline_model_parallel_size=2", cpu=False)
+    )
     assert "pipeline_model_parallel_size" in problem

@@ -13,11 +13,16 @@ REFUSED = {
     "data.train_batch_size": [0, "four", 2.5, True, None],
     "data.max_prompt_length data.shuffle": [1],
     "data.train_max_samples": [0, -2],
-    "data.dataloader_num_workers trainer.critic_warmup critic.cliprange_value critic.optim.lr": [-1],
+    "data.dataloader_num_workers trainer.critic_warmup critic.cliprange_value critic.optim.lr": [
+        -1
+    ],
     "data.max_response_length reward.num_workers trainer.nnodes critic.ppo_epochs": [0],
-    f"{ROLLOUT}.n {ROLLOUT}.val_kwargs.n {ROLLOUT}.agent.num_workers {ROLLOUT}.max_num_batched_tokens": [0],
+    f"{ROLLOUT}.n {ROLLOUT}.val_kwargs.n {ROLLOUT}.agent.num_workers "
+    f"{ROLLOUT}.max_num_batched_tokens": [0],
     f"{ROLLOUT}.tensor_model_parallel_size {ROLLOUT}.log_prob_micro_batch_size_per_gpu": [0],
-    f"{ACTOR}.ppo_micro_batch_size_per_gpu {ACTOR}.optim.clip_grad trainer.total_training_steps": [0],
+    f"{ACTOR}.ppo_micro_batch_size_per_gpu {ACTOR}.optim.clip_grad trainer.total_training_steps": [
+        0
+    ],
     f"{ROLLOUT}.temperature": [0, NAN],
     f"{ROLLOUT}.val_kwargs.temperature {ACTOR}.clip_ratio {ACTOR}.kl_loss_coef": [-0.1],
     f"{ROLLOUT}.top_p": [0, 1.5],

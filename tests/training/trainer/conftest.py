@@ -14,22 +14,32 @@ TAG = {"global_steps": 7}
 
 
 class Queue:
-    """Prompts with their status and the fields of trajectories' rows, by key; what was asked of them."""
+    """Prompts with their status and the fields of trajectories' rows, by key; what was asked of
+    them.
+    """
 
     def __init__(self, monkeypatch):
         self.prompts, self.rows, self.asked, self.partition = {}, {}, [], "train"
         monkeypatch.setattr(tq, "kv_list", self._list)
-        monkeypatch.setattr(tq, "kv_clear", lambda partition_id, keys: [self.prompts.pop(k, 0) for k in keys])
+        monkeypatch.setattr(
+            tq, "kv_clear", lambda partition_id, keys: [self.prompts.pop(k, 0) for k in keys]
+        )
         monkeypatch.setattr(tq, "kv_batch_get", self._get)
 
     def put(self, prompts, trajectories, rows=1):
         """Prompts by name, with their status, and trajectories of so many rows."""
-        self.prompts = {uid: {"is_prompt": True, "status": status} for uid, status in prompts.items()}
+        self.prompts = {
+            uid: {"is_prompt": True, "status": status} for uid, status in prompts.items()
+        }
         for trajectory in trajectories:
             carried = TrajectoryDigest.of(trajectory).to_json(), line_of(trajectory)
             for row in range(rows):
                 own, line = ("", b"") if row else carried
-                fields = {TRAJECTORY_DIGEST: own, TRAJECTORY_LINE: line, "extra_fields": {OURS: True}}
+                fields = {
+                    TRAJECTORY_DIGEST: own,
+                    TRAJECTORY_LINE: line,
+                    "extra_fields": {OURS: True},
+                }
                 self.rows[f"{trajectory.uid}_{trajectory.number}_{row}"] = fields
 
     def sample(self, buffer, size):

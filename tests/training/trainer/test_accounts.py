@@ -69,8 +69,14 @@ def test_a_whole_step_is_counted(sample):
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, ReplayBufferAsync])
 def test_a_step_in_which_nothing_counts_ends_the_run_before_anything_is_computed(sample, kind):
-    down = [trajectory(uid, number, MaskReason.INFRASTRUCTURE) for uid in FINISHED for number in range(2)]
-    with pytest.raises(InfrastructureError, match=r"every trajectory of step 7 .*'infrastructure: down': 4"):
+    down = [
+        trajectory(uid, number, MaskReason.INFRASTRUCTURE)
+        for uid in FINISHED
+        for number in range(2)
+    ]
+    with pytest.raises(
+        InfrastructureError, match=r"every trajectory of step 7 .*'infrastructure: down': 4"
+    ):
         sample(down, kind=kind)
 
 
@@ -95,7 +101,11 @@ def test_a_failed_trajectory_ends_the_run_with_its_question_and_its_traceback(sa
     with pytest.raises(TrajectoryFailedError) as failure:
         sample(trajectories)
     text = str(failure.value)
-    for part in ("1 of the trajectories", "'q-x', trajectory 1 of group x, step 7", BUG.splitlines()[-1]):
+    for part in (
+        "1 of the trajectories",
+        "'q-x', trajectory 1 of group x, step 7",
+        BUG.splitlines()[-1],
+    ):
         assert part in text
     assert str(tmp_path / FAILURE_FILE) in text
     assert BUG in (tmp_path / FAILURE_FILE).read_text()

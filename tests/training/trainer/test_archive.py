@@ -29,7 +29,10 @@ def test_round_trip_in_a_stable_order(tmp_path):
     assert list(read_trajectories(path)) == [trajectories[2], trajectories[1], trajectories[0]]
     archive.write_trajectories(tmp_path, 4, trajectories[:1])
     assert len(list(read_trajectories(path))) == 1
-    assert archive.write_trajectories(tmp_path, 0, [trajectory()], validation=True).name == "val-0.jsonl"
+    assert (
+        archive.write_trajectories(tmp_path, 0, [trajectory()], validation=True).name
+        == "val-0.jsonl"
+    )
 
 
 def test_unreadable_lines_are_named(tmp_path):
@@ -48,7 +51,9 @@ def test_half_a_character_loses_no_step(tmp_path):
     broken.turns[0].info = {"query": HALF, HALF: [HALF]}
     broken.turns[0].observation = [{"role": "user", "parts": [{"text": HALF}]}]
     broken.to_json().encode("utf-8")
-    first, second = read_trajectories(archive.write_trajectories(tmp_path, 4, [broken, trajectory("z")]))
+    first, second = read_trajectories(
+        archive.write_trajectories(tmp_path, 4, [broken, trajectory("z")])
+    )
     assert first.turns[0].info == {"query": "half ? of it", "half ? of it": ["half ? of it"]}
     assert first.turns[0].token_ids == broken.turns[0].token_ids
     assert second == trajectory("z")
@@ -78,14 +83,17 @@ def test_files_of_steps_that_are_done_again_are_set_aside(tmp_path):
         archive.write_metrics(tmp_path, step, {"a": step}, validation=True)
     (tmp_path / "metrics" / "notes.json").write_text("{}")
     first, second = (tmp_path / "superseded" / name for name in "12")
-    assert archive.set_aside(tmp_path, 3) is None
-    assert archive.set_aside(tmp_path, 2) == first
+    assert archive.supersede_steps(tmp_path, 3) is None
+    assert archive.supersede_steps(tmp_path, 2) == first
     kept = sorted(path.name for path in (tmp_path / "metrics").iterdir())
     assert kept == ["1.json", "2.json", "notes.json", "val-0.json", "val-2.json"]
     assert [path.name for path in sorted((first / "credit").iterdir())] == ["3.parquet"]
     assert not archive.trajectory_file(tmp_path, 3).exists()
     assert archive.read_metrics(tmp_path, 3) is None
     archive.write_metrics(tmp_path, 3, {"a": 33})
-    assert archive.set_aside(tmp_path, 0) == second
-    assert (archive.read_metrics(first, 3), archive.read_metrics(second, 3)) == ({"a": 3}, {"a": 33})
+    assert archive.supersede_steps(tmp_path, 0) == second
+    assert (archive.read_metrics(first, 3), archive.read_metrics(second, 3)) == (
+        {"a": 3},
+        {"a": 33},
+    )
     assert [path.name for path in (tmp_path / "metrics").iterdir()] == ["notes.json"]

@@ -54,7 +54,12 @@ def fetch(serve):
 @pytest.mark.parametrize("at_once", [1, 3, 9])
 def test_sampled_tokens_alone_are_kept_and_go_back_to_their_positions(fetch, at_once):
     found = fetch(at_once)
-    assert found.padded("turn_index", -1).tolist() == [[0, 0, 1], [0, -1, -1], [-1, -1, -1], [0, 2, 2]]
+    assert found.padded("turn_index", -1).tolist() == [
+        [0, 0, 1],
+        [0, -1, -1],
+        [-1, -1, -1],
+        [0, 2, 2],
+    ]
     assert found.padded("rm_scores").tolist() == [[0, 1, 2], [3, 0, 0], [0, 0, 0], [4, 5, 6]]
     assert [each.tolist() for each in found.split("rm_scores")] == [[0, 1, 2], [3], [], [4, 5, 6]]
     compact = found.gathered(torch.arange(20).reshape(4, 5))
@@ -117,14 +122,18 @@ def test_a_trajectory_knows_how_like_its_group_it_is(fetched, tmp_path):
     assert likeness["g", 2].tolist() == pytest.approx([0.5**0.5, 1.0])
     assert len(likeness["h", 0]) == 1
     seen = {("a_b", 0): likeness["g", 0], ("c", 1): likeness["h", 0]}
-    rows = read_credit(write_credit(tmp_path, 1, "spo", credit.credit_rows(KEYS, fetched, seen))).rows
+    rows = read_credit(
+        write_credit(tmp_path, 1, "spo", credit.credit_rows(KEYS, fetched, seen))
+    ).rows
     assert [len(row.lists.get("similarities", ())) for row in rows] == [2, 0, 1]
 
 
 def test_a_field_that_cannot_be_had_is_left_out(fields, fetched, caplog):
     for row in fields[credit.ENTROPY]:
         row.append(0.0)  # of another length, as a worker's whole rows are
-    found = credit.with_optional(fetched, KEYS, "train", [credit.ENTROPY, "absent", credit.REFERENCE])
+    found = credit.with_optional(
+        fetched, KEYS, "train", [credit.ENTROPY, "absent", credit.REFERENCE]
+    )
     lists = credit.credit_rows(KEYS, found)[0].lists
     assert "kl" in lists
     assert credit.ENTROPY not in lists

@@ -8,7 +8,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from verl.trainer.ppo.checkpoint_callback import CheckpointCallback
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checkpoints.inspection import State, inspect
+from docagent_rl.checkpoints.inspection import CheckpointState, inspect
 from docagent_rl.checkpoints.manifest import (
     MANIFEST,
     CheckpointCheck,
@@ -17,8 +17,13 @@ from docagent_rl.checkpoints.manifest import (
     step_folders,
     step_of,
 )
-from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.training.trainer.archive import INTERRUPTED, read_metrics, write_metrics, write_trajectories
+from docagent_rl.config import DocAgentConfig, plain_section
+from docagent_rl.training.trainer.archive import (
+    INTERRUPTED,
+    read_metrics,
+    write_metrics,
+    write_trajectories,
+)
 from docagent_rl.training.trainer.base import Background
 from docagent_rl.training.trainer.checkpoints import CheckpointsMixin
 from docagent_rl.training.trainer.modes import DocAgentSync
@@ -49,16 +54,21 @@ class Told(CheckpointCallback):
 
     def on_save(self, trainer, global_step, checkpoint_dir, async_save=False, **_):
         root = trainer.actor_rollout_wg.root
-        self.calls = (*self.calls, (global_step, async_save, state(root, global_step), read_tracker(root)))
+        self.calls = (
+            *self.calls,
+            (global_step, async_save, state(root, global_step), read_tracker(root)),
+        )
 
 
 @pytest.fixture
 def make(tmp_path, recipe):
     def trainer(*values):
         made = object.__new__(DocAgentSync)
-        made.config = recipe("alden_qwen2_5_vl_7b", f"trainer.default_local_dir={tmp_path}", *values)
+        made.config = recipe(
+            "alden_qwen2_5_vl_7b", f"trainer.default_local_dir={tmp_path}", *values
+        )
         made.trainer_mode, made.use_critic = "sync", True
-        made.docagent = DocAgentConfig.parse(plain(made.config.docagent))
+        made.docagent = DocAgentConfig.parse(plain_section(made.config.docagent))
         made.actor_rollout_wg, made.critic_wg = Worker(tmp_path), Worker(tmp_path)
         made.train_dataloader = StatefulDataLoader(list(range(10)))
         made.checkpoint_callback = Told()
@@ -93,7 +103,9 @@ def test_the_tracker_names_what_is_whole(make, tmp_path):
     assert OmegaConf.to_yaml(trainer.config) == before
     assert trainer.actor_rollout_wg.asked == [(1, None, None), (2, None, 1), (3, None, 2)]
     assert trainer.critic_wg.asked == trainer.actor_rollout_wg.asked
-    assert trainer.checkpoint_callback.calls == tuple((n, False, State.WHOLE, n) for n in (1, 2, 3))
+    assert trainer.checkpoint_callback.calls == tuple(
+        (n, False, CheckpointState.WHOLE, n) for n in (1, 2, 3)
+    )
     assert left(tmp_path) == [3, 2]
 
 
@@ -101,7 +113,10 @@ def test_with_one_to_keep_the_older_goes_when_the_newer_is_whole(make, tmp_path)
     trainer = make("trainer.max_actor_ckpt_to_keep=1", "trainer.max_critic_ckpt_to_keep=1")
     save(trainer, 1, 2, killed_in=2)
     assert read_tracker(tmp_path) == 1
-    assert (state(tmp_path, 1), state(tmp_path, 2)) == (State.WHOLE, State.UNFINISHED)
+    assert (state(tmp_path, 1), state(tmp_path, 2)) == (
+        CheckpointState.WHOLE,
+        CheckpointState.UNFINISHED,
+    )
     save(trainer, 2)
     assert left(tmp_path) == [2]
     save(trainer, 2, killed_in=2)  # again: it is not whole meanwhile

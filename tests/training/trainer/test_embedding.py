@@ -5,7 +5,7 @@ import torch
 
 from docagent_rl.advantages.embedder import EmbedderConfig
 from docagent_rl.base.errors import UserError
-from docagent_rl.config import TextConfig, TextSource
+from docagent_rl.config import TextConfig, TrajectoryText
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.training.trainer.embedding import THREADS, embedder_place
@@ -41,7 +41,12 @@ def test_where_it_goes(config, run, device, on, shares):
 
 @pytest.mark.parametrize(
     ("config", "nodes", "threads"),
-    [({}, ALL, 4), ({}, [WORKER], 16), ({"threads": 3}, [WORKER], 3), ({"function": "os:getcwd"}, ALL, 4)],
+    [
+        ({}, ALL, 4),
+        ({}, [WORKER], 16),
+        ({"threads": 3}, [WORKER], 3),
+        ({"function": "os:getcwd"}, ALL, 4),
+    ],
 )
 def test_on_the_cpu_it_sees_no_gpu_and_has_threads(config, nodes, threads):
     settled, options = embedder_place(EmbedderConfig(device="cpu", **config), "cuda", nodes)
@@ -92,13 +97,13 @@ def searched(text: str | None = None) -> Trajectory:
     ],
 )
 def test_text_of_a_trajectory(source, options, changes, expected):
-    config = TextConfig(source=TextSource(source), **options)
+    config = TextConfig(source=TrajectoryText(source), **options)
     assert TrajectoryDigest.of(searched(**changes), config).text == expected
 
 
 def test_the_environments_text_of_a_turn_stands_for_it():
     made = trajectory("a", "b")
     made.turns[1].info = {"text": "the second"}
-    own = TextConfig(source=TextSource.ENVIRONMENT)
+    own = TextConfig(source=TrajectoryText.ENVIRONMENT)
     for config, texts in ((own, ["a", "the second"]), (None, ["a", "b"])):
         assert [turn.text for turn in TrajectoryDigest.of(made, config).turns] == texts

@@ -38,7 +38,9 @@ def test_terms_stand_on_the_last_token_of_their_turn_or_on_their_own():
     terms = TermRewards([trajectory, trajectory], torch.tensor([0, 1]), turn_index)
     assert list(terms) == ["format", "penalty"]
     assert terms["format"].tolist() == [[0, 1, 0, 0, 0, -1], [0.5, 0, 0, 0, 0, 0]]
-    torch.testing.assert_close(terms["penalty"], torch.tensor([[0, 0, 0, -0.3, -0.3, 0], [0.0] * 6]))
+    torch.testing.assert_close(
+        terms["penalty"], torch.tensor([[0, 0, 0, -0.3, -0.3, 0], [0.0] * 6])
+    )
     with pytest.raises(KeyError):
         terms["answer"]
 
@@ -62,7 +64,9 @@ def test_the_bound_computation_runs_where_verl_calls():
     rewards, mask = torch.ones(1, 2, dtype=torch.bfloat16), torch.ones(1, 2)
     bridge = get_adv_estimator_fn("spo")
     with estimators.computing(lambda r, m: Advantages((r * 2).float(), r.float())):
-        advantages, returns = bridge(token_level_rewards=rewards, response_mask=mask, config=None, index=[1])
+        advantages, returns = bridge(
+            token_level_rewards=rewards, response_mask=mask, config=None, index=[1]
+        )
     assert advantages.tolist() == [[2, 2]]
     assert advantages.dtype == returns.dtype == torch.bfloat16
     with pytest.raises(UserError):

@@ -21,7 +21,11 @@ def played(reward: float, outcome: float | None = None, **metrics: float) -> Tra
     return TrajectoryDigest.of(trajectory(reward, metrics=term | metrics))
 
 
-MASK = {"status": Status.MASKED.value, "end": MaskReason.INFRASTRUCTURE.value, "error": "judge down"}
+MASK = {
+    "status": Status.MASKED.value,
+    "end": MaskReason.INFRASTRUCTURE.value,
+    "error": "judge down",
+}
 DOWN = TrajectoryDigest.of(trajectory(metrics={"reward/outcome": 9.0}, **MASK))
 
 
@@ -68,7 +72,9 @@ def test_a_service_that_is_down_ends_the_run():
 
 
 def test_the_buffer_of_verl_asks_for_trajectories(queue, monkeypatch):
-    """Finished groups: one whose trajectories are equal, of three rows each, and one whose are not."""
+    """Finished groups: one whose trajectories are equal, of three rows each, and one whose are
+    not.
+    """
     made = replay_buffer(filter_groups_metric="reward")
     queue.put({}, [trajectory(1.0, n) for n in range(2)], rows=3)
     queue.put({}, [trajectory(float(n), n, "y") for n in range(2)])

@@ -1,4 +1,6 @@
-"""Log-probs of the server and the trainer: when a run ends of them, and when verl edits the mask by them."""
+"""Log-probs of the server and the trainer: when a run ends of them, and when verl edits the mask by
+them.
+"""
 
 import math
 
@@ -17,8 +19,14 @@ MOST = WatchConfig().most_apart
 
 
 def told_by_verl(trainer):
-    """Metrics of log-probabilities of sampled tokens, one row, which the server gave -1, -3 and -2."""
-    columns = {"rollout_log_probs": [-1.0, -3.0, -2.0], "old_log_probs": trainer, "response_mask": [1.0] * 3}
+    """Metrics of log-probabilities of sampled tokens, one row, which the server gave -1, -3 and
+    -2.
+    """
+    columns = {
+        "rollout_log_probs": [-1.0, -3.0, -2.0],
+        "old_log_probs": trainer,
+        "response_mask": [1.0] * 3,
+    }
     data = DataProto.from_dict(tensors={name: torch.tensor([row]) for name, row in columns.items()})
     return compute_rollout_correction_and_add_to_batch(data, RolloutCorrectionConfig())[1]
 
@@ -32,7 +40,9 @@ def test_a_server_with_other_weights_ends_the_run():
     check_agreement(metrics, None, 7)
 
 
-@pytest.mark.parametrize("trainer", [[-1.0, -3.0, -2.0], [-1.05, -2.9, -2.2], [0.0, 0.0, 0.0], None])
+@pytest.mark.parametrize(
+    "trainer", [[-1.0, -3.0, -2.0], [-1.05, -2.9, -2.2], [0.0, 0.0, 0.0], None]
+)
 def test_rounding_stale_trajectories_likelier_tokens_and_no_number_do_not(trainer):
     metrics = ({}, {APART: math.nan}) if trainer is None else (told_by_verl(trainer),)
     for each in metrics:

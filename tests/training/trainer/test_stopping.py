@@ -10,7 +10,9 @@ from docagent_rl.training.trainer.stopping import StoppingMixin, give_up_in_time
 
 
 class Loop:
-    """verl's loop with nothing to train: each step draws two questions and plays them in two looks."""
+    """verl's loop with nothing to train: each step draws two questions and plays them in two
+    looks.
+    """
 
     def fit(self, manager):
         while self.global_steps <= 4:
@@ -38,7 +40,9 @@ class Loop:
 
     def prepare(self):
         self.iterator = self.iterator or iter(self.train_dataloader)
-        self._submit_batch_to_rollout({"uid": [f"q{value}" for value in next(self.iterator).tolist()]})
+        self._submit_batch_to_rollout(
+            {"uid": [f"q{value}" for value in next(self.iterator).tolist()]}
+        )
 
     def _submit_batch_to_rollout(self, batch):
         self.queue["train"] |= {f"{uid}{row}": {} for uid in batch["uid"] for row in ("", "_0_0")}

@@ -12,13 +12,20 @@ from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory, Traje
 from docagent_rl.training.agent_loop.output import DIGEST, TRAJECTORY
 from docagent_rl.training.trainer.accounts import TrajectoryFailedError
 from docagent_rl.training.trainer.modes import DocAgentSync
-from docagent_rl.training.trainer.summary import mask_reasons, summarise, turn_report, unsought_doubt
+from docagent_rl.training.trainer.summary import (
+    mask_reasons,
+    summarise,
+    turn_report,
+    unsought_doubt,
+)
 
 NOT_PLAYED = (MaskReason.SAMPLE, MaskReason.INFRASTRUCTURE, MaskReason.EMPTY)
 
 
 def played(metrics=None, **kwargs):
-    return Trajectory("u", 0, 1, "train", {"question_id": "q"}, "vrag_rl", metrics=metrics or {}, **kwargs)
+    return Trajectory(
+        "u", 0, 1, "train", {"question_id": "q"}, "vrag_rl", metrics=metrics or {}, **kwargs
+    )
 
 
 def test_means_ranges_and_counts():
@@ -65,7 +72,11 @@ def test_the_funnel_is_of_the_trajectories_whose_evidence_is_known():
     def found(page, evidence):
         effect = {"kind": "page", "pages": [{"page": f"r#{page}", "size": [9, 9]}]}
         info = {"action": {"kind": "fetch"}, "effect": effect, "valid": True, "executed": True}
-        end = {"action": {"kind": "answer", "text": "x"}, "effect": {"kind": "answer"}, "executed": True}
+        end = {
+            "action": {"kind": "answer", "text": "x"},
+            "effect": {"kind": "answer"},
+            "executed": True,
+        }
         turns = [TrajectoryTurn("t", "end_of_turn", [1], [0.0], info=each) for each in (info, end)]
         made = played({}, turns=turns)
         made.outcome = Outcome.of(1.0)
@@ -91,8 +102,8 @@ def test_the_funnel_is_of_the_trajectories_whose_evidence_is_known():
     ("stages", "share"), [(["all", "found", "all"], 0.75), (["sought", "right", None], 0)]
 )
 def test_rewards_of_trajectories_that_looked_for_nothing_are_told(stages, share):
-    """A trajectory of the first kind answers at once and gets a third of what a right answer gets, or
-    more.
+    """A trajectory of the first kind answers at once and gets a third of what a right answer gets,
+    or more.
     """
     trajectories = [TrajectoryDigest.of(played(reward=reward)) for reward in (1.75, 1.0, 1.25)]
     for trajectory, stage in zip(trajectories, stages, strict=True):
@@ -115,7 +126,9 @@ COLUMNS = {
 
 def turns(**changes):
     columns = {name: torch.tensor(rows) for name, rows in (COLUMNS | changes).items()}
-    return turn_report(KEYS, [Trajectory("a_b", n, 1, "train", {}, "mine") for n in (0, 0, 1)], columns)
+    return turn_report(
+        KEYS, [Trajectory("a_b", n, 1, "train", {}, "mine") for n in (0, 0, 1)], columns
+    )
 
 
 def test_turns_go_on_in_the_next_row():
@@ -133,7 +146,9 @@ def trajectory(uid="u0", number=0, *, rewards=(1.0,), rows=None):
         TrajectoryTurn("t", "end_of_turn", [1], [0.0], reward=reward, row=row)
         for reward, row in zip(rewards, rows or [0] * len(rewards), strict=True)
     ]
-    made = Trajectory(uid, number, 7, "val", {"question_id": uid}, "vrag_rl", turns=turns, end="answered")
+    made = Trajectory(
+        uid, number, 7, "val", {"question_id": uid}, "vrag_rl", turns=turns, end="answered"
+    )
     made.reward = sum(rewards)
     made.metrics = {"reward/outcome": made.reward, "turns": float(len(turns))}
     return made
@@ -160,10 +175,16 @@ def validate(tmp_path):
         trainer.global_steps = 7
         lines = [None if s is None else s.to_json() for s in trajectories]
         digests = [None if s is None else TrajectoryDigest.of(s).to_json() for s in trajectories]
-        infos = {"reward": rewards or [s.reward for s in trajectories], TRAJECTORY: lines, DIGEST: digests}
+        infos = {
+            "reward": rewards or [s.reward for s in trajectories],
+            TRAJECTORY: lines,
+            DIGEST: digests,
+        }
         uids = [f"row{n}" if s is None else s.uid for n, s in enumerate(trajectories)]
         sources, ones = ["made"] * len(trajectories), [1] * len(trajectories)
-        found = trainer._val_metrics_update(sources, uids, infos, ones, expected_acc_counts=expected)
+        found = trainer._val_metrics_update(
+            sources, uids, infos, ones, expected_acc_counts=expected
+        )
         return {name.partition("/")[2]: value for name, value in found.items()}
 
     return run
@@ -177,9 +198,19 @@ def written(tmp_path):
 @pytest.mark.parametrize("reason", NOT_PLAYED)
 def test_a_trajectory_that_cannot_be_played_is_wrong(validate, reason):
     metrics = validate([trajectory("a"), trajectory("b"), masked("c", reason), trajectory("d")])
-    shares = {"reward": 0.75, "reward/outcome": 0.75, "reward_played": 1, "played": 0.75, "turns": 1}
-    assert metrics.items() >= {f"made/{name}/mean@1": share for name, share in shares.items()}.items()
-    assert metrics["docagent/masked_trajectories"] == metrics[f"docagent/masked/{reason.value}"] == 1
+    shares = {
+        "reward": 0.75,
+        "reward/outcome": 0.75,
+        "reward_played": 1,
+        "played": 0.75,
+        "turns": 1,
+    }
+    assert (
+        metrics.items() >= {f"made/{name}/mean@1": share for name, share in shares.items()}.items()
+    )
+    assert (
+        metrics["docagent/masked_trajectories"] == metrics[f"docagent/masked/{reason.value}"] == 1
+    )
 
 
 def judged(uid, score):

@@ -28,7 +28,9 @@ def _environment(monkeypatch):
 def mlflow(monkeypatch):
     """The part of MLflow that is asked; the package is the user's to install."""
     module = ModuleType("mlflow")
-    run = SimpleNamespace(info=SimpleNamespace(run_id="m1"), data=SimpleNamespace(params={"a/b": "1"}))
+    run = SimpleNamespace(
+        info=SimpleNamespace(run_id="m1"), data=SimpleNamespace(params={"a/b": "1"})
+    )
     module.active_run, module.get_run = lambda: run, lambda run_id: run
     monkeypatch.setitem(sys.modules, "mlflow", module)
     return module

@@ -1,4 +1,6 @@
-"""Micro-batches in the layout of verl's V1 trainer, from strings; what verl makes of a token by hand."""
+"""Micro-batches in the layout of verl's V1 trainer, from strings; what verl makes of a token by
+hand.
+"""
 
 from typing import Any
 
@@ -38,7 +40,9 @@ def batch(responses: list[str], prompts: list[int]) -> TensorDict:
     }
     pairs = zip(columns["prompts"], columns["responses"], strict=True)
     columns["input_ids"] = [torch.cat(pair) for pair in pairs]
-    return TensorDict({name: nested(rows) for name, rows in columns.items()}, batch_size=len(responses))
+    return TensorDict(
+        {name: nested(rows) for name, rows in columns.items()}, batch_size=len(responses)
+    )
 
 
 def drawn(sizes: list[int], generator: torch.Generator, scale: float = 1.0) -> list[Tensor]:
@@ -47,7 +51,9 @@ def drawn(sizes: list[int], generator: torch.Generator, scale: float = 1.0) -> l
 
 
 def gradients(loss, data: TensorDict, **outputs: Tensor) -> tuple[float, dict, Tensor]:
-    """Value and metrics of a loss of `own` log-probs and other outputs of the model, and its gradient."""
+    """Value and metrics of a loss of `own` log-probs and other outputs of the model, and its
+    gradient.
+    """
     values = data["own"].values().clone().requires_grad_()
     own = torch.nested.nested_tensor_from_jagged(values, data["own"].offsets())
     value, metrics = loss(model_output={"log_probs": own, **outputs}, data=data)
@@ -58,7 +64,9 @@ def gradients(loss, data: TensorDict, **outputs: Tensor) -> tuple[float, dict, T
 def with_numbers(
     data: TensorDict, totals: dict[str, int], *, tokens: int, rows: int, workers: int = 1
 ) -> TensorDict:
-    """What verl's engine and `PolicyWorker` add to a micro-batch: counts over the whole mini-batch."""
+    """What verl's engine and `PolicyWorker` add to a micro-batch: counts over the whole
+    mini-batch.
+    """
     data = data.copy()
     numbers = {"dp_size": workers, "batch_num_tokens": tokens, "global_batch_size": rows}
     tu.assign_non_tensor(data, **numbers, **totals)
@@ -67,8 +75,15 @@ def with_numbers(
 
 def actor(mode: str, **changes: Any) -> FSDPActorConfig:
     """Of verl's PPO loss with a KL on sampled tokens."""
-    plain = {"rollout_n": 1, "ppo_mini_batch_size": 4, "ppo_micro_batch_size_per_gpu": 4, "use_kl_loss": True}
-    return FSDPActorConfig(strategy="fsdp2", loss_agg_mode=mode, **{**plain, "kl_loss_coef": KL, **changes})
+    plain = {
+        "rollout_n": 1,
+        "ppo_mini_batch_size": 4,
+        "ppo_micro_batch_size_per_gpu": 4,
+        "use_kl_loss": True,
+    }
+    return FSDPActorConfig(
+        strategy="fsdp2", loss_agg_mode=mode, **{**plain, "kl_loss_coef": KL, **changes}
+    )
 
 
 def token_loss(

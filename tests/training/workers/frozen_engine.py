@@ -14,7 +14,7 @@ from verl.workers.engine_workers import TrainingWorker
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.training.workers.critic import CriticWorker
-from docagent_rl.training.workers.extensions import FrozenVisionWorker, composed
+from docagent_rl.training.workers.extensions import FrozenVisionWorker, composed_class
 from docagent_rl.training.workers.policy import PolicyWorker
 from tests.training import engines
 
@@ -26,7 +26,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "critic": {"kind": CriticWorker},
     "fsdp1": {"strategy": "fsdp"},
     "fsdp1 lora": {"strategy": "fsdp", "model": LORA},
-    "offload": {"engine": {"param_offload": True, "optimizer_offload": True}, "model": CHECKPOINTING},
+    "offload": {
+        "engine": {"param_offload": True, "optimizer_offload": True},
+        "model": CHECKPOINTING,
+    },
     "lora": {"model": LORA | CHECKPOINTING},
 }
 
@@ -35,7 +38,7 @@ def worker(
     path: Path, kind: type[TrainingWorker] = PolicyWorker, *, frozen: bool = True, **options: Any
 ) -> TrainingWorker:
     kinds = [kind, FrozenVisionWorker] if frozen else [kind]
-    return engines.worker(composed(kinds, TrainingWorker), path, rows=1, lr=1e-2, **options)
+    return engines.worker(composed_class(kinds, TrainingWorker), path, rows=1, lr=1e-2, **options)
 
 
 def weights(made: TrainingWorker) -> dict[str, Tensor]:
@@ -52,11 +55,16 @@ def moved(before: dict[str, Tensor], after: dict[str, Tensor]) -> dict[str, floa
     """The largest change, in the vision tower and elsewhere."""
     changes = {name: float((value - before[name]).abs().max()) for name, value in after.items()}
     parts = {"vision": True, "language": False}
-    return {part: max(c for n, c in changes.items() if is_vision(n) is own) for part, own in parts.items()}
+    return {
+        part: max(c for n, c in changes.items() if is_vision(n) is own)
+        for part, own in parts.items()
+    }
 
 
 class LocalFSDP(FullyShardedDataParallel):
-    """FSDP1 on the processor: it would broadcast the weights, from an accelerator; here is one worker."""
+    """FSDP1 on the processor: it would broadcast the weights, from an accelerator; here is one
+    worker.
+    """
 
     def __init__(self, module: torch.nn.Module, **options: Any) -> None:
         super().__init__(module, **options | {"sync_module_states": False})
@@ -67,7 +75,9 @@ def allow_fsdp1() -> None:
     transformer_impl.FSDP = LocalFSDP
     load = transformer_impl.load_fsdp_model_to_gpu
     # its device string needs a number
-    transformer_impl.load_fsdp_model_to_gpu = lambda m: None if isinstance(m, LocalFSDP) else load(m)
+    transformer_impl.load_fsdp_model_to_gpu = lambda m: (
+        None if isinstance(m, LocalFSDP) else load(m)
+    )
     kinds = transformer_impl.FSDPEngineWithLMHead, transformer_impl.FSDPEngineWithValueHead
     for model_type, engine in zip(("language_model", "value_model"), kinds, strict=True):
         EngineRegistry.register(model_type=model_type, backend="fsdp", device="cpu")(engine)

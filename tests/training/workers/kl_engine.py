@@ -37,9 +37,14 @@ from tests.training.workers.batches import actor, nested, token_loss
 COEF, TEMPERATURE = 0.3, 0.8
 RULE = ObservationRule(KlScope.IMAGE, KlPlace.LABEL, engines.IMAGE)
 TRAJECTORY = [0, 1, 0, 1, 2, 0, 1, 3]
-"""The rows of a trajectory lie on different workers and in different micro-batches; row 4 is masked."""
+"""The rows of a trajectory lie on different workers and in different micro-batches; row 4 is
+masked.
+"""
 TOKENS = [kinds.count("s") for _, kinds in engines.ROWS]
-WHOLE = [sum(n for n, other in zip(TOKENS, TRAJECTORY, strict=True) if other == own) for own in TRAJECTORY]
+WHOLE = [
+    sum(n for n, other in zip(TOKENS, TRAJECTORY, strict=True) if other == own)
+    for own in TRAJECTORY
+]
 
 
 def moved(module: torch.nn.Module) -> None:
@@ -50,12 +55,21 @@ def moved(module: torch.nn.Module) -> None:
 
 
 def by_hand(
-    policy: PreTrainedModel, reference: PreTrainedModel, data: TensorDict, rejected: int | None = None
+    policy: PreTrainedModel,
+    reference: PreTrainedModel,
+    data: TensorDict,
+    rejected: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The loss and the mean divergence, a row at a time, from dense logits; all of a row may be rejected."""
+    """The loss and the mean divergence, a row at a time, from dense logits; all of a row may be
+    rejected.
+    """
     surrogate, divergences = torch.zeros(()), []
-    for row, (ids, (prompt, kinds)) in enumerate(zip(data["input_ids"].unbind(), engines.ROWS, strict=True)):
-        own, ref = (model(input_ids=ids[None]).logits[0] / TEMPERATURE for model in (policy, reference))
+    for row, (ids, (prompt, kinds)) in enumerate(
+        zip(data["input_ids"].unbind(), engines.ROWS, strict=True)
+    ):
+        own, ref = (
+            model(input_ids=ids[None]).logits[0] / TEMPERATURE for model in (policy, reference)
+        )
         chosen = own[:-1].log_softmax(-1).gather(1, ids[1:, None])[:, 0]
         surrogate = surrogate - 0.01 * chosen[prompt - 1 :].sum() / len(engines.ROWS)
         trained = "s" in kinds and row != rejected
@@ -73,17 +87,23 @@ class Run:
         model = {"use_fused_kernels": False} if packed is None else engines.FUSED
         options = {"packed": packed, "model": {**model, "enable_gradient_checkpointing": True}}
         self.policy = engines.worker(PolicyWorker, path, **options)
-        self.reference = engines.worker(ReferenceWorker, path, engine={"forward_only": True}, **options)
+        self.reference = engines.worker(
+            ReferenceWorker, path, engine={"forward_only": True}, **options
+        )
         config = ObservationKl(
             coef=COEF, type=KlType.EXACT, scope=KlScope.IMAGE, token_chunk=2, vocabulary_chunk=16
         )
         self.states = self.reference.states = ReferenceStates()
         sample_reference(self.reference.engine, RULE, self.states)
         head = copied_head(self.reference.engine.module, torch.float32, torch.device("cpu"))
-        exact = EngineExactTerm(config, self.policy.engine.module, self.states, head, engines.TOKENIZER)
+        exact = EngineExactTerm(
+            config, self.policy.engine.module, self.states, head, engines.TOKENIZER
+        )
         self.policy.rule, self.policy.exact = RULE, exact
         self.policy.set_loss_fn(
-            ObservationKlLoss(engines.surrogate, config, RULE, aggregation="token-mean", exact=exact)
+            ObservationKlLoss(
+                engines.surrogate, config, RULE, aggregation="token-mean", exact=exact
+            )
         )
 
     def update(
@@ -117,7 +137,9 @@ def compare(folder: Path, tied: bool, packed: int | None) -> dict[str, Any]:
     rejected = 0 if torch.distributed.get_rank() == 0 else None
     without_gradients, without = run.update(part, rejected)
 
-    own = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="sdpa", dtype=torch.float32)
+    own = AutoModelForCausalLM.from_pretrained(
+        folder, attn_implementation="sdpa", dtype=torch.float32
+    )
     ref = copy.deepcopy(own)
     moved(own)
     loss, mean = by_hand(own, ref, all_rows)
@@ -146,21 +168,29 @@ def slopes(model: PreTrainedModel, loss: Tensor) -> dict[str, Tensor]:
     return dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
 
 
-def trajectories_by_hand(path: Path, data: TensorDict, rows: list[int]) -> tuple[float, dict[str, Any]]:
+def trajectories_by_hand(
+    path: Path, data: TensorDict, rows: list[int]
+) -> tuple[float, dict[str, Any]]:
     """A token at a time, from dense logits, of a mini-batch of some rows."""
-    model = AutoModelForCausalLM.from_pretrained(path, attn_implementation="sdpa", dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(
+        path, attn_implementation="sdpa", dtype=torch.float32
+    )
     total, share = torch.zeros(()), 0.0
     for row in rows:
         prompt, kinds = engines.ROWS[row]
         ids = data["input_ids"].unbind()[row]
-        chosen = model(input_ids=ids[None]).logits[0, :-1].log_softmax(-1).gather(1, ids[1:, None])[:, 0]
+        chosen = (
+            model(input_ids=ids[None]).logits[0, :-1].log_softmax(-1).gather(1, ids[1:, None])[:, 0]
+        )
         names = ("old_log_probs", "ref_log_prob", "advantages")
         old, ref, advantage = (data[name].unbind()[row] for name in names)
         for t in (t for t, kind in enumerate(kinds) if kind == "s"):
             loss = token_loss(chosen[prompt - 1 + t], old[t], ref[t], advantage[t], clip_c=1e9)
             total, share = total + loss / WHOLE[row], share + 1 / WHOLE[row]
     (total / share).backward()
-    return (total / share).item(), {name: parameter.grad for name, parameter in model.named_parameters()}
+    return (total / share).item(), {
+        name: parameter.grad for name, parameter in model.named_parameters()
+    }
 
 
 def trajectories(path: Path) -> dict[str, Any]:
@@ -171,7 +201,11 @@ def trajectories(path: Path) -> dict[str, Any]:
     tu.assign_non_tensor(part, temperature=1.0, pad_token_id=0)
     config = actor("token-sum", clip_ratio_c=1e9)
     found = {}
-    for name, mini_batch, packed in (("8", 8, None), ("4", 4, None), ("8 packed", 8, engines.PACKED)):
+    for name, mini_batch, packed in (
+        ("8", 8, None),
+        ("4", 4, None),
+        ("8 packed", 8, engines.PACKED),
+    ):
         model = None if packed is None else engines.FUSED
         made = engines.worker(TrajectoryCountWorker, path, packed=packed, model=model)
         made.set_loss_fn(TrajectoryMeanLoss(partial(ppo_loss, config=config)))
@@ -194,7 +228,9 @@ def trajectories(path: Path) -> dict[str, Any]:
 def report(folder: Path) -> dict[str, Any]:
     kinds = ("rows untied", "packed untied", "packed tied")
     found: dict[str, Any] = {
-        name: compare(folder / name, name.endswith(" tied"), engines.PACKED if "packed" in name else None)
+        name: compare(
+            folder / name, name.endswith(" tied"), engines.PACKED if "packed" in name else None
+        )
         for name in kinds
     }
     return found | {"trajectories": trajectories(folder / kinds[0])}

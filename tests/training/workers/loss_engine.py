@@ -1,6 +1,8 @@
-"""Updates by verl's FSDP2 engines of a tiny text model, of which not everything is trained, against float64.
+"""Updates by verl's FSDP2 engines of a tiny text model, of which not everything is trained, against
+float64.
 
-On one rank or two. Prints the largest differences of each case; `LOSS_CASES=all` runs every layout of each.
+On one rank or two. Prints the largest differences of each case; `LOSS_CASES=all` runs every layout
+of each.
 """
 
 import os
@@ -18,7 +20,7 @@ from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss
 
 from docagent_rl.training.workers.critic import CriticWorker
-from docagent_rl.training.workers.extensions import composed
+from docagent_rl.training.workers.extensions import composed_class
 from docagent_rl.training.workers.policy import PolicyWorker
 from docagent_rl.training.workers.trajectory_loss import TrajectoryCountWorker
 from tests.training import engines
@@ -41,9 +43,11 @@ LAYOUTS = {
     "micro-batches of tokens": Layout(micro=None),
     "two mini-batches": Layout(mini=4, micro=1),
 }
-KL_TYPES = dict(zip((*MODES, TRAJECTORY), ("low_var_kl", "k1", "k2", "k3+", "abs", "k3"), strict=True))
+KL_TYPES = dict(
+    zip((*MODES, TRAJECTORY), ("low_var_kl", "k1", "k2", "k3+", "abs", "k3"), strict=True)
+)
 """Each mean with a divergence of its own."""
-WITHOUT = composed([PolicyWorker, TrajectoryCountWorker], TrainingWorker)
+WITHOUT = composed_class([PolicyWorker, TrajectoryCountWorker], TrainingWorker)
 """A policy's worker that divides as verl does."""
 LEFT_OUT = EMPTY[3]
 HALF = [*PLAIN[:4], *[LEFT_OUT] * 4]
@@ -85,9 +89,13 @@ def compared(made: Any, kind: str, output: str, modes: list[str]) -> dict[str, d
     return found
 
 
-def by_model(path: Path, data: TensorDict, rows: list[SpelledRow], goal: Objective) -> dict[str, Tensor]:
+def by_model(
+    path: Path, data: TensorDict, rows: list[SpelledRow], goal: Objective
+) -> dict[str, Tensor]:
     """Gradients by parameters in float64, from dense logits, a row at a time."""
-    model = AutoModelForCausalLM.from_pretrained(path, attn_implementation="sdpa", dtype=torch.float64)
+    model = AutoModelForCausalLM.from_pretrained(
+        path, attn_implementation="sdpa", dtype=torch.float64
+    )
     reference = []
     for number, (row, whole) in enumerate(zip(rows, wholes(rows), strict=True)):
         ids = data["input_ids"].unbind()[number]
@@ -114,7 +122,9 @@ def parameters(made: Any, path: Path) -> dict[str, float]:
 
 
 def of_verl(path: Path) -> dict[str, float]:
-    """How far verl's own worker is off, by what is left out; a mean over rows and one over tokens."""
+    """How far verl's own worker is off, by what is left out; a mean over rows and one over
+    tokens.
+    """
     made = engines.worker(WITHOUT, path)
     found = {}
     for masks, mode in (

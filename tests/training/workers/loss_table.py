@@ -1,7 +1,8 @@
-"""`python -m tests.training.workers.loss_table`: the largest differences of losses from float64, as a table.
+"""`python -m tests.training.workers.loss_table`: the largest differences of losses from float64, as
+a table.
 
-Each mean with each kind of row that is left out, on one rank and on two, over all cuts into micro-batches and
-mini-batches; takes minutes.
+Each mean with each kind of row that is left out, on one rank and on two, over all cuts into
+micro-batches and mini-batches; takes minutes.
 """
 
 import os
@@ -37,7 +38,9 @@ def table() -> list[str]:
     lines = [f"{cases} cases", "", f"| loss | {' | '.join(MASKS)} |", f"|---|{'---|' * len(MASKS)}"]
     policy = [f"policy, `{mode}`" for mode in (*MODES, TRAJECTORY)]
     for row in (*policy, *(f"critic, `{mode}`" for mode in MODES)):
-        cells = [" / ".join(f"{largest[row, masks, ranks]:.0e}" for ranks in RANKS) for masks in MASKS]
+        cells = [
+            " / ".join(f"{largest[row, masks, ranks]:.0e}" for ranks in RANKS) for masks in MASKS
+        ]
         lines.append(f"| {row} | {' | '.join(cells)} |")
     return lines
 

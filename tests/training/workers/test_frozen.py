@@ -19,7 +19,9 @@ TEXT = {"vocab_size": 64, "num_hidden_layers": 1, "num_key_value_heads": 1, **SI
 @pytest.fixture(scope="module")
 def report(tmp_path_factory, warm_python) -> dict:
     """Updates of policies and critics in verl's engines, and what their checkpoints bring back."""
-    return last_report(warm_python, "tests.training.workers.frozen_engine", tmp_path_factory.mktemp("frozen"))
+    return last_report(
+        warm_python, "tests.training.workers.frozen_engine", tmp_path_factory.mktemp("frozen")
+    )
 
 
 @pytest.mark.slow
@@ -50,7 +52,9 @@ def test_it_moves_where_it_is_not_frozen_whose_checkpoint_is_refused(report):
 def test_a_projector_beside_the_encoder_is_frozen_too():
     more = {"num_hidden_layers": 2, "image_size": 28, "patch_size": 14, "projection_dim": 32}
     vision = {"model_type": "clip_vision_model", **SIZES, **more}
-    config = LlavaConfig(vision_config=vision, text_config={"model_type": "qwen2", **TEXT}, image_token_id=60)
+    config = LlavaConfig(
+        vision_config=vision, text_config={"model_type": "qwen2", **TEXT}, image_token_id=60
+    )
     model = AutoModelForImageTextToText.from_config(config)
     assert freeze(model) == ["model.vision_tower", "model.multi_modal_projector"]
     trained = {name.split(".")[1] for name, p in model.named_parameters() if p.requires_grad}
@@ -76,7 +80,11 @@ OFFLOAD = "actor_rollout_ref.model.enable_activation_offload"
     ("name", "values", "message"),
     [
         (DOC_V_STAR, [f"{STRATEGY}=megatron"], r"actor\.freeze_vision_tower: .*megatron"),
-        (ALDEN, [f"{CRITIC_KEY}=true", "critic.strategy=veomni"], r"critic\.freeze_vision_tower: .*veomni"),
+        (
+            ALDEN,
+            [f"{CRITIC_KEY}=true", "critic.strategy=veomni"],
+            r"critic\.freeze_vision_tower: .*veomni",
+        ),
         (DOC_V_STAR, [f"{OFFLOAD}=true"], OFFLOAD),
         (ALDEN, [f"{CRITIC_KEY}=perhaps"], r"docagent\.critic\.freeze_vision_tower"),
         # a critic that does not run is not looked at

@@ -12,7 +12,9 @@ from tests.training.workers.batches import batch, nested
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory, warm_python) -> dict:
-    """verl's engines, FSDP2 over two processes: at the reference and away from it, then by trajectory."""
+    """verl's engines, FSDP2 over two processes: at the reference and away from it, then by
+    trajectory.
+    """
     folder = tmp_path_factory.mktemp("engine")
     return last_report(warm_python, "tests.training.workers.kl_engine", folder, ranks=2)
 
@@ -26,7 +28,13 @@ def found(report, request) -> dict:
 
 @pytest.mark.slow(first=True)
 def test_nothing_is_pulled_at_the_reference(found):
-    for name in ("kl_observation", "kl_visual", "kl_generated", "observation_drift_l2", "kl_clamped"):
+    for name in (
+        "kl_observation",
+        "kl_visual",
+        "kl_generated",
+        "observation_drift_l2",
+        "kl_clamped",
+    ):
         assert found["before"][name] == pytest.approx(0, abs=1e-6), name
     assert found["before"]["observation_drift_cosine"] == pytest.approx(1)
 
@@ -81,7 +89,11 @@ def test_rows_come_back_in_the_order_asked_for():
 
 def test_keys_know_tokens_and_log_probs():
     data = batch(["soi", "soi", "sois"], [2, 2, 2])
-    log_probs = [torch.tensor([-1.0, -2.0, -3.0]), torch.tensor([-1.0, -2.0, -3.5]), torch.full((4,), -1.0)]
+    log_probs = [
+        torch.tensor([-1.0, -2.0, -3.0]),
+        torch.tensor([-1.0, -2.0, -3.5]),
+        torch.full((4,), -1.0),
+    ]
     keys = row_keys(data, log_probs)
     # equal tokens, other images
     assert len(set(keys)) == 3

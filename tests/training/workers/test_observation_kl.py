@@ -10,8 +10,20 @@ from verl.workers.utils.losses import ppo_loss
 
 from docagent_rl.losses.config import KlScope, KlType, ObservationKl
 from docagent_rl.training.tensors import read_rows
-from docagent_rl.training.workers.observation_kl import ExactValues, ObservationKlLoss, observation_totals
-from tests.training.workers.batches import actor, batch, gradients, nested, ragged, rule, with_numbers
+from docagent_rl.training.workers.observation_kl import (
+    ExactValues,
+    ObservationKlLoss,
+    observation_totals,
+)
+from tests.training.workers.batches import (
+    actor,
+    batch,
+    gradients,
+    nested,
+    ragged,
+    rule,
+    with_numbers,
+)
 
 RESPONSES = ["soiis", "ss", "siio", "iio"]
 PROMPTS = [2, 3, 1, 2]
@@ -87,9 +99,11 @@ def test_adds_the_term_to_verls_loss(mode, expected):
     assert metrics["kl_loss"].aggregate() == plain_metrics["kl_loss"].aggregate()
     ours = (gradient - plain_gradient).abs() > 1e-9
     assert not (ours & (plain_gradient != 0)).any()
-    # the placeholders of "soiis" are tokens 2 and 3 after a prompt of 2; those of "siio" 1 and 2 after one
-    # of 1, behind 7 and 5 tokens of the rows before
-    assert ours.nonzero()[:, 0].tolist() == [at - 1 for at in (2 + 2, 2 + 3, 12 + 1 + 1, 12 + 1 + 2)]
+    # the placeholders of "soiis" are tokens 2 and 3 after a prompt of 2; those of "siio" 1 and 2
+    # after one of 1, behind 7 and 5 tokens of the rows before
+    assert ours.nonzero()[:, 0].tolist() == [
+        at - 1 for at in (2 + 2, 2 + 3, 12 + 1 + 1, 12 + 1 + 2)
+    ]
 
 
 def test_means_do_not_depend_on_micro_batches_or_workers():

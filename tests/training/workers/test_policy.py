@@ -1,4 +1,6 @@
-"""The workers of a policy and of a critic: what is put in the place of verl's, and what stays verl's."""
+"""The workers of a policy and of a critic: what is put in the place of verl's, and what stays
+verl's.
+"""
 
 import pytest
 import ray
@@ -9,7 +11,7 @@ from verl.trainer.ppo.utils import Role
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.losses.config import KlConfig
 from docagent_rl.training.settings.models import ACTOR_KEY, CRITIC_KEY
 from docagent_rl.training.workers import policy
@@ -21,14 +23,17 @@ from docagent_rl.training.workers.critic import (
 )
 from docagent_rl.training.workers.extensions import FrozenVisionWorker, PolicyKinds
 from docagent_rl.training.workers.trained_tokens import TrainedTokensWorker
-from docagent_rl.training.workers.trajectory_loss import TrajectoryCountWorker, TrajectoryWorkerMixin
+from docagent_rl.training.workers.trajectory_loss import (
+    TrajectoryCountWorker,
+    TrajectoryWorkerMixin,
+)
 
 ALDEN, ROWS = "alden_qwen2_5_vl_7b", "ppo_micro_batch_size_per_gpu"
 CONFIG = KlConfig.model_validate({"observation": {"coef": 0.01, "type": "k2", "scope": "image"}})
 
 
 def kinds_of(run):
-    return policy.policy_kinds(run, DocAgentConfig.parse(plain(run.docagent)))
+    return policy.policy_kinds(run, DocAgentConfig.parse(plain_section(run.docagent)))
 
 
 def kl_kinds(*more):
@@ -56,7 +61,9 @@ def test_a_policy_gets_what_its_run_configures(recipe, kl, freeze):
 
 def test_the_loss_over_trajectories_comes_with_the_section(recipe):
     found = kinds_of(recipe("mm_doc_r1_qwen3_8b", "docagent.loss.aggregation=trajectory"))
-    assert found == PolicyKinds([TrajectoryWorkerMixin], [TrajectoryCountWorker, TrainedTokensWorker])
+    assert found == PolicyKinds(
+        [TrajectoryWorkerMixin], [TrajectoryCountWorker, TrainedTokensWorker]
+    )
 
 
 @pytest.mark.parametrize("base", [ActorRolloutRefWorker, DetachActorWorker])
@@ -72,7 +79,10 @@ def test_the_policys_worker_is_replaced_and_no_other(base, role):
     found = mapping[role].__ray_actor_class__
     assert issubclass(found, base)
     assert found.observation_kl == CONFIG.observation
-    assert (found.actor_worker_cls, found.ref_worker_cls) == (policy.PolicyWorker, policy.ReferenceWorker)
+    assert (found.actor_worker_cls, found.ref_worker_cls) == (
+        policy.PolicyWorker,
+        policy.ReferenceWorker,
+    )
 
 
 def test_the_critics_worker_is_replaced_and_no_other():
@@ -113,11 +123,18 @@ def test_workers_keep_what_verl_calls_from_afar():
 
 @pytest.mark.parametrize(
     ("actor", "critic", "frozen"),
-    [("true", "null", True), ("false", "null", False), ("false", "true", True), ("true", "false", False)],
+    [
+        ("true", "null", True),
+        ("false", "null", False),
+        ("false", "true", True),
+        ("true", "false", False),
+    ],
 )
-def test_the_critics_tower_is_frozen_as_the_policys_unless_told_otherwise(recipe, actor, critic, frozen):
+def test_the_critics_tower_is_frozen_as_the_policys_unless_told_otherwise(
+    recipe, actor, critic, frozen
+):
     run = recipe(ALDEN, f"{ACTOR_KEY}={actor}", f"{CRITIC_KEY}={critic}")
-    section = DocAgentConfig.parse(plain(run.docagent))
+    section = DocAgentConfig.parse(plain_section(run.docagent))
     more = [FrozenVisionWorker] if frozen else []
     assert critic_kinds(run, section, ours=True) == [CriticWorker, *more]
     assert critic_kinds(run, section, ours=False) == [TrainedTokensWorker, *more]
@@ -127,7 +144,11 @@ def test_the_critics_tower_is_frozen_as_the_policys_unless_told_otherwise(recipe
     ("values", "rows", "tokens"),
     [
         (["use_dynamic_bsz=false"], (1, 1), 19000),
-        (["use_dynamic_bsz=false", f"{ROWS}=3", "forward_micro_batch_size_per_gpu=5"], (3, 5), 19000),
+        (
+            ["use_dynamic_bsz=false", f"{ROWS}=3", "forward_micro_batch_size_per_gpu=5"],
+            (3, 5),
+            19000,
+        ),
         (["use_dynamic_bsz=true", "ppo_max_token_len_per_gpu=20000"], None, 20000),
         (["use_dynamic_bsz=true", "ppo_infer_max_token_len_per_gpu=30000"], None, 30000),
     ],

@@ -1,4 +1,6 @@
-"""The losses of policy and critic against float64, where not everything of a mini-batch is trained."""
+"""The losses of policy and critic against float64, where not everything of a mini-batch is
+trained.
+"""
 
 from functools import partial
 from typing import Any
@@ -19,7 +21,14 @@ from docagent_rl.training.workers.observation_kl import ObservationKlLoss, obser
 from docagent_rl.training.workers.trained_tokens import trained_rows
 from tests.training.ranks import last_report
 from tests.training.workers.batches import IMAGE, nested
-from tools.gpu_check.loss_batches import FIELDS, Recorder, SpelledRow, add_numbers, make_batch, wholes
+from tools.gpu_check.loss_batches import (
+    FIELDS,
+    Recorder,
+    SpelledRow,
+    add_numbers,
+    make_batch,
+    wholes,
+)
 from tools.gpu_check.loss_reference import (
     KL_TYPES,
     MODES,
@@ -42,7 +51,9 @@ RANKS = (1, 2)
 @pytest.fixture(scope="module", params=RANKS)
 def report(request, tmp_path_factory, warm_python) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("loss")
-    return last_report(warm_python, "tests.training.workers.loss_engine", folder, ranks=request.param)
+    return last_report(
+        warm_python, "tests.training.workers.loss_engine", folder, ranks=request.param
+    )
 
 
 @pytest.mark.slow
@@ -51,7 +62,10 @@ def test_updates_by_verls_workers_are_those_of_what_is_trained_alone(report):
     assert len(found) >= 5 * (6 + 5)
     assert {name: value for name, value in found.items() if not value < MOST} == {}
     seen = {name: set(case) for name, case in report["differences"].items()}
-    assert seen["policy|token-mean|masked|micro-batches of tokens"] > {"loss", "gradient by entropy"}
+    assert seen["policy|token-mean|masked|micro-batches of tokens"] > {
+        "loss",
+        "gradient by entropy",
+    }
 
 
 @pytest.mark.slow
@@ -73,7 +87,9 @@ def test_a_mini_batch_of_which_nothing_is_trained_leaves_the_weights_alone(repor
 
 @pytest.mark.slow
 def test_verl_alone_shrinks_the_update_of_the_others(report):
-    """Two of eight rows are masked, whose tokens count nowhere; of others some tokens are rejected."""
+    """Two of eight rows are masked, whose tokens count nowhere; of others some tokens are
+    rejected.
+    """
     found = report["verl"]
     assert found["seq-mean-token-mean, masked"] == pytest.approx(1 - 6 / 8, rel=1e-4)
     assert found["token-mean, rejected"] > 0.1
@@ -99,15 +115,24 @@ def test_the_mean_is_that_of_the_three_alone_when_one_of_four_is_masked():
 
 
 def whole_rows(data: TensorDict, parts: list[torch.Tensor]) -> torch.Tensor:
-    """Outputs of the model over prompts and responses: each stands one position before its token."""
+    """Outputs of the model over prompts and responses: each stands one position before its
+    token.
+    """
     lengths = data["prompts"].offsets().diff().tolist()
     return nested(
-        [torch.cat([torch.zeros(n - 1), p, torch.zeros(1)]) for n, p in zip(lengths, parts, strict=True)]
+        [
+            torch.cat([torch.zeros(n - 1), p, torch.zeros(1)])
+            for n, p in zip(lengths, parts, strict=True)
+        ]
     )
 
 
 def update(
-    loss, data: TensorDict, outputs: dict[str, list[torch.Tensor]], cut: list[list[int]], workers: int = 1
+    loss,
+    data: TensorDict,
+    outputs: dict[str, list[torch.Tensor]],
+    cut: list[list[int]],
+    workers: int = 1,
 ) -> tuple[dict, float]:
     """Rows as a loss has seen them, and the sum over micro-batches, for which the engine counts."""
     numbers = {"dp_size": workers, "batch_num_tokens": int(data["response_mask"].sum())}
@@ -116,7 +141,9 @@ def update(
     for rows in cut:
         part = tu.index_select_tensor_dict(data, rows)
         tu.assign_non_tensor(part, **numbers)
-        given = {name: whole_rows(part, [each[row] for row in rows]) for name, each in outputs.items()}
+        given = {
+            name: whole_rows(part, [each[row] for row in rows]) for name, each in outputs.items()
+        }
         total += float(recorder(model_output=given, data=part)[0])
     return recorder.rows, total / workers
 
@@ -137,12 +164,16 @@ def slow_rows(rows: list[SpelledRow], data: TensorDict, seen: dict) -> list[Refe
     found = []
     for number, (row, whole) in enumerate(zip(rows, wholes(rows), strict=True)):
         numbers = {name: data[name].unbind()[number].double() for name in FIELDS}
-        numbers |= {name: each.double().requires_grad_() for name, each in seen[number].outputs.items()}
+        numbers |= {
+            name: each.double().requires_grad_() for name, each in seen[number].outputs.items()
+        }
         found.append(ReferenceRow(row.kinds, numbers, whole))
     return found
 
 
-def same(seen: dict, total: float, rows: list[ReferenceRow], expected: torch.Tensor, workers: int) -> None:
+def same(
+    seen: dict, total: float, rows: list[ReferenceRow], expected: torch.Tensor, workers: int
+) -> None:
     assert total == pytest.approx(expected.item(), rel=1e-4, abs=1e-5)
     for name in seen[0].gradients:
         leaves = [row.numbers[name] for row in rows]
@@ -193,7 +224,9 @@ def test_a_critics_loss_of_any_rows_in_any_micro_batches(spelled, mode, workers,
     if not any(TARGETS & set(row.kinds) for row in rows):
         rows.append(SpelledRow(1, "s", 0))
     data = make_batch(rows, (10, 60), IMAGE, seed)
-    own = [torch.randn(len(row.kinds), generator=torch.Generator().manual_seed(seed)) for row in rows]
+    own = [
+        torch.randn(len(row.kinds), generator=torch.Generator().manual_seed(seed)) for row in rows
+    ]
     add_numbers(data, own, seed)
     # as `CriticWorker` does
     data["response_mask"] = data[VALUE_MASK]

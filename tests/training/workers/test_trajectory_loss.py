@@ -13,14 +13,26 @@ from docagent_rl.training.workers.trajectory_loss import (
     TrajectoryMeanLoss,
     trajectories_in,
 )
-from tests.training.workers.batches import KL, actor, batch, drawn, gradients, nested, ragged, token_loss
+from tests.training.workers.batches import (
+    KL,
+    actor,
+    batch,
+    drawn,
+    gradients,
+    nested,
+    ragged,
+    token_loss,
+)
 
 RESPONSES = ["sssos", "ss", "sooos", "s", "ssssss", "oo"]
 PROMPTS = [2, 3, 1, 2, 4, 2]
 TRAJECTORY = [0, 0, 1, 0, 2, 3]
 """The rows of the first trajectory are not neighbours; the last row is masked."""
 TOKENS = [text.count("s") for text in RESPONSES]
-WHOLE = [sum(n for n, other in zip(TOKENS, TRAJECTORY, strict=True) if other == own) for own in TRAJECTORY]
+WHOLE = [
+    sum(n for n, other in zip(TOKENS, TRAJECTORY, strict=True) if other == own)
+    for own in TRAJECTORY
+]
 CLIP_C, ENTROPY = 1.5, 0.01
 ALL = list(range(6))
 
@@ -33,7 +45,9 @@ LOSS = TrajectoryMeanLoss(base("token-sum"))
 
 
 def full(seed: int = 0, whole: list[int] = WHOLE) -> TensorDict:
-    """Ratios on both sides of every clip, advantages of both signs, weights of a rollout correction."""
+    """Ratios on both sides of every clip, advantages of both signs, weights of a rollout
+    correction.
+    """
     generator = torch.Generator().manual_seed(seed)
     data = batch(RESPONSES, PROMPTS)
     lengths = [len(text) for text in RESPONSES]
@@ -62,7 +76,9 @@ def by_hand(data: TensorDict) -> tuple[float, list[torch.Tensor]]:
             loss = token_loss(leaves[row][at], old[t], ref[t], advantage[t], CLIP_C, weight[t])
             losses[TRAJECTORY[row]].append(loss - ENTROPY * entropy[at])
     value = torch.stack([torch.stack(each).mean() for each in losses]).mean()
-    return value.item(), torch.autograd.grad(value, leaves, allow_unused=True, materialize_grads=True)
+    return value.item(), torch.autograd.grad(
+        value, leaves, allow_unused=True, materialize_grads=True
+    )
 
 
 def run(loss, data: TensorDict, rows: list[int], share: float, workers: int = 1):
@@ -89,12 +105,16 @@ def test_trajectories_of_several_rows_against_a_loop_over_tokens(seed):
     assert value == pytest.approx(slow, rel=1e-5)
     same(found, slow_gradients)
     parts = metrics["actor/pg_loss"].aggregate() + KL * metrics["kl_loss"].aggregate()
-    assert parts - ENTROPY * metrics["actor/entropy_loss"].aggregate() == pytest.approx(slow, rel=1e-5)
+    assert parts - ENTROPY * metrics["actor/entropy_loss"].aggregate() == pytest.approx(
+        slow, rel=1e-5
+    )
     assert metrics["actor/pg_loss"].aggregation is AggregationType.SUM
     assert metrics["kl_coef"] == KL
 
 
-@pytest.mark.parametrize("pieces", [[[0, 2], [4, 1], [3, 5]], [[5], [0], [1, 2, 3, 4]], [[4, 3, 2, 1, 0, 5]]])
+@pytest.mark.parametrize(
+    "pieces", [[[0, 2], [4, 1], [3, 5]], [[5], [0], [1, 2, 3, 4]], [[4, 3, 2, 1, 0, 5]]]
+)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_micro_batches_may_cut_trajectories(pieces, workers):
     data = full()
@@ -113,11 +133,15 @@ def test_with_one_row_a_trajectory_it_is_verls_mean_over_rows():
     same(found, their_gradients)
     assert metrics.keys() == their_metrics.keys()
     for name in ("actor/pg_clipfrac", "actor/ppo_kl", "actor/pg_clipfrac_lower"):
-        assert metrics[name].aggregate() == pytest.approx(their_metrics[name].aggregate(), abs=1e-5), name
+        assert metrics[name].aggregate() == pytest.approx(
+            their_metrics[name].aggregate(), abs=1e-5
+        ), name
 
 
 def test_a_mini_batch_with_a_part_of_a_trajectory():
-    """Four of the seven tokens of the first trajectory beside all of the second: 4/7 and 1, over 11/7."""
+    """Four of the seven tokens of the first trajectory beside all of the second: 4/7 and 1, over
+    11/7.
+    """
     data = full()
     share = trajectories_in(tu.index_select_tensor_dict(data, [0, 2]))
     assert share == pytest.approx(4 / 7 + 1)

@@ -1,7 +1,7 @@
 """Attention over packed rows against plain attention in float32, row by row, forward and backward.
 
-Head sizes are those of Qwen2.5-VL: 128 in the language model, causal, with 7 query heads to a key head; 80 in
-the vision tower, where all patches of an image or a window see each other.
+Head sizes are those of Qwen2.5-VL: 128 in the language model, causal, with 7 query heads to a key
+head; 80 in the vision tower, where all patches of an image or a window see each other.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ SHORT = (33, 1, 64, 7)
 def run(machine: Machine, folder: Path) -> Result:
     """See the module."""
     function, name = packed_attention()
-    expect(function is not None, f"verl's forward of Qwen2.5-VL has no attention over packed rows ({name})")
+    expect(
+        function is not None,
+        f"verl's forward of Qwen2.5-VL has no attention over packed rows ({name})",
+    )
     lengths = SHORT if machine.gpu is None else LONG
     numbers: dict[str, Any] = {"function": name}
     for case in CASES:
@@ -60,7 +63,8 @@ def run(machine: Machine, folder: Path) -> Result:
     worst = max(value for value in numbers.values() if isinstance(value, float))
     where = "the kernels" if machine.gpu else "their plain form, for processors"
     return passed(
-        f"{name}, {where}: {len(CASES)} cases, forward and backward, at most {worst:.4f} apart", **numbers
+        f"{name}, {where}: {len(CASES)} cases, forward and backward, at most {worst:.4f} apart",
+        **numbers,
     )
 
 

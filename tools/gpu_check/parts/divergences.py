@@ -1,8 +1,8 @@
 """k3 and the exact KL, and what they cost, against whole logits of the policy and the reference.
 
-k3 reads log-probs of verl's fused kernels; the exact KL is computed tile by tile. What they are compared with
-is written here, on whole logits; `formulas` compares every number, at small sizes. On a GPU at the head of
-Qwen2.5-VL-7B and 15,000 positions, as a row of ALDEN has them.
+k3 reads log-probs of verl's fused kernels; the exact KL is computed tile by tile. What they are
+compared with is written here, on whole logits; `formulas` compares every number, at small sizes. On
+a GPU at the head of Qwen2.5-VL-7B and 15,000 positions, as a row of ALDEN has them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class Found:
 
     def as_dict(self) -> dict[str, float]:
         """For JSON; of gradients their lengths."""
-        lengths = {f"gradient of {part}": float(each.float().norm()) for part, each in self.gradients.items()}
+        lengths = {
+            f"gradient of {part}": float(each.float().norm())
+            for part, each in self.gradients.items()
+        }
         return self.cost.as_dict() | {"value": self.value} | lengths
 
 
@@ -66,7 +69,9 @@ def run(machine: Machine, folder: Path) -> Result:
     sizes = SMALL_SIZES if machine.gpu is None else LARGE_SIZES
     states = _states(*sizes, machine.device)
     tolerance = CPU_ERROR if machine.gpu is None else GPU_ERROR
-    numbers: dict[str, Any] = {"sizes": dict(zip(("positions", "vocabulary", "width"), sizes, strict=True))}
+    numbers: dict[str, Any] = {
+        "sizes": dict(zip(("positions", "vocabulary", "width"), sizes, strict=True))
+    }
     costs: dict[str, Cost | None] = {}
     for dense, cheap in (
         (("k3, whole logits", _dense_k3), ("k3, fused", _fused_k3)),
@@ -85,15 +90,20 @@ def run(machine: Machine, folder: Path) -> Result:
     assert tiles is not None
     if machine.gpu is not None and whole_cost is not None:
         share = tiles.peak_mib / whole_cost.peak_mib
-        expect(share < MEMORY_SHARE, f"the exact KL takes {share:.2f} of the memory of whole logits")
+        expect(
+            share < MEMORY_SHARE, f"the exact KL takes {share:.2f} of the memory of whole logits"
+        )
     against = "whole logits do not fit" if whole_cost is None else f"whole {whole_cost}"
     return passed(
-        f"exact KL at {sizes[0]} x {sizes[1]}: {tiles} ({against}); k3 fused {costs['k3, fused']}", **numbers
+        f"exact KL at {sizes[0]} x {sizes[1]}: {tiles} ({against}); k3 fused {costs['k3, fused']}",
+        **numbers,
     )
 
 
 def _try(machine: Machine, states: States, way: Callable[[States], Tensor]) -> Found | None:
-    """Measure what a way costs and gives, forward and backward; None if the GPU's memory is too small."""
+    """Measure what a way costs and gives, forward and backward; None if the GPU's memory is too
+    small.
+    """
     values: list[Tensor] = []
 
     def once() -> None:
@@ -106,7 +116,9 @@ def _try(machine: Machine, states: States, way: Callable[[States], Tensor]) -> F
         cost = measured(once, machine.device)
         assert states.hidden.grad is not None
         assert states.head.grad is not None
-        return Found(cost, float(values[-1]), {"states": states.hidden.grad, "head": states.head.grad})
+        return Found(
+            cost, float(values[-1]), {"states": states.hidden.grad, "head": states.head.grad}
+        )
     except torch.cuda.OutOfMemoryError:
         return None
     finally:
@@ -122,7 +134,10 @@ def _agree(name: str, found: Found, expected: Found, tolerance: float) -> dict[s
         distance = (found.gradients[part] - theirs).float().norm() / theirs.float().norm()
         apart[f"gradient of {part}"] = float(distance)
     for part, error in apart.items():
-        expect(error <= tolerance, f"{name}: {part} is {error:.2g} of whole logits' away, not {tolerance:g}")
+        expect(
+            error <= tolerance,
+            f"{name}: {part} is {error:.2g} of whole logits' away, not {tolerance:g}",
+        )
     return apart
 
 
@@ -155,7 +170,9 @@ def _fused_k3(states: States) -> Tensor:
 
 
 def _tiled_exact(states: States) -> Tensor:
-    return exact_kl(states.hidden, Head(states.head), states.ref_hidden, Head(states.ref_head)).mean()
+    return exact_kl(
+        states.hidden, Head(states.head), states.ref_hidden, Head(states.ref_head)
+    ).mean()
 
 
 def _dense_log_probs(hidden: Tensor, head: Tensor, labels: Tensor) -> Tensor:

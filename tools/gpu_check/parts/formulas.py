@@ -1,7 +1,8 @@
-"""Divergences, log-probs and their gradients against formulas written here, in float64 over whole logits.
+"""Divergences, log-probs and their gradients against formulas written here, in float64 over whole
+logits.
 
-Nothing of the plugin's or verl's is on the side of the reference: log-probs are a `log_softmax`, divergences
-what their definitions say of probabilities, gradients torch's own through them.
+Nothing of the plugin's or verl's is on the side of the reference: log-probs are a `log_softmax`,
+divergences what their definitions say of probabilities, gradients torch's own through them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ VOCABULARY = 5000
 WIDTH = 48
 TEMPERATURE = 0.7
 ERROR = 1e-4
-"""Largest difference in float32, as a share of the largest number: sums over 5,000 entries in any order."""
+"""Largest difference in float32, as a share of the largest number: sums over 5,000 entries in any
+order.
+"""
 CAP = 10.0
 """The bound of k3 in ALDEN's release and in verl."""
 VERL_NAMES = {KlType.K1: "k1", KlType.K2: "k2", KlType.K3: "low_var_kl", KlType.K3_PLUS: "k3+"}
@@ -33,7 +36,9 @@ VERL_NAMES = {KlType.K1: "k1", KlType.K2: "k2", KlType.K3: "low_var_kl", KlType.
 
 @dataclass(frozen=True)
 class Case:
-    """States and heads of a policy and a reference, labels, and a weight for each position; float64."""
+    """States and heads of a policy and a reference, labels, and a weight for each position;
+    float64.
+    """
 
     hidden: Tensor
     head: Tensor
@@ -51,7 +56,9 @@ def run(machine: Machine, folder: Path) -> Result:
     case = _case(machine.device)
     errors = _divergences(case) | _log_probs(case) | _exact(case)
     name = max(errors, key=lambda each: errors[each])
-    return passed(f"{len(errors)} values and gradients, at most {errors[name]:.1g} apart ({name})", **errors)
+    return passed(
+        f"{len(errors)} values and gradients, at most {errors[name]:.1g} apart ({name})", **errors
+    )
 
 
 def _case(device: str) -> Case:
@@ -92,7 +99,9 @@ def _divergences(case: Case) -> dict[str, float]:
 
 
 def _definitions(policy: Tensor, ref: Tensor) -> dict[KlType, tuple[Tensor, Tensor]]:
-    """Values and their derivatives by the policy's log-probs; p and q are probabilities of a token."""
+    """Values and their derivatives by the policy's log-probs; p and q are probabilities of a
+    token.
+    """
     p = policy.exp()
     q = ref.exp()
     difference = policy - ref
@@ -123,7 +132,10 @@ def _log_probs(case: Case) -> dict[str, float]:
     def plain(hidden: Tensor, head: Tensor, labels: Tensor) -> Tensor:
         return (hidden @ head.t() / TEMPERATURE).log_softmax(1).gather(1, labels[:, None])[:, 0]
 
-    ways = {"logits": of_logits(log_probs_of_labels), "logits, verl": of_logits(logprobs_from_logits)}
+    ways = {
+        "logits": of_logits(log_probs_of_labels),
+        "logits, verl": of_logits(logprobs_from_logits),
+    }
     return _against(case, plain, {**ways, "fused": fused})
 
 
@@ -170,6 +182,7 @@ def _compare(
     for part, (ours, theirs) in pairs.items():
         errors[part] = float((ours.double() - theirs).abs().max() / theirs.abs().max())
         expect(
-            errors[part] < ERROR, f"{part} is {errors[part]:.2g} of its largest number away, not {ERROR:g}"
+            errors[part] < ERROR,
+            f"{part} is {errors[part]:.2g} of its largest number away, not {ERROR:g}",
         )
     return errors

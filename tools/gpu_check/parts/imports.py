@@ -16,14 +16,19 @@ from tools.gpu_check.without_vllm import open_rollout_package
 
 BAD = (PatchState.VERSION_MISMATCH.value, PatchState.WAITING.value)
 OPTIONAL_TARGETS = ("vllm", "verl.workers.rollout.vllm_rollout")
-"""Packages that a machine for this check may lack; their patches then wait for an import in vain."""
+"""Packages that a machine for this check may lack; their patches then wait for an import in
+vain.
+"""
 
 
 def run(machine: Machine, folder: Path) -> Result:
     """See the module."""
     import verl  # noqa: F401
 
-    expect("docagent_rl.training.plugin" in sys.modules, "verl did not load the plugin: install docagent-rl")
+    expect(
+        "docagent_rl.training.plugin" in sys.modules,
+        "verl did not load the plugin: install docagent-rl",
+    )
     _import_training()
     from verl.plugin.platform import get_platform
     from verl.workers.engine import EngineRegistry
@@ -41,11 +46,15 @@ def run(machine: Machine, folder: Path) -> Result:
     wrong = [
         f"{name}: {status.state.value} ({status.detail})"
         for name, status in states.items()
-        if status.state.value in BAD and not (status.detail.startswith(OPTIONAL_TARGETS) and not machine.vllm)
+        if status.state.value in BAD
+        and not (status.detail.startswith(OPTIONAL_TARGETS) and not machine.vllm)
     ]
     expect(not wrong, f"patches: {'; '.join(wrong)}")
     function, way = packed_attention()
-    expect(function is not None, f"verl's forward of Qwen2.5-VL has no attention over packed rows ({way})")
+    expect(
+        function is not None,
+        f"verl's forward of Qwen2.5-VL has no attention over packed rows ({way})",
+    )
     applied = sum(status.state is PatchState.APPLIED for status in states.values())
     numbers = {
         "versions": versions(),
@@ -56,11 +65,15 @@ def run(machine: Machine, folder: Path) -> Result:
     if machine.gpu is not None:
         numbers["capability"] = ".".join(map(str, torch.cuda.get_device_capability()))
         numbers["cuda"] = torch.version.cuda
-    return passed(f"plugin loaded, {applied} of {len(states)} patches applied, attention by {way}", **numbers)
+    return passed(
+        f"plugin loaded, {applied} of {len(states)} patches applied, attention by {way}", **numbers
+    )
 
 
 def _import_training() -> None:
-    """Import what patches wait for, as far as it is installed; Ray's and vLLM's parts may be missing."""
+    """Import what patches wait for, as far as it is installed; Ray's and vLLM's parts may be
+    missing.
+    """
     import importlib
 
     from docagent_rl.training.patching import patch_status

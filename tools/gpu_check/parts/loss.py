@@ -1,7 +1,8 @@
-"""Losses of policy and critic, and their gradients by what the model says, against formulas in float64.
+"""Losses of policy and critic, and their gradients by what the model says, against formulas in
+float64.
 
-verl's workers, with what this package adds to them, train on rows of which some are masked, empty or
-rejected: each mean over tokens, rows or trajectories, with a divergence of its own, over several
+verl's workers, with what this package adds to them, train on rows of which some are masked, empty
+or rejected: each mean over tokens, rows or trajectories, with a divergence of its own, over several
 micro-batches and mini-batches. The reference reads the model's outputs and nothing else
 (`tools.gpu_check.loss_reference`).
 """
@@ -56,6 +57,9 @@ def _compare(kind: str, worker: Any, goals: list[Objective]) -> dict[str, float]
             layout = LAYOUTS[number % len(LAYOUTS)]
             for name, error in differences(worker, data, rows, goal, layout, IMAGE).items():
                 case = f"{kind}, {goal.mode}, {masks}: {name}"
-                expect(error < ERROR, f"{case} is {error:.2g} of the largest number away, not {ERROR:g}")
+                expect(
+                    error < ERROR,
+                    f"{case} is {error:.2g} of the largest number away, not {ERROR:g}",
+                )
                 errors[case] = error
     return errors

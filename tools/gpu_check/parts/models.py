@@ -1,11 +1,13 @@
-"""Small models of five families as verl's workers compute them, against transformers itself, row by row.
+"""Small models of five families as verl's workers compute them, against transformers itself, row by
+row.
 
-Each family's rows hold pictures of several sizes, stored as patches of bytes, and text. The actor is computed
-padded in float32, where every number has to agree, and with the settings of recipes (bfloat16, packed rows,
-checkpointing, fused log-probs, dynamic micro-batches), where what agrees is what bfloat16 leaves. That would
-leave room for rows that see each other a little, so two more comparisons follow: a pack in which the first
-row is exchanged, where no other row may change; and, on the processor, whose attention takes float32, packed
-rows in float32. The offloaded reference and a critic come last, for the first family.
+Each family's rows hold pictures of several sizes, stored as patches of bytes, and text. The actor
+is computed padded in float32, where every number has to agree, and with the settings of recipes
+(bfloat16, packed rows, checkpointing, fused log-probs, dynamic micro-batches), where what agrees is
+what bfloat16 leaves. That would leave room for rows that see each other a little, so two more
+comparisons follow: a pack in which the first row is exchanged, where no other row may change; and,
+on the processor, whose attention takes float32, packed rows in float32. The offloaded reference and
+a critic come last, for the first family.
 """
 
 from __future__ import annotations
@@ -52,23 +54,29 @@ class Bound:
 
 EXACT = Bound(1e-4, 0.9999, 1e-3)
 ROUNDED = Bound(0.05, 0.99, 0.05)
-"""In float32; in bfloat16, whose 8 bits leave logits of a deviation of some units about .02 apart."""
+"""In float32; in bfloat16, whose 8 bits leave logits of a deviation of some units about .02
+apart.
+"""
 CARRIED = {"qwen3_5": replace(ROUNDED, cosine=0.95)}
-"""Families whose layers carry a state over all tokens, in which roundings add up: padded rows of bfloat16
-have the same cosine, .973, as packed ones. That rows do not see each other is asked of all families apart."""
+"""Families whose layers carry a state over all tokens, in which roundings add up: padded rows of
+bfloat16 have the same cosine, .973, as packed ones. That rows do not see each other is asked of all
+families apart.
+"""
 
 
 def run(machine: Machine, folder: Path, families: Sequence[str] = FAMILIES) -> Result:
     """See the module."""
-    # all references before any worker, and what is padded before what is packed: verl changes the attention
-    # of classes for good
+    # all references before any worker, and what is padded before what is packed: verl changes the
+    # attention of classes for good
     made = {name: small_family(name, machine.device, folder) for name in families}
     lean = settings_of_recipes(machine)
     numbers = {}
     first = made[families[0]]
     values = infer(make_worker(first.path, Settings(lr=0.0), VALUE), first.batch)
     for name, family in made.items():
-        numbers[f"{name}, padded fp32"] = _compare(f"{name}, padded fp32", family, Settings(lr=0.0), EXACT)
+        numbers[f"{name}, padded fp32"] = _compare(
+            f"{name}, padded fp32", family, Settings(lr=0.0), EXACT
+        )
         numbers[f"{name}, others of a pack"] = {"most": _unseen(name, family, lean)}
         if machine.gpu is None:
             numbers[f"{name}, packed fp32"] = _packed(f"{name}, packed fp32", family, lean)
@@ -79,7 +87,8 @@ def run(machine: Machine, folder: Path, families: Sequence[str] = FAMILIES) -> R
     worst = max(each["mean"] for name, each in numbers.items() if "padded fp32" in name)
     in_bf16 = max(each["mean"] for name, each in numbers.items() if "bf16" in name)
     text = (
-        f"{', '.join(families)}: log-probs {worst:.1g} nats from transformers' in fp32, {in_bf16:.1g} in bf16"
+        f"{', '.join(families)}: log-probs {worst:.1g} nats from transformers' in fp32, "
+        f"{in_bf16:.1g} in bf16"
     )
     return passed(text, **numbers)
 
@@ -91,9 +100,18 @@ def settings_of_recipes(machine: Machine) -> Settings:
         CheckError: there is no attention over packed rows: no recipe would start here.
     """
     function, way = packed_attention()
-    expect(function is not None, f"verl's forward of Qwen2.5-VL has no attention over packed rows ({way})")
+    expect(
+        function is not None,
+        f"verl's forward of Qwen2.5-VL has no attention over packed rows ({way})",
+    )
     return Settings(
-        bf16=True, remove_padding=True, checkpointing=True, fused=FUSED, attention=FLASH, tokens=400, lr=0.0
+        bf16=True,
+        remove_padding=True,
+        checkpointing=True,
+        fused=FUSED,
+        attention=FLASH,
+        tokens=400,
+        lr=0.0,
     )
 
 
@@ -105,7 +123,10 @@ def _compare(name: str, family: SmallFamily, settings: Settings, bound: Bound) -
     _, _, gradients = update(worker, family.batch)
     errors = {"mean": mean_error(name, found, family.exact.log_probs, bound.mean)}
     expected = family.exact.gradients
-    expect(set(gradients) == set(expected), f"{name}: gradients of {sorted(set(gradients) ^ set(expected))}")
+    expect(
+        set(gradients) == set(expected),
+        f"{name}: gradients of {sorted(set(gradients) ^ set(expected))}",
+    )
     for part, pair in by_part(gradients, expected).items():
         errors |= _direction(f"{name}, {part}", *pair, bound)
     return errors
@@ -124,7 +145,9 @@ def _packed(name: str, family: SmallFamily, lean: Settings) -> dict[str, float]:
     found = measure(family, replace(lean, bf16=False, tokens=sum(family.lengths)))
     problems = found.problems()
     expect(not problems, f"{name}: {'; '.join(problems)}")
-    return {"most": max(found.rows)} | {f"cosine, {part}": value for part, value in found.cosines.items()}
+    return {"most": max(found.rows)} | {
+        f"cosine, {part}": value for part, value in found.cosines.items()
+    }
 
 
 def mean_error(name: str, found: Tensor, expected: Tensor, bound: float) -> float:
@@ -132,7 +155,10 @@ def mean_error(name: str, found: Tensor, expected: Tensor, bound: float) -> floa
     expect(found.shape == expected.shape, f"{name}: {len(found)} outputs, {len(expected)} expected")
     expect(bool(torch.isfinite(found).all()), f"{name}: outputs that are not finite")
     error = float((found.double() - expected).abs().mean())
-    expect(error < bound, f"{name}: log-probs are {error:.2g} nats apart on average, not below {bound:g}")
+    expect(
+        error < bound,
+        f"{name}: log-probs are {error:.2g} nats apart on average, not below {bound:g}",
+    )
     return error
 
 
@@ -140,16 +166,23 @@ def _direction(name: str, found: Tensor, expected: Tensor, bound: Bound) -> dict
     cosine = float(cosine_similarity(found, expected, dim=0))
     norm = float(found.norm() / expected.norm())
     expect(cosine > bound.cosine, f"{name}: the gradient points elsewhere (cosine {cosine:.5f})")
-    expect(abs(norm - 1) < bound.norm, f"{name}: the gradient's norm is {norm:.4f} of what it should be")
+    expect(
+        abs(norm - 1) < bound.norm,
+        f"{name}: the gradient's norm is {norm:.4f} of what it should be",
+    )
     return {f"cosine, {name}": cosine, f"norm, {name}": norm}
 
 
 def _offloaded(family: SmallFamily, lean: Settings) -> float:
     worker = make_worker(family.path, replace(lean, forward_only=True))
-    return mean_error("reference", infer(worker, family.batch), family.exact.log_probs, ROUNDED.mean)
+    return mean_error(
+        "reference", infer(worker, family.batch), family.exact.log_probs, ROUNDED.mean
+    )
 
 
 def _critic(family: SmallFamily, lean: Settings, values: Tensor) -> float:
-    """Recipes' settings against padded float32: the passes are the actor's, only the head is another."""
+    """Recipes' settings against padded float32: the passes are the actor's, only the head is
+    another.
+    """
     packed = make_worker(family.path, replace(lean, fused=None), VALUE)
     return mean_error("critic", infer(packed, family.batch), values.double(), ROUNDED.mean)

@@ -1,10 +1,12 @@
-"""Two steps of recipes with tiny models: documents, Ray, vLLM, FSDP2, weight updates, as in `make train`.
+"""Two steps of recipes with tiny models: documents, Ray, vLLM, FSDP2, weight updates, as in
+`make train`.
 
-On a GPU with each recipe's own switches: bfloat16, packed rows, fused log-probs, dynamic micro-batches, CUDA
-graphs, prefix cache, a server that sleeps, images by name. Sizes and services alone are changed. On a
-processor with the CPU profile. Documents are few and have a text layer, so that no engine of OCR is needed.
-Server and trainer have to give every sampled token the same log-prob, also after an update. Runs follow one
-another while there is time; those that were not begun are named.
+On a GPU with each recipe's own switches: bfloat16, packed rows, fused log-probs, dynamic
+micro-batches, CUDA graphs, prefix cache, a server that sleeps, images by name. Sizes and services
+alone are changed. On a processor with the CPU profile. Documents are few and have a text layer, so
+that no engine of OCR is needed. Server and trainer have to give every sampled token the same
+log-prob, also after an update. Runs follow one another while there is time; those that were not
+begun are named.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from docagent_rl.documents.settings import OcrMode
-from docagent_rl.lab.synth.settings import Difficulty, SynthSettings
+from docagent_rl.lab.synth.settings import DocumentDifficulty, SynthSettings
 from docagent_rl.lab.tiny.demo import prepare_demo
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
 from tools.gpu_check.check import Machine, Result, expect, passed
@@ -65,11 +67,15 @@ SMALL = (
     "trainer.n_gpus_per_node=1",
     "ray_kwargs.ray_init.num_cpus=16",
 )
-"""Sizes and services of a run on a GPU, over the recipe; no switch of how it computes is among them."""
+"""Sizes and services of a run on a GPU, over the recipe; no switch of how it computes is among
+them.
+"""
 RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 NAMES = ("actor/grad_norm", "actor/loss", "actor/pg_loss")
 """Metrics that have to be numbers, where they are there."""
-DOCUMENTS = SynthSettings(documents=5, difficulties=(Difficulty.EASY, Difficulty.MEDIUM))
+DOCUMENTS = SynthSettings(
+    documents=5, difficulties=(DocumentDifficulty.EASY, DocumentDifficulty.MEDIUM)
+)
 ENDING_S = 8.0
 """Seconds that a run is ended before the check would be, so that the runs before it count."""
 SPARE = 1.1
@@ -87,7 +93,8 @@ class Kind:
 
 
 RULES = tuple(
-    f"docagent.roles.{role}.backend=embedded" for role in ("planner", "reader", "answer", "extractor")
+    f"docagent.roles.{role}.backend=embedded"
+    for role in ("planner", "reader", "answer", "extractor")
 )
 KINDS = (
     Kind("qwen2_5_vl", "vrag_rl_qwen2_5_vl_7b", "vrag_rl"),
@@ -106,11 +113,12 @@ class Bound:
 
 
 BOUNDS = {"cuda": Bound(0.02, 1.0), "cpu": Bound(5e-6, 1e-3)}
-"""In bfloat16 a number has 8 bits: a logit between 4 and 8 is rounded by up to 1/64, so that a log-prob, the
-difference of such numbers, is about .01 off, and less where the token was nearly certain; kernels round in
-other orders. A wrong temperature, position or weight moves the mean by tenths. One H200 had probabilities
-.0006 apart on average and .018 at most; a rare token's log-prob moves by many times its probability, hence
-the second bound. In float32 a run had 1e-6 on average."""
+"""In bfloat16 a number has 8 bits: a logit between 4 and 8 is rounded by up to 1/64, so that a
+log-prob, the difference of such numbers, is about .01 off, and less where the token was nearly
+certain; kernels round in other orders. A wrong temperature, position or weight moves the mean by
+tenths. One H200 had probabilities .0006 apart on average and .018 at most; a rare token's log-prob
+moves by many times its probability, hence the second bound. In float32 a run had 1e-6 on average.
+"""
 
 
 def run(machine: Machine, folder: Path) -> Result:
@@ -145,12 +153,15 @@ def overrides(kind: Kind, machine: Machine) -> tuple[str, ...]:
 
 
 def apart(trajectories: list[Trajectory]) -> dict[str, float]:
-    """Return how far server and trainer are apart at the tokens that were sampled: mean and most, in nats.
+    """Return how far server and trainer are apart at the tokens that were sampled: mean and most,
+    in nats.
 
     Raises:
         CheckError: no tokens, tokens without both numbers, or a number that is not finite.
     """
-    sampled = [turn for each in trajectories for turn in each.turns if turn.row >= 0 and turn.token_ids]
+    sampled = [
+        turn for each in trajectories for turn in each.turns if turn.row >= 0 and turn.token_ids
+    ]
     gaps = [gap for turn in sampled for gap in _gaps(turn)]
     expect(bool(gaps), "no token was sampled and trained on")
     expect(all(math.isfinite(gap) for gap in gaps), "log-probs that are not finite")
@@ -159,7 +170,10 @@ def apart(trajectories: list[Trajectory]) -> dict[str, float]:
 
 def _gaps(turn: Any) -> Iterator[float]:
     lengths = {len(turn.token_ids), len(turn.log_probs), len(turn.trainer_log_probs or ())}
-    expect(len(lengths) == 1, f"tokens and log-probs of server and trainer are of other numbers: {lengths}")
+    expect(
+        len(lengths) == 1,
+        f"tokens and log-probs of server and trainer are of other numbers: {lengths}",
+    )
     pairs = zip(turn.log_probs, turn.trainer_log_probs, strict=True)
     return (abs(server - trainer) for server, trainer in pairs)
 
@@ -171,12 +185,17 @@ def check_apart(title: str, found: dict[str, float], bound: Bound) -> None:
         CheckError: they do.
     """
     for name, limit in (("mean", bound.mean), ("most", bound.most)):
-        text = f"{title}: server and trainer are {found[name]:.2g} nats apart ({name} of {found['tokens']}"
+        text = (
+            f"{title}: server and trainer are {found[name]:.2g} nats apart ({name} of "
+            f"{found['tokens']}"
+        )
         expect(found[name] < limit, f"{text} tokens), not below {limit:g}")
 
 
 def _one(kind: Kind, machine: Machine, folder: Path, end: float) -> dict[str, Any]:
-    """Train until `end` at most; return metrics of both steps, and how far server and trainer are apart."""
+    """Train until `end` at most; return metrics of both steps, and how far server and trainer are
+    apart.
+    """
     folder.mkdir(parents=True)
     workspace = folder / "workspace"
     run_dir = folder / "run"
@@ -186,7 +205,13 @@ def _one(kind: Kind, machine: Machine, folder: Path, end: float) -> dict[str, An
         # its model is that of the family
         prepare_demo(workspace, synthetic=DOCUMENTS, system=None, ocr=OcrMode.NEVER)
     places = f"docagent.workspace={workspace}", f"docagent.run_dir={run_dir}"
-    _train(kind, machine, folder, places, None if math.isinf(end) else max(1.0, end - ENDING_S - time.time()))
+    _train(
+        kind,
+        machine,
+        folder,
+        places,
+        None if math.isinf(end) else max(1.0, end - ENDING_S - time.time()),
+    )
     return judged(kind.title, run_dir, BOUNDS[machine.device])
 
 
@@ -194,10 +219,16 @@ def judged(title: str, run_dir: Path, bound: Bound) -> dict[str, Any]:
     """Return the metrics of a run's steps, and how far server and trainer were apart.
 
     Raises:
-        CheckError: numbers that are none, no gradient, or a server that computes what the trainer does not.
+        CheckError: numbers that are none, no gradient, or a server that computes what the trainer
+            does not.
     """
-    steps = [json.loads((run_dir / "metrics" / f"{step}.json").read_text()) for step in range(1, STEPS + 1)]
-    bad = [name for step in steps for name in NAMES if name in step and not math.isfinite(step[name])]
+    steps = [
+        json.loads((run_dir / "metrics" / f"{step}.json").read_text())
+        for step in range(1, STEPS + 1)
+    ]
+    bad = [
+        name for step in steps for name in NAMES if name in step and not math.isfinite(step[name])
+    ]
     expect(not bad, f"{title}: not numbers: {bad}")
     expect(any(step.get("actor/grad_norm", 0) > 0 for step in steps), f"{title}: no gradient")
     found: dict[str, Any] = {}
@@ -214,8 +245,9 @@ def _train(
     kind: Kind, machine: Machine, folder: Path, places: tuple[str, ...], limit_s: float | None
 ) -> None:
     command = [sys.executable, "-m", "verl.trainer.main_ppo", "--config-name", kind.recipe]
-    # the rank of a check is none of Ray's business, and its sockets need a short path; without a GPU, the
-    # profile counts one that is not there, which Ray refuses where the variable says that there is none
+    # the rank of a check is none of Ray's business, and its sockets need a short path; without a
+    # GPU, the profile counts one that is not there, which Ray refuses where the variable says that
+    # there is none
     hidden = (*RANKS, "TMPDIR", *(() if machine.gpu else ("CUDA_VISIBLE_DEVICES",)))
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     environment["RAY_ADDRESS"] = "local"

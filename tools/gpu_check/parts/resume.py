@@ -21,8 +21,9 @@ FIRST = 3
 NEXT_LOSS = 1e-5
 LATER_LOSS = 0.05
 NORM = 0.02
-"""Shares that may differ. The next loss comes of a forward pass; sums of a GPU's backward pass are in no
-fixed order, and Adam's first steps make much of small gradients."""
+"""Shares that may differ. The next loss comes of a forward pass; sums of a GPU's backward pass are
+in no fixed order, and Adam's first steps make much of small gradients.
+"""
 
 
 def run(machine: Machine, folder: Path) -> Result:
@@ -38,7 +39,10 @@ def run(machine: Machine, folder: Path) -> Result:
     again = make_worker(path, settings)
     again.load_checkpoint(str(folder / "saved"))
     loaded = optimizer_states(again)
-    expect(set(loaded) == set(saved), f"optimizer: {len(loaded)} tensors after loading, not {len(saved)}")
+    expect(
+        set(loaded) == set(saved),
+        f"optimizer: {len(loaded)} tensors after loading, not {len(saved)}",
+    )
     others = [name for name in saved if not torch.equal(saved[name], loaded[name])]
     expect(bool(saved) and not others, f"optimizer: other numbers after loading: {others[:3]}")
     expected = [update(first, batch)[:2] for _ in range(2)]
@@ -52,5 +56,9 @@ def run(machine: Machine, folder: Path) -> Result:
         expect(abs(loss - wanted) <= share * abs(wanted), f"step {step}: loss {loss}, not {wanted}")
         same = step > FIRST or abs(norm - wanted_norm) <= NORM * wanted_norm
         expect(same, f"step {step}: norm of the gradient {norm}, not {wanted_norm}")
-    text = f"steps 3 and 4 after loading: loss {found[0][0]:.6f} and {found[1][0]:.6f}, as without the stop"
+    text = (
+        f"steps 3 and 4 after loading: loss {found[0][0]:.6f} and {found[1][0]:.6f}, as "
+        "without "
+        "the stop"
+    )
     return passed(text, losses=losses, resumed=[loss for loss, _ in found])

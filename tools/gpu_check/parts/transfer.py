@@ -1,7 +1,8 @@
 """Weights from the trainer's process to the rollout's, by verl's own sender and receiver.
 
-Over CUDA IPC on a GPU, with a tensor above 2 GiB that no bucket holds; over shared memory elsewhere. A second
-round has a receiver that fails: both sides must say so at once instead of waiting.
+Over CUDA IPC on a GPU, with a tensor above 2 GiB that no bucket holds; over shared memory
+elsewhere. A second round has a receiver that fails: both sides must say so at once instead of
+waiting.
 """
 
 from __future__ import annotations
@@ -44,11 +45,16 @@ def run(machine: Machine, folder: Path) -> Result:
     failure, seconds = _send(machine, handles[0])
     told = _told(mine)
     expect(not failure and not told["error"], failure or told["error"])
-    expect(sorted(told["arrived"]) == sorted(shapes), f"arrived {told['arrived']}, sent {sorted(shapes)}")
+    expect(
+        sorted(told["arrived"]) == sorted(shapes),
+        f"arrived {told['arrived']}, sent {sorted(shapes)}",
+    )
     expect(not told["different"], f"other numbers arrived: {told['different']}")
     failure, failing_s = _send(machine, handles[1])
     told = _told(mine)
-    expect("KeyError" in failure, f"the sender heard nothing of the failure: {failure or 'no error'}")
+    expect(
+        "KeyError" in failure, f"the sender heard nothing of the failure: {failure or 'no error'}"
+    )
     expect("KeyError" in told["error"], f"the receiver's error was lost: {told['error'] or 'none'}")
     expect(failing_s < WAIT_S / 2, f"the failure took {failing_s:.0f} s to be heard of")
     process.join(WAIT_S)
@@ -57,7 +63,9 @@ def run(machine: Machine, folder: Path) -> Result:
     way = "shared memory" if machine.gpu is None else "CUDA IPC"
     sent = f"{sum(sizes):.0f} MiB by {way} in {seconds:.1f} s, largest tensor {max(sizes):.0f} MiB"
     text = f"{sent}; a failure is told after {failing_s:.1f} s"
-    return passed(text, mib=sum(sizes), seconds=seconds, largest_mib=max(sizes), failure_seconds=failing_s)
+    return passed(
+        text, mib=sum(sizes), seconds=seconds, largest_mib=max(sizes), failure_seconds=failing_s
+    )
 
 
 def _told(pipe: Connection) -> Any:
@@ -98,7 +106,9 @@ def _send(machine: Machine, handle: str) -> tuple[str, float]:
 
 
 def _receive(machine: Machine, handles: list[str], tell: Connection) -> None:
-    """The rollout's process: takes the weights of the first handle, fails at those of the second."""
+    """The rollout's process: takes the weights of the first handle, fails at those of the
+    second.
+    """
     open_rollout_package()
     from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedWeightReceiver
 
@@ -108,7 +118,13 @@ def _receive(machine: Machine, handles: list[str], tell: Connection) -> None:
         arrived: list[str] = []
         different: list[str] = []
 
-        def take(weights: list[tuple[str, Tensor]], is_last: bool, fails=fails, names=arrived, bad=different):
+        def take(
+            weights: list[tuple[str, Tensor]],
+            is_last: bool,
+            fails=fails,
+            names=arrived,
+            bad=different,
+        ):
             if fails:
                 raise KeyError("a weight that the server does not know")
             names += [name for name, _ in weights]
@@ -118,7 +134,9 @@ def _receive(machine: Machine, handles: list[str], tell: Connection) -> None:
         device = torch.device("cpu") if machine.gpu is None else torch.device("cuda", 0)
         error = ""
         try:
-            BucketedWeightReceiver(handle, device, use_shm=machine.gpu is None).receive_weights(take)
+            BucketedWeightReceiver(handle, device, use_shm=machine.gpu is None).receive_weights(
+                take
+            )
         except (KeyError, InfrastructureError, RuntimeError) as problem:
             error = f"{type(problem).__name__}: {problem}"
         tell.send({"error": error, "arrived": arrived, "different": different})

@@ -1,10 +1,12 @@
-"""A few layers of Qwen2.5-VL-7B at the longest rows of the recipes: memory and seconds a layer, for all 28.
+"""A few layers of Qwen2.5-VL-7B at the longest rows of the recipes: memory and seconds a layer, for
+all 28.
 
-Forward and backward pass of one row in verl's FSDP2 engine, with the settings of recipes and no step of the
-optimizer. Memory is the peak less weights; gradients go as soon as they are there, since a run shards both.
-The vision tower's backward pass comes last and does not grow with the layers of the language model: its peak
-is taken apart, and the larger of the two counts; on a GPU neither may exceed what the budget of a run says.
-Three fifths of a row are pages of 1,280 visual tokens.
+Forward and backward pass of one row in verl's FSDP2 engine, with the settings of recipes and no
+step of the optimizer. Memory is the peak less weights; gradients go as soon as they are there,
+since a run shards both. The vision tower's backward pass comes last and does not grow with the
+layers of the language model: its peak is taken apart, and the larger of the two counts; on a GPU
+neither may exceed what the budget of a run says. Three fifths of a row are pages of 1,280 visual
+tokens.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ from docagent_rl.checks.passes import (
     BFLOAT16,
     Model,
     busy_vision,
-    features,
     kept_states,
     logits,
+    pass_bytes,
     waiting_vision,
 )
 from tools.gpu_check.batches import Row, make_batch
@@ -46,7 +48,9 @@ UNIT = 28
 
 @dataclass(frozen=True)
 class Scale:
-    """A measurement: sizes of the model, its layers in two runs and in truth, rows, pages in patches."""
+    """A measurement: sizes of the model, its layers in two runs and in truth, rows, pages in
+    patches.
+    """
 
     sizes: dict
     layers: tuple[int, int]
@@ -69,7 +73,9 @@ def run(machine: Machine, folder: Path) -> Result:
     for row in scale.rows:
         expect(costs[few][row] is not None, f"{few} layers do not fit at {row} tokens")
         if costs[many][row] is not None:
-            found[row] = extrapolated(costs[few][row], costs[many][row], scale.layers, scale.all_layers)
+            found[row] = extrapolated(
+                costs[few][row], costs[many][row], scale.layers, scale.all_layers
+            )
             if machine.gpu is not None:
                 check_estimate(row, found[row], estimated_mib(seven_billion(), row))
     expect(bool(found), f"{many} layers fit at no row")
@@ -116,16 +122,19 @@ def seven_billion() -> Model:
 
 
 def estimated_mib(model: Model, tokens: int) -> tuple[float, float]:
-    """The budget's estimates of a row's pass: before, and while, the gradient is in the vision tower.
+    """The budget's estimates of a row's pass: before, and while, the gradient is in the vision
+    tower.
 
-    Before: states of all layers, logits, and what waits in the tower; then the tower alone. Both with
-    features, and with embeddings and head, which the engine gathers.
+    Before: states of all layers, logits, and what waits in the tower; then the tower alone. Both
+    with features, and with embeddings and head, which the engine gathers.
     """
     row = _row(tokens, PAGE)
     visual = row.images * row.image_tokens
-    always = features(visual, UNIT) + BFLOAT16 * (model.embeddings + model.head)
+    always = pass_bytes(visual, UNIT) + BFLOAT16 * (model.embeddings + model.head)
     waiting = waiting_vision(model, visual, checkpointing=True)
-    states = kept_states(model, row.tokens, checkpointing=True) + logits(model, row.tokens, fused=True)
+    states = kept_states(model, row.tokens, checkpointing=True) + logits(
+        model, row.tokens, fused=True
+    )
     busy = busy_vision(model, visual, checkpointing=True)
     return (always + waiting + states) / 2**20, (always + waiting + busy) / 2**20
 
@@ -138,17 +147,22 @@ def check_estimate(tokens: int, cost: Cost, estimates_mib: tuple[float, float]) 
     """
     peaks = {"before the tower": cost.peak_mib, "in the tower": cost.later_mib}
     for (where, peak), estimate in zip(peaks.items(), estimates_mib, strict=True):
-        text = f"{tokens} tokens take {peak / 1024:.1f} GiB {where}; the budget says {estimate / 1024:.1f}"
+        text = (
+            f"{tokens} tokens take {peak / 1024:.1f} GiB {where}; the budget says "
+            f"{estimate / 1024:.1f}"
+        )
         expect(peak <= estimate, text)
 
 
 def recipe_rows() -> dict[str, int]:
     """The longest row of each recipe for this model, in tokens."""
-    from docagent_rl.checks.recipe_check import composed
+    from docagent_rl.checks.recipe_check import composed_recipe
     from docagent_rl.checks.recipe_list import recipe_names
 
     names = [name for name in recipe_names() if name.endswith(OF_THIS_MODEL)]
-    return {name: int(composed(name).actor_rollout_ref.rollout.max_model_len) for name in names}
+    return {
+        name: int(composed_recipe(name).actor_rollout_ref.rollout.max_model_len) for name in names
+    }
 
 
 def _costs(machine: Machine, folder: Path, scale: Scale, layers: int) -> dict[int, Cost | None]:
@@ -158,7 +172,8 @@ def _costs(machine: Machine, folder: Path, scale: Scale, layers: int) -> dict[in
     settings = replace(settings_of_recipes(machine), tokens=max(scale.rows))
     made = make_worker(path, settings)
     found = {
-        row: _cost(machine, made, make_batch([_row(row, scale.page)], config), row) for row in scale.rows
+        row: _cost(machine, made, make_batch([_row(row, scale.page)], config), row)
+        for row in scale.rows
     }
     del made
     gc.collect()
@@ -179,7 +194,9 @@ def _cost(machine: Machine, made: TrainingWorker, batch: Any, row: int) -> Cost 
 
 @contextmanager
 def _watched(made: TrainingWorker, meter: Meter) -> Iterator[None]:
-    """Mark the meter where the gradient reaches the vision tower, and drop each parameter's gradient."""
+    """Mark the meter where the gradient reaches the vision tower, and drop each parameter's
+    gradient.
+    """
     module = made.engine.module
 
     def mark(gradient: torch.Tensor) -> None:
@@ -190,7 +207,9 @@ def _watched(made: TrainingWorker, meter: Meter) -> Iterator[None]:
             output.register_hook(mark)
 
     hooks = [module.model.visual.merger.register_forward_hook(watch)]
-    hooks += [p.register_post_accumulate_grad_hook(_drop) for p in module.parameters() if p.requires_grad]
+    hooks += [
+        p.register_post_accumulate_grad_hook(_drop) for p in module.parameters() if p.requires_grad
+    ]
     try:
         yield
     finally:

@@ -31,7 +31,7 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class EvidencePage:
     """A page that an answer rests on, and the parts of it that the agent magnified."""
 
     page: PageRef
@@ -40,15 +40,17 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """The answer of a trajectory and its evidence, the most telling first, or the reason for having none."""
+class AnswerReport:
+    """The answer of a trajectory and its evidence, the most telling first, or the reason for having
+    none.
+    """
 
     text: str | None
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[EvidencePage, ...]
     why_not: str = ""
 
 
-def answered(trajectory: Trajectory) -> Answered:
+def answer_report(trajectory: Trajectory) -> AnswerReport:
     """Read a trajectory.
 
     The answer rests on the pages that the agent cited, else magnified, else was shown last.
@@ -56,7 +58,9 @@ def answered(trajectory: Trajectory) -> Answered:
     played = read_trajectory(trajectory)
     if not played.answer:
         reason = f"the trajectory ended without an answer ({trajectory.end})"
-        return Answered(None, (), trajectory.error or trajectory.end if trajectory.masked else reason)
+        return AnswerReport(
+            None, (), trajectory.error or trajectory.end if trajectory.masked else reason
+        )
     regions = _magnified(trajectory)
     if played.cited:
         chosen, why = [PageRef(*page) for page in played.cited], Why.CITED
@@ -66,9 +70,11 @@ def answered(trajectory: Trajectory) -> Answered:
         last = (turn_pages(turn.record) for turn in reversed(trajectory.turns) if not turn.dropped)
         collected = [PageRef(*page) for page in played.collected[-1:]]
         chosen, why = next((pages for pages in last if pages), collected), Why.SHOWN
-    return Answered(
+    return AnswerReport(
         played.extracted or played.answer,
-        tuple(Evidence(page, why, tuple(regions.get(page, ()))) for page in dict.fromkeys(chosen)),
+        tuple(
+            EvidencePage(page, why, tuple(regions.get(page, ()))) for page in dict.fromkeys(chosen)
+        ),
     )
 
 
@@ -88,7 +94,9 @@ def _magnified(trajectory: Trajectory) -> dict[PageRef, list[Fractions]]:
 
 
 def tell_turn(trajectory: Trajectory, console: Console) -> None:
-    """Print the last turn: the thought, cut where it is long, then the action and the pages it led to."""
+    """Print the last turn: the thought, cut where it is long, then the action and the pages it led
+    to.
+    """
     turn = trajectory.turns[-1]
     record = turn.record
     thought = " ".join(turn.text[start:end] for start, end in record.thoughts)
@@ -113,7 +121,7 @@ def action_of(record: TurnRecord) -> str:
     return " ".join(words)
 
 
-def tell_answer(found: Answered, console: Console) -> None:
+def tell_answer(found: AnswerReport, console: Console) -> None:
     """Print the answer and what it rests on."""
     if found.text is None:
         console.print(shown(f"No answer: {found.why_not}", "red"), soft_wrap=True)
@@ -126,7 +134,7 @@ def tell_answer(found: Answered, console: Console) -> None:
         console.print(shown(f"  {RESTS_ON_NOTHING}", "yellow"), soft_wrap=True)
 
 
-def answer_json(trajectory: Trajectory, found: Answered) -> str:
+def answer_json(trajectory: Trajectory, found: AnswerReport) -> str:
     """Return question, answer, evidence and turns as one JSON object."""
     turns = [
         {
@@ -141,7 +149,12 @@ def answer_json(trajectory: Trajectory, found: Answered) -> str:
         "answer": found.text,
         "why_not": found.why_not or None,
         "evidence": [
-            {"document": item.page.doc_id, "page": item.page.page, "why": item.why, "regions": item.regions}
+            {
+                "document": item.page.doc_id,
+                "page": item.page.page,
+                "why": item.why,
+                "regions": item.regions,
+            }
             for item in found.evidence
         ],
         "status": trajectory.status,

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.objects import file_digest
@@ -33,7 +33,9 @@ NOT_KNOWN = "(the answer is not known)"
 
 
 def cache_folder() -> Path:
-    """Return the folder of documents that are asked about: in the workspace, else in the user's cache."""
+    """Return the folder of documents that are asked about: in the workspace, else in the user's
+    cache.
+    """
     if workspace := os.environ.get("DOCAGENT_WORKSPACE"):
         return Path(workspace) / "ask"
     root = os.environ.get("XDG_CACHE_HOME")
@@ -52,13 +54,17 @@ class Workspace:
     """Those that were found in a folder just now and cannot be read."""
 
 
-def prepare(documents: Sequence[Path], root: Path, settings: RenderSettings | None = None) -> Workspace:
-    """Ingest PDFs, or find them ingested in `root`: the same files again are there at once, from any folder.
+def prepare(
+    documents: Sequence[Path], root: Path, settings: RenderSettings | None = None
+) -> Workspace:
+    """Ingest PDFs, or find them ingested in `root`: the same files again are there at once, from
+    any folder.
 
     Each PDF is read once, whatever others it is asked about with.
 
     Raises:
-        UserError: a file is missing or cannot be read as a document, or the folder cannot be written.
+        UserError: a file is missing or cannot be read as a document, or the folder cannot be
+            written.
     """
     settings = settings or RenderSettings()
     digests = []
@@ -92,11 +98,12 @@ def prepare(documents: Sequence[Path], root: Path, settings: RenderSettings | No
 def follow(folder: Path, root: Path, settings: RenderSettings | None = None) -> Workspace:
     """Ingest a folder into a store in `root` that mirrors it, or find it there.
 
-    Only new and changed files are read; nothing is where no file is another one than the last time, by size
-    and time of change. Nothing is written into the folder.
+    Only new and changed files are read; nothing is where no file is another one than the last time,
+    by size and time of change. Nothing is written into the folder.
 
     Raises:
-        UserError: the folder holds no document, or none that can be read, or `root` cannot be written.
+        UserError: the folder holds no document, or none that can be read, or `root` cannot be
+            written.
     """
     settings = settings or RenderSettings()
     place = root / _key(os.path.realpath(folder), settings)
@@ -105,8 +112,11 @@ def follow(folder: Path, root: Path, settings: RenderSettings | None = None) -> 
     failed: tuple[FailedDocument, ...] = ()
     if not (mark.is_file() and mark.read_text(encoding="utf-8") == listing and _holds(store, ())):
         bars = sys.stderr.isatty()
-        # the files are where they were: a store that loses most of them loses pages that can be made again
-        report = ingest(folder, store, settings=settings, progress=bars, mirror=True, however_many=True)
+        # the files are where they were: a store that loses most of them loses pages that can be
+        # made again
+        report = ingest(
+            folder, store, settings=settings, progress=bars, mirror=True, however_many=True
+        )
         if report.removed or report.replaced:
             prune(store)
         atomic_write(mark, listing)
@@ -115,7 +125,8 @@ def follow(folder: Path, root: Path, settings: RenderSettings | None = None) -> 
 
 
 def opened(store: Path, root: Path) -> Workspace:
-    """Return a document store as it is, with a folder in `root` for indexes that are made for questions.
+    """Return a document store as it is, with a folder in `root` for indexes that are made for
+    questions.
 
     Raises:
         UserError: the folder is not a store, or holds no document.
@@ -132,7 +143,9 @@ def _all_of(store: Path) -> tuple[str, ...]:
 
 
 def _holds(store: Path, doc_ids: Sequence[str]) -> bool:
-    """Return whether a store is there with some documents, each of which appears when it is whole."""
+    """Return whether a store is there with some documents, each of which appears when it is
+    whole.
+    """
     try:
         found = DocumentStore(store)
     except UserError:
@@ -149,14 +162,19 @@ def _listing(folder: Path) -> str:
     """Return a digest of the files of a folder: their names, sizes and times of change."""
     found, digest = discover(folder), hashlib.sha256()
     for document in found.documents:
-        stamps = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in document.files]
+        stamps = [
+            (path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in document.files
+        ]
         digest.update(repr((document.doc_id, stamps)).encode("utf-8", "replace"))
-    digest.update(repr(sorted((each.name, each.reason) for each in found.failed)).encode("utf-8", "replace"))
+    digest.update(
+        repr(sorted((each.name, each.reason) for each in found.failed)).encode("utf-8", "replace")
+    )
     return digest.hexdigest()
 
 
 def build_indexes(workspace: Workspace, config: DocAgentConfig) -> None:
-    """Build those indexes of a configuration's retrievers that lie in the workspace; current ones stay.
+    """Build those indexes of a configuration's retrievers that lie in the workspace; current ones
+    stay.
 
     Raises:
         UserError: the model of an index is not on this machine, or no page has text.
@@ -186,7 +204,9 @@ def build_indexes(workspace: Workspace, config: DocAgentConfig) -> None:
 
 def _name(document: Path) -> str:
     """Return a file's name as the name of a document: letters, digits, dots and dashes alone."""
-    kept = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in document.stem)
+    kept = "".join(
+        letter if letter.isalnum() or letter in "._-" else "_" for letter in document.stem
+    )
     return kept.strip("._")[:_NAME] or "document"
 
 
@@ -208,7 +228,8 @@ def own_question(workspace: Workspace, question: str) -> Sample:
 
 
 def search_at(run: DictConfig, *, index: Path | None = None, url: str | None = None) -> None:
-    """Have a configuration search by an index of one's own, or at a server of `docagent-rl index serve`.
+    """Have a configuration search by an index of one's own, or at a server of
+    `docagent-rl index serve`.
 
     Raises:
         UserError: there is no index.
@@ -225,7 +246,8 @@ def search_at(run: DictConfig, *, index: Path | None = None, url: str | None = N
 
 
 def set_for_asking(run: DictConfig, workspace: Workspace) -> None:
-    """Change a recipe's configuration to a workspace's documents: no gold pages, judge or reward function.
+    """Change a recipe's configuration to a workspace's documents: no gold pages, judge or reward
+    function.
 
     Raises:
         UserError: there are several documents, and the system plays one at a time.
@@ -236,7 +258,7 @@ def set_for_asking(run: DictConfig, workspace: Workspace) -> None:
         run.docagent.judge = OmegaConf.create({"kind": "exact"})
         run.docagent.reward_function = OmegaConf.create({})  # the answer is not known
         run.docagent.provision = None
-        parsed = DocAgentConfig.parse(plain(run.docagent))
+        parsed = DocAgentConfig.parse(plain_section(run.docagent))
         system = get_system(parsed.system)
         changes: dict = {}
         if "allow_empty_gold" in system.config_type.model_fields:
@@ -247,7 +269,8 @@ def set_for_asking(run: DictConfig, workspace: Workspace) -> None:
                 count = len(workspace.doc_ids)
                 raise UserError(
                     f"{system.name} plays one document at a time, and {count} are named: ask "
-                    "about one, or take a recipe that searches several, e.g. --recipe vrag_rl_qwen2_5_vl_7b"
+                    "about one, or take a recipe that searches several, e.g. --recipe "
+                    "vrag_rl_qwen2_5_vl_7b"
                 )
             changes["search"] = {"scope": SearchScope.CORPUS.value}
         for section in ("env", "env_cpu"):

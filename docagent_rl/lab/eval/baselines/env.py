@@ -1,4 +1,6 @@
-"""The environment that baselines share: a question, pages shown in order, and the score of an answer."""
+"""The environment that baselines share: a question, pages shown in order, and the score of an
+answer.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +14,15 @@ from docagent_rl.base.section import Section
 from docagent_rl.base.untrusted import without_tokens
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayRule
-from docagent_rl.envs.base import EndReason, EnvState, ImagePart, Part, RewardTerms, TextPart, measured
+from docagent_rl.envs.base import (
+    EndReason,
+    EnvState,
+    ImagePart,
+    Part,
+    RewardTerms,
+    TextPart,
+    measured,
+)
 from docagent_rl.envs.checks import checked_gold, references
 from docagent_rl.envs.effects import Answered
 from docagent_rl.envs.outcome import Outcome
@@ -82,11 +92,15 @@ class BaselineState(EnvState):
     material: list[PagePrompt] = field(default_factory=list)
     """Pages of the prompt, in order."""
     left_out: int = 0
-    """Pages that it does not show, as they did not fit or are behind the most that is taken of a document."""
+    """Pages that it does not show, as they did not fit or are behind the most that is taken of a
+    document.
+    """
 
     def show(self, pages: Sequence[PagePrompt]) -> tuple[ShownPage, ...]:
         """Add pages to `shown`, and return their records for the trajectory."""
-        self.shown += [ref for ref in dict.fromkeys(page.ref for page in pages) if ref not in self.shown]
+        self.shown += [
+            ref for ref in dict.fromkeys(page.ref for page in pages) if ref not in self.shown
+        ]
         return tuple(replace(page.record, gold=page.ref in self.gold) for page in pages)
 
 
@@ -94,7 +108,9 @@ ConfigT = TypeVar("ConfigT", bound=PageConfig)
 
 
 class BaselineEnv(ToolEnv[ConfigT, BaselineState], Generic[ConfigT]):
-    """An environment whose reward is the judge's verdict on the answer; validation changes nothing."""
+    """An environment whose reward is the judge's verdict on the answer; validation changes
+    nothing.
+    """
 
     def new_state(self, sample: Sample) -> BaselineState:
         """See `DocEnv.new_state`."""
@@ -152,7 +168,10 @@ class BaselineEnv(ToolEnv[ConfigT, BaselineState], Generic[ConfigT]):
                 parts = (TextPart(label), ImagePart(view.image))
                 yield PagePrompt(ref, parts, tokens, view.tokens, replace(view.shown(), rank=rank))
                 continue
-            # broken spellings of special tokens take more tokens: the text is counted as it will be shown
-            text = cut_to_tokens(without_tokens(page.text().strip()), self._config.page_tokens, count)
+            # broken spellings of special tokens take more tokens: the text is counted as it will be
+            # shown
+            text = cut_to_tokens(
+                without_tokens(page.text().strip()), self._config.page_tokens, count
+            )
             shown = f"{label}{self.text('page_text', text=text or self.text('no_text'))}\n"
             yield PagePrompt(ref, (TextPart(shown),), count(shown), 0, ShownPage(ref, rank=rank))

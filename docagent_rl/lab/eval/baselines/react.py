@@ -29,9 +29,13 @@ from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageC
 _PARTS = "system user page_label page_text no_text no_page feedback last_turn observation"
 _VARIABLES = "question num_pages turns top_k page doc_id text several reason"
 
-_ACTION = re.compile(r"^[ \t]*\**action\**[ \t]*:[ \t]*\**[ \t]*(\w+)[ \t]*\[", re.IGNORECASE | re.MULTILINE)
+_ACTION = re.compile(
+    r"^[ \t]*\**action\**[ \t]*:[ \t]*\**[ \t]*(\w+)[ \t]*\[", re.IGNORECASE | re.MULTILINE
+)
 _SCANNER = TagScanner(())
-_NO_ACTION = "the turn holds no line `Action: name[...]` with one of the names search, open and answer"
+_NO_ACTION = (
+    "the turn holds no line `Action: name[...]` with one of the names search, open and answer"
+)
 
 
 class ReactConfig(PageConfig):
@@ -54,10 +58,11 @@ class ReactConfig(PageConfig):
 
 
 class ReactGrammar:
-    """Grammar of ReAct: `Thought: ...` and then `Action: name[argument]`, of which the first counts.
+    """Grammar of ReAct: `Thought: ...` and then `Action: name[argument]`, of which the first
+    counts.
 
-    The argument ends with the bracket that closes it, or with its line where none does. Text inside `<think>`
-    is never read.
+    The argument ends with the bracket that closes it, or with its line where none does. Text inside
+    `<think>` is never read.
     """
 
     def parse(self, text: str, stop: StopCause = StopCause.END_OF_TURN) -> ParsedTurn:
@@ -67,7 +72,9 @@ class ReactGrammar:
         thoughts = () if scan is None else scan.hidden
         if stop is StopCause.CONTROL_TOKEN:
             detail = "the turn holds a control token"
-            return ParsedTurn(Invalid(None, None, InvalidReason.CONTROL_TOKEN, detail), (), thoughts)
+            return ParsedTurn(
+                Invalid(None, None, InvalidReason.CONTROL_TOKEN, detail), (), thoughts
+            )
         actions = tuple(_read(visible, found) for found in _ACTION.finditer(visible))
         if actions:
             return ParsedTurn(actions[0], actions[1:], thoughts)
@@ -85,7 +92,9 @@ def _read(text: str, found: re.Match[str]) -> Action:
                 return bad_argument("the query is empty", block, argument)
             return Search(block, argument, content)
         case "open":
-            number = re.fullmatch(r"(?:p(?:age|\.)?\s*)?0*([1-9][0-9]{0,6})", content, re.IGNORECASE)
+            number = re.fullmatch(
+                r"(?:p(?:age|\.)?\s*)?0*([1-9][0-9]{0,6})", content, re.IGNORECASE
+            )
             if number is None:
                 return bad_argument("open takes the number of one page", block, argument)
             return Fetch(block, argument, (int(number[1]),))
@@ -108,8 +117,8 @@ def _closing(text: str, begin: int) -> int:
 class ReactEnv(BaselineEnv[ReactConfig]):
     """A loop of thoughts, actions and observations.
 
-    A search shows its best pages that were not shown yet, an opened page is one of the question's document.
-    An invalid turn gets a message and counts. The last turn can only answer.
+    A search shows its best pages that were not shown yet, an opened page is one of the question's
+    document. An invalid turn gets a message and counts. The last turn can only answer.
     """
 
     title = "ReAct"

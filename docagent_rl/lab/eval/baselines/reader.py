@@ -51,7 +51,8 @@ class ReaderConfig(PageConfig):
 
 
 class ReaderGrammar:
-    """Grammar of one answer: the first closed `<answer>` outside of thoughts, or else all text there.
+    """Grammar of one answer: the first closed `<answer>` outside of thoughts, or else all text
+    there.
 
     Models that were never taught the tag are compared too.
     """
@@ -73,8 +74,8 @@ class ReaderGrammar:
 class ReaderEnv(BaselineEnv[ReaderConfig]):
     """A question with nothing, the whole document or the pages of one search beside it.
 
-    Pages are added in order while they fit `EnvServices.prompt_tokens`; the number of the others is told to
-    the model and counted (`pages_left_out`).
+    Pages are added in order while they fit `EnvServices.prompt_tokens`; the number of the others is
+    told to the model and counted (`pages_left_out`).
     """
 
     title = "reader"
@@ -129,7 +130,9 @@ class ReaderEnv(BaselineEnv[ReaderConfig]):
     def _fill(self, state: BaselineState) -> None:
         """Take the first pages that fit together; the others are not even read."""
         every = self._refs(state)
-        refs = every[: self._config.max_pages] if self._config.material is Material.DOCUMENT else every
+        refs = (
+            every[: self._config.max_pages] if self._config.material is Material.DOCUMENT else every
+        )
         room = float("inf")
         if self._services.prompt_tokens is not None:
             # beside the longest note on pages left out

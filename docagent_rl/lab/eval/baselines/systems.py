@@ -52,8 +52,12 @@ WHOLE_DOCUMENT = _system(
     "whole_document", "as many pages as fit, from the first on", WholeDocumentConfig, ReaderEnv
 )
 RAG_TEXT = _system("rag_text", "the texts of the best pages of one search", RagConfig, ReaderEnv)
-RAG_IMAGE = _system("rag_image", "the images of the best pages of one search", RagImageConfig, ReaderEnv)
-REACT = _system("react", "ReAct with search, open and answer (arXiv 2210.03629)", ReactConfig, ReactEnv)
+RAG_IMAGE = _system(
+    "rag_image", "the images of the best pages of one search", RagImageConfig, ReaderEnv
+)
+REACT = _system(
+    "react", "ReAct with search, open and answer (arXiv 2210.03629)", ReactConfig, ReactEnv
+)
 
 
 class Unasked:

@@ -1,8 +1,8 @@
 """Generalised accuracy: MMLongBench-Doc (arXiv 2407.01523, `eval/eval_score.py`) and LongDocURL
 (`utils/utils_score_v3.py`, `utils/calculate_metrics.py`).
 
-An extractor shortens the answer first. LongDocURL's scorer is like MMLongBench-Doc's, with units and commas
-cleaned away, and lists scored item by item.
+An extractor shortens the answer first. LongDocURL's scorer is like MMLongBench-Doc's, with units
+and commas cleaned away, and lists scored item by item.
 """
 
 import json
@@ -14,23 +14,26 @@ from docagent_rl.lab.eval.metrics.judges import first_tag
 from docagent_rl.rewards.literals import safe_literal
 from docagent_rl.rewards.mmlongbench import (
     AnswerFormat,
-    anls,
+    answer_rightness,
     is_exact,
     is_number,
+    mmlongbench_anls,
     number_score,
-    score,
     text_score,
     unwrapped,
 )
 
 NOT_EXTRACTED, FAILED = "Failed to extract", "Fail to extract"
-"""Predictions of MMLongBench-Doc and of LongDocURL when an extractor's reply cannot be read; they score 0."""
+"""Predictions of MMLongBench-Doc and of LongDocURL when an extractor's reply cannot be read; they
+score 0.
+"""
 QUESTIONS = 2325
 """Questions of LongDocURL."""
 
 # in this order: a text that ends with `m` loses it before longer units are looked for
 _UNITS = (
-    "kg", "mm", "m", "meters", "acres", "minutes", "mile", "miles", "million", "thousand", "billion",
+    "kg", "mm", "m", "meters", "acres", "minutes", "mile", "miles", "million", "thousand",
+    "billion",
 )  # fmt: skip
 _SOURCES = frozenset({"Text", "Layout", "Figure", "Table"})
 _LOCATED = {
@@ -43,15 +46,18 @@ _LOCATED = {
 
 
 def mmlongbench_score(gold: str, pred: str | None, answer_format: str) -> float:
-    """Return MMLongBench-Doc's score of an extracted answer, in `[0, 1]`; 0 where the official scorer stops.
+    """Return MMLongBench-Doc's score of an extracted answer, in `[0, 1]`; 0 where the official
+    scorer stops.
 
-    A list is given as its Python literal, no answer as `None` or `NOT_EXTRACTED`. Formats of gold answers
-    other than `Int`, `Float`, `Str` and `None` mean a list.
+    A list is given as its Python literal, no answer as `None` or `NOT_EXTRACTED`. Formats of gold
+    answers other than `Int`, `Float`, `Str` and `None` mean a list.
     """
     if pred is None or pred == NOT_EXTRACTED:
         return 0.0
     known = answer_format in set(AnswerFormat)
-    return score(str(gold), str(pred), AnswerFormat(answer_format) if known else AnswerFormat.LIST)
+    return answer_rightness(
+        str(gold), str(pred), AnswerFormat(answer_format) if known else AnswerFormat.LIST
+    )
 
 
 def mmlongbench_lines(
@@ -59,11 +65,13 @@ def mmlongbench_lines(
 ) -> list[str]:
     """Return the lines of MMLongBench-Doc's table that a question counts in, in alphabetical order.
 
-    They are `single_page` (one native evidence page, those outside of the document included, also of an
-    unanswerable question), `cross_page` (any other number of pages, also none, and answerable),
-    `unanswerable`, `source/<label>` and `type/<label>`.
+    They are `single_page` (one native evidence page, those outside of the document included, also
+    of an unanswerable question), `cross_page` (any other number of pages, also none, and
+    answerable), `unanswerable`, `source/<label>` and `type/<label>`.
     """
-    lines = {f"source/{source}" for source in sources} | ({f"type/{doc_type}"} if doc_type else set())
+    lines = {f"source/{source}" for source in sources} | (
+        {f"type/{doc_type}"} if doc_type else set()
+    )
     if pages == 1:
         lines.add("single_page")
     elif answerable:
@@ -72,10 +80,12 @@ def mmlongbench_lines(
 
 
 def longdocurl_parse(extractor_text: str) -> Any:
-    """Return the prediction in an extractor's reply, as the headline script reads it back from JSON.
+    """Return the prediction in an extractor's reply, as the headline script reads it back from
+    JSON.
 
-    It is the text of the first `<concise_answer>` tag, as a Python literal where it is one; tuples and sets
-    become lists, and what JSON cannot hold stays text. It is `FAILED` without that tag or one for the format.
+    It is the text of the first `<concise_answer>` tag, as a Python literal where it is one; tuples
+    and sets become lists, and what JSON cannot hold stays text. It is `FAILED` without that tag or
+    one for the format.
     """
     value = longdocurl_inline(extractor_text)
     try:
@@ -98,9 +108,11 @@ def longdocurl_inline(extractor_text: str) -> Any:
 
 
 def longdocurl_score(gold: Any, pred: Any, answer_format: str) -> float:
-    """Return LongDocURL's score of a `longdocurl_parse`, in `[0, 1]`; 0 where the official scorer stops.
+    """Return LongDocURL's score of a `longdocurl_parse`, in `[0, 1]`; 0 where the official scorer
+    stops.
 
-    The gold answer has its JSON type; formats other than `Integer`, `Float`, `String` and `None` mean a list.
+    The gold answer has its JSON type; formats other than `Integer`, `Float`, `String` and `None`
+    mean a list.
     """
     if isinstance(pred, str) and pred == FAILED:
         return 0.0
@@ -109,7 +121,9 @@ def longdocurl_score(gold: Any, pred: Any, answer_format: str) -> float:
             return _integer_score(longdocurl_clean(gold), longdocurl_clean(pred))
         case "Float":
             # percent signs go once more, so that `4 % %` is 4
-            return number_score(*(longdocurl_clean(value).rstrip("%").strip() for value in (gold, pred)))
+            return number_score(
+                *(longdocurl_clean(value).rstrip("%").strip() for value in (gold, pred))
+            )
         case "String" | "None":
             return text_score(longdocurl_clean(gold), longdocurl_clean(pred))
         case _:
@@ -119,11 +133,12 @@ def longdocurl_score(gold: Any, pred: Any, answer_format: str) -> float:
 def longdocurl_lines(
     task_tag: str | None, pages: int, sources: Sequence[str], question_type: str | None
 ) -> list[str]:
-    """Return the lines of LongDocURL's fine-grained table that a question counts in, in alphabetical order.
+    """Return the lines of LongDocURL's fine-grained table that a question counts in, in
+    alphabetical order.
 
-    They are `task/<tag>`, `source/<label>`, `single_page`, `multi_page` and `cross_element` (several
-    sources); of understanding and reasoning `<tag>, <pages>, <source>`, of locating `Locating, <kind>`, where
-    the kind follows from the native question type.
+    They are `task/<tag>`, `source/<label>`, `single_page`, `multi_page` and `cross_element`
+    (several sources); of understanding and reasoning `<tag>, <pages>, <source>`, of locating
+    `Locating, <kind>`, where the kind follows from the native question type.
     """
     known = [source for source in sources if source in _SOURCES]
     lines = [f"task/{task_tag}"] if task_tag else []
@@ -141,9 +156,11 @@ def longdocurl_lines(
 
 
 def longdocurl_clean(value: object) -> str:
-    """Clean as the script does: case, commas, units, parentheses, outer quotes, first `$` and `£`, last `%`.
+    """Clean as the script does: case, commas, units, parentheses, outer quotes, first `$` and `£`,
+    last `%`.
 
-    Where a text ends with a unit, all letters of the unit go from its end: `Stockholm` becomes `stockhol`.
+    Where a text ends with a unit, all letters of the unit go from its end: `Stockholm` becomes
+    `stockhol`.
     """
     text = str(value).lower().strip().replace(",", "")
     for unit in _UNITS:
@@ -184,12 +201,14 @@ def _list_score(gold: Sequence[Any], pred: Sequence[Any]) -> float:
         return 0.0
     if is_number(wanted[0]) or is_exact(wanted[0]):
         return float("-".join(wanted) == "-".join(given))
-    best = [max(anls(a, b) for b in given) for a in wanted]
+    best = [max(mmlongbench_anls(a, b) for b in given) for a in wanted]
     return math.fsum(best) / len(wanted) * min(1.0, len(wanted) / len(given)) ** 0.5
 
 
 def _texts(items: Sequence[Any]) -> list[str]:
-    """Return cleaned items; none where the official scorer fails, at dictionaries among other items."""
+    """Return cleaned items; none where the official scorer fails, at dictionaries among other
+    items.
+    """
     if items and isinstance(items[0], dict):
         if not all(isinstance(item, dict) for item in items):
             return []

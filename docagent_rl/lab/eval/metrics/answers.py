@@ -1,8 +1,8 @@
 """Similarities of answers and rankings of pages.
 
-ANLS of MP-DocVQA (MP-DocVQA-Framework, `metrics.py`) and DUDE (DUDEeval, `evaluate_submission.py`); F1 over
-words of SlideVQA (`evaluate.py`) and of UDA's PaperTab, PaperText and FetaTab (`uda/eval`); pages as a set
-(ALDEN) and as a ranking (ViDoRAG, `overall_evaluator.py`).
+ANLS of MP-DocVQA (MP-DocVQA-Framework, `metrics.py`) and DUDE (DUDEeval, `evaluate_submission.py`);
+F1 over words of SlideVQA (`evaluate.py`) and of UDA's PaperTab, PaperText and FetaTab (`uda/eval`);
+pages as a set (ALDEN) and as a ranking (ViDoRAG, `overall_evaluator.py`).
 """
 
 import re
@@ -28,14 +28,17 @@ _DIGITS = {
     word: str(number)
     for number, word in enumerate(
         (
-            "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-            "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+            "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+            "eleven",
+            "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
+            "nineteen",
         )
     )
 }  # fmt: skip
 _REPLACED = (
     ("this is ", ""), ("it is ", ""), ("&", ","), ("and", ","), ("percent", ""),
-    ("organisation", "organization"), ("because of", ""), ("because", ""), ("due to", ""), ("hours", "hrs"),
+    ("organisation", "organization"), ("because of", ""), ("because", ""), ("due to", ""), ("hours",
+    "hrs"),
     ("minites", "min"),
 )  # fmt: skip
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -44,14 +47,19 @@ CUTOFFS = (1, 5, 10, None)
 """Cut-offs of ViDoSeek's table; `None` is the whole list."""
 
 
-def anls(golds: Iterable[str], pred: str | None) -> float:
-    """Return MP-DocVQA's similarity of an answer to the nearest gold answer, in `[0, 1]`; inner blanks count.
+def mp_docvqa_anls(golds: Iterable[str], pred: str | None) -> float:
+    """Return MP-DocVQA's similarity of an answer to the nearest gold answer, in `[0, 1]`; inner
+    blanks count.
 
-    Similarities below 0.5 are 0. `None`, an empty answer and the word `none` score 0, also against an equal
-    gold answer: every question of MP-DocVQA can be answered.
+    Similarities below 0.5 are 0. `None`, an empty answer and the word `none` score 0, also against
+    an equal gold answer: every question of MP-DocVQA can be answered.
     """
     given = (pred or "").lower().strip()
-    return 0.0 if given == _NONE else max((text.anls(gold, given, _THRESHOLD) for gold in golds), default=0.0)
+    return (
+        0.0
+        if given == _NONE
+        else max((text.anls(gold, given, _THRESHOLD) for gold in golds), default=0.0)
+    )
 
 
 def mpdocvqa_accuracy(golds: Iterable[str], pred: str | None) -> int:
@@ -66,15 +74,15 @@ def mpdocvqa_accuracy(golds: Iterable[str], pred: str | None) -> int:
 def dude_anls(golds: Sequence[str], pred: str | Sequence[str] | None, answer_type: str) -> float:
     """Return DUDE's score of one question, in `[0, 1]`; similarities below 0.5 count as 0.
 
-    A type that holds `list` asks for all gold answers: the best one-to-one matching of similarities, divided
-    by the number of distinct gold answers or of predicted ones, whichever is greater. Other types ask for one
-    of the gold answers; of several predictions the first counts. An answerable question without gold answers,
-    which stops the official scorer, scores 0.
+    A type that holds `list` asks for all gold answers: the best one-to-one matching of
+    similarities, divided by the number of distinct gold answers or of predicted ones, whichever is
+    greater. Other types ask for one of the gold answers; of several predictions the first counts.
+    An answerable question without gold answers, which stops the official scorer, scores 0.
 
     Args:
         golds: gold answers; `answers_variants` are not used.
-        pred: predicted answers, if any. Where a list is asked for the official scorer takes a plain text for
-            its letters, and so do we: pass a list (`dude_prediction`).
+        pred: predicted answers, if any. Where a list is asked for the official scorer takes a plain
+            text for its letters, and so do we: pass a list (`dude_prediction`).
         answer_type: `extractive`, `abstractive`, `list/...` or `not-answerable`.
     """
     pred = [] if pred is None else pred
@@ -91,7 +99,8 @@ def dude_anls(golds: Sequence[str], pred: str | Sequence[str] | None, answer_typ
 
 
 def dude_prediction(answers: str | Iterable[str], *, refused: bool = False) -> list[str]:
-    """Return answers as DUDE's scorer takes them: stripped, with single blanks; a refusal is one empty text.
+    """Return answers as DUDE's scorer takes them: stripped, with single blanks; a refusal is one
+    empty text.
 
     The scorer measures unstripped texts, so that blanks at the end would raise a score.
     """
@@ -108,10 +117,11 @@ def _similarity(gold: str, pred: str) -> float:
 
 
 def overlap(gold: Sequence[Hashable], pred: Sequence[Hashable]) -> dict[str, float]:
-    """Return `em`, `f1`, `precision` and `recall` of two lists with multiplicity, as SQuAD and SlideVQA do.
+    """Return `em`, `f1`, `precision` and `recall` of two lists with multiplicity, as SQuAD and
+    SlideVQA do.
 
-    Each is in `[0, 1]`; exact match asks for the same order. All are 0 when nothing is common, two empty
-    lists included.
+    Each is in `[0, 1]`; exact match asks for the same order. All are 0 when nothing is common, two
+    empty lists included.
     """
     common = (Counter(gold) & Counter(pred)).total()
     if not common:
@@ -132,8 +142,8 @@ def squad_f1(gold: str, pred: str) -> float:
 def slidevqa_normalise(answer: str, question: str) -> str:
     """Return an answer as SlideVQA compares it; the question's case matters.
 
-    The steps and their order are those of the official script: `and` is replaced inside of words too, and an
-    answer that begins with `no`, such as `november`, keeps its first word alone.
+    The steps and their order are those of the official script: `and` is replaced inside of words
+    too, and an answer that begins with `no`, such as `november`, keeps its first word alone.
     """
     text = answer.lower()
     for old, new in _REPLACED:
@@ -177,9 +187,9 @@ def uda_answer(response: str) -> str:
 def uda_f1(golds: Sequence[str], pred: str | None, subset: str) -> float:
     """Return F1 over words after SQuAD's normalisation, in `[0, 1]`.
 
-    FetaTab has one gold answer; of a question about a paper the best of the first three counts. Where any of
-    its gold answers, a fourth too, is `yes` or `no`, an answer that begins with one of the two is taken for
-    that word alone, `Not reported` too (`uda/eval/utils/paper_eval.py`).
+    FetaTab has one gold answer; of a question about a paper the best of the first three counts.
+    Where any of its gold answers, a fourth too, is `yes` or `no`, an answer that begins with one of
+    the two is taken for that word alone, `Not reported` too (`uda/eval/utils/paper_eval.py`).
 
     `pred` is a `uda_answer`, and `subset` one of `paper_tab`, `paper_text` and `feta`.
     """
@@ -193,7 +203,9 @@ def uda_f1(golds: Sequence[str], pred: str | None, subset: str) -> float:
 
 
 def page_numbers(gold: Collection[Hashable], pred: Collection[Hashable]) -> dict[str, float | None]:
-    """Return `recall`, `precision` and `f1` of collected pages, each in `[0, 1]`; all `None` without gold."""
+    """Return `recall`, `precision` and `f1` of collected pages, each in `[0, 1]`; all `None`
+    without gold.
+    """
     return {**dict.fromkeys(("recall", "precision", "f1")), **navigation(pred, gold)}
 
 
@@ -203,8 +215,8 @@ def ranking_scores(
     """Return recall, hit rate, nDCG and reciprocal rank at every cut-off as ViDoRAG does.
 
     Gain is the sum of `1 / log2(rank + 1)` over gold ranks, divided by the same sum over the first
-    `min(k, number of distinct gold items)` ranks. A gold item that is ranked again gains again, so that nDCG
-    exceeds 1 with repetitions.
+    `min(k, number of distinct gold items)` ranks. A gold item that is ranked again gains again, so
+    that nDCG exceeds 1 with repetitions.
 
     Returns:
         `recall@1`, `hit@1`, `ndcg@1`, `mrr@1`, ..., `mrr@all`; `None` where nothing is gold.

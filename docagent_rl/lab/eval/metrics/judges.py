@@ -14,7 +14,9 @@ EXTRACTOR_PROMPT = PromptSpec(
     optional=frozenset({"system", "assistant"}),
     variables=frozenset({"question", "answer"}),
 )
-"""Parts of an extractor's prompt. `assistant` is a last turn in that role, as MMLongBench-Doc has it."""
+"""Parts of an extractor's prompt. `assistant` is a last turn in that role, as MMLongBench-Doc has
+it.
+"""
 
 JUDGE_PROMPT = PromptSpec(
     required=frozenset({"user"}),
@@ -40,13 +42,15 @@ class AnswerJudge(StrEnum):
 
     VIDOSEEK = "vidoseek_judge"
     TRUE_FALSE = "true_false_judge"
-    """Read by `parse_bool_judge`, for VRAG-RL and UniDoc-RL; temperature 0, a reply fits into 16 tokens."""
+    """Read by `parse_bool_judge`, for VRAG-RL and UniDoc-RL; temperature 0, a reply fits into 16
+    tokens.
+    """
     ALDEN = "alden_judge"
     MMLONGBENCH_DOC_V2 = "mmlongbench_doc_v2_judge"
     MADQA = "madqa_judge"
 
 
-class Label(StrEnum):
+class AldenVerdict(StrEnum):
     """Verdicts of ALDEN's judge."""
 
     CORRECT = "Correct"
@@ -55,7 +59,9 @@ class Label(StrEnum):
 
 
 class Match(StrEnum):
-    """Verdicts of MMLongBench-Doc-V2's judge: is the answer the reference's, and is it one at all?"""
+    """Verdicts of MMLongBench-Doc-V2's judge: is the answer the reference's, and is it one at
+    all?
+    """
 
     SAME = "same"
     DECLINED = "rightly declined"
@@ -82,22 +88,28 @@ class Grade(StrEnum):
 
 
 _MATCHES = {(match.equivalent, match.abstained): match for match in Match}
-_LABELS = {label.lower(): label for label in Label} | {"tie": Label.TIE, "unclear": Label.TIE}
+_LABELS = {label.lower(): label for label in AldenVerdict} | {
+    "tie": AldenVerdict.TIE,
+    "unclear": AldenVerdict.TIE,
+}
 
 
 def first_tag(text: str, name: str) -> str | None:
-    """Return what stands between the first `<name>` and the next `</name>`; `None` without such a pair."""
+    """Return what stands between the first `<name>` and the next `</name>`; `None` without such a
+    pair.
+    """
     _, opened, rest = text.partition(f"<{name}>")
     inside, closed, _ = rest.partition(f"</{name}>")
     return inside if opened and closed else None
 
 
 def parse_bool_judge(text: str, judge: PaperJudge | None = None) -> bool | None:
-    """Read the verdict between the first pair of `<judge>` tags (`verl/workers/reward_manager` of both).
+    """Read the verdict between the first pair of `<judge>` tags (`verl/workers/reward_manager` of
+    both).
 
-    UniDoc-RL (`PaperJudge.TRUE_FALSE`) takes `true` in any case for yes, and all else for no, also a reply
-    without tags; VRAG-RL, and whoever else, takes `true` or `True` in it for yes, else `false` or `False` for
-    no, and asks again (`None`) otherwise.
+    UniDoc-RL (`PaperJudge.TRUE_FALSE`) takes `true` in any case for yes, and all else for no, also
+    a reply without tags; VRAG-RL, and whoever else, takes `true` or `True` in it for yes, else
+    `false` or `False` for no, and asks again (`None`) otherwise.
     """
     verdict = first_tag(text, "judge")
     if judge is PaperJudge.TRUE_FALSE:
@@ -110,17 +122,21 @@ def parse_bool_judge(text: str, judge: PaperJudge | None = None) -> bool | None:
 
 
 def is_judged(response: str) -> bool:
-    """Return whether VRAG-RL's judge is asked: the response has a pair of search and one of answer tags."""
+    """Return whether VRAG-RL's judge is asked: the response has a pair of search and one of answer
+    tags.
+    """
     return all(first_tag(response, name) is not None for name in ("search", "answer"))
 
 
 def parse_score_judge(text: str) -> int | None:
-    """Read a grade (ViDoRAG, `llms/evaluator.py`): the first digit, so that `10` is 1; `None` without."""
+    """Read a grade (ViDoRAG, `llms/evaluator.py`): the first digit, so that `10` is 1; `None`
+    without.
+    """
     found = re.search(r"\d", text)
     return int(found[0]) if found else None
 
 
-def parse_label_judge(text: str) -> Label | None:
+def parse_label_judge(text: str) -> AldenVerdict | None:
     """Read the label between the first pair of `<label>` tags; `None` without one.
 
     ALDEN's prompt is not published: the tags are those of our `alden_judge`.
@@ -130,7 +146,8 @@ def parse_label_judge(text: str) -> Label | None:
 
 
 def parse_match_judge(text: str) -> Match | None:
-    """Read `equivalent` and `abstained`, true or false, from the first JSON object; `None` without them.
+    """Read `equivalent` and `abstained`, true or false, from the first JSON object; `None` without
+    them.
 
     The benchmark's judge is held to that form (`eval/judge.py`).
     """

@@ -1,4 +1,6 @@
-"""MADQA (arXiv 2603.12180, section 3; GitHub `OxRML/MADQA`, `eval/metrics.py` and `eval/evaluate.py`)."""
+"""MADQA (arXiv 2603.12180, section 3; GitHub `OxRML/MADQA`, `eval/metrics.py` and
+`eval/evaluate.py`).
+"""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,17 +16,20 @@ _LONGEST = 2000
 """Characters of an answer, written as JSON, beyond which it is wrong without asking."""
 _GRADES: Mapping[Grade | None, float] = {Grade.CORRECT: 1.0, Grade.PARTIAL: 0.5}
 SENSITIVITY, SPECIFICITY = 0.98, 1.0
-"""Shares of right and of wrong answers that the benchmark's judge, Gemini 2.5 Flash, takes for such."""
+"""Shares of right and of wrong answers that the benchmark's judge, Gemini 2.5 Flash, takes for
+such.
+"""
 
 Effort = tuple[float, bool]
 """Steps of a trajectory, and whether its answer is right."""
 
 
 def anls_star(variants: Iterable[Sequence[str]], pred: Sequence[str]) -> float:
-    """Return ANLS* of an answer (arXiv 2402.03848, lists of texts), the best over the variants, in `[0, 1]`.
+    """Return ANLS* of an answer (arXiv 2402.03848, lists of texts), the best over the variants, in
+    `[0, 1]`.
 
-    It is the sum of similarities of the best one-to-one matching of items, divided by the number of items of
-    the longer list. Case and blanks do not matter; similarities below 0.5 are 0.
+    It is the sum of similarities of the best one-to-one matching of items, divided by the number of
+    items of the longer list. Case and blanks do not matter; similarities below 0.5 are 0.
 
     Args:
         variants: right answers, each the list of its items.
@@ -42,8 +47,8 @@ def anls_star(variants: Iterable[Sequence[str]], pred: Sequence[str]) -> float:
 def semantic_score(similarity: float, grade: Grade | None, pred: str | Sequence[str]) -> float:
     """Return the score of an answer by ANLS* and a judge: 1, 0.5 or 0.
 
-    An ANLS* of 1 is right whatever the judge says; an empty answer, one of more than 2,000 characters, and
-    one without a grade are wrong.
+    An ANLS* of 1 is right whatever the judge says; an empty answer, one of more than 2,000
+    characters, and one without a grade are wrong.
     """
     if not pred or not any(pred) or len(json.dumps(pred)) > _LONGEST:
         return 0.0
@@ -61,8 +66,8 @@ def kuiper(played: Iterable[Effort]) -> float | None:
     """Return the Kuiper statistic of effort and accuracy: 0 or more, the lower the better.
 
     With `y` in the order of steps, and their mean `m`, it is the range of the sums
-    `D_k = sum_{i<=k} (y_i - m)` for k from 1. Trajectories of equal steps keep their order; those without
-    steps are left out.
+    `D_k = sum_{i<=k} (y_i - m)` for k from 1. Trajectories of equal steps keep their order; those
+    without steps are left out.
 
     It is `None` where all answers are right, all are wrong, or there are none.
     """
@@ -78,7 +83,8 @@ def kuiper(played: Iterable[Effort]) -> float | None:
 
 
 def wasted_effort(played: Iterable[Effort]) -> float | None:
-    """Return the mean steps of wrong answers over those of right ones; `None` without a right answer.
+    """Return the mean steps of wrong answers over those of right ones; `None` without a right
+    answer.
 
     Trajectories without steps are left out; without a wrong answer it is 0.
     """

@@ -12,9 +12,10 @@ def graded_ndcg(
 ) -> float | None:
     """Return nDCG at a cut-off, in `[0, 1]`; `None` where nothing is relevant, for no average.
 
-    `DCG = sum_i g_i / log2(i + 1)` over the first `cutoff` ranks `i`, with the grade itself as gain, divided
-    by that of the best order of all relevant items: `ndcg_cut` of trec_eval, by which MTEB
-    (`mteb/_evaluators/retrieval_metrics.py`) has `ndcg_at_10`. An item that is ranked again takes no rank.
+    `DCG = sum_i g_i / log2(i + 1)` over the first `cutoff` ranks `i`, with the grade itself as
+    gain, divided by that of the best order of all relevant items: `ndcg_cut` of trec_eval, by which
+    MTEB (`mteb/_evaluators/retrieval_metrics.py`) has `ndcg_at_10`. An item that is ranked again
+    takes no rank.
 
     Args:
         grades: grades by item; those of 0 or less are not relevant.

@@ -9,7 +9,15 @@ from typing import Any
 from docagent_rl.envs.outcome import RIGHT_FROM
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge
 from docagent_rl.lab.eval.report.papers import BENCHMARK_ROWS
-from docagent_rl.lab.eval.report.statistics import ALL, DRAWS, Cell, Interval, Row, intervals, sums_of
+from docagent_rl.lab.eval.report.statistics import (
+    ALL,
+    DRAWS,
+    Cell,
+    Interval,
+    Row,
+    intervals,
+    sums_of,
+)
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.protocols import (
     CORRECT,
@@ -54,7 +62,11 @@ class Number:
     def data(self) -> dict[str, Any]:
         """Return it as the JSON file has it; no line where it is over every question."""
         line = {} if self.row == ALL else {"by_kind": self.row[0], "line": self.row[1]}
-        named = {"measure": self.measure.name, "title": self.measure.title, "unit": self.measure.unit.value}
+        named = {
+            "measure": self.measure.name,
+            "title": self.measure.title,
+            "unit": self.measure.unit.value,
+        }
         judged = {"by": self.by, "rule_judge": self.ruled}
         return {**named, **line, **asdict(self.interval), **judged}
 
@@ -75,20 +87,25 @@ class BenchmarkReport:
     masked: dict[str, int]
     """Trajectories that were not played, by reason; they are wrong."""
     answers: tuple[Number, ...]
-    """The benchmark's numbers, the headline first, those of the system's paper, the general ones."""
+    """The benchmark's numbers, the headline first, those of the system's paper, the general
+    ones.
+    """
     use: tuple[Number, ...]
     breakdowns: tuple[Number, ...]
     """The headline, and the number of the system's paper, by line of the breakdowns."""
     pass_at: dict[int, Interval]
     verdicts: dict[str, dict[str, int]]
-    """Counts of verdicts by judge; `none` where there was no answer, or the judge failed; `not asked` of
-    answers that the rule of the system's paper keeps from it, and counts as wrong."""
+    """Counts of verdicts by judge; `none` where there was no answer, or the judge failed;
+    `not asked` of answers that the rule of the system's paper keeps from it, and counts as wrong.
+    """
     judge_failures: dict[str, int]
 
     def number(self, measure: str, row: Row = ALL) -> Number | None:
         """Return a number by name and line."""
         every = (*self.answers, *self.use, *self.breakdowns)
-        return next((each for each in every if each.measure.name == measure and each.row == row), None)
+        return next(
+            (each for each in every if each.measure.name == measure and each.row == row), None
+        )
 
 
 def benchmark(
@@ -138,7 +155,9 @@ def _numbers(
         cells += [Cell(measure, line) for measure in broken_down]
 
     # one draw of questions serves all cells, so that their intervals can be compared
-    found = intervals(sums_of(trajectories, cells, rows_of), draws=settings.draws, seed=settings.seed)
+    found = intervals(
+        sums_of(trajectories, cells, rows_of), draws=settings.draws, seed=settings.seed
+    )
     by = {measure.name: authors(measure, trajectories) for measure in answers}
     return [
         Number(cell.measure, cell.row, interval, by.get(cell.measure.name, ()))
@@ -148,7 +167,9 @@ def _numbers(
 
 
 def _statistics(protocol: Protocol, trajectories: Iterable[ScoredTrajectory]) -> list[Number]:
-    """Return the protocol's numbers over the whole run, of trajectories whose right answer is known."""
+    """Return the protocol's numbers over the whole run, of trajectories whose right answer is
+    known.
+    """
     scored = [each for each in trajectories if each.scored]
     if not scored:
         return []
@@ -161,7 +182,9 @@ def _statistics(protocol: Protocol, trajectories: Iterable[ScoredTrajectory]) ->
             score = trajectory.values.get(statistic.measure.value) or 0.0
             efforts.append((trajectory.values.get("turns") or 0.0, score >= RIGHT_FROM))
         value = statistic.of(efforts)
-        numbers.append(Number(statistic.measure, ALL, Interval(value, None, None, questions, documents)))
+        numbers.append(
+            Number(statistic.measure, ALL, Interval(value, None, None, questions, documents))
+        )
     return numbers
 
 
@@ -172,7 +195,9 @@ def _own_measures(trajectories: Iterable[ScoredTrajectory]) -> list[Measure]:
 
 
 def _broken_down(dataset: str, trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
-    """Return the headline, the numbers of the systems' papers, and those of a judge that was asked beside."""
+    """Return the headline, the numbers of the systems' papers, and those of a judge that was asked
+    beside.
+    """
     judged = []
     for measure in (JUDGED, CORRECT):
         if any(each.values.get(measure.value) is not None for each in trajectories):
@@ -191,14 +216,19 @@ def _judge_failures(trajectories: Iterable[ScoredTrajectory]) -> dict[str, int]:
 
 
 def answer_measures(dataset: str, trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
-    """Return the measures of the benchmark, of the systems' papers, of other judges, and the general ones."""
-    return _distinct(*protocol_of(dataset).measures, *_papers(trajectories), JUDGED, CORRECT, *GENERAL)
+    """Return the measures of the benchmark, of the systems' papers, of other judges, and the
+    general ones.
+    """
+    return _distinct(
+        *protocol_of(dataset).measures, *_papers(trajectories), JUDGED, CORRECT, *GENERAL
+    )
 
 
 def rows_of(trajectory: ScoredTrajectory) -> list[Row]:
     """Return the lines of the breakdowns that a trajectory stands in.
 
-    Lines of the benchmark's own table that a label stands for already, such as `source/Table`, are left out.
+    Lines of the benchmark's own table that a label stands for already, such as `source/Table`, are
+    left out.
     """
     own = [(BENCHMARK_ROWS, group) for group in trajectory.groups if "/" not in group]
     return [(kind, value) for kind, values in trajectory.labels.items() for value in values] + own
@@ -209,8 +239,8 @@ def pass_at(
 ) -> Interval:
     """Return the unbiased probability that one of `k` trajectories of a question is right.
 
-    It is `1 - C(n - c, k) / C(n, k)` with `c` of `n` trajectories right (arXiv 2107.03374, Eq. 1). Questions
-    with fewer than `k` trajectories are left out.
+    It is `1 - C(n - c, k) / C(n, k)` with `c` of `n` trajectories right (arXiv 2107.03374, Eq. 1).
+    Questions with fewer than `k` trajectories are left out.
     """
     rounds: dict[str, list[ScoredTrajectory]] = {}
     for trajectory in trajectories:

@@ -20,7 +20,8 @@ NOTHING = "-"
 MARK = "†"
 """Beside every number that the embedded rule judge stands in for."""
 RULED = (
-    f"{MARK} judged or extracted by the {Author.RULE.value}, no model: not to be compared with a paper's "
+    f"{MARK} judged or extracted by the {Author.RULE.value}, no model: not to be compared with a "
+    "paper's "
     "number (docs/rule_judge.md)"
 )
 HEADING = "# Report of runs"
@@ -32,7 +33,7 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class TextTable:
     """A table of texts, with notes under it."""
 
     title: str
@@ -41,24 +42,33 @@ class Grid:
     notes: tuple[str, ...] = ()
 
 
-def markdown(grids: Iterable[Grid], notes: Sequence[str] = ()) -> str:
+def tables_markdown(grids: Iterable[TextTable], notes: Sequence[str] = ()) -> str:
     """Return tables as a page, with notes under the heading."""
-    parts = [HEADING, "", *(line for note in notes for line in (plain(note), ""))]
+    parts = [HEADING, "", *(line for note in notes for line in (plain_cell(note), ""))]
     for grid in grids:
-        cells = [map(plain, grid.head), ["---"] * len(grid.head), *(map(plain, row) for row in grid.rows)]
-        parts += [f"## {plain(grid.title)}", "", *(f"| {' | '.join(each)} |" for each in cells), ""]
-        parts += [f"- {plain(note)}" for note in grid.notes] + ([""] if grid.notes else [])
+        cells = [
+            map(plain_cell, grid.head),
+            ["---"] * len(grid.head),
+            *(map(plain_cell, row) for row in grid.rows),
+        ]
+        parts += [
+            f"## {plain_cell(grid.title)}",
+            "",
+            *(f"| {' | '.join(each)} |" for each in cells),
+            "",
+        ]
+        parts += [f"- {plain_cell(note)}" for note in grid.notes] + ([""] if grid.notes else [])
     return "\n".join(parts).rstrip() + "\n"
 
 
-def plain(text: str) -> str:
+def plain_cell(text: str) -> str:
     """Return a text on one line that no reader of Markdown takes for markup or HTML."""
     line = " ".join(visible(text).split())
     safe = _MARKS.sub(lambda found: f"\\{found[0]}", line.translate(_ENTITIES))
     return _WEB.sub(lambda found: f"{found[0][:-1]}&#46;", safe)
 
 
-def rendered(grid: Grid) -> RenderableType:
+def rendered(grid: TextTable) -> RenderableType:
     """Return a table with its notes under it for the terminal."""
     table = Table(title=shown(grid.title), title_justify="left")
     for number, name in enumerate(grid.head):
@@ -68,7 +78,9 @@ def rendered(grid: Grid) -> RenderableType:
     return Group(table, *(shown(note, "dim") for note in grid.notes), Text())
 
 
-def interval_text(interval: Interval | None, unit: Unit, *, ruled: bool = False, sign: bool = False) -> str:
+def interval_text(
+    interval: Interval | None, unit: Unit, *, ruled: bool = False, sign: bool = False
+) -> str:
     """Return a number with its interval as text."""
     if interval is None or interval.value is None:
         return NOTHING

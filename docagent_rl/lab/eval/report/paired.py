@@ -1,11 +1,13 @@
-"""Paired comparison of two runs: their differences over the same questions, with p-values, as tables."""
+"""Paired comparison of two runs: their differences over the same questions, with p-values, as
+tables.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from docagent_rl.envs.outcome import RIGHT_FROM
-from docagent_rl.lab.eval.report.grid import MARK, RULED, Grid, digits, interval_text, p_text
+from docagent_rl.lab.eval.report.grid import MARK, RULED, TextTable, digits, interval_text, p_text
 from docagent_rl.lab.eval.report.statistics import (
     DRAWS,
     FEWEST,
@@ -46,12 +48,18 @@ class Difference:
     def cells(self) -> tuple[str, ...]:
         """Both numbers, their difference, questions, documents and the p-value, as texts."""
         unit, gain = self.measure.unit, self.gain
-        sides = (digits(self.first, unit), digits(self.second, unit), interval_text(gain, unit, sign=True))
+        sides = (
+            digits(self.first, unit),
+            digits(self.second, unit),
+            interval_text(gain, unit, sign=True),
+        )
         return (*sides, f"{gain.questions:,}", f"{gain.documents:,}", p_text(self.p))
 
     def data(self) -> dict[str, Any]:
         """Return it as the JSON file has it."""
-        numbers = {name: getattr(self, name) for name in ("first", "second", "gain", "p", "least_p")}
+        numbers = {
+            name: getattr(self, name) for name in ("first", "second", "gain", "p", "least_p")
+        }
         return {"measure": self.measure.name, "rule_judge": self.ruled, **numbers}
 
 
@@ -85,8 +93,9 @@ def compare(
 ) -> Comparison:
     """Compare the trajectories of two runs over one benchmark whose right answers are known.
 
-    The headline is the first measure; `ruled` has the names of measures that the embedded rule judge stands
-    in for, in either run; `draws` counts resamples of documents, and random ways to change sides.
+    The headline is the first measure; `ruled` has the names of measures that the embedded rule
+    judge stands in for, in either run; `draws` counts resamples of documents, and random ways to
+    change sides.
     """
     homes = [{each.question_id: each.document for each in run} for run in (first, second)]
     shared = homes[0].keys() & homes[1].keys()
@@ -104,9 +113,17 @@ def compare(
     tests = p_values(a, b, draws=draws, seed=seed)
     found = [
         Difference(
-            each, each.name in ruled, finite(one), finite(other), gain, p, least_p(gain.documents, draws)
+            each,
+            each.name in ruled,
+            finite(one),
+            finite(other),
+            gain,
+            p,
+            least_p(gain.documents, draws),
         )
-        for each, one, other, gain, p in zip(measures, a.combine(), b.combine(), gains, tests, strict=True)
+        for each, one, other, gain, p in zip(
+            measures, a.combine(), b.combine(), gains, tests, strict=True
+        )
     ]
     values = by_question(ours, measures[0]), by_question(theirs, measures[0])
     pairs = {key: (values[0][key], values[1][key]) for key in sorted(among[measures[0].name])}
@@ -125,7 +142,7 @@ def compare(
 
 def paired_table(
     found: Comparison, first: str, second: str, title: str, judges: Sequence[str] = ("", "")
-) -> Grid:
+) -> TextTable:
     """Return the table of a comparison of two runs, by their names, over the benchmark of a title.
 
     `judges` has the judges of each run's headline, empty where nobody has to judge.
@@ -138,7 +155,9 @@ def paired_table(
     ]
     if judges[0] != judges[1]:
         by = f"{first} by {judges[0] or 'nobody'} and {second} by {judges[1] or 'nobody'}"
-        notes.append(f"{by} judged: the difference is that of the judges, too, and neither is better")
+        notes.append(
+            f"{by} judged: the difference is that of the judges, too, and neither is better"
+        )
     for name, ids in (
         (f"only {second} is right", found.only_second_right),
         (f"only {first} is right", found.only_first_right),
@@ -151,4 +170,4 @@ def paired_table(
     notes += [RULED] if any(each.ruled for each in found.numbers) else []
     head = ("number", first, second, "second less first", "questions", "documents", "p")
     rows = tuple((each.title, *each.cells) for each in found.numbers)
-    return Grid(f"{title}: {second} against {first}", head, rows, tuple(notes))
+    return TextTable(f"{title}: {second} against {first}", head, rows, tuple(notes))

@@ -66,22 +66,28 @@ def paper_rows() -> tuple[PaperRow, ...]:
         paper = data["papers"][row["paper"]]
         given = {**paper, **row}
         facts = {"paper": paper["title"], "model": f"{row['model']}, trained by the authors"}
-        facts |= {name: _text(given[key]) for key, name in _FACTS.items() if given.get(key) is not None}
+        facts |= {
+            name: _text(given[key]) for key, name in _FACTS.items() if given.get(key) is not None
+        }
         numbers = tuple(
-            Target(each["dataset"], each["measure"], float(each["value"]), tuple(each.get("row", ALL)))
+            Target(
+                each["dataset"], each["measure"], float(each["value"]), tuple(each.get("row", ALL))
+            )
             for each in row["numbers"]
         )
         found.append(PaperRow(row["recipe"], row["paper"], facts, numbers))
     return tuple(found)
 
 
-def questions_of(dataset: str) -> int | None:
+def test_set_size(dataset: str) -> int | None:
     """Return the questions of a benchmark's whole test set; `None` where no paper says."""
     return _data()["questions"].get(dataset)
 
 
 def rows_for(recipe: str | None, system: str) -> list[PaperRow]:
-    """Return the rows that a run is held against: of its system's paper, for its recipe where it has some."""
+    """Return the rows that a run is held against: of its system's paper, for its recipe where it
+    has some.
+    """
     found = [row for row in paper_rows() if row.system == system]
     return [row for row in found if row.recipe == recipe] or found
 

@@ -1,4 +1,6 @@
-"""A report: from scored runs to tables, a column a run and one for what papers print, a page and JSON."""
+"""A report: from scored runs to tables, a column a run and one for what papers print, a page and
+JSON.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,10 +15,22 @@ from docagent_rl.lab.eval.report.benchmark import (
     answer_measures,
     authors,
 )
-from docagent_rl.lab.eval.report.grid import NOTHING, RULED, Grid, interval_text, markdown
+from docagent_rl.lab.eval.report.grid import (
+    NOTHING,
+    RULED,
+    TextTable,
+    interval_text,
+    tables_markdown,
+)
 from docagent_rl.lab.eval.report.paired import Comparison, compare, paired_table
-from docagent_rl.lab.eval.report.papers import PaperRow, questions_of
-from docagent_rl.lab.eval.report.runs import RunReport, ScoredRun, overall_title, overall_value, report_on
+from docagent_rl.lab.eval.report.papers import PaperRow, test_set_size
+from docagent_rl.lab.eval.report.runs import (
+    RunReport,
+    ScoredRun,
+    overall_title,
+    overall_value,
+    report_on,
+)
 from docagent_rl.lab.eval.report.statistics import ALL, Row
 from docagent_rl.lab.eval.scoring.experts import EXPERTS, expert_prompt
 from docagent_rl.lab.eval.scoring.protocols import JUDGED, NAVIGATION, USE, protocol_of
@@ -24,12 +38,15 @@ from docagent_rl.lab.eval.scoring.scored import Measure, Unit
 
 PAGE, DATA = "report.md", "report.json"
 VERSION = 2
-_WORDS = "prompts of this package are in our words; whether a model is trained as the authors' is not known"
+_WORDS = (
+    "prompts of this package are in our words; whether a model is trained as the authors' is "
+    "not known"
+)
 OVERALL = "All benchmarks of a paper"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ReportLine:
     """One number of several runs."""
 
     measure: Measure
@@ -41,17 +58,24 @@ class Line:
 
     def judges(self) -> str:
         """Return the judges or extractors of all runs."""
-        return ", ".join(sorted({by for number in self.numbers if number for by in number.by})) or NOTHING
+        return (
+            ", ".join(sorted({by for number in self.numbers if number for by in number.by}))
+            or NOTHING
+        )
 
     def questions(self) -> str:
         """Return the counts of questions of all runs, once where they agree."""
         counts = [0 if number is None else number.interval.questions for number in self.numbers]
-        return " / ".join(f"{count:,}" for count in (counts[:1] if len(set(counts)) == 1 else counts))
+        return " / ".join(
+            f"{count:,}" for count in (counts[:1] if len(set(counts)) == 1 else counts)
+        )
 
     def cells(self) -> tuple[str, ...]:
         """Return a text a run, and one of the papers, with labels where there are several."""
         runs = (
-            NOTHING if each is None else interval_text(each.interval, self.measure.unit, ruled=each.ruled)
+            NOTHING
+            if each is None
+            else interval_text(each.interval, self.measure.unit, ruled=each.ruled)
             for each in self.numbers
         )
         printed = {label: f"{value:g}" for label, value in self.printed}
@@ -61,19 +85,21 @@ class Line:
         return (*runs, "; ".join(beside if len(printed) > 1 else printed.values()) or NOTHING)
 
 
-def lines(runs: Sequence[RunReport], dataset: str, part: str) -> list[Line]:
+def lines(runs: Sequence[RunReport], dataset: str, part: str) -> list[ReportLine]:
     """Return the numbers that some run has, of `answers`, `use` or `breakdowns` of its report."""
     reports = [run.benchmarks.get(dataset) for run in runs]
     printed: dict[tuple[str, Row], list[tuple[str, float]]] = {}
     for row in papers_of(runs):
         for target in (each for each in row.numbers if each.dataset == dataset):
             printed.setdefault((target.measure, target.row), []).append((row.label, target.value))
-    every: list[Number] = [n for report in reports if report is not None for n in getattr(report, part)]
+    every: list[Number] = [
+        n for report in reports if report is not None for n in getattr(report, part)
+    ]
     measures = {(number.measure.name, number.row): number.measure for number in every}
     found = []
     for key, measure in measures.items():
         numbers = tuple(None if report is None else report.number(*key) for report in reports)
-        found.append(Line(measure, key[1], numbers, printed.get(key, ())))
+        found.append(ReportLine(measure, key[1], numbers, printed.get(key, ())))
     return found
 
 
@@ -82,7 +108,7 @@ def papers_of(runs: Iterable[RunReport]) -> list[PaperRow]:
     return list({row.label: row for run in runs for row in run.papers}.values())
 
 
-def tables(runs: Sequence[RunReport], dataset: str) -> list[Grid]:
+def tables(runs: Sequence[RunReport], dataset: str) -> list[TextTable]:
     """Return the tables of one benchmark."""
     runs = [run for run in runs if dataset in run.benchmarks]
     reports = [run.benchmarks[dataset] for run in runs]
@@ -90,7 +116,7 @@ def tables(runs: Sequence[RunReport], dataset: str) -> list[Grid]:
     use = tuple((line.measure.title, *line.cells()) for line in lines(runs, dataset, "use"))
     found = [
         _answers(title, runs, lines(runs, dataset, "answers"), dataset),
-        Grid(f"{title}: navigation and use", ("number", *names, "paper"), use),
+        TextTable(f"{title}: navigation and use", ("number", *names, "paper"), use),
         *_breakdowns(title, names, lines(runs, dataset, "breakdowns")),
     ]
     if any(report.pass_at for report in reports):
@@ -98,7 +124,7 @@ def tables(runs: Sequence[RunReport], dataset: str) -> list[Grid]:
     return found
 
 
-def overall_table(runs: Sequence[RunReport]) -> list[Grid]:
+def overall_table(runs: Sequence[RunReport]) -> list[TextTable]:
     """Return the table of numbers over all benchmarks of the papers that the runs are held against.
 
     A run that lacks a benchmark has none; there is no table where no run has all of a paper.
@@ -108,30 +134,34 @@ def overall_table(runs: Sequence[RunReport]) -> list[Grid]:
         rows = [row for row in papers_of(runs) if overall_title(row) == title]
         printed = [(row.label, value) for row in rows if (value := overall_value(row)) is not None]
         numbers = tuple(run.overall.get(title) for run in runs)
-        found.append(Line(replace(JUDGED, title=title), ALL, numbers, printed))
+        found.append(ReportLine(replace(JUDGED, title=title), ALL, numbers, printed))
     return [_answers(OVERALL, runs, found)] if found else []
 
 
 def _answers(
-    title: str, runs: Sequence[RunReport], found: Sequence[Line], dataset: str | None = None
-) -> Grid:
+    title: str, runs: Sequence[RunReport], found: Sequence[ReportLine], dataset: str | None = None
+) -> TextTable:
     head = ("number", "judged by", "questions", *(run.name for run in runs), "paper")
     rows = [(line.measure.title, line.judges(), line.questions(), *line.cells()) for line in found]
     notes = [] if dataset is None else [_note(run, dataset) for run in runs]
-    notes += [RULED] if any(number and number.ruled for line in found for number in line.numbers) else []
-    return Grid(f"{title}: answers", head, tuple(rows), tuple(notes))
+    notes += (
+        [RULED] if any(number and number.ruled for line in found for number in line.numbers) else []
+    )
+    return TextTable(f"{title}: answers", head, tuple(rows), tuple(notes))
 
 
-def _breakdowns(title: str, names: Sequence[str], found: Sequence[Line]) -> Iterator[Grid]:
+def _breakdowns(
+    title: str, names: Sequence[str], found: Sequence[ReportLine]
+) -> Iterator[TextTable]:
     order = list(dict.fromkeys(line.measure.name for line in found))
     found = sorted(found, key=lambda line: (order.index(line.measure.name), line.row))
     for measure, group in groupby(found, key=lambda line: line.measure.title):
         rows = [(*line.row, line.questions(), *line.cells()) for line in group]
         head = ("by", "line", "questions", *names, "paper")
-        yield Grid(f"{title}: {measure} by line", head, tuple(rows))
+        yield TextTable(f"{title}: {measure} by line", head, tuple(rows))
 
 
-def _several(title: str, names: Sequence[str], reports: Sequence[BenchmarkReport]) -> Grid:
+def _several(title: str, names: Sequence[str], reports: Sequence[BenchmarkReport]) -> TextTable:
     rows = []
     for k in sorted({k for report in reports for k in report.pass_at}):
         cells = []
@@ -141,14 +171,20 @@ def _several(title: str, names: Sequence[str], reports: Sequence[BenchmarkReport
             cells.append(interval_text(report.pass_at.get(k), Unit.PERCENT, ruled=ruled))
         rows.append((f"pass@{k}", *cells))
     note = "one of k trajectories is right; questions with fewer trajectories are left out"
-    return Grid(f"{title}: several trajectories of a question", ("number", *names), tuple(rows), (note,))
+    return TextTable(
+        f"{title}: several trajectories of a question", ("number", *names), tuple(rows), (note,)
+    )
 
 
 def _note(run: RunReport, dataset: str) -> str:
-    """Return a note on the trajectories of a run, and on those that count as wrong or not at all."""
-    report, whole_set = run.benchmarks[dataset], questions_of(dataset)
+    """Return a note on the trajectories of a run, and on those that count as wrong or not at
+    all.
+    """
+    report, whole_set = run.benchmarks[dataset], test_set_size(dataset)
     of = f" of {whole_set:,}" if whole_set not in (None, report.questions) else ""
-    several = "" if report.trajectories == report.questions else f", {report.trajectories:,} trajectories"
+    several = (
+        "" if report.trajectories == report.questions else f", {report.trajectories:,} trajectories"
+    )
     text = f"{run.name}: {run.agent} plays {', '.join(report.systems)}, "
     text += f"{report.questions:,}{of} questions about {report.documents:,} documents{several}"
     whole = run.expected_trajectories
@@ -169,36 +205,51 @@ def _tally(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
-def facts_table(runs: Sequence[RunReport]) -> list[Grid]:
-    """Return a table of what the numbers of runs and of their papers rest on; none without papers."""
+def facts_table(runs: Sequence[RunReport]) -> list[TextTable]:
+    """Return a table of what the numbers of runs and of their papers rest on; none without
+    papers.
+    """
     papers = papers_of(runs)
-    columns = {run.name: run.facts for run in runs} | {f"paper: {row.label}": row.facts for row in papers}
+    columns = {run.name: run.facts for run in runs} | {
+        f"paper: {row.label}": row.facts for row in papers
+    }
     names = dict.fromkeys(name for facts in columns.values() for name in facts)
     rows = [(name, *(facts.get(name, NOTHING) for facts in columns.values())) for name in names]
-    return [Grid("What the numbers rest on", ("", *columns), tuple(rows), (_WORDS,))] if papers else []
+    return (
+        [TextTable("What the numbers rest on", ("", *columns), tuple(rows), (_WORDS,))]
+        if papers
+        else []
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """The tables of a report, and its files by name: `PAGE` and `DATA`."""
 
-    grids: tuple[Grid, ...]
+    grids: tuple[TextTable, ...]
     files: dict[str, str]
 
 
-def make_report(runs: Sequence[ScoredRun], settings: ReportSettings, *, paired: bool = False) -> Report:
+def make_report(
+    runs: Sequence[ScoredRun], settings: ReportSettings, *, paired: bool = False
+) -> Report:
     """Report on at least one run; `paired` compares the first two question by question."""
     reports = [report_on(run, settings) for run in runs]
     datasets = sorted({dataset for report in reports for dataset in report.benchmarks})
-    grids = [*overall_table(reports), *(grid for dataset in datasets for grid in tables(reports, dataset))]
+    grids = [
+        *overall_table(reports),
+        *(grid for dataset in datasets for grid in tables(reports, dataset)),
+    ]
     compared: dict[str, Comparison] = {}
     for dataset in datasets if paired else ():
         compared[dataset], table = _paired(runs[:2], reports, dataset, settings)
         grids.append(table)
     grids += facts_table(reports)
     how = (
-        f"Brackets are 95 % intervals over {settings.draws:,} resamples of documents (seed {settings.seed}). "
-        "Trajectories of a question weigh one together; trajectories that were not played are wrong. "
+        f"Brackets are 95 % intervals over {settings.draws:,} resamples of documents (seed "
+        f"{settings.seed}). "
+        "Trajectories of a question weigh one together; trajectories that were not played are "
+        "wrong. "
         "docs/report.md says what every number is."
     )
     data = {
@@ -209,7 +260,7 @@ def make_report(runs: Sequence[ScoredRun], settings: ReportSettings, *, paired: 
         "paired": compared,
     }
     files = {
-        PAGE: markdown(grids, [how]),
+        PAGE: tables_markdown(grids, [how]),
         DATA: json.dumps(data, default=_data, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
     }
     return Report(tuple(grids), files)
@@ -217,12 +268,17 @@ def make_report(runs: Sequence[ScoredRun], settings: ReportSettings, *, paired: 
 
 def _paired(
     runs: Sequence[ScoredRun], reports: Sequence[RunReport], dataset: str, settings: ReportSettings
-) -> tuple[Comparison, Grid]:
+) -> tuple[Comparison, TextTable]:
     """Compare two runs over a benchmark by its headline, and by what both have beside it."""
     sides = [[each for each in run.trajectories if each.dataset == dataset] for run in runs]
     headline, *others = answer_measures(dataset, [each for side in sides for each in side])
-    known = [{n for each in side for n, value in each.values.items() if value is not None} for side in sides]
-    both = [each for each in (*others, *NAVIGATION, *USE) if all(each.value in names for names in known)]
+    known = [
+        {n for each in side for n, value in each.values.items() if value is not None}
+        for side in sides
+    ]
+    both = [
+        each for each in (*others, *NAVIGATION, *USE) if all(each.value in names for names in known)
+    ]
     every = [report.benchmarks[dataset] for report in reports if dataset in report.benchmarks]
     ruled = {number.measure.name for each in every for number in each.answers if number.ruled}
     ours, theirs = ([each for each in side if each.scored] for side in sides)
@@ -234,4 +290,8 @@ def _paired(
 
 def _data(value: Any) -> Any:
     """Return what JSON does not know as it knows it: fractions stay as they are."""
-    return value.data() if hasattr(value, "data") else {f.name: getattr(value, f.name) for f in fields(value)}
+    return (
+        value.data()
+        if hasattr(value, "data")
+        else {f.name: getattr(value, f.name) for f in fields(value)}
+    )

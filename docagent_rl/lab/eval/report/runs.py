@@ -42,7 +42,9 @@ class RunReport:
     papers: tuple[PaperRow, ...]
     """Rows that it is held against."""
     overall: dict[str, Number]
-    """Numbers over all questions of the benchmarks of a paper's row, where the run has them all, by title."""
+    """Numbers over all questions of the benchmarks of a paper's row, where the run has them all, by
+    title.
+    """
 
 
 def report_on(run: ScoredRun, settings: ReportSettings) -> RunReport:

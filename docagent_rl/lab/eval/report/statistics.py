@@ -31,7 +31,9 @@ class Sums:
     """`D` of them, in alphabetical order."""
     cells: tuple[Cell, ...]
     table: np.ndarray
-    """`(D, columns)`, `measure.width` columns a cell; trajectories of one question weigh one together."""
+    """`(D, columns)`, `measure.width` columns a cell; trajectories of one question weigh one
+    together.
+    """
     questions: tuple[int, ...]
     """Questions with the value, by cell."""
     clusters: tuple[int, ...]
@@ -62,7 +64,8 @@ def sums_of(
     """Sum up trajectories of one run and one benchmark.
 
     `rows` returns the lines of breakdowns that a trajectory stands in; `ALL` is understood.
-    `among` has the questions that count, by name of the measure; by default all that have the value do.
+    `among` has the questions that count, by name of the measure; by default all that have the value
+    do.
     """
     names = sorted({each.document for each in trajectories})
     places = {name: number for number, name in enumerate(names)}
@@ -75,11 +78,15 @@ def sums_of(
         counted = [
             each
             for each, here, line in zip(trajectories, found, lines, strict=True)
-            if here and cell.row in line and (among is None or each.question_id in among[measure.name])
+            if here
+            and cell.row in line
+            and (among is None or each.question_id in among[measure.name])
         ]
         block = np.zeros((len(names), measure.width))
         for each in counted:
-            block[places[each.document]] += np.divide(measure.sums(each.values), times[each.question_id])
+            block[places[each.document]] += np.divide(
+                measure.sums(each.values), times[each.question_id]
+            )
         blocks.append(block)
         questions.append(len({each.question_id for each in counted}))
         clusters.append(len({each.document for each in counted}))
@@ -119,13 +126,20 @@ class Interval:
     documents: int
 
 
-def intervals(sums: Sums, less: Sums | None = None, *, draws: int = DRAWS, seed: int = 0) -> list[Interval]:
-    """Return the number of every cell with its percentile interval, over the same resamples of documents.
+def intervals(
+    sums: Sums, less: Sums | None = None, *, draws: int = DRAWS, seed: int = 0
+) -> list[Interval]:
+    """Return the number of every cell with its percentile interval, over the same resamples of
+    documents.
 
-    A resample has as many documents as there are, with replacement; one without any question of a cell says
-    nothing about it and is left out. `less`, over the same questions, documents and cells, is subtracted.
+    A resample has as many documents as there are, with replacement; one without any question of a
+    cell says nothing about it and is left out. `less`, over the same questions, documents and
+    cells, is subtracted.
     """
-    number, drawn = sums.combine(), [sums.combine(totals) for totals in resampled(sums.table, draws, seed)]
+    number, drawn = (
+        sums.combine(),
+        [sums.combine(totals) for totals in resampled(sums.table, draws, seed)],
+    )
     if less is not None:
         number = number - less.combine()
         others = map(less.combine, resampled(less.table, draws, seed))
@@ -149,7 +163,10 @@ def resampled(table: np.ndarray, draws: int, seed: int) -> Iterator[np.ndarray]:
     """Yield sums over resamples of documents: arrays of at most `(256, columns)`."""
     documents, rng = len(table), np.random.default_rng(seed)
     for size in _chunks(draws if documents else 0):
-        yield rng.multinomial(documents, np.full(documents, 1 / documents), size=size).astype(float) @ table
+        yield (
+            rng.multinomial(documents, np.full(documents, 1 / documents), size=size).astype(float)
+            @ table
+        )
 
 
 def ends(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -166,11 +183,12 @@ def finite(value: float) -> float | None:
 
 
 def p_values(first: Sums, second: Sums, *, draws: int, seed: int) -> list[float | None]:
-    """Return the two-sided p-value of every cell's difference, in `(0, 1]`, by changing sides at random.
+    """Return the two-sided p-value of every cell's difference, in `(0, 1]`, by changing sides at
+    random.
 
-    All questions about a document change sides together. Up to `EXACT` documents all ways are tried; beyond,
-    `draws` random ones, and the observed one counts as one more. It is `None` where a run has no value, and
-    of fewer than `FEWEST` documents.
+    All questions about a document change sides together. Up to `EXACT` documents all ways are
+    tried; beyond, `draws` random ones, and the observed one counts as one more. It is `None` where
+    a run has no value, and of fewer than `FEWEST` documents.
     """
     observed = np.abs(second.combine() - first.combine())
     change = second.table - first.table
@@ -184,20 +202,28 @@ def p_values(first: Sums, second: Sums, *, draws: int, seed: int) -> list[float 
         tried += np.sum(~np.isnan(found), axis=0)
     extra = 0 if exact else 1
     return [
-        None if np.isnan(difference) or documents < FEWEST else float((times + extra) / (many + extra))
-        for difference, times, many, documents in zip(observed, reached, tried, first.clusters, strict=True)
+        None
+        if np.isnan(difference) or documents < FEWEST
+        else float((times + extra) / (many + extra))
+        for difference, times, many, documents in zip(
+            observed, reached, tried, first.clusters, strict=True
+        )
     ]
 
 
 def least_p(documents: int, draws: int) -> float | None:
-    """Return the least p-value that a difference over so many documents can have; `None` of too few."""
+    """Return the least p-value that a difference over so many documents can have; `None` of too
+    few.
+    """
     if documents < FEWEST:
         return None
     return 2.0 ** (1 - documents) if documents <= EXACT else 1 / (draws + 1)
 
 
 def _sides(documents: int, draws: int | None, seed: int) -> Iterator[np.ndarray]:
-    """Yield ways to change sides, all or `draws` random ones: arrays `(..., documents)` of 0 and 1."""
+    """Yield ways to change sides, all or `draws` random ones: arrays `(..., documents)` of 0
+    and 1.
+    """
     rng, places, begin = np.random.default_rng(seed), np.arange(documents), 0
     for size in _chunks(2**documents if draws is None else draws):
         if draws is None:

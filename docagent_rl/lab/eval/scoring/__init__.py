@@ -1,1 +1,3 @@
-"""From recorded trajectories to scored ones: official scores, navigation and use (`docs/report.md`)."""
+"""From recorded trajectories to scored ones: official scores, navigation and use
+(`docs/report.md`).
+"""

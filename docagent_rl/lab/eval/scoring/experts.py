@@ -19,10 +19,10 @@ from docagent_rl.envs.checks import references
 from docagent_rl.envs.system import PaperJudge
 from docagent_rl.lab.eval.metrics import judges
 from docagent_rl.lab.eval.metrics.accuracy import FAILED, longdocurl_parse
-from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Label
+from docagent_rl.lab.eval.metrics.judges import AldenVerdict, AnswerJudge, Extractor
 from docagent_rl.lab.eval.scoring.played import Played
 from docagent_rl.rewards.mmlongbench import extracted_answer, unlabelled
-from docagent_rl.rewards.rule.claims import Question
+from docagent_rl.rewards.rule.claims import QuestionHints
 from docagent_rl.rewards.rule.refusals import declines
 from docagent_rl.rewards.rule.words import fold
 from docagent_rl.rewards.rule_judge import RuleJudge
@@ -32,7 +32,9 @@ Expert = Extractor | AnswerJudge
 
 EXPERTS: tuple[Expert, ...] = (*Extractor, *AnswerJudge)
 _OWN_KEYS = re.compile(r"\"\s{0,9}(equivalent|abstained|judgment)\s{0,9}\"", re.I)
-_OWN_TAGS = re.compile(r"<\s{0,9}(/?)\s{0,9}(judge|label|concise_answer|answer_format)\b[^<>]{0,80}>", re.I)
+_OWN_TAGS = re.compile(
+    r"<\s{0,9}(/?)\s{0,9}(judge|label|concise_answer|answer_format)\b[^<>]{0,80}>", re.I
+)
 
 
 class Author(StrEnum):
@@ -41,7 +43,9 @@ class Author(StrEnum):
     RULE = "embedded rule judge"
     """No model; not for papers (docs/rule_judge.md)."""
     NOBODY = "nobody"
-    """No judge was asked: there was no answer, or the paper's rule keeps it from the judge. It is wrong."""
+    """No judge was asked: there was no answer, or the paper's rule keeps it from the judge. It is
+    wrong.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +61,16 @@ class Opinion:
 
 
 UNASKED = Opinion(None, Author.NOBODY.value)
-"""The opinion on a trajectory without an answer, or with one that the paper's rule keeps from the judge."""
+"""The opinion on a trajectory without an answer, or with one that the paper's rule keeps from the
+judge.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A trajectory that is scored: its question, whose gold answer is known, and its answer and pages."""
+    """A trajectory that is scored: its question, whose gold answer is known, and its answer and
+    pages.
+    """
 
     sample: Sample
     played: Played
@@ -89,7 +97,9 @@ async def opinion(model: RemoteModel | None, expert: Expert, subject: Subject) -
     if model is not None:
         return await _asked(model, expert, subject, answer)
     if isinstance(expert, Extractor):
-        return Opinion(shortened(expert, question, answer, subject.played.extracted), Author.RULE.value)
+        return Opinion(
+            extracted_form(expert, question, answer, subject.played.extracted), Author.RULE.value
+        )
     right = await RuleJudge().judge(question, _rule_references(expert, subject.sample), answer)
     return Opinion(ruled(expert, question, answer, right=right >= 1.0), Author.RULE.value)
 
@@ -97,12 +107,16 @@ async def opinion(model: RemoteModel | None, expert: Expert, subject: Subject) -
 def ruled(judge: AnswerJudge, question: str, answer: str, *, right: bool) -> str:
     """Return the embedded rule judge's verdict in the form of a judge's reply."""
     if judge is AnswerJudge.MMLONGBENCH_DOC_V2:
-        return json.dumps({"equivalent": right, "abstained": declines(fold(answer), Question(question))})
+        return json.dumps(
+            {"equivalent": right, "abstained": declines(fold(answer), QuestionHints(question))}
+        )
     return RULED[judge][right]
 
 
 def references_for(expert: Expert, sample: Sample) -> list[str]:
-    """Return the right answers that a judge is shown; MMLongBench-Doc-V2's gets the gold as it stands."""
+    """Return the right answers that a judge is shown; MMLongBench-Doc-V2's gets the gold as it
+    stands.
+    """
     gold = sample.extra.get("gold")
     if expert is AnswerJudge.MMLONGBENCH_DOC_V2 and isinstance(gold, str):
         return [gold]
@@ -112,7 +126,9 @@ def references_for(expert: Expert, sample: Sample) -> list[str]:
 
 
 def _rule_references(expert: Expert, sample: Sample) -> list[str]:
-    """Return the right answers that the rule compares with, the forms of a gold that names several apart."""
+    """Return the right answers that the rule compares with, the forms of a gold that names several
+    apart.
+    """
     golds = list(references(sample))
     if expert is AnswerJudge.MMLONGBENCH_DOC_V2 and sample.answerable is False:
         golds += re.split(r"\s+or\s+", str(sample.extra.get("gold", "")))[1:]
@@ -120,13 +136,19 @@ def _rule_references(expert: Expert, sample: Sample) -> list[str]:
 
 
 def gold_variants(sample: Sample) -> list[list[str]]:
-    """Return MADQA's right answers, each the list of its items; without native ones the sample's."""
+    """Return MADQA's right answers, each the list of its items; without native ones the
+    sample's.
+    """
     gold = sample.extra.get("gold")
     lists = [items for items in gold if isinstance(items, list)] if isinstance(gold, list) else []
-    native = [texts for items in lists if (texts := [text for text in items if isinstance(text, str)])]
+    native = [
+        texts for items in lists if (texts := [text for text in items if isinstance(text, str)])
+    ]
     if native or not sample.answers:
         return native
-    return [list(sample.answers)] if sample.lists_answers else [[answer] for answer in sample.answers]
+    return (
+        [list(sample.answers)] if sample.lists_answers else [[answer] for answer in sample.answers]
+    )
 
 
 def expert_prompt(expert: Expert) -> PromptTemplate:
@@ -135,10 +157,13 @@ def expert_prompt(expert: Expert) -> PromptTemplate:
     return load_prompt(expert.value, spec)
 
 
-def messages(expert: Expert, question: str, references: Sequence[str], answer: str) -> list[dict[str, str]]:
+def messages(
+    expert: Expert, question: str, references: Sequence[str], answer: str
+) -> list[dict[str, str]]:
     """Return the request to an expert. An extractor never sees the references.
 
-    Tags and labels of replies that the texts spell are broken, so that nothing quoted is taken for a reply.
+    Tags and labels of replies that the texts spell are broken, so that nothing quoted is taken for
+    a reply.
     """
     prompt = expert_prompt(expert)
     if isinstance(expert, Extractor):
@@ -150,12 +175,12 @@ def messages(expert: Expert, question: str, references: Sequence[str], answer: s
     return [{"role": role, "content": prompt.render(role, **values)} for role in roles]
 
 
-def parsed(expert: Expert, reply: str | None, judge: PaperJudge | None = None) -> Any:
+def parsed_reply(expert: Expert, reply: str | None, judge: PaperJudge | None = None) -> Any:
     """Read a reply as the benchmark's parser does; that of the system's paper for True and False.
 
     Returns:
-        The extracted answer, a grade, True or False, or the name of a label; `None` without a reply, or where
-        it cannot be read.
+        The extracted answer, a grade, True or False, or the name of a label; `None` without a
+        reply, or where it cannot be read.
     """
     if reply is None:
         return None
@@ -180,13 +205,16 @@ _READERS: Mapping[Expert, Callable[[str], Any]] = {
 RULED: Mapping[AnswerJudge, tuple[str, str]] = {
     AnswerJudge.VIDOSEEK: ("1", "5"),
     AnswerJudge.TRUE_FALSE: ("<judge>False</judge>", "<judge>True</judge>"),
-    AnswerJudge.ALDEN: (f"<label>{Label.INCORRECT}</label>", f"<label>{Label.CORRECT}</label>"),
+    AnswerJudge.ALDEN: (
+        f"<label>{AldenVerdict.INCORRECT}</label>",
+        f"<label>{AldenVerdict.CORRECT}</label>",
+    ),
     AnswerJudge.MADQA: ('{"judgment": "incorrect"}', '{"judgment": "correct"}'),
 }
 """The embedded rule judge's verdicts, wrong and right, in the form of a judge's reply (`ruled`)."""
 
 
-def shortened(expert: Extractor, question: str, answer: str, extracted: str | None) -> str:
+def extracted_form(expert: Extractor, question: str, answer: str, extracted: str | None) -> str:
     """Return the reply of an extractor in its form, without a model.
 
     It holds the system's own short answer; without one a rule shortens the answer.
@@ -194,7 +222,9 @@ def shortened(expert: Extractor, question: str, answer: str, extracted: str | No
     # a heavy import that judges do without
     from docagent_rl.envs.rule_roles import extract_answer
 
-    short = extracted if extracted is not None else extracted_answer(extract_answer(question, answer))
+    short = (
+        extracted if extracted is not None else extracted_answer(extract_answer(question, answer))
+    )
     if expert is Extractor.MMLONGBENCH_DOC:
         text = unlabelled(short or "")
         items = [item.strip() for item in re.split(r"[;\n]", text) if item.strip()]
@@ -202,8 +232,11 @@ def shortened(expert: Extractor, question: str, answer: str, extracted: str | No
         form = (f"{items}", "List") if len(items) > 1 else (text, "String")
         return f"Extracted answer: {form[0]}\nAnswer format: {form[1]}"
     text = _OWN_TAGS.sub(r"[\1\2]", short or "")
-    # numbers and lists stay as they are; other texts are quoted where they would be read as a literal
-    if not re.fullmatch(r"[-+]?\d+(?:\.\d+)?|\[.*\]", text, re.S) and re.match(r"[-+\d('\"{]", text):
+    # numbers and lists stay as they are; other texts are quoted where they would be read as a
+    # literal
+    if not re.fullmatch(r"[-+]?\d+(?:\.\d+)?|\[.*\]", text, re.S) and re.match(
+        r"[-+\d('\"{]", text
+    ):
         text = json.dumps(text, ensure_ascii=False)
     return f"<concise_answer>{text}</concise_answer><answer_format>String</answer_format>"
 
@@ -217,7 +250,7 @@ async def _asked(model: RemoteModel, expert: Expert, subject: Subject, answer: s
     sent = messages(expert, sample.question, references_for(expert, sample), answer)
 
     def accept(text: str) -> None:
-        if parsed(expert, reply_text(text), subject.judge) is None:
+        if parsed_reply(expert, reply_text(text), subject.judge) is None:
             raise ReplyError(f"a reply that does not hold to the form of {expert.value}")
 
     try:

@@ -19,7 +19,7 @@ from docagent_rl.lab.eval.scoring.experts import Subject, gold_variants
 from docagent_rl.lab.eval.scoring.played import native_pages
 from docagent_rl.rewards.mmlongbench import extracted_answer
 from docagent_rl.rewards.retrieval import navigation
-from docagent_rl.rewards.rule.claims import Question
+from docagent_rl.rewards.rule.claims import QuestionHints
 from docagent_rl.rewards.rule.refusals import declines
 from docagent_rl.rewards.rule.words import fold
 from docagent_rl.rewards.rule_judge import MAX_CHARS
@@ -60,9 +60,11 @@ def mmlongbench(subject: Subject) -> Official:
 
 
 def mmlongbench_v2(subject: Subject) -> Official:
-    """MMLongBench-Doc-V2 (arXiv 2608.03397, `eval/metrics.py`): the judge's verdict, and what its F1 counts.
+    """MMLongBench-Doc-V2 (arXiv 2608.03397, `eval/metrics.py`): the judge's verdict, and what its
+    F1 counts.
 
-    A trajectory without an answer is wrong and has not answered; the benchmark's judge would be asked.
+    A trajectory without an answer is wrong and has not answered; the benchmark's judge would be
+    asked.
     """
     sample, reply = subject.sample, subject.reply(AnswerJudge.MMLONGBENCH_DOC_V2)
     match = None if reply is None else parse_match_judge(reply)
@@ -74,12 +76,16 @@ def mmlongbench_v2(subject: Subject) -> Official:
         "answered": float(not abstained),
     }
     pages, doc_type = len(native_pages(sample)), _native(sample, "doc_type")
-    lines = accuracy.mmlongbench_lines(pages, sample.evidence_sources, doc_type, answerable=answerable)
+    lines = accuracy.mmlongbench_lines(
+        pages, sample.evidence_sources, doc_type, answerable=answerable
+    )
     return Official(values, tuple(lines))
 
 
 def longdocurl(subject: Subject) -> Official:
-    """LongDocURL: score, the same before the prediction was written to JSON, and what its F1 counts."""
+    """LongDocURL: score, the same before the prediction was written to JSON, and what its F1
+    counts.
+    """
     sample, reply = subject.sample, subject.reply(Extractor.LONGDOCURL)
     gold = sample.extra.get("gold", NOT_ANSWERABLE)
     pred = accuracy.FAILED if reply is None else accuracy.longdocurl_parse(reply)
@@ -100,7 +106,7 @@ def mp_docvqa(subject: Subject) -> Official:
         given = page[1] if page is not None and page[0] == sample.doc_id else None
         right = float(sample.evidence_pages[0] == given)
     values = {
-        "anls": answers.anls(sample.answers, answer),
+        "anls": answers.mp_docvqa_anls(sample.answers, answer),
         "accuracy": float(answers.mpdocvqa_accuracy(sample.answers, answer)),
         "appa": right,
     }
@@ -145,7 +151,9 @@ def vidoseek(subject: Subject) -> Official:
     reply = subject.reply(AnswerJudge.VIDOSEEK)
     grade = (None if reply is None else parse_score_judge(reply)) or 0
     gold = [f"{doc_id}#{page}" for doc_id, page in sorted(subject.sample.gold_pages)]
-    ranks = answers.ranking_scores(gold, [f"{doc_id}#{page}" for doc_id, page in subject.played.collected])
+    ranks = answers.ranking_scores(
+        gold, [f"{doc_id}#{page}" for doc_id, page in subject.played.collected]
+    )
     values = {"grade": float(grade), "passing": float(grade >= PASSING), **ranks}
     return Official(values)
 
@@ -182,7 +190,9 @@ def _documents(pages: Iterable[tuple[str, int]]) -> set[str]:
 
 
 def vidore_v3(subject: Subject) -> Official:
-    """ViDoRe V3: nDCG@10 of the pages collected, in the order they came, by the grades of the pages."""
+    """ViDoRe V3: nDCG@10 of the pages collected, in the order they came, by the grades of the
+    pages.
+    """
     grades = subject.sample.extra.get("relevance")
     if not isinstance(grades, dict):
         grades = {f"{doc_id}#{page}": 1 for doc_id, page in subject.sample.gold_pages}
@@ -210,7 +220,7 @@ def refuses(question: str, answer: str | None, golds: Iterable[str] = ()) -> boo
     if answer is None or not answer.strip() or len(answer) > MAX_CHARS:
         return False
     given, *rights = (" ".join(text.casefold().split()).rstrip(" .!") for text in (answer, *golds))
-    return given not in rights and declines(fold(answer), Question(question))
+    return given not in rights and declines(fold(answer), QuestionHints(question))
 
 
 def _counted(gold: Any, pred: Any, score: float) -> dict[str, float | None]:

@@ -29,19 +29,26 @@ class Tool(StrEnum):
 _TOOLS = {"search": Tool.RETRIEVAL, "fetch": Tool.FETCH, "read": Tool.FETCH}
 """By the kind of the recorded action; MM-Doc-R1 has pages read by their numbers."""
 _FOUND = frozenset({"rag_text", "rag_image"})
-"""Baselines whose prompt shows what one search found; their only turn, the answer, calls no tool."""
+"""Baselines whose prompt shows what one search found; their only turn, the answer, calls no
+tool.
+"""
 UNKNOWN = "unknown"
 KINDS = ("modality", "evidence pages", "pages of the document", "answerable")
-"""Kinds of labels that every question has. A modality, in the benchmark's words, is a place of evidence."""
+"""Kinds of labels that every question has. A modality, in the benchmark's words, is a place of
+evidence.
+"""
 _LENGTHS = ((10, "1 to 10"), (20, "11 to 20"), (40, "21 to 40"), (80, "41 to 80"))
 _BEYOND = "over 80"  # Doc-V* reports these apart
 _OWN = (
-    "query_type", "reasoning_type", "doc_type", "task_tag", "question_type", "source_type", "answer_type",
+    "query_type", "reasoning_type", "doc_type", "task_tag", "question_type", "source_type",
+    "answer_type",
     "task_type", "document_category", "domain", "language", "query_types", "query_format",
 )  # fmt: skip
 """Native fields, kept by the importers, that benchmarks break their tables down by."""
 _HOPS = re.compile(r"(single|multi)[-_ ]?hop", re.IGNORECASE)
-"""ViDoSeek's description writes `Multi-Hop`, its file `multi_hop`, VRAG-RL's converter `MultiHop`."""
+"""ViDoSeek's description writes `Multi-Hop`, its file `multi_hop`, VRAG-RL's converter
+`MultiHop`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +63,10 @@ class Played:
     collected: tuple[PageKey, ...]
     """Pages that were shown whole or read, as they first came; thumbnails and snippets are none."""
     by_tool: Mapping[Tool, tuple[PageKey, ...]]
-    """Pages that each tool brought, without tools that were not called. A search of MM-Doc-R1 brings the
-    pages of its hits, though only those read are collected; that of a baseline before its turn brings all."""
+    """Pages that each tool brought, without tools that were not called. A search of MM-Doc-R1
+    brings the pages of its hits, though only those read are collected; that of a baseline before
+    its turn brings all.
+    """
     cited: tuple[PageKey, ...] | None
     """Pages that the agent named as its evidence; `None` where its system has no form for that."""
 
@@ -117,7 +126,9 @@ def _keys(pages: Iterable[PageRef]) -> list[PageKey]:
 
 
 def _cited(trajectory: Trajectory, doc_id: str) -> tuple[PageKey, ...] | None:
-    """Return the pages that the agent named, those of the last turn first; `None` where it has no form."""
+    """Return the pages that the agent named, those of the last turn first; `None` where it has no
+    form.
+    """
     named: list[PageKey] = []
     known = _cites(trajectory)
     for turn in reversed(trajectory.turns):
@@ -137,7 +148,9 @@ def _cites(trajectory: Trajectory) -> bool:
 
 
 def labels_of(sample: Sample) -> dict[str, list[str]]:
-    """Return the labels of a question by kind: `KINDS`, with `unknown` for none, and native fields."""
+    """Return the labels of a question by kind: `KINDS`, with `unknown` for none, and native
+    fields.
+    """
     pages = len(sample.gold_pages)
     evidence = "none" if not pages else "single" if pages == 1 else "several"
     if not pages and sample.answerable is not False:
@@ -156,7 +169,9 @@ def labels_of(sample: Sample) -> dict[str, list[str]]:
 
 
 def _length(sample: Sample) -> str:
-    """Return the stratum of the pages of a question's window, where it has one, else of its document."""
+    """Return the stratum of the pages of a question's window, where it has one, else of its
+    document.
+    """
     window, pages = sample.extra.get("window"), sample.extra.get("num_pages")
     if isinstance(window, list | tuple) and [type(end) for end in window] == [int, int]:
         pages = window[1] - window[0] + 1
@@ -166,7 +181,9 @@ def _length(sample: Sample) -> str:
 
 
 def native_pages(sample: Sample) -> tuple[int, ...]:
-    """Return evidence pages as the benchmark lists them: in its order, with those outside of the document."""
+    """Return evidence pages as the benchmark lists them: in its order, with those outside of the
+    document.
+    """
     native: Any = sample.extra.get("native_evidence_pages")
     if isinstance(native, str):
         try:

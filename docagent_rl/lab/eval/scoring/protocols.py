@@ -1,4 +1,6 @@
-"""Numbers of a run: the scoring protocol of each benchmark, with its experts, and navigation and use."""
+"""Numbers of a run: the scoring protocol of each benchmark, with its experts, and navigation and
+use.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +10,7 @@ from typing import Any
 
 from docagent_rl.envs.system import PaperJudge
 from docagent_rl.lab.eval.metrics.answers import page_numbers
-from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Label
+from docagent_rl.lab.eval.metrics.judges import AldenVerdict, AnswerJudge, Extractor
 from docagent_rl.lab.eval.metrics.madqa import Effort, kuiper, wasted_effort
 from docagent_rl.lab.eval.scoring import official
 from docagent_rl.lab.eval.scoring.experts import Expert, Subject
@@ -70,7 +72,10 @@ PROTOCOLS: Mapping[str, Protocol] = {
     "mmlongbench": Protocol(
         "MMLongBench-Doc",
         official.mmlongbench,
-        (Measure("acc", "accuracy", "score", expert=_MM), Measure("f1", "F1", "score", Form.F1, expert=_MM)),
+        (
+            Measure("acc", "accuracy", "score", expert=_MM),
+            Measure("f1", "F1", "score", Form.F1, expert=_MM),
+        ),
         (_MM,),
     ),
     "mmlongbench_v2": Protocol(
@@ -87,7 +92,13 @@ PROTOCOLS: Mapping[str, Protocol] = {
         official.longdocurl,
         (
             Measure("acc", "accuracy", "score", expert=_LONG),
-            Measure("rectified_acc", "rectified accuracy (of 2,325)", "score", Form.RECTIFIED, expert=_LONG),
+            Measure(
+                "rectified_acc",
+                "rectified accuracy (of 2,325)",
+                "score",
+                Form.RECTIFIED,
+                expert=_LONG,
+            ),
             Measure("acc_inline", "accuracy before JSON", "inline_score", expert=_LONG),
             Measure("f1", "F1", "inline_score", Form.F1, expert=_LONG),
         ),
@@ -109,7 +120,8 @@ PROTOCOLS: Mapping[str, Protocol] = {
             mean("evidence_em", "evidence EM"),
             mean("joint_f1", "joint F1"),
             mean("joint_em", "joint EM"),
-            # VRAG-RL and UniDoc-RL report it by a judge alone; so agents of all kinds can stand beside them
+            # VRAG-RL and UniDoc-RL report it by a judge alone; so agents of all kinds can stand
+            # beside them
             JUDGED,
         ),
         (AnswerJudge.TRUE_FALSE,),
@@ -129,7 +141,9 @@ PROTOCOLS: Mapping[str, Protocol] = {
         official.madqa_score,
         (
             mean("semantic", "semantic accuracy, not adjusted", expert=_MADQA),
-            Measure("semantic_adjusted", "semantic accuracy", "semantic", Form.ADJUSTED, expert=_MADQA),
+            Measure(
+                "semantic_adjusted", "semantic accuracy", "semantic", Form.ADJUSTED, expert=_MADQA
+            ),
             mean("accuracy", "ANLS* of 0.5 or more"),
             mean("anls_star", "ANLS*"),
             mean("cited_page_f1", "F1 of cited pages"),
@@ -139,7 +153,8 @@ PROTOCOLS: Mapping[str, Protocol] = {
         (
             Statistic(Measure("kuiper", "Kuiper of turns", "accuracy", unit=Unit.NUMBER), kuiper),
             Statistic(
-                Measure("wasted", "turns, wrong over right", "accuracy", unit=Unit.NUMBER), wasted_effort
+                Measure("wasted", "turns, wrong over right", "accuracy", unit=Unit.NUMBER),
+                wasted_effort,
             ),
         ),
     ),
@@ -152,7 +167,11 @@ PROTOCOLS: Mapping[str, Protocol] = {
     ),
     **{
         f"uda_{subset}": Protocol(f"UDA {title}", official.uda(subset), (mean("uda_f1", "F1"),))
-        for subset, title in (("paper_tab", "PaperTab"), ("paper_text", "PaperText"), ("feta", "FetaTab"))
+        for subset, title in (
+            ("paper_tab", "PaperTab"),
+            ("paper_text", "PaperText"),
+            ("feta", "FetaTab"),
+        )
     },
     "vrag": Protocol("VRAG-RL", official.answer_alone, *_JUDGED_ALONE),
     "unidoc": Protocol("UniDoc-RL", official.answer_alone, *_JUDGED_ALONE),
@@ -162,7 +181,9 @@ PROTOCOLS: Mapping[str, Protocol] = {
 
 
 def protocol_of(dataset: str) -> Protocol:
-    """Return the protocol of a dataset; answers to one that nobody knows are judged right or wrong."""
+    """Return the protocol of a dataset; answers to one that nobody knows are judged right or
+    wrong.
+    """
     return PROTOCOLS.get(dataset) or Protocol(dataset, official.answer_alone, *_JUDGED_ALONE)
 
 
@@ -181,12 +202,14 @@ def paper_judge(system: str) -> PaperJudge | None:
 
 
 def judged_values(experts: Mapping[Expert, Any]) -> dict[str, float | None]:
-    """Return the values that rest on a judge alone, from parsed opinions; without a verdict they are 0."""
+    """Return the values that rest on a judge alone, from parsed opinions; without a verdict they
+    are 0.
+    """
     found: dict[str, float | None] = {}
     if AnswerJudge.TRUE_FALSE in experts:
         found["judged"] = float(experts[AnswerJudge.TRUE_FALSE] is True)
     if AnswerJudge.ALDEN in experts:
-        found["correct"] = float(experts[AnswerJudge.ALDEN] == Label.CORRECT)
+        found["correct"] = float(experts[AnswerJudge.ALDEN] == AldenVerdict.CORRECT)
     return found
 
 
@@ -196,7 +219,8 @@ NAVIGATION = (
     mean("page_f1", "page F1"),
     mean("unique_pages", "unique pages", unit=Unit.NUMBER),
 )
-"""ALDEN, appendix E: of all pages that a trajectory collected. F1 is the mean of the questions' F1 (Eq. 11).
+"""ALDEN, appendix E: of all pages that a trajectory collected. F1 is the mean of the questions' F1
+(Eq. 11).
 """
 
 TOOLS = tuple(
@@ -223,13 +247,17 @@ USE = (
     mean("images", "images", unit=Unit.NUMBER),
     mean("seconds", "seconds", unit=Unit.SECONDS),
 )
-"""VRAG-RL, table 3, and what a trajectory takes. One that was not played is unfinished, and in no other."""
+"""VRAG-RL, table 3, and what a trajectory takes. One that was not played is unfinished, and in no
+other.
+"""
 OWN = "env:"
 """Begins the names of the environments' own numbers among those of a trajectory."""
 
 
 def sent_tokens(trajectory: Trajectory) -> int:
-    """Return the tokens of all requests of a trajectory: every turn sends its whole context again."""
+    """Return the tokens of all requests of a trajectory: every turn sends its whole context
+    again.
+    """
     sent = context = trajectory.prompt_tokens if trajectory.turns else 0
     for before, turn in pairwise(trajectory.turns):
         # a new row begins with the observation alone
@@ -249,21 +277,28 @@ def navigation_values(sample: Sample, played: Played) -> dict[str, float | None]
         brought = played.by_tool.get(name)
         found[f"{name}_called"] = float(brought is not None)
         if brought is not None:
-            found |= {f"{name}_{part}": value for part, value in page_numbers(gold, brought).items()}
+            found |= {
+                f"{name}_{part}": value for part, value in page_numbers(gold, brought).items()
+            }
             found[f"{name}_pages"] = float(len(set(brought)))
     return found
 
 
 def use_values(trajectory: Trajectory) -> dict[str, float | None]:
-    """Return the values of `USE` and the environment's own; one that was not played is unfinished, no more.
+    """Return the values of `USE` and the environment's own; one that was not played is unfinished,
+    no more.
 
-    Invalid turns are those without an action that could be executed, as the environment counts them; image
-    tokens are of what it showed after the prompt; images are page images and crops alike.
+    Invalid turns are those without an action that could be executed, as the environment counts
+    them; image tokens are of what it showed after the prompt; images are page images and crops
+    alike.
     """
     if trajectory.masked:
         return {"finished": 0.0}
     turns, metrics = trajectory.turns, trajectory.metrics
-    messages = [*trajectory.prompt, *(m for turn in turns if not turn.dropped for m in turn.observation)]
+    messages = [
+        *trajectory.prompt,
+        *(m for turn in turns if not turn.dropped for m in turn.observation),
+    ]
     invalid = int(metrics.get("invalid_actions", sum(not turn.record.valid for turn in turns)))
     return {
         **{f"{OWN}{name}": float(value) for name, value in metrics.items() if math.isfinite(value)},

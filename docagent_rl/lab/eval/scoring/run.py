@@ -26,7 +26,7 @@ from docagent_rl.lab.eval.scoring.experts import (
     Opinion,
     Subject,
     opinion,
-    parsed,
+    parsed_reply,
 )
 from docagent_rl.lab.eval.scoring.official import Official, refuses
 from docagent_rl.lab.eval.scoring.played import labels_of, read_trajectory
@@ -58,7 +58,9 @@ class ScoringSettings:
     concurrency: int = 64
 
 
-async def score_trajectory(trajectory: Trajectory, agent: str, settings: ScoringSettings) -> ScoredTrajectory:
+async def score_trajectory(
+    trajectory: Trajectory, agent: str, settings: ScoringSettings
+) -> ScoredTrajectory:
     """Score a trajectory. One that was not played, or gave no answer, is wrong.
 
     Raises:
@@ -90,11 +92,18 @@ async def score_trajectory(trajectory: Trajectory, agent: str, settings: Scoring
 
     def scored() -> ScoredTrajectory:
         official, values = Official({}), {}
-        verdicts = {expert: parsed(expert, given.reply, judge) for expert, given in opinions.items()}
+        verdicts = {
+            expert: parsed_reply(expert, given.reply, judge) for expert, given in opinions.items()
+        }
         if known:
             official = protocol_of(sample.dataset).score(subject)
-            values = _general(sample, played.answer, rule >= 1.0) | official.values | judged_values(verdicts)
-        # an environment that has shown pages and not written down which says nothing about navigation
+            values = (
+                _general(sample, played.answer, rule >= 1.0)
+                | official.values
+                | judged_values(verdicts)
+            )
+        # an environment that has shown pages and not written down which says nothing about
+        # navigation
         if not trajectory.masked and (played.collected or not trajectory.metrics.get("pages_seen")):
             values |= navigation_values(sample, played)
         return ScoredTrajectory(
@@ -112,7 +121,11 @@ async def score_trajectory(trajectory: Trajectory, agent: str, settings: Scoring
             groups=list(official.groups),
             values=values | use_values(trajectory),
             experts={
-                expert.value: {"value": _plain(verdicts[expert]), "by": given.by, "failed": given.failed}
+                expert.value: {
+                    "value": _plain(verdicts[expert]),
+                    "by": given.by,
+                    "failed": given.failed,
+                }
                 for expert, given in opinions.items()
             },
         )
@@ -141,12 +154,15 @@ def _general(sample: Sample, answer: str | None, rule: bool) -> dict[str, float 
 
 
 def paper_experts(folders: Iterable[RunFolder]) -> set[Expert]:
-    """Return the judges of the papers of several systems, so that all runs have the numbers of each.
+    """Return the judges of the papers of several systems, so that all runs have the numbers of
+    each.
 
     Raises:
         UserError: a trajectory cannot be read.
     """
-    systems = {trajectory.system for folder in folders for trajectory in islice(folder.trajectories(), 1)}
+    systems = {
+        trajectory.system for folder in folders for trajectory in islice(folder.trajectories(), 1)
+    }
     if len(systems) < 2:
         return set()
     experts = (measure.expert for system in systems for measure in paper_measures(system))
@@ -160,11 +176,12 @@ async def score_run(
 ) -> list[ScoredTrajectory]:
     """Score a run.
 
-    The listener gets every trajectory that is scored, as it comes. Replies of a model are in its cache: a run
-    that was stopped goes on, and gives the same file.
+    The listener gets every trajectory that is scored, as it comes. Replies of a model are in its
+    cache: a run that was stopped goes on, and gives the same file.
 
     Raises:
-        UserError: there is no run, a trajectory cannot be read, or the budget is spent (`BudgetError`).
+        UserError: there is no run, a trajectory cannot be read, or the budget is spent
+            (`BudgetError`).
         InfrastructureError: the judge's service is dead, or none of its replies can be read.
     """
     _check_whole(folder)
@@ -177,14 +194,21 @@ async def score_run(
 
     await run_jobs(enumerate(folder.trajectories()), score, at_once=settings.concurrency)
     # a run that goes on plays again what a service failed; the last one counts
-    found = {(each.question_id, each.number): each for _, each in sorted(by_place.items(), key=itemgetter(0))}
+    found = {
+        (each.question_id, each.number): each
+        for _, each in sorted(by_place.items(), key=itemgetter(0))
+    }
     _check_read(found.values())
-    folder.seal.write(folder.path / SCORES, (f"{each.to_json()}\n".encode() for each in found.values()))
+    folder.seal.write(
+        folder.path / SCORES, (f"{each.to_json()}\n".encode() for each in found.values())
+    )
     return list(found.values())
 
 
 def _check_read(scored: Iterable[ScoredTrajectory]) -> None:
-    """Raise `InfrastructureError` where none of a judge's replies could be read: its zeros say nothing."""
+    """Raise `InfrastructureError` where none of a judge's replies could be read: its zeros say
+    nothing.
+    """
     failed: dict[str, list[bool]] = defaultdict(list)
     for each in scored:
         for name, given in each.experts.items():
@@ -193,7 +217,8 @@ def _check_read(scored: Iterable[ScoredTrajectory]) -> None:
     for name, every in failed.items():
         if all(every):
             raise InfrastructureError(
-                f"{name}: none of {len(every)} replies holds to its form: name another judge, or let it "
+                f"{name}: none of {len(every)} replies holds to its form: name another judge, or "
+                "let it "
                 "write longer replies (--judge-reply-tokens)"
             )
 
@@ -206,5 +231,6 @@ def _check_whole(folder: RunFolder) -> None:
     with path.open("rb") as file:
         if path.stat().st_size and file.seek(-1, os.SEEK_END) and file.read(1) != b"\n":
             raise UserError(
-                f"{path} ends within a trajectory: the run was stopped, start it again and it goes on"
+                f"{path} ends within a trajectory: the run was stopped, start it again and it goes "
+                "on"
             )

@@ -1,7 +1,7 @@
 """Scored trajectories, one JSON line each, and measures: numbers over many of them.
 
-A measure is a function of sums over trajectories: an F1 over a benchmark is no mean of trajectories, but made
-of the sums of its official definition. Intervals resample these sums.
+A measure is a function of sums over trajectories: an F1 over a benchmark is no mean of
+trajectories, but made of the sums of its official definition. Intervals resample these sums.
 """
 
 import json
@@ -30,14 +30,17 @@ class Form(StrEnum):
     RATIO = "ratio"
     """Sum of a value over the sum of another."""
     F1 = "f1"
-    """F1 of MMLongBench-Doc and LongDocURL (arXiv 2407.01523, `eval/eval_score.py`): with S the sum of scores
-    of answerable questions, recall is S over their number and precision is S over the number of predictions
-    that are not exactly `NOT_ANSWERABLE`."""
+    """F1 of MMLongBench-Doc and LongDocURL (arXiv 2407.01523, `eval/eval_score.py`): with S the sum
+    of scores of answerable questions, recall is S over their number and precision is S over the
+    number of predictions that are not exactly `NOT_ANSWERABLE`.
+    """
     RECTIFIED = "rectified"
     """LongDocURL's headline: questions that are not there count 0."""
     ADJUSTED = "adjusted"
-    """MADQA's headline: a mean corrected for the errors of the benchmark's own judge (Rogan and Gladen;
-    arXiv 2511.21140), with q1 and q0 its sensitivity and specificity: `(mean + q0 - 1) / (q0 + q1 - 1)`."""
+    """MADQA's headline: a mean corrected for the errors of the benchmark's own judge (Rogan and
+    Gladen; arXiv 2511.21140), with q1 and q0 its sensitivity and specificity:
+    `(mean + q0 - 1) / (q0 + q1 - 1)`.
+    """
 
 
 class Unit(StrEnum):
@@ -50,7 +53,9 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number over a benchmark: its name in files, its title in tables, and the value that it is made of."""
+    """A number over a benchmark: its name in files, its title in tables, and the value that it is
+    made of.
+    """
 
     name: str
     title: str
@@ -131,6 +136,8 @@ class ScoredTrajectory:
 
     def to_json(self) -> str:
         """Return one line."""
-        finite = {name: v if v is None or math.isfinite(v) else None for name, v in self.values.items()}
+        finite = {
+            name: v if v is None or math.isfinite(v) else None for name, v in self.values.items()
+        }
         line = {**asdict(self), "values": finite}
         return encodable(json.dumps(line, ensure_ascii=False, allow_nan=False))

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from docagent_rl.lab.agents.scripted import ScriptPlayer
-from docagent_rl.lab.eval.ask.answer import Why, answered, tell_turn
+from docagent_rl.lab.eval.ask.answer import Why, answer_report, tell_turn
 from docagent_rl.rollout.recorder import listening, new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status, TrajectoryTurn
 from docagent_rl.samples.sample import Sample, Split
@@ -32,7 +32,9 @@ def act(kind, effect=None, **action):
 
 
 def pages(*numbers):
-    return act("search", {"kind": "pages", "pages": [{"page": f"d#{number}"} for number in numbers]})
+    return act(
+        "search", {"kind": "pages", "pages": [{"page": f"d#{number}"} for number in numbers]}
+    )
 
 
 def crop(page, *region, **more):
@@ -55,30 +57,37 @@ STACK = [list(HALF), [0, 0, "x", 1], [0.5, 0.5, 1, 1]]
             [(9, Why.MAGNIFIED, (WHOLE,)), (4, Why.MAGNIFIED, (WHOLE, HALF))],
         ),
         # a stack of regions is several of them
-        ((pages(4), crop(4, regions=STACK), SAY), [(4, Why.MAGNIFIED, (HALF, (0.5, 0.5, 1.0, 1.0)))]),
+        (
+            (pages(4), crop(4, regions=STACK), SAY),
+            [(4, Why.MAGNIFIED, (HALF, (0.5, 0.5, 1.0, 1.0)))],
+        ),
         # cited pages come before all
         ((pages(4), {**SAY, "relevant_pages": [2, 3]}), [(2, Why.CITED, ()), (3, Why.CITED, ())]),
     ],
 )
 @pytest.mark.parametrize("system", ["doc_v_star", "unidoc_rl"])
 def test_an_answer_rests_on_what_its_trajectory_was_shown(system, turns, evidence):
-    found = answered(trajectory(*turns, system=system))
+    found = answer_report(trajectory(*turns, system=system))
     assert found.text == "there"
     assert [(each.page.page, each.why, each.regions) for each in found.evidence] == evidence
 
 
 def test_what_did_not_fit_was_not_seen():
-    found = answered(trajectory(pages(4), pages(7), SAY, dropped={1}))
+    found = answer_report(trajectory(pages(4), pages(7), SAY, dropped={1}))
     assert [each.page.page for each in found.evidence] == [4]
 
 
 def test_a_trajectory_without_an_answer_says_why():
     ended = trajectory(pages(4))
     ended.status, ended.end = Status.UNFINISHED.value, "turn_limit"
-    assert "turn_limit" in answered(ended).why_not
+    assert "turn_limit" in answer_report(ended).why_not
     masked = trajectory()
-    masked.status, masked.end, masked.error = Status.MASKED.value, MaskReason.SAMPLE.value, "too long"
-    assert (answered(masked).text, answered(masked).why_not) == (None, "too long")
+    masked.status, masked.end, masked.error = (
+        Status.MASKED.value,
+        MaskReason.SAMPLE.value,
+        "too long",
+    )
+    assert (answer_report(masked).text, answer_report(masked).why_not) == (None, "too long")
 
 
 async def test_each_turn_is_printed_as_it_ends_with_its_thought(world):

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.objects import file_digest
 from docagent_rl.documents.store import DocumentStore
@@ -43,7 +43,9 @@ def test_the_same_document_is_there_at_once_whatever_its_folder(pdf, tmp_path, m
     assert prepare([moved], tmp_path / "root", SMALL) == first
 
 
-def test_other_content_and_sizes_are_other_workspaces_and_what_was_interrupted_is_made_again(pdf, tmp_path):
+def test_other_content_and_sizes_are_other_workspaces_and_what_was_interrupted_is_made_again(
+    pdf, tmp_path
+):
     first = prepare([pdf], tmp_path / "root", SMALL)
     shutil.rmtree(first.store)
     assert prepare([pdf], tmp_path / "root", SMALL) == first
@@ -56,7 +58,9 @@ def test_other_content_and_sizes_are_other_workspaces_and_what_was_interrupted_i
 def test_documents_of_one_name_stay_apart(world, pdf, tmp_path):
     other = max((world.root / "synthetic" / "pdfs").glob("*.pdf"))
     (tmp_path / "other").mkdir()
-    place = prepare([pdf, shutil.copyfile(other, tmp_path / "other" / pdf.name)], tmp_path / "root", SMALL)
+    place = prepare(
+        [pdf, shutil.copyfile(other, tmp_path / "other" / pdf.name)], tmp_path / "root", SMALL
+    )
     assert len(set(place.doc_ids)) == 2
     assert sorted(place.doc_ids) == DocumentStore(place.store).doc_ids()
     with pytest.raises(UserError, match="twice"):
@@ -133,7 +137,7 @@ def workspace_of(world, number):
 def asked(recipe, place):
     run = play_config(recipe, Agent.SYSTEM, ["+retriever=bm25", "+profile=cpu"])
     set_for_asking(run, place)
-    return DocAgentConfig.parse(plain(run.docagent))
+    return DocAgentConfig.parse(plain_section(run.docagent))
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

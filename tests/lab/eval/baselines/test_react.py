@@ -25,7 +25,9 @@ def played(report_services, report_question, play):
 
 def said(result):
     (message,) = result.observation.messages
-    return "".join("[image]" if isinstance(part, ImagePart) else part.text for part in message.parts)
+    return "".join(
+        "[image]" if isinstance(part, ImagePart) else part.text for part in message.parts
+    )
 
 
 async def test_search_open_and_answer(played):
@@ -40,7 +42,9 @@ async def test_search_open_and_answer(played):
 
 async def test_a_search_shows_pages_that_were_not_seen(played):
     state = await played(*["search[Velmora]"] * 7)
-    pages = [result.record.effect.to_dict().get("pages", [{}])[0].get("page") for result in state.results]
+    pages = [
+        result.record.effect.to_dict().get("pages", [{}])[0].get("page") for result in state.results
+    ]
     found = [page for page in pages if page]
     assert len(found) == len(set(found)) >= 3
     assert pages[-1] is None
@@ -123,7 +127,9 @@ def test_what_cannot_be_done_is_invalid(text):
 
 
 @settings(max_examples=50)
-@given(st.text(alphabet="[]<>/Actionserchopenwk: \n*9", max_size=120), st.sampled_from(list(StopCause)))
+@given(
+    st.text(alphabet="[]<>/Actionserchopenwk: \n*9", max_size=120), st.sampled_from(list(StopCause))
+)
 def test_any_text_is_read(text, stop):
     for grammar in (ReaderGrammar(), ReactGrammar()):
         parsed = grammar.parse(text, stop)

@@ -12,7 +12,9 @@ def distance(a: str, b: str) -> int:
     for i in range(1, len(a) + 1):
         for j in range(1, len(b) + 1):
             table[i][j] = min(
-                table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (a[i - 1] != b[j - 1])
+                table[i - 1][j] + 1,
+                table[i][j - 1] + 1,
+                table[i - 1][j - 1] + (a[i - 1] != b[j - 1]),
             )
     return table[len(a)][len(b)]
 
@@ -41,7 +43,8 @@ def exact(text: str) -> bool:
     ]  # fmt: skip
     return (
         "https://" in text or text[-3:] == ".py" or text[-5:] == "ipynb" or text[:4] == "page"
-        or "a.m." in text or "p.m." in text or any(re.fullmatch(pattern, text) for pattern in patterns)
+        or "a.m." in text or "p.m." in text or any(re.fullmatch(pattern,
+        text) for pattern in patterns)
     )  # fmt: skip
 
 
@@ -53,14 +56,18 @@ def number(text: str) -> float | None:
 
 
 def same_number(gold: float, pred: float) -> bool:
-    """Within one percent of the larger one, or equal after rounding; gold / 100, gold, gold * 100."""
+    """Within one percent of the larger one, or equal after rounding; gold / 100, gold, gold *
+    100.
+    """
 
     def decimals(value: float) -> int:
         pieces = str(value).split(".")
         return len(pieces[-1]) if len(pieces) > 1 else 3
 
     for candidate in (gold / 100, gold, gold * 100):
-        if candidate == pred or abs(candidate - pred) <= 0.01 * max(abs(candidate), abs(pred)) < float("inf"):
+        if candidate == pred or abs(candidate - pred) <= 0.01 * max(
+            abs(candidate), abs(pred)
+        ) < float("inf"):
             return True
         places = max(2, min(decimals(pred), decimals(candidate)))
         if round(pred, places) == round(candidate, places):
@@ -93,8 +100,14 @@ def accuracy_f1(rows) -> tuple[float, float]:
 
 
 def page_lists(pairs) -> dict[str, list[float]]:
-    """Recall, precision and F1 of questions with evidence, each by its gold and its collected pages."""
-    known = [(sum(page in gold for page in found), len(gold), len(found)) for gold, found in pairs if gold]
+    """Recall, precision and F1 of questions with evidence, each by its gold and its collected
+    pages.
+    """
+    known = [
+        (sum(page in gold for page in found), len(gold), len(found))
+        for gold, found in pairs
+        if gold
+    ]
     return {
         "recall": [both / gold for both, gold, _ in known],
         "precision": [both / found if found else 0 for both, _, found in known],
@@ -145,7 +158,9 @@ def graded_ndcg(grades: dict[str, float], ranked: list[str], cutoff: int) -> flo
     """Over the best of all orders of the relevant items."""
 
     def gain(order) -> float:
-        return sum(max(grades.get(item, 0), 0) / math.log2(place + 2) for place, item in enumerate(order))
+        return sum(
+            max(grades.get(item, 0), 0) / math.log2(place + 2) for place, item in enumerate(order)
+        )
 
     relevant = [item for item in grades if grades[item] > 0]
     if not relevant:

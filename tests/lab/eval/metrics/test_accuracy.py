@@ -32,9 +32,11 @@ def reply(text: str) -> str:
     [
         (18, "18 kg", "Integer", 1.0), (18, "$18", "Integer", 1.0), (18, 18.0, "Integer", 0.0),
         (2325, [2, 325], "Integer", 0.0), (2325, "2,325", "Integer", 1.0),
-        (4.2, "4.2 million", "Float", 1.0), (4.2, "4.24", "Float", 1.0), (4.2, "4.25", "Float", 0.0),
+        (4.2, "4.2 million", "Float", 1.0), (4.2, "4.24", "Float", 1.0), (4.2, "4.25", "Float",
+        0.0),
         ("4.2%", 0.042, "Float", 1.0),
-        ("Harbour Team", "harbor tea", "String", 0.9091), ("Harbour Team", "Harbour", "String", 0.6364),
+        ("Harbour Team", "harbor tea", "String", 0.9091), ("Harbour Team", "Harbour", "String",
+        0.6364),
         ("2020-2021", -1, "String", 0.0),
         (["Annex A", "Annex B"], ["Annex B", "Annex A"], "List", 1.0),
         (["Annex A", "Annex B"], ["Annex B"], "List", 0.9286),
@@ -43,8 +45,10 @@ def reply(text: str) -> str:
         (["4", "9"], (4, 9), "List", 0.0),  # a tuple is one item before it is JSON
         # what the scorer does at the edges
         ("", "x", "Integer", 1.0), ("x", "x", "Integer", 0.0),
-        ([], ["a"], "List", 0.0), (["a"], [], "List", 0.0), ("['ab', 'cd'", "['ab', 'cd'", "List", 1.0),
-        (["ab-cd"], [{"k": "ab", "l": "cd"}], "List", 1.0), ([{"k": 1, "l": 2}], ["1-2"], "List", 1.0),
+        ([], ["a"], "List", 0.0), (["a"], [], "List", 0.0), ("['ab', 'cd'", "['ab', 'cd'", "List",
+        1.0),
+        (["ab-cd"], [{"k": "ab", "l": "cd"}], "List", 1.0), ([{"k": 1, "l": 2}], ["1-2"], "List",
+        1.0),
         (["ab"], [{"k": "ab"}, "ab"], "List", 0.0), (["ab", "cd"], ("ab", "cd"), "List", 0.0),
         (FAILED, FAILED, "String", 0.0), (NA, NA, "None", 1.0), (1.5, float("nan"), "Float", 0.0),
         # a number loses its percent signs twice
@@ -58,7 +62,8 @@ def test_worked_examples_and_edges(gold, pred, kind, expected):
 @pytest.mark.parametrize(
     ("raw", "cleaned"),
     [
-        ("12 kg", "12"), ("3.2 million", "3.2"), ("Stockholm", "stockhol"), ("5 parameters", "5 para"),
+        ("12 kg", "12"), ("3.2 million", "3.2"), ("Stockholm", "stockhol"), ("5 parameters",
+        "5 para"),
         ("bookkg", "boo"), ("Stockholmillion", "stockh"), ("£ 1,200", "1200"), ("$£5%", "5"),
         ("10 acres (net)", "10 acres"), (None, "none"),
     ],
@@ -72,8 +77,10 @@ def test_cleaning(raw, cleaned):
     [
         ("2,325", [2, 325]), ("2020-2021", -1), ("{'a'}", ["a"]), ("{1: (2, 3)}", {"1": [2, 3]}),
         ("__import__('os')", "__import__('os')"), ("1j", "1j"), ("[{1}]", "[{1}]"),
-        ("{(1, 2): 3}", "{(1, 2): 3}"), (" a b ", " a b "), ("2 or list", 2), ("'a' + 'b'", "'a' + 'b'"),
-        ("((10 ** 64) ** 4) ** 64", "((10 ** 64) ** 4) ** 64"), ("1</concise_answer><concise_answer>2", 1),
+        ("{(1, 2): 3}", "{(1, 2): 3}"), (" a b ", " a b "), ("2 or list", 2), ("'a' + 'b'",
+        "'a' + 'b'"),
+        ("((10 ** 64) ** 4) ** "
+         "64", "((10 ** 64) ** 4) ** 64"), ("1</concise_answer><concise_answer>2", 1),
     ],
 )  # fmt: skip
 def test_replies_are_read_as_the_headline_script_reads_them_back(text, value):
@@ -83,7 +90,8 @@ def test_replies_are_read_as_the_headline_script_reads_them_back(text, value):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "18", "<concise_answer>18</concise_answer>", "<concise_answer>18<answer_format>a</answer_format>",
+    ["", "18", "<concise_answer>18</concise_answer>",
+    "<concise_answer>18<answer_format>a</answer_format>",
      "<answer_format>Integer</answer_format>",
      "</concise_answer><concise_answer><answer_format></answer_format>"],
 )  # fmt: skip
@@ -91,7 +99,19 @@ def test_replies_without_both_tags_fail(text):
     assert longdocurl_parse(text) == longdocurl_inline(text) == FAILED
 
 
-UNITS = ["kg", "mm", "m", "meters", "acres", "minutes", "mile", "miles", "million", "thousand", "billion"]
+UNITS = [
+    "kg",
+    "mm",
+    "m",
+    "meters",
+    "acres",
+    "minutes",
+    "mile",
+    "miles",
+    "million",
+    "thousand",
+    "billion",
+]
 
 
 def slow_clean(value: object) -> str:
@@ -161,7 +181,9 @@ KINDS = st.sampled_from(["Integer", "Float", "String", "None", "List"])
 
 @given(VALUES, VALUES, KINDS)
 def test_equals_the_slow_reading(gold, pred, kind):
-    assert longdocurl_score(gold, pred, kind) == pytest.approx(slow_score(gold, pred, kind), abs=1e-12)
+    assert longdocurl_score(gold, pred, kind) == pytest.approx(
+        slow_score(gold, pred, kind), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,7 +196,8 @@ def test_equals_the_slow_reading(gold, pred, kind):
          ["Reasoning, multi_page, Table", "multi_page", "source/Table", "task/Reasoning"]),
         ("Reasoning", 0, ("Table",), None, ["source/Table", "task/Reasoning"]),
         *(("Locating", 0, (), kind, [f"Locating, {line}", "task/Locating"]) for kind, line in (
-            ("topic2title", "Cross_Title"), ("summary2title", "Para_Title"), ("summary2tab", "Cross_Table"),
+            ("topic2title", "Cross_Title"), ("summary2title", "Para_Title"), ("summary2tab",
+            "Cross_Table"),
             ("extract_fig2tab", "Figure_Table"))),
         ("Locating", 2, (), "other", ["multi_page", "task/Locating"]),
         (None, 0, (), None, []),
@@ -193,7 +216,8 @@ def test_bounded_and_never_an_exception(text, kind):
 @pytest.mark.parametrize(
     ("gold", "pred", "kind", "expected"),
     [
-        (41, 41.0, "Int", 1.0), ("0.635", 63.5, "Float", 1.0), (NA, "Not answerable.", "None", 0.9333),
+        (41, 41.0, "Int", 1.0), ("0.635", 63.5, "Float", 1.0), (NA, "Not answerable.", "None",
+        0.9333),
         ("['a', 'b']", "['a', 'b']", "something else", 1.0), ("x", None, "Str", 0.0),
         (NOT_EXTRACTED, NOT_EXTRACTED, "Str", 0.0),
     ],
@@ -205,7 +229,13 @@ def test_formats_of_mmlongbench_and_answers_that_nobody_extracted(gold, pred, ki
 @pytest.mark.parametrize(
     ("pages", "sources", "kind", "answerable", "lines"),
     [
-        (1, ("Table", "Chart"), "X", True, ["single_page", "source/Chart", "source/Table", "type/X"]),
+        (
+            1,
+            ("Table", "Chart"),
+            "X",
+            True,
+            ["single_page", "source/Chart", "source/Table", "type/X"],
+        ),
         (2, ("Table", "Table"), None, True, ["cross_page", "source/Table"]),
         (0, (), "Guide", True, ["cross_page", "type/Guide"]),  # answerable, nobody wrote pages down
         (1, (), None, False, ["single_page", "unanswerable"]),

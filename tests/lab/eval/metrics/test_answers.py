@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.lab.eval.metrics.answers import (
-    anls,
     dude_anls,
     dude_prediction,
+    mp_docvqa_anls,
     mpdocvqa_accuracy,
     overlap,
     ranking_scores,
@@ -30,11 +30,12 @@ NA, ONE, LIST = "not-answerable", "extractive", "list/extractive"
     ("golds", "pred", "similarity", "accuracy"),
     [
         (["Feb 14, 1972", "14 Feb 1972"], "feb 14 1972", 0.9167, 0), (["x"], None, 0, 0),
-        (["Ridge Road"], "Ridge  Road", 0.9091, 0), (["abcde"], "abxyz", 0, 0), (["none"], "None", 0, 0),
+        (["Ridge Road"], "Ridge  Road", 0.9091, 0), (["abcde"], "abxyz", 0, 0), (["none"], "None",
+        0, 0),
     ],
 )  # fmt: skip
 def test_worked_examples_of_mp_docvqa(golds, pred, similarity, accuracy):
-    assert anls(golds, pred) == pytest.approx(similarity, abs=5e-5)
+    assert mp_docvqa_anls(golds, pred) == pytest.approx(similarity, abs=5e-5)
     assert mpdocvqa_accuracy(golds, pred) == accuracy
 
 
@@ -43,19 +44,23 @@ def slow_numbers(golds: list[str], pred: str) -> tuple[float, int]:
     pred, golds = pred.lower().strip(), [gold.lower().strip() for gold in golds]
     if pred in ("", "none"):
         return 0, int(pred == "" in golds)
-    best = max((1 - slow.distance(gold, pred) / max(len(gold), len(pred)) for gold in golds), default=0.0)
+    best = max(
+        (1 - slow.distance(gold, pred) / max(len(gold), len(pred)) for gold in golds), default=0.0
+    )
     return best if best >= 0.5 else 0, int(pred in golds)
 
 
 TEXTS = (
-    st.text("aAbß N ", max_size=7) | st.sampled_from(["none", "None", "NA", "n one"]) | st.text(max_size=12)
+    st.text("aAbß N ", max_size=7)
+    | st.sampled_from(["none", "None", "NA", "n one"])
+    | st.text(max_size=12)
 )
 
 
 @given(st.lists(TEXTS, max_size=3), TEXTS)
 def test_equals_the_slow_reading_of_mp_docvqa(golds, pred):
     similarity, accuracy = slow_numbers(golds, pred)
-    assert anls(golds, pred) == pytest.approx(similarity)
+    assert mp_docvqa_anls(golds, pred) == pytest.approx(similarity)
     assert mpdocvqa_accuracy(golds, pred) == accuracy
 
 
@@ -65,7 +70,8 @@ def test_equals_the_slow_reading_of_mp_docvqa(golds, pred):
         (["Harbour Bridge"], ["Harbor Bridge"], ONE, 0.9286), (["abcd"], ["abxy"], ONE, 0.5),
         ([], [], NA, 1.0), ([], ["none"], NA, 0),
         (["red", "green", "blue"], ["blue", "red"], LIST, 0.6667),
-        (["Lyon", "Nice"], ["Nice", "Lyon", "Metz"], LIST, 0.6667), (["Lyon", "Nice"], ["Lyons"], LIST, 0.4),
+        (["Lyon", "Nice"], ["Nice", "Lyon", "Metz"], LIST, 0.6667), (["Lyon", "Nice"], ["Lyons"],
+        LIST, 0.4),
         (["Lyon", "Lyon"], ["Lyon"], LIST, 1.0), (["Lyon"], ["Lyon", "Lyon"], LIST, 0.5),
         (["cat"], ["dog" + " " * 7], ONE, 0.7),
         # what is no list, and nothing
@@ -124,7 +130,8 @@ def test_equals_the_slow_reading_of_dude(golds, preds, kind):
         (["a BiLSTM-CRF tagger"], "The BiLSTM CRF tagger.", "feta", 0.4),
         (["three datasets"], "three three datasets", "feta", 0.8),
         ([], "x", "paper_tab", 0.0), (["x"], None, "feta", 0.0),
-        # the fourth gold answer is compared with nothing, and makes the answer a plain Yes all the same
+        # the fourth gold answer is compared with nothing, and makes the answer a plain Yes all the
+        # same
         (["a", "b", "c", "yes"], "yes b", "paper_tab", 0.0),
         (["a", "b", "c", "d"], "yes b", "paper_tab", 0.6667),
         (["\u201cthe cat\u201d"], "\u201c cat\u201d", "feta", 1.0),
@@ -155,7 +162,11 @@ def test_equals_the_slow_reading_of_uda(golds, pred, subset):
     assert uda_f1(golds, pred, subset) == pytest.approx(slow_uda(golds, pred, subset))
 
 
-@given(st.lists(st.sampled_from(["The answer is: ", "The answer is:", "no", " "]), max_size=5).map("".join))
+@given(
+    st.lists(st.sampled_from(["The answer is: ", "The answer is:", "no", " "]), max_size=5).map(
+        "".join
+    )
+)
 def test_the_last_marked_answer_is_what_splitting_leaves_last(response):
     assert uda_answer(response) == response.split("The answer is: ")[-1]
 
@@ -169,7 +180,8 @@ def test_the_last_marked_answer_is_what_splitting_leaves_last(response):
         ("November 2014", "November 2016", "When was the launch?", 1.0, 1),
         ("Rock and Roll", "Rock & Roll music", "What genre?", 0.8, 0),
         ("Net Revenue 2013", "2013 Net Revenue", "What is the title?", 1.0, 0),
-        ("", "", "?", 0, 0), ("a", "the", "?", 0, 0), ("x", None, "?", 0, 0), ("seven", "7", "?", 1.0, 1),
+        ("", "", "?", 0, 0), ("a", "the", "?", 0, 0), ("x", None, "?", 0, 0), ("seven", "7", "?",
+        1.0, 1),
     ],
 )  # fmt: skip
 def test_worked_examples_of_slidevqa(gold, pred, question, f1, em):
@@ -178,7 +190,8 @@ def test_worked_examples_of_slidevqa(gold, pred, question, f1, em):
 
 
 NUMBERS = [
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+    "twelve",
     "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
 ]  # fmt: skip
 
@@ -204,10 +217,14 @@ def slow_normal(answer: str, question: str) -> list[str]:
     return [str(NUMBERS.index(word)) if word in NUMBERS else word for word in text.split()]
 
 
-PARTS = ["this", "is", "it", "&", "and", "band", "percent", "because", "of", "due", "to", "hours", "the", "a",
-         "yes", "north", "Cars", "cars", "rock,", "$4.5", "minites", "organisation", *NUMBERS]  # fmt: skip
+PARTS = ["this", "is", "it", "&", "and", "band", "percent", "because", "of", "due", "to", "hours",
+"the", "a",
+         "yes", "north", "Cars", "cars", "rock,", "$4.5", "minites", "organisation",
+         *NUMBERS]  # fmt: skip
 SLIDES = st.lists(st.sampled_from(PARTS), max_size=5).map(" ".join) | st.text(max_size=20)
-QUESTIONS = st.lists(st.sampled_from([*PARTS, "how many", "which", "Which"]), max_size=5).map(" ".join)
+QUESTIONS = st.lists(st.sampled_from([*PARTS, "how many", "which", "Which"]), max_size=5).map(
+    " ".join
+)
 PAGES = st.lists(st.integers(1, 5), max_size=4)
 
 
@@ -219,7 +236,12 @@ def test_equals_the_slow_reading_of_slidevqa(gold, pred, question, gold_pages, p
     assert overlap(gold_pages, pred_pages) == pytest.approx(es)
     precision, recall = qa["precision"] * es["precision"], qa["recall"] * es["recall"]
     f1 = 2 * precision * recall / (precision + recall) if precision else 0
-    wanted = {"em": float(qa["em"] == es["em"] == 1), "f1": f1, "precision": precision, "recall": recall}
+    wanted = {
+        "em": float(qa["em"] == es["em"] == 1),
+        "f1": f1,
+        "precision": precision,
+        "recall": recall,
+    }
     assert slidevqa_joint(qa, es) == pytest.approx(wanted)
 
 
@@ -262,7 +284,12 @@ def slow_ranking(gold: list[int], ranked: list[int], k: int | None) -> dict[str,
     ideal = sum(1 / math.log2(index + 2) for index in range(min(limit, len(set(gold)))))
     mrr = 1 / (places[0] + 1) if places else 0.0
     ndcg = dcg / ideal if ideal else 0.0
-    return {"recall": len(found) / len(set(gold)), "hit": float(bool(found)), "mrr": mrr, "ndcg": ndcg}
+    return {
+        "recall": len(found) / len(set(gold)),
+        "hit": float(bool(found)),
+        "mrr": mrr,
+        "ndcg": ndcg,
+    }
 
 
 @given(GOLD_PAGES, RANKINGS, st.one_of(st.none(), st.integers(1, 12)))

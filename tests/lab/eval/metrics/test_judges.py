@@ -1,4 +1,6 @@
-"""Replies of judges and what is counted of them: VRAG-RL and UniDoc-RL, ViDoSeek, ALDEN, their prompts."""
+"""Replies of judges and what is counted of them: VRAG-RL and UniDoc-RL, ViDoSeek, ALDEN, their
+prompts.
+"""
 
 import re
 
@@ -12,10 +14,10 @@ from docagent_rl.lab.eval.metrics.accuracy import longdocurl_parse
 from docagent_rl.lab.eval.metrics.judges import (
     EXTRACTOR_PROMPT,
     JUDGE_PROMPT,
+    AldenVerdict,
     AnswerJudge,
     Extractor,
     Grade,
-    Label,
     Match,
     parse_bool_judge,
     parse_grade_judge,
@@ -51,9 +53,12 @@ def test_the_grade_is_the_first_digit_by_looking_at_every_letter(reply):
 @pytest.mark.parametrize(
     ("reply", "label"),
     [
-        ("<label>Correct</label>", Label.CORRECT), ("ok <label> incorrect.\n</label>", Label.INCORRECT),
-        ("<label>Tie / Unclear</label>", Label.TIE), ("<label>tie</label>", Label.TIE),
-        ("<label>Unclear</label><label>Correct</label>", Label.TIE), ("<label>not correct</label>", None),
+        ("<label>Correct</label>", AldenVerdict.CORRECT), ("ok <label> incorrect.\n</label>",
+        AldenVerdict.INCORRECT),
+        ("<label>Tie / "
+         "Unclear</label>", AldenVerdict.TIE), ("<label>tie</label>", AldenVerdict.TIE),
+        ("<label>Unclear</label><label>Correct</label>", AldenVerdict.TIE),
+        ("<label>not correct</label>", None),
         ("Correct", None),
     ],
 )  # fmt: skip
@@ -67,7 +72,9 @@ def examples(name: str, after: str) -> list[str]:
 
 
 def test_the_examples_in_the_prompts_are_read_by_the_parsers():
-    said = [extracted_answer(each) for each in examples(Extractor.MMLONGBENCH_DOC, "Extracted answer:")]
+    said = [
+        extracted_answer(each) for each in examples(Extractor.MMLONGBENCH_DOC, "Extracted answer:")
+    ]
     people = ["Maren Holt", "['north ward', 'children\\'s ward']"]
     assert said == ["26", "7.4", *people, "Not answerable", "Fail to answer"]
     found = [longdocurl_parse(each) for each in examples(Extractor.LONGDOCURL, "<concise_answer>")]
@@ -81,9 +88,11 @@ def test_the_forms_that_judges_are_shown_are_read_by_the_parsers():
         text = prompt.render("user", question="", references=["r"], prediction="p")
         last[name] = text.strip().split("\n")[-1]
     assert parse_score_judge(last[AnswerJudge.VIDOSEEK]) == 4
-    for form, verdict in zip(last[AnswerJudge.TRUE_FALSE].split(" or "), (True, False), strict=True):
+    for form, verdict in zip(
+        last[AnswerJudge.TRUE_FALSE].split(" or "), (True, False), strict=True
+    ):
         assert parse_bool_judge(form) is parse_bool_judge(form, PaperJudge.TRUE_FALSE) is verdict
-    assert parse_label_judge(last[AnswerJudge.ALDEN]) is Label.CORRECT
+    assert parse_label_judge(last[AnswerJudge.ALDEN]) is AldenVerdict.CORRECT
     assert parse_match_judge(last[AnswerJudge.MMLONGBENCH_DOC_V2]) is Match.SAME
     assert parse_grade_judge(last[AnswerJudge.MADQA]) is Grade.CORRECT
 
@@ -94,7 +103,8 @@ def test_the_forms_that_judges_are_shown_are_read_by_the_parsers():
         ('{"equivalent": true, "abstained": false, "reason": "}"}', Match.SAME),
         ('```json\n{"abstained": true, "equivalent": true}\n```', Match.DECLINED),
         (
-            'So: {"equivalent": false, "abstained": false} {"equivalent": true, "abstained": false}',
+            'So: {"equivalent": false, "abstained": false} {"equivalent": true, "abstained": '
+            "false}",
             Match.OTHER,
         ),
         ('{"equivalent": false, "abstained": true}', Match.ABSTAINED),

@@ -37,7 +37,11 @@ def test_more_relevant_pages_than_ranks_can_still_be_perfect():
 ITEMS = st.sampled_from("abcdef")
 
 
-@given(st.dictionaries(ITEMS, st.integers(0, 2), max_size=5), st.lists(ITEMS, max_size=8), st.integers(1, 4))
+@given(
+    st.dictionaries(ITEMS, st.integers(0, 2), max_size=5),
+    st.lists(ITEMS, max_size=8),
+    st.integers(1, 4),
+)
 def test_it_is_the_slow_one(grades, ranked, cutoff):
     found = graded_ndcg(grades, ranked, cutoff)
     wanted = slow.graded_ndcg(grades, ranked, cutoff)

@@ -11,10 +11,14 @@ from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.lab.eval.metrics.slow import accuracy_f1
 
 HOSTILE = [
-    "| a | b |", "[x](http://evil.example/a)", "![x](http://evil.example/a.png)", "<script>alert(1)</script>",
-    "`code`", "# head", "a\n\n# head\n|x|", "**bold**", "[red]red[/red]", "[link=http://e.example]x[/link]",
-    "$\\frac{1}{0}$ $x", "_under_", "&lt;b&gt;", '" onload="x', "]]>", "\x1b[31mred\x1b[0m", "\u202egnihton",
-    "\x00", "\ud83d", "http://evil.example", "www.evil.example", "mail@evil.example", "---", "1. one",
+    "| a | b |", "[x](http://evil.example/a)", "![x](http://evil.example/a.png)",
+    "<script>alert(1)</script>",
+    "`code`", "# head", "a\n\n# head\n|x|", "**bold**", "[red]red[/red]",
+    "[link=http://e.example]x[/link]",
+    "$\\frac{1}{0}$ "
+    "$x", "_under_", "&lt;b&gt;", '" onload="x', "]]>", "\x1b[31mred\x1b[0m", "\u202egnihton",
+    "\x00", "\ud83d", "http://evil.example", "www.evil.example", "mail@evil.example", "---",
+    "1. one",
     "~~gone~~", "x" * 5000, "<!-- -->", "\\", "|\\|", "日本語",
 ]  # fmt: skip
 OVERALL = "judged right, over MMLongBench-Doc, SlideVQA and ViDoSeek"
@@ -22,7 +26,9 @@ SCORE = mean("score", "score")
 F1 = Measure("f1", "F1", "score", Form.F1)
 
 
-def scored(question, score, *, document=None, number=0, pred="x", gold="x", **changes) -> ScoredTrajectory:
+def scored(
+    question, score, *, document=None, number=0, pred="x", gold="x", **changes
+) -> ScoredTrajectory:
     values = None
     if score is not None:
         values = {
@@ -64,8 +70,8 @@ def over_three(by="judge-1", system="vrag_rl"):
 
 
 def slow_number(trajectories, measure) -> float | None:
-    """The number by the official function over whole lists, trajectories of a question one after the
-    other.
+    """The number by the official function over whole lists, trajectories of a question one after
+    the other.
     """
     rounds = defaultdict(list)
     for each in trajectories:
@@ -97,7 +103,9 @@ def slow_bootstrap(trajectories, measure, draws, seed, level=0.95):
         size = min(256, left)
         left -= size
         for times in rng.multinomial(len(names), [1 / len(names)] * len(names), size=size):
-            chosen = [s for name, many in zip(names, times, strict=True) for s in homes[name] * many]
+            chosen = [
+                s for name, many in zip(names, times, strict=True) for s in homes[name] * many
+            ]
             found.append(slow_number(chosen, measure))
     tail = (1 - level) / 2
     return [float(np.quantile(found, end)) for end in (tail, 1 - tail)]
@@ -110,8 +118,12 @@ def slow_permutation(first, second, measure):
     reached = total = 0
     for sides in itertools.product((False, True), repeat=len(names)):
         swapped = {name for name, side in zip(names, sides, strict=True) if side}
-        a = [s for s in first if s.document not in swapped] + [s for s in second if s.document in swapped]
-        b = [s for s in second if s.document not in swapped] + [s for s in first if s.document in swapped]
+        a = [s for s in first if s.document not in swapped] + [
+            s for s in second if s.document in swapped
+        ]
+        b = [s for s in second if s.document not in swapped] + [
+            s for s in first if s.document in swapped
+        ]
         total += 1
         reached += abs(slow_number(b, measure) - slow_number(a, measure)) >= observed - 1e-12
     return reached / total

@@ -71,7 +71,9 @@ def right(row):
 async def test_navigation_and_use_are_means_over_the_trajectories_played(tmp_path):
     rows, numbers, found = await reported(tmp_path, "own", 4)
     played = [row for row in rows if not row[0].masked]
-    pages = [(set(gold(row)), {page for each in row[1].values() for page in each}) for row in played]
+    pages = [
+        (set(gold(row)), {page for each in row[1].values() for page in each}) for row in played
+    ]
     wanted = {f"page_{name}": values for name, values in slow.page_lists(pages).items()}
     wanted["unique_pages"] = [len(shown) for _, shown in pages]
     for tool, name in ((Tool.RETRIEVAL, "retrieval"), (Tool.FETCH, "fetch")):
@@ -82,11 +84,15 @@ async def test_navigation_and_use_are_means_over_the_trajectories_played(tmp_pat
     wanted["finished"] = [row[2] is not None for row in rows]
     turns = [row[0].turns for row in played]
     invalid = [sum(each.info["action"]["kind"] == "invalid" for each in some) for some in turns]
-    wanted["invalid_rate"] = [bad / len(some) for bad, some in zip(invalid, turns, strict=True) if some]
+    wanted["invalid_rate"] = [
+        bad / len(some) for bad, some in zip(invalid, turns, strict=True) if some
+    ]
     wanted["turns"] = [len(some) for some in turns]
     wanted["seconds"] = [sum(s for each in some for s in each.seconds.values()) for some in turns]
     wanted["correct"] = [right(row) for row in rows]
-    assert {name: numbers[name] for name in wanted} == {name: near(values) for name, values in wanted.items()}
+    assert {name: numbers[name] for name in wanted} == {
+        name: near(values) for name, values in wanted.items()
+    }
     assert numbers["invalid_turns"] == pytest.approx(sum(invalid) / sum(map(len, turns)))
     assert found.masked == {"sample": len(rows) - len(played)}
 
@@ -124,7 +130,10 @@ async def test_effort_of_madqa_is_over_the_whole_run(tmp_path):
     ]
     assert {right for _, right in efforts} == {True, False}
     assert numbers["kuiper"] == pytest.approx(slow.kuiper(efforts))
-    spent = {side: [steps for steps, right in efforts if right is side and steps] for side in (True, False)}
+    spent = {
+        side: [steps for steps, right in efforts if right is side and steps]
+        for side in (True, False)
+    }
     means = {side: sum(steps) / len(steps) for side, steps in spent.items()}
     assert numbers["wasted"] == pytest.approx(means[False] / means[True])
     (kuiper,) = [each for each in found.answers if each.measure.name == "kuiper"]

@@ -5,7 +5,14 @@ from hypothesis import strategies as st
 from docagent_rl.lab.eval.report.paired import compare, paired_table
 from docagent_rl.lab.eval.report.statistics import EXACT, FEWEST, Cell, intervals, sums_of
 from docagent_rl.rewards.text import NOT_ANSWERABLE
-from tests.lab.eval.report.scores import F1, SCORE, scored, slow_bootstrap, slow_number, slow_permutation
+from tests.lab.eval.report.scores import (
+    F1,
+    SCORE,
+    scored,
+    slow_bootstrap,
+    slow_number,
+    slow_permutation,
+)
 
 VALUES = st.tuples(
     st.sampled_from([0.0, 0.25, 1.0]),
@@ -63,7 +70,9 @@ def test_random_ways_come_near_the_exact_value():
     rows = [(f"d{n}", 0.0, float(n % 3 == 0), "x") for n in range(EXACT)]
     exact = compare(*pair_of(rows), [SCORE], draws=10).numbers[0]
     more = [*rows, ("tied", 1.0, 1.0, "x")]  # one document too many; it changes nothing
-    assert compare(*pair_of(more), [SCORE], draws=20_000).numbers[0].p == pytest.approx(exact.p, abs=0.01)
+    assert compare(*pair_of(more), [SCORE], draws=20_000).numbers[0].p == pytest.approx(
+        exact.p, abs=0.01
+    )
     assert exact.p == 2 / 2**5
 
 
@@ -79,7 +88,11 @@ def test_questions_that_one_run_lacks_are_named_and_left_out():
     assert (found.won, found.lost, found.tied) == (1, 1, 0)
     assert (found.only_second_right, found.only_first_right) == (("q2",), ("q1",))
     # the fifth has a number in one run alone
-    assert (found.numbers[0].first, found.numbers[0].second, found.numbers[0].gain.questions) == (0.5, 0.5, 2)
+    assert (found.numbers[0].first, found.numbers[0].second, found.numbers[0].gain.questions) == (
+        0.5,
+        0.5,
+        2,
+    )
     nothing = compare([scored(0, 1)], [scored(1, 1)], [SCORE], draws=10)
     assert (nothing.numbers[0].gain.value, nothing.numbers[0].p) == (None, None)
 
@@ -94,11 +107,15 @@ ROWS = st.lists(st.tuples(st.sampled_from("abcd"), st.floats(0, 1), ANSWERS, ANS
 def test_numbers_and_intervals_are_those_of_the_slow_version(rows):
     # to decline an answerable question gains nothing, else an F1 may exceed 1
     trajectories = [
-        scored(n, 0.0 if pred == NOT_ANSWERABLE != gold else score, document=doc, pred=pred, gold=gold)
+        scored(
+            n, 0.0 if pred == NOT_ANSWERABLE != gold else score, document=doc, pred=pred, gold=gold
+        )
         for n, (doc, score, pred, gold) in enumerate(rows)
     ]
     documents = len({row[0] for row in rows})
-    for cell, found in zip(CELLS, intervals(sums_of(trajectories, CELLS), draws=40, seed=5), strict=True):
+    for cell, found in zip(
+        CELLS, intervals(sums_of(trajectories, CELLS), draws=40, seed=5), strict=True
+    ):
         assert (found.questions, found.documents) == (len(rows), documents)
         wanted = slow_number(trajectories, cell.measure)
         assert found.value == (None if wanted is None else pytest.approx(wanted, abs=1e-12))
@@ -110,7 +127,12 @@ def test_numbers_and_intervals_are_those_of_the_slow_version(rows):
 
 
 def test_several_trajectories_of_a_question_weigh_one_together():
-    trajectories = [scored(0, 1), scored(1, 0, number=0), scored(1, 0, number=1), scored(1, 1, number=2)]
+    trajectories = [
+        scored(0, 1),
+        scored(1, 0, number=0),
+        scored(1, 0, number=1),
+        scored(1, 1, number=2),
+    ]
     (found,) = intervals(sums_of(trajectories, [Cell(SCORE)]), draws=100)
     assert found.value == pytest.approx((1 + 1 / 3) / 2)
     assert (found.questions, found.documents) == (2, 2)
@@ -124,7 +146,9 @@ def test_rows_of_breakdowns_hold_their_questions_and_those_without_value_are_in_
     trajectories = [scored(0, 1), scored(1, 0), scored(2, None), scored(3, 1)]
     odd = ("kind", "odd")
     cells = [Cell(SCORE), Cell(SCORE, odd), Cell(SCORE, ("kind", "none"))]
-    sums = sums_of(trajectories, cells, lambda each: [odd] if each.question_id in ("q1", "q2", "q3") else [])
+    sums = sums_of(
+        trajectories, cells, lambda each: [odd] if each.question_id in ("q1", "q2", "q3") else []
+    )
     whole, part, nothing = intervals(sums, draws=50)
     assert (whole.value, whole.questions) == (pytest.approx(2 / 3), 3)
     assert (part.value, part.questions, part.documents) == (0.5, 2, 2)

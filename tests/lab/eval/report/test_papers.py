@@ -1,11 +1,13 @@
-"""Numbers that papers print, against the recipes that quote them, and what they and runs rest on."""
+"""Numbers that papers print, against the recipes that quote them, and what they and runs rest
+on.
+"""
 
 import re
 
 import pytest
 
 from docagent_rl.checks.recipe_list import recipe_names, recipe_summary
-from docagent_rl.lab.eval.report.papers import EVERY, paper_rows, questions_of, rows_for
+from docagent_rl.lab.eval.report.papers import EVERY, paper_rows, rows_for, test_set_size
 from docagent_rl.lab.eval.report.statistics import ALL
 from docagent_rl.lab.eval.run_facts import facts_of
 from docagent_rl.lab.eval.scoring.played import KINDS, labels_of
@@ -27,7 +29,9 @@ MANIFEST = {
                 "search": {"scope": "corpus", "top_k": 10},
             },
             "judge": {"model": "other", "temperature": 1.0},
-            "retrievers": {"docagent.retriever": {"kind": "late_interaction", "model": "colqwen2-v1.0"}},
+            "retrievers": {
+                "docagent.retriever": {"kind": "late_interaction", "model": "colqwen2-v1.0"}
+            },
         },
     },
     "config": {"docagent": {"system": "vrag_rl", "prompt": None}},
@@ -46,7 +50,13 @@ def test_the_facts_of_a_run_are_called_as_those_of_its_paper():
         "overrides": "+profile=cpu docagent.env.max_turns=3",
     }
     (row,) = rows_for("vrag_rl_qwen2_5_vl_7b", "vrag_rl")
-    assert {"model", "retriever", "size of pages", "pages searched", "temperature"} < row.facts.keys()
+    assert {
+        "model",
+        "retriever",
+        "size of pages",
+        "pages searched",
+        "temperature",
+    } < row.facts.keys()
     assert row.facts["retriever"] == "colqwen2 or colpali"
     assert row.facts["size of pages"] == found["size of pages"]
 
@@ -58,7 +68,10 @@ def test_the_facts_of_a_run_are_called_as_those_of_its_paper():
         # a published system without a choice searches the question's document
         ({"player": {"environment": {"env": {"max_turns": 3}}}}, {"pages searched": "document"}),
         ({"player": {"environment": {"env": {"scope": "corpus"}}}}, {"pages searched": "corpus"}),
-        ({"player": {"player": "engine", "sampling": {"temperature": 1.0}}}, {"temperature": "1.0"}),
+        (
+            {"player": {"player": "engine", "sampling": {"temperature": 1.0}}},
+            {"temperature": "1.0"},
+        ),
         # models of what a script plays in are not its own
         ({"player": {"player": "oracle", "environment": {"judge": {"temperature": 0.0}}}}, {}),
         ({"config": "x", "player": 3}, {}),
@@ -105,12 +118,21 @@ def test_targets_name_measures_that_there_are_and_none_twice():
 
 @pytest.mark.parametrize("spelling", ["{}_hop", "{}-Hop", "{}Hop"])
 def test_lines_of_vidoseek_are_found_however_its_files_spell_them(spelling):
-    samples = [question(extra={"query_type": spelling.format(each)}) for each in ("Single", "multi", "other")]
+    samples = [
+        question(extra={"query_type": spelling.format(each)})
+        for each in ("Single", "multi", "other")
+    ]
     labels = [label for sample in samples for label in labels_of(sample).items()]
     lines = {(kind, value) for kind, values in labels for value in values}
-    printed = {target.row for row in paper_rows() for target in row.numbers if target.dataset == "vidoseek"}
+    printed = {
+        target.row for row in paper_rows() for target in row.numbers if target.dataset == "vidoseek"
+    }
     assert printed
-    assert {("query_type", "Multi-Hop"), ("query_type", spelling.format("other")), *printed} <= lines
+    assert {
+        ("query_type", "Multi-Hop"),
+        ("query_type", spelling.format("other")),
+        *printed,
+    } <= lines
 
 
 def test_counts_of_questions_are_those_of_the_benchmarks():
@@ -118,12 +140,14 @@ def test_counts_of_questions_are_those_of_the_benchmarks():
     for each in Benchmark:
         rows = get_importer(each).released
         known |= {dataset: count for (dataset, split), count in rows.items() if split is Split.TEST}
-    counts = {dataset: questions_of(dataset) for dataset in PROTOCOLS if questions_of(dataset)}
+    counts = {dataset: test_set_size(dataset) for dataset in PROTOCOLS if test_set_size(dataset)}
     assert counts
     assert counts == {dataset: known[dataset] for dataset in counts}
 
 
 def test_a_run_is_held_against_its_recipe_else_against_its_system():
-    assert {row.recipe for row in rows_for("mm_doc_r1_qwen3_4b", "mm_doc_r1")} == {"mm_doc_r1_qwen3_4b"}
+    assert {row.recipe for row in rows_for("mm_doc_r1_qwen3_4b", "mm_doc_r1")} == {
+        "mm_doc_r1_qwen3_4b"
+    }
     assert len({row.recipe for row in rows_for(None, "mm_doc_r1")}) == 4
     assert rows_for("mine", "baseline") == []

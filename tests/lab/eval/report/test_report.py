@@ -38,7 +38,9 @@ def data_of(found):
 
 def test_numbers_stand_beside_the_papers_of_the_recipe():
     searched = {
-        "environment": {"retrievers": {"docagent.retriever": {"kind": "dense", "model": "vdr-2b-v1"}}}
+        "environment": {
+            "retrievers": {"docagent.retriever": {"kind": "dense", "model": "vdr-2b-v1"}}
+        }
     }
     one = run(manifest={"recipe": "alden_qwen2_5_vl_7b", "player": searched})
     found = make_report([one], FEW)
@@ -51,14 +53,22 @@ def test_numbers_stand_beside_the_papers_of_the_recipe():
 
 
 def test_the_rule_judge_is_named_beside_every_number_it_stands_for():
-    found = make_report([run(by=Author.RULE.value), run("b", by=Author.RULE.value)], FEW, paired=True)
+    found = make_report(
+        [run(by=Author.RULE.value), run("b", by=Author.RULE.value)], FEW, paired=True
+    )
     begin = ("| accuracy", "| judged Correct", "| F1 |")
     lines = [line for line in found.files[PAGE].splitlines() if line.startswith(begin)]
     assert len(lines) >= 5
     assert all("†" in line for line in lines)
     numbers = data_of(found)["runs"][0]["benchmarks"]["mmlongbench"]["answers"]
-    assert {n["measure"]: n["rule_judge"] for n in numbers} == {"acc": True, "f1": True, "correct": True}
-    assert all(each["rule_judge"] for each in data_of(found)["paired"]["mmlongbench"]["numbers"][:2])
+    assert {n["measure"]: n["rule_judge"] for n in numbers} == {
+        "acc": True,
+        "f1": True,
+        "correct": True,
+    }
+    assert all(
+        each["rule_judge"] for each in data_of(found)["paired"]["mmlongbench"]["numbers"][:2]
+    )
     assert "†" not in make_report([run()], FEW).files[PAGE]
     # one such trajectory among many is told
     each = list(trajectories())
@@ -73,7 +83,11 @@ def test_what_was_not_played_or_judged_is_counted():
     each[1].experts[LABEL] = told(None, "judge-1", failed=True)
     each[2] = scored(2, None, document="d2", scored=False, system="alden")
     found = benchmark("mmlongbench", each, FEW)
-    assert (found.masked, found.judge_failures, found.unscored) == ({"infrastructure": 1}, {LABEL: 1}, 1)
+    assert (found.masked, found.judge_failures, found.unscored) == (
+        {"infrastructure": 1},
+        {LABEL: 1},
+        1,
+    )
     assert found.number("acc").interval.questions == 39
     assert found.verdicts[LABEL] == {"Correct": 15, "Incorrect": 22, "none": 1}
     page = make_report([ScoredRun("a", each, {})], FEW).files[PAGE]
@@ -110,15 +124,22 @@ def test_breakdowns_hold_the_lines_and_no_line_twice():
 def test_pass_at_k(k, value):
     right = {0: [1, 1, 0, 0], 1: [0, 0, 0, 0.4], 2: [1, 1, 0.5, 0.4], 3: [1]}
     each = [scored(q, v, number=s) for q, values in right.items() for s, v in enumerate(values)]
-    assert pass_at(each, SCORE, k, FEW).value == (pytest.approx(value) if value is not None else None)
+    assert pass_at(each, SCORE, k, FEW).value == (
+        pytest.approx(value) if value is not None else None
+    )
 
 
 def test_two_runs_are_compared_and_reported_on_alike_every_time():
-    other = ScoredRun("b", [*trajectories(gain=2), scored(0, 1, dataset="own", values={"rule": 1.0})], {})
+    other = ScoredRun(
+        "b", [*trajectories(gain=2), scored(0, 1, dataset="own", values={"rule": 1.0})], {}
+    )
     one, again = (make_report([run(), other], FEW, paired=True) for _ in range(2))
     assert one == again
     data = data_of(one)
-    assert [list(each["benchmarks"]) for each in data["runs"]] == [["mmlongbench"], ["mmlongbench", "own"]]
+    assert [list(each["benchmarks"]) for each in data["runs"]] == [
+        ["mmlongbench"],
+        ["mmlongbench", "own"],
+    ]
     paired = data["paired"]["mmlongbench"]
     assert (paired["won"], paired["lost"], paired["only_in_first"]) == (8, 0, [])
     assert paired["numbers"][0]["gain"]["value"] == pytest.approx(0.2)
@@ -151,7 +172,9 @@ def test_a_run_over_all_benchmarks_of_a_paper_has_its_overall_number():
 def rows_of(runs, title, **settings):
     """The rows of a table by the texts that they begin with, and its notes."""
     grid = next(each for each in make_report(runs, FEW, **settings).grids if title in each.title)
-    return {row[0] if grid.head[0] != "by" else row[:2]: row for row in grid.rows}, " ".join(grid.notes)
+    return {row[0] if grid.head[0] != "by" else row[:2]: row for row in grid.rows}, " ".join(
+        grid.notes
+    )
 
 
 def test_two_judges_of_two_runs_are_told():
@@ -162,7 +185,11 @@ def test_two_judges_of_two_runs_are_told():
 def test_a_run_that_is_not_whole_says_so():
     manifest = {"questions": {"count": 50, "sha256": "x"}, "trajectories": 2}
     whole = {"questions": {"count": 40}, "trajectories": 1}
-    runs = [run(manifest=manifest), run("b", manifest={"trajectories": 2}), run("c", manifest=whole)]
+    runs = [
+        run(manifest=manifest),
+        run("b", manifest={"trajectories": 2}),
+        run("c", manifest=whole),
+    ]
     found = make_report(runs, FEW)
     assert found.files[PAGE].count("40 of 100") == 1
     assert "40 of 40" not in found.files[PAGE]
@@ -170,7 +197,10 @@ def test_a_run_that_is_not_whole_says_so():
 
 
 def test_a_benchmark_whose_answers_are_hidden_has_navigation_alone():
-    each = [scored(n, None, scored=False, values={"page_recall": 1.0, "finished": 1.0}) for n in range(4)]
+    each = [
+        scored(n, None, scored=False, values={"page_recall": 1.0, "finished": 1.0})
+        for n in range(4)
+    ]
     found = make_report([ScoredRun("a", each, {}), ScoredRun("b", each, {})], FEW, paired=True)
     data = data_of(found)["runs"][0]["benchmarks"]["mmlongbench"]
     assert data["answers"] == []

@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 
 from docagent_rl.endpoints.chat_reply import reply_text
 from docagent_rl.envs.checks import references
-from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Grade, Label, Match
+from docagent_rl.lab.eval.metrics.judges import AldenVerdict, AnswerJudge, Extractor, Grade, Match
 from docagent_rl.lab.eval.run_facts import agent_of
 from docagent_rl.lab.eval.scoring.experts import (
     EXPERTS,
     Subject,
+    extracted_form,
     gold_variants,
     messages,
     opinion,
-    parsed,
+    parsed_reply,
     references_for,
     ruled,
-    shortened,
 )
 from docagent_rl.lab.eval.scoring.played import read_trajectory
 from tests.lab.eval.scoring.trajectories import answered, question
@@ -31,26 +31,34 @@ def test_the_rule_speaks_the_form_of_every_judge(expert, right):
     verdicts = {
         AnswerJudge.VIDOSEEK: (1, 5),
         AnswerJudge.TRUE_FALSE: (False, True),
-        AnswerJudge.ALDEN: (Label.INCORRECT, Label.CORRECT),
+        AnswerJudge.ALDEN: (AldenVerdict.INCORRECT, AldenVerdict.CORRECT),
         AnswerJudge.MMLONGBENCH_DOC_V2: (Match.OTHER, Match.SAME),
         AnswerJudge.MADQA: (Grade.INCORRECT, Grade.CORRECT),
     }
-    assert parsed(expert, ruled(expert, "How many?", "26", right=right)) == verdicts[expert][right]
+    assert (
+        parsed_reply(expert, ruled(expert, "How many?", "26", right=right))
+        == verdicts[expert][right]
+    )
 
 
 @pytest.mark.parametrize("right", [True, False])
 def test_the_rule_tells_an_answer_that_declines(right):
     reply = ruled(
-        AnswerJudge.MMLONGBENCH_DOC_V2, "How many?", "This is not mentioned in the document.", right=right
+        AnswerJudge.MMLONGBENCH_DOC_V2,
+        "How many?",
+        "This is not mentioned in the document.",
+        right=right,
     )
     wanted = Match.DECLINED if right else Match.ABSTAINED
-    assert parsed(AnswerJudge.MMLONGBENCH_DOC_V2, reply) is wanted
+    assert parsed_reply(AnswerJudge.MMLONGBENCH_DOC_V2, reply) is wanted
 
 
 def test_judges_see_the_golds_of_their_benchmark():
     sample = question(answers=("a", "b"), answer_format="list", extra={"gold": "['a', 'b']"})
     assert references_for(AnswerJudge.MMLONGBENCH_DOC_V2, sample) == ["['a', 'b']"]
-    sample = question(answers=("a", "b"), answer_format="list", extra={"gold": [["a", "b"], ["a and b"]]})
+    sample = question(
+        answers=("a", "b"), answer_format="list", extra={"gold": [["a", "b"], ["a and b"]]}
+    )
     assert references_for(AnswerJudge.MADQA, sample) == ["a; b", "a and b"]
     assert references_for(AnswerJudge.TRUE_FALSE, sample) == list(references(sample))
     assert gold_variants(question(extra={"gold": [3, ["x", 4], []]})) == [["x"]]
@@ -68,14 +76,19 @@ def test_the_rule_takes_every_form_that_a_gold_names(answer, right):
     sample = question(answers=(), answerable=False, extra={"gold": gold})
     subject = Subject(sample, read_trajectory(answered(sample, answer)))
     found = asyncio.run(opinion(None, AnswerJudge.MMLONGBENCH_DOC_V2, subject))
-    assert parsed(AnswerJudge.MMLONGBENCH_DOC_V2, found.reply).equivalent is right
+    assert parsed_reply(AnswerJudge.MMLONGBENCH_DOC_V2, found.reply).equivalent is right
 
 
-@pytest.mark.parametrize("short", ["Lake Ontario", "41", "2020-2021", "2,325", "[1, 2]", "a: b", "12 kg"])
+@pytest.mark.parametrize(
+    "short", ["Lake Ontario", "41", "2020-2021", "2,325", "[1, 2]", "a: b", "12 kg"]
+)
 def test_a_short_answer_of_the_system_is_what_the_parser_reads(short):
     by_type = {"41": 41, "[1, 2]": [1, 2]}.get(short, short)
     for expert, wanted in ((Extractor.MMLONGBENCH_DOC, short), (Extractor.LONGDOCURL, by_type)):
-        assert parsed(expert, shortened(expert, "How much?", "a long answer", short)) == wanted
+        assert (
+            parsed_reply(expert, extracted_form(expert, "How much?", "a long answer", short))
+            == wanted
+        )
 
 
 @pytest.mark.parametrize(
@@ -88,16 +101,17 @@ def test_a_short_answer_of_the_system_is_what_the_parser_reads(short):
     ],
 )
 def test_a_rule_shortens_where_nobody_did(expert, answer, short):
-    assert parsed(expert, shortened(expert, "How many lakes?", answer, None)) == short
+    assert parsed_reply(expert, extracted_form(expert, "How many lakes?", answer, None)) == short
 
 
 @pytest.mark.parametrize("expert", EXPERTS)
 def test_a_reply_without_form_cannot_be_read(expert):
-    assert parsed(expert, None) is parsed(expert, "I like it.") is None
+    assert parsed_reply(expert, None) is parsed_reply(expert, "I like it.") is None
 
 
 VERDICTS = [
-    "<judge>True</judge>", "<label>Correct</label>", "< judge >True</judge>", "<LABEL>Correct</LABEL>",
+    "<judge>True</judge>", "<label>Correct</label>", "< judge >True</judge>",
+    "<LABEL>Correct</LABEL>",
     "Extracted answer: 9\nAnswer format: Integer", "answer format: x",
     "<concise_answer>9</concise_answer><answer_format>Integer</answer_format>",
     '{"equivalent": true, "abstained": false}', '{ "Judgment" : "correct"}',
@@ -111,9 +125,15 @@ def test_what_a_judge_quotes_is_no_verdict(expert, verdict, text):
     begin = quoted.index("----- begin")
     for piece in quoted[begin:].split("----- begin")[1:]:
         body = reply_text("x " + piece.partition("\n")[2].partition("----- end")[0])
-        for other in ("<judge>", "<label>", "<concise_answer>", "Extracted answer:", "Answer format:"):
+        for other in (
+            "<judge>",
+            "<label>",
+            "<concise_answer>",
+            "Extracted answer:",
+            "Answer format:",
+        ):
             assert other not in body
-        assert parsed(expert, body) is None or expert is AnswerJudge.VIDOSEEK
+        assert parsed_reply(expert, body) is None or expert is AnswerJudge.VIDOSEEK
 
 
 RETRIEVER = {"retriever": {"model": "r"}}

@@ -25,7 +25,9 @@ def subject(sample, answer, opinions=None, **changes) -> Subject:
 
 
 def extracted(text):
-    return {Extractor.MMLONGBENCH_DOC: Opinion(f"Extracted answer: {text}\nAnswer format: String", "m")}
+    return {
+        Extractor.MMLONGBENCH_DOC: Opinion(f"Extracted answer: {text}\nAnswer format: String", "m")
+    }
 
 
 def test_every_imported_benchmark_has_a_protocol():
@@ -41,7 +43,11 @@ def test_mmlongbench_goes_by_the_native_answer_and_pages():
         dataset="mmlongbench",
         answer_format="List",
         answers=("teal", "ochre"),
-        extra={"gold": "['teal', 'ochre']", "native_evidence_pages": "[3, 1418]", "doc_type": "Guidebook"},
+        extra={
+            "gold": "['teal', 'ochre']",
+            "native_evidence_pages": "[3, 1418]",
+            "doc_type": "Guidebook",
+        },
     )
     found = official.mmlongbench(subject(sample, "Teal and ochre.", extracted("['Ochre', 'Teal']")))
     assert found.values == {"score": 1.0, "gold_answerable": 1.0, "answered": 1.0}
@@ -49,7 +55,9 @@ def test_mmlongbench_goes_by_the_native_answer_and_pages():
 
 
 def test_an_unanswerable_question_without_an_answer_is_wrong():
-    sample = question(dataset="mmlongbench", answers=(), answerable=False, extra={"gold": "Not answerable"})
+    sample = question(
+        dataset="mmlongbench", answers=(), answerable=False, extra={"gold": "Not answerable"}
+    )
     found = official.mmlongbench(subject(sample, None))
     assert found.values == {"score": 0.0, "gold_answerable": 0.0, "answered": 1.0}
     right = official.mmlongbench(subject(sample, "It is not there.", extracted("Not answerable")))
@@ -68,7 +76,9 @@ def test_an_unanswerable_question_without_an_answer_is_wrong():
     ],
 )
 def test_the_second_mmlongbench_counts_what_its_judge_says(gold, reply, counted):
-    sample = question(dataset="mmlongbench_v2", extra={"gold": gold, "native_evidence_pages": "[3]"})
+    sample = question(
+        dataset="mmlongbench_v2", extra={"gold": gold, "native_evidence_pages": "[3]"}
+    )
     opinions = {AnswerJudge.MMLONGBENCH_DOC_V2: Opinion(reply, "m")}
     found = official.mmlongbench_v2(subject(sample, "Forty-one.", opinions))
     assert tuple(found.values.values()) == counted
@@ -83,17 +93,27 @@ def test_numbers_of_the_second_mmlongbench_by_its_definition(seed):
     """Accuracy and F1 of `eval/metrics.py`, read slowly."""
     draw = np.random.default_rng(seed)
     rows = [
-        dict(zip(("right", "asked", "gave"), draw.integers(0, 2, 3).tolist(), strict=True)) for _ in range(20)
+        dict(zip(("right", "asked", "gave"), draw.integers(0, 2, 3).tolist(), strict=True))
+        for _ in range(20)
     ]
     acc, f1 = PROTOCOLS["mmlongbench_v2"].measures
     values = [
-        {"score": float(row["right"]), "gold_answerable": float(row["asked"]), "answered": float(row["gave"])}
+        {
+            "score": float(row["right"]),
+            "gold_answerable": float(row["asked"]),
+            "answered": float(row["gave"]),
+        }
         for row in rows
     ]
     hits = sum(row["right"] for row in rows if row["asked"])
-    recall, precision = hits / sum(row["asked"] for row in rows), hits / sum(row["gave"] for row in rows)
+    recall, precision = (
+        hits / sum(row["asked"] for row in rows),
+        hits / sum(row["gave"] for row in rows),
+    )
     wanted = 2 * recall * precision / (recall + precision)
-    sums = {measure: np.sum([measure.sums(each) for each in values], axis=0) for measure in (acc, f1)}
+    sums = {
+        measure: np.sum([measure.sums(each) for each in values], axis=0) for measure in (acc, f1)
+    }
     assert acc.combine(sums[acc], 20) == pytest.approx(sum(row["right"] for row in rows) / 20)
     assert f1.combine(sums[f1], 20) == pytest.approx(wanted)
 
@@ -106,7 +126,11 @@ VARIANTS = [["red", "blue"], ["scarlet"]]
     [
         ("blue; RED", "incorrect", {"semantic": 1.0, "anls_star": 1.0, "accuracy": 1.0}),
         ("blue", "partial", {"semantic": 0.5, "anls_star": 0.5, "accuracy": 1.0}),
-        ("The colours are red and blue.", "correct", {"semantic": 1.0, "anls_star": 0.0, "accuracy": 0.0}),
+        (
+            "The colours are red and blue.",
+            "correct",
+            {"semantic": 1.0, "anls_star": 0.0, "accuracy": 0.0},
+        ),
     ],
 )
 def test_madqa_goes_by_its_variants_and_a_grade(answer, grade, values):
@@ -161,7 +185,9 @@ def test_longdocurl_keeps_types_and_both_scores():
         extra={"gold": ["1", "2"], "task_tag": "Locating", "question_type": "summary2tab"},
     )
     reply = "<concise_answer>1, 2</concise_answer><answer_format>List</answer_format>"
-    found = official.longdocurl(subject(sample, "1 and 2", {Extractor.LONGDOCURL: Opinion(reply, "m")}))
+    found = official.longdocurl(
+        subject(sample, "1 and 2", {Extractor.LONGDOCURL: Opinion(reply, "m")})
+    )
     assert (found.values["score"], found.values["inline_score"]) == (1.0, 0.0)
     assert found.groups == ("Locating, Cross_Table", "single_page", "source/Table", "task/Locating")
 
@@ -194,9 +220,13 @@ def test_dude(answers, kind, answer, score):
 
 
 def test_slidevqa_scores_evidence_where_a_system_names_it():
-    sample = question(dataset="slidevqa", evidence_pages=(4, 9), extra={"native_evidence_pages": [9, 4]})
+    sample = question(
+        dataset="slidevqa", evidence_pages=(4, 9), extra={"native_evidence_pages": [9, 4]}
+    )
     assert set(official.slidevqa(subject(sample, "Lake Ontario")).values) == {"qa_em", "qa_f1"}
-    own = play_of(sample, turn("answer", "Lake Ontario", relevant_pages=[9, 4]), system="doc_v_star")
+    own = play_of(
+        sample, turn("answer", "Lake Ontario", relevant_pages=[9, 4]), system="doc_v_star"
+    )
     found = official.slidevqa(Subject(sample, read_trajectory(own))).values
     assert (found["evidence_em"], found["joint_em"]) == (1.0, 1.0)
     silent = play_of(sample, turn("answer", "Lake Ontario"), system="doc_v_star")
@@ -236,7 +266,12 @@ def total(measure, values):
 @given(ROWS)
 def test_numbers_of_mmlongbench_and_longdocurl_are_the_official_ones(rows):
     values = [
-        {"score": score, "inline_score": score, "gold_answerable": gold != NA, "answered": pred != NA}
+        {
+            "score": score,
+            "inline_score": score,
+            "gold_answerable": gold != NA,
+            "answered": pred != NA,
+        }
         for gold, pred, score in rows
     ]
     acc, f1 = slow.accuracy_f1(rows)

@@ -31,11 +31,15 @@ async def test_a_trajectory_of_doc_v_star_and_its_line_of_table_5(services, make
     # the overview in the prompt shows all pages as thumbnails, which are not collected
     assert set(found.by_tool) == {Tool.RETRIEVAL, Tool.FETCH}
     assert found.collected[0] == ("M", 3)
-    assert set(found.collected) == set(found.by_tool[Tool.RETRIEVAL]) | set(found.by_tool[Tool.FETCH])
+    assert set(found.collected) == set(found.by_tool[Tool.RETRIEVAL]) | set(
+        found.by_tool[Tool.FETCH]
+    )
     assert (found.cited, found.answer_page) == ((("M", 4), ("M", 3)), ("M", 4))
     assert len(found.by_tool[Tool.RETRIEVAL]) == 2
     # shown before, page 3 is not brought again, and there is no page 99
-    assert set(found.by_tool[Tool.FETCH]) == {("M", 4), ("M", 5)} - set(found.by_tool[Tool.RETRIEVAL])
+    assert set(found.by_tool[Tool.FETCH]) == {("M", 4), ("M", 5)} - set(
+        found.by_tool[Tool.RETRIEVAL]
+    )
     values = navigation_values(sample, found)
     for name in ("retrieval", "fetch"):
         own = (metrics[f"{name}/used"], metrics[f"{name}/pages"])
@@ -50,7 +54,9 @@ async def test_a_trajectory_of_doc_v_star_and_its_line_of_table_5(services, make
 async def test_a_trajectory_of_alden(services, make_sample, play):
     sample = make_sample(extra={}, evidence_pages=(3, 4))
     turns = [alden.search("pagek3"), alden.fetch(4), alden.answer("blue")]
-    trajectory, metrics = await recorded(AldenEnv(AldenConfig(), services), "alden", sample, turns, play)
+    trajectory, metrics = await recorded(
+        AldenEnv(AldenConfig(), services), "alden", sample, turns, play
+    )
     found = read_trajectory(trajectory)
     assert (found.answer, found.cited) == ("blue", None)
     assert found.by_tool[Tool.FETCH] == (("K", 4),)
@@ -102,7 +108,8 @@ def test_pages_of_the_prompt_are_collected_and_thumbnails_are_not():
 
 
 @pytest.mark.parametrize(
-    ("system", "brought"), [("rag_text", {Tool.RETRIEVAL: (("d0", 5), ("d0", 3))}), ("whole_document", {})]
+    ("system", "brought"),
+    [("rag_text", {Tool.RETRIEVAL: (("d0", 5), ("d0", 3))}), ("whole_document", {})],
 )
 def test_a_search_before_the_only_turn_is_retrieval(system, brought):
     shown = {"kind": "answer", "pages": [{"page": "d0#5", "rank": 1}, {"page": "d0#3", "rank": 2}]}
@@ -119,7 +126,9 @@ def test_what_was_dropped_or_masked_came_to_nothing():
     assert (found.answer, found.collected, found.cited) == (None, (), None)
     assert read_trajectory(masked(question(), system="doc_v_star")).cited == ()
     # nor did an answer that was not carried out, or says nothing
-    assert read_trajectory(play_of(question(), turn("answer", "yes", executed=False))).answer is None
+    assert (
+        read_trajectory(play_of(question(), turn("answer", "yes", executed=False))).answer is None
+    )
     assert read_trajectory(answered(question(), "  ")).answer is None
 
 
@@ -128,11 +137,21 @@ def test_what_was_dropped_or_masked_came_to_nothing():
     [
         {"action": None, "effect": 3},
         {"action": {"kind": 7}, "effect": {"pages": 3}, "executed": True},
-        {"action": {"kind": "search"}, "effect": {"pages": [None, {"page": "#"}, {"number": "x"}, "d#0"]}},
+        {
+            "action": {"kind": "search"},
+            "effect": {"pages": [None, {"page": "#"}, {"number": "x"}, "d#0"]},
+        },
         {"outcome": "text", "relevant_pages": [True, "3", None]},
-        {"effect": {"entries": [{"pages": 3}, None, {"pages": [None, 3, "a#b"]}], "kind": "selection"}},
+        {
+            "effect": {
+                "entries": [{"pages": 3}, None, {"pages": [None, 3, "a#b"]}],
+                "kind": "selection",
+            }
+        },
     ],
 )
 def test_samples_of_other_environments_are_read_as_far_as_they_go(info):
-    found = read_trajectory(play_of(question(), turn("answer", "yes"), turn("x", **info), status="finished"))
+    found = read_trajectory(
+        play_of(question(), turn("answer", "yes"), turn("x", **info), status="finished")
+    )
     assert (found.answer, found.collected) == ("yes", ())

@@ -30,7 +30,11 @@ def mixed(number=12, dataset="mmlongbench"):
 
 def verdict(request) -> str:
     """A judge that reads what it is asked; extractors are told from judges by their prompt."""
-    text = request["messages"][-1]["content"] if len(request["messages"]) < 3 else str(request["messages"])
+    text = (
+        request["messages"][-1]["content"]
+        if len(request["messages"]) < 3
+        else str(request["messages"])
+    )
     whole = str(request["messages"])
     pieces = re.findall(r"----- begin \w+ -----(?:\n|\\n)(.*?)(?:\n|\\n)----- end", whole, re.S)
     if "label tags" in text:
@@ -82,7 +86,11 @@ async def test_what_nobody_wrote_down_is_not_scored(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "grade"),
-    [("4 because of what it says about", 4.0), ("<think>Is it 4 or", None), ("It is as good as", None)],
+    [
+        ("4 because of what it says about", 4.0),
+        ("<think>Is it 4 or", None),
+        ("It is as good as", None),
+    ],
 )
 async def test_a_grade_counts_whose_reason_was_cut_off_and_zeros_of_an_unread_judge_are_none(
     tmp_path, text, grade
@@ -101,9 +109,13 @@ async def test_a_grade_counts_whose_reason_was_cut_off_and_zeros_of_an_unread_ju
 @pytest.mark.parametrize(
     ("reply", "unidoc", "vrag"), [("<judge>TRUE</judge>", True, None), ("No idea.", False, None)]
 )
-async def test_a_verdict_is_read_by_the_rule_of_the_system_that_played(tmp_path, reply, unidoc, vrag):
+async def test_a_verdict_is_read_by_the_rule_of_the_system_that_played(
+    tmp_path, reply, unidoc, vrag
+):
     one = answered(question(0), "Lake Ontario", system="unidoc_rl")
-    found, requests = await judged(tmp_path, reply, one, answered(question(1), "x", system="vrag_rl"))
+    found, requests = await judged(
+        tmp_path, reply, one, answered(question(1), "x", system="vrag_rl")
+    )
     for trajectory_, value in zip(found, (unidoc, vrag), strict=True):
         told = {"value": value, "by": "judge-1", "failed": value is None}
         assert trajectory_.experts["true_false_judge"] == told
@@ -122,7 +134,10 @@ async def test_the_last_trajectory_of_a_key_counts_and_torn_or_missing_ones_are_
     first, second = masked(question(0), "infrastructure"), answered(question(0), "Lake Ontario")
     folder = run_of(tmp_path, [first, answered(question(1), "x"), second])
     found = await score_run(folder, ScoringSettings())
-    assert [(each.question_id, each.values["exact"]) for each in found] == [("q0", 1.0), ("q1", 0.0)]
+    assert [(each.question_id, each.values["exact"]) for each in found] == [
+        ("q0", 1.0),
+        ("q1", 0.0),
+    ]
     folder.trajectories_file.write_bytes(folder.trajectories_file.read_bytes()[:-20])
     with pytest.raises(UserError, match=r"trajectories\.jsonl"):
         await score_run(folder, ScoringSettings())

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from docagent_rl.lab.agents.run_folder import RunFolder
-from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn, describe
+from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn, describe_messages
 from docagent_rl.samples.sample import Sample, Split
 
 
@@ -63,7 +63,7 @@ async def recorded(env, system, sample, turns, play) -> tuple[Trajectory, dict[s
         TrajectoryTurn(text, "end_of_turn", [], [], info=result.record.to_dict())
         for text, result in zip(turns, state.results, strict=False)
     ]
-    prompt = describe(state.prompt)
+    prompt = describe_messages(state.prompt)
     whole = Trajectory("u", 0, 0, "val", sample.to_dict(), system, turns=played, prompt=prompt)
     return whole, state.metrics
 
