@@ -1,7 +1,6 @@
 """The work of ingesting: looking at a source, and storing a range of its pages."""
 
 import hashlib
-import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -46,6 +45,7 @@ from docagent_rl.documents.settings import (
     Size,
     check_size,
 )
+from docagent_rl.documents.source_files import Stamp, hash_file, stamp_of, unreadable
 from docagent_rl.documents.sources import SourceDocument, SourceKind
 from docagent_rl.documents.tiff import page_frames
 from docagent_rl.documents.workers import beat
@@ -54,11 +54,7 @@ from docagent_rl.documents.workers import beat
 PAGES_PER_CHUNK = 16
 PRINTED = "printed.pdf"
 """The PDF of an office file, among the records of its ranges."""
-_BLOCK = 1 << 23
 _SIZES_DPI = 200
-
-Stamp = tuple[tuple[int, int], ...]
-"""(size, modification time in ns) of each file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,21 +175,21 @@ def read_headings(probed: ProbedDocument) -> tuple[tuple[OutlineEntry, ...], Unr
 def probe_source(source: SourceDocument) -> ProbedDocument:
     """Hash a source, count its pages and read its outline; else raise a `DocumentError`."""
     try:
-        stamp = _stamp(source.files)
+        stamp = stamp_of(source.files)
         if source.kind is SourceKind.IMAGES:
-            digests = "".join(map(_hash_file, source.files)).encode("ascii")
+            digests = "".join(map(hash_file, source.files)).encode("ascii")
             return ProbedDocument(
                 source, hashlib.sha256(digests).hexdigest(), len(source.files), (), stamp
             )
         (path,) = source.files
-        found = ProbedDocument(source, _hash_file(path), 0, (), stamp)
+        found = ProbedDocument(source, hash_file(path), 0, (), stamp)
         if source.kind is SourceKind.TIFF:
             frames = tuple(page_frames(path))
             return replace(found, num_pages=len(frames), frames=frames)
         # an office file has no pages yet: it is printed when they are needed
         return found if source.kind is SourceKind.OFFICE else _opened(found)
     except OSError as error:
-        raise _unreadable(error) from error
+        raise unreadable(error) from error
 
 
 def printed(plan: Plan, probed: ProbedDocument) -> ProbedDocument:
@@ -254,7 +250,7 @@ def store_chunk(task: ChunkTask) -> int:
     """
     batch: list[Path] = []
     try:
-        if _stamp(task.probed.source.files[task.files]) != task.probed.stamp[task.files]:
+        if stamp_of(task.probed.source.files[task.files]) != task.probed.stamp[task.files]:
             raise DocumentError("it changed while it was being ingested: ingest it again")
         read = _pdf_pages if task.probed.is_pdf else _image_pages
         with native_messages():
@@ -262,7 +258,7 @@ def store_chunk(task: ChunkTask) -> int:
         is_asked = task.first == 1 and task.plan.finds_headings(task.probed)
         headings, unread = read_headings(task.probed) if is_asked else ((), None)
     except OSError as error:  # of the source: what the store does raises a UserError
-        raise _unreadable(error) from error
+        raise unreadable(error) from error
     beat("storing it")
     force(batch)
     record = ChunkEntry(first=task.first, pages=pages, headings=headings, unread=unread)
@@ -379,25 +375,3 @@ def _check_shape(name: str, size: Size) -> None:
         )  # no model could be shown it: that would come out in the middle of a trajectory
     except DisplayError as error:
         raise DocumentError(f"{name} cannot be shown: {error}") from error
-
-
-def _stamp(files: tuple[Path, ...]) -> Stamp:
-    found = [path.stat() for path in files]
-    for path, status in zip(files, found, strict=True):
-        if not stat.S_ISREG(status.st_mode):  # opening a pipe waits for ever
-            raise DocumentError(f"{path.name} is not a regular file")
-    return tuple((status.st_size, status.st_mtime_ns) for status in found)
-
-
-def _unreadable(error: OSError) -> DocumentError:
-    name = f"{Path(error.filename).name}: " if isinstance(error.filename, str) else ""
-    return DocumentError(f"cannot be read ({name}{error.strerror or error})")
-
-
-def _hash_file(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        for block in iter(partial(file.read, _BLOCK), b""):
-            beat(path.name)
-            digest.update(block)
-    return digest.hexdigest()

@@ -26,7 +26,8 @@ R = TypeVar("R")
 
 _GIB = 1 << 30
 _START = (
-    "import sys; sys.path[:] = {path!r}; from {module} import serve; serve({handle}, {memory!r})"
+    "import sys; sys.path[:] = {path!r}; "
+    "from {module} import serve_tasks; serve_tasks({handle}, {memory!r})"
 )
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """A worker is one thread. numpy reserves address space for one a core, which on a machine of many

@@ -26,7 +26,8 @@ from docagent_rl.samples.sample import Sample
 
 if TYPE_CHECKING:
     from docagent_rl.documents.store import DocumentStore
-    from docagent_rl.envs.script import Script, ScriptedAgent
+    from docagent_rl.envs.script import Script
+    from docagent_rl.envs.scripted_agent import ScriptedAgent
 
 
 class PaperJudge(StrEnum):

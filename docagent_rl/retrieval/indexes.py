@@ -14,7 +14,7 @@ from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.base import StaleIndexError
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.retrieval.config import SearchEngine
-from docagent_rl.retrieval.encoders.local import CPU
+from docagent_rl.retrieval.encoders.devices import CPU
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, named_spec
 from docagent_rl.retrieval.engines.build import build_collection

@@ -5,7 +5,7 @@ import pypdfium2
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import RenderSettings, ingestion
+from docagent_rl.documents import RenderSettings, ingest_run
 from docagent_rl.documents.audit import audit_store
 from docagent_rl.documents.chunks import PAGES_PER_CHUNK
 from docagent_rl.documents.ingestion import ingest
@@ -135,7 +135,7 @@ def test_partial_pages_of_other_content_are_not_taken(
 
     write_pdf(inbox / "a.pdf", old)
     with monkeypatch.context() as patch:
-        patch.setattr(ingestion._Ingest, "_commit", interrupted)
+        patch.setattr(ingest_run.IngestRun, "_commit", interrupted)
         with pytest.raises(KeyboardInterrupt):
             ingested()
     write_pdf(inbox / "a.pdf", new)
@@ -149,14 +149,14 @@ def test_partial_pages_of_other_content_are_not_taken(
 
 
 def test_a_file_that_changes_meanwhile_is_reported(inbox, ingested, write_pdf, monkeypatch):
-    path, probe = write_pdf(inbox / "a.pdf", ["one"]), ingestion._Ingest.probe
+    path, probe = write_pdf(inbox / "a.pdf", ["one"]), ingest_run.IngestRun.probe
 
     def probe_then_change(self, documents):
         jobs = probe(self, documents)
         write_pdf(path, ["one", "two"])
         return jobs
 
-    monkeypatch.setattr(ingestion._Ingest, "probe", probe_then_change)
+    monkeypatch.setattr(ingest_run.IngestRun, "probe", probe_then_change)
     assert [failure.name for failure in ingested().failed] == ["a.pdf"]
 
 

@@ -305,7 +305,7 @@ def make_demo(workspace: Path, system: str | None, python: Path, family: str | N
     command = f"prepare_demo({where}, synthetic={synthetic})"
     imports = (
         "from pathlib import Path",
-        "from docagent_rl.lab.synth.settings import Difficulty as D, SynthSettings",
+        "from docagent_rl.lab.synth.settings import DocumentDifficulty as D, SynthSettings",
         "from docagent_rl.lab.tiny.demo import prepare_demo",
     )
     subprocess.run([python, "-c", "; ".join([*imports, command])], check=True)

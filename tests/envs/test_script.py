@@ -16,16 +16,15 @@ from docagent_rl.envs.script import (
     OBJECTS,
     SUBJECTS,
     Act,
-    AgentState,
     Move,
     QuestionStatistics,
     Script,
     ScriptContext,
-    ScriptedAgent,
     TurnWriter,
     WriterState,
     long_words,
 )
+from docagent_rl.envs.scripted_agent import AgentState, ScriptedAgent
 from docagent_rl.envs.shown_page import NamedPage, ShownPage
 from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.envs.views import SearchScope

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.envs.script import Move, Script, ScriptedAgent
+from docagent_rl.envs.script import Move, Script
+from docagent_rl.envs.scripted_agent import ScriptedAgent
 from docagent_rl.envs.system import System
 from docagent_rl.systems import SYSTEMS, get_system
 

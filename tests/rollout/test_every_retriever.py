@@ -15,7 +15,8 @@ from docagent_rl.documents import PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.base import AssistantTurn
-from docagent_rl.envs.script import Act, AgentState, Move
+from docagent_rl.envs.script import Act, Move
+from docagent_rl.envs.scripted_agent import AgentState
 from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.lab.tiny.indexes import make_retriever

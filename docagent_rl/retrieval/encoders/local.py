@@ -6,14 +6,13 @@ import copy
 import hashlib
 import json
 import re
-import socket
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
@@ -23,23 +22,20 @@ from docagent_rl.base.text import encodable
 from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.encoders.batches import Batches
 from docagent_rl.retrieval.encoders.checkpoints import digest, model_folder
+from docagent_rl.retrieval.encoders.devices import ModelThread
 from docagent_rl.retrieval.encoders.spec import PLACE, EncoderSpec
 
 if TYPE_CHECKING:
-    import torch
-
     from docagent_rl.retrieval.rerank.spec import RerankerSpec
 
 # tokenizers drop these and so join what they part
 _BREAKS = dict.fromkeys(map(ord, "\0\x0b\x0c\x1c\x1d\x1e\x1f\x85"), " ")
-T = TypeVar("T")
 _OVERLAP = 32
 """Tokens that neighbouring passages share."""
 _SMALLEST = 28
 """Sides of an image, in pixels: one patch of Qwen2-VL."""
 _SLIMMEST = 100
 """Ratio of an image's sides; Qwen2-VL's processor refuses 200."""
-CPU = "cpu"
 _READERS = 4
 """Threads that decode pictures."""
 
@@ -118,61 +114,6 @@ def fill_prompt(prompt: str | None, text: str) -> str:
     return before + text + after
 
 
-class Lane:
-    """Runs a model's work, one piece after the other, for all threads, in a thread of its own.
-
-    On the CPU that thread has `threads` of torch, by default one.
-
-    Raises:
-        UserError: there is no such device.
-    """
-
-    def __init__(
-        self, device: str | None = None, threads: int | None = None, named: str = "device"
-    ) -> None:
-        import torch
-
-        self.device = find_device(device, named)
-        few = partial(torch.set_num_threads, threads or 1) if self.device.type == CPU else None
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="encoder", initializer=few)
-
-    def __call__(self, work: Callable[[], T]) -> T:
-        """Return the result of the work, or raise its exception."""
-        import torch
-
-        return self._executor.submit(torch.inference_mode()(work)).result()
-
-
-def find_device(name: str | None, named: str = "device") -> torch.device:
-    """Return a device of torch by its name; None: the CPU. `named` is the setting, for messages.
-
-    Raises:
-        UserError: torch knows no such device, or this machine has none.
-    """
-    import torch
-
-    try:
-        device = torch.device(name or CPU)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # the second from a torch without CUDA
-        raise UserError(
-            f"{named}={name}: no such device on {socket.gethostname()} "
-            f"({str(error).splitlines()[0]}); set "
-            "cpu, cuda or cuda:0"
-        ) from error
-    return device
-
-
-def free_memory(device: torch.device) -> int | None:
-    """Return the bytes that nobody holds of a GPU's memory; None for the processor."""
-    import torch
-
-    if device.type != "cuda":
-        return None
-    torch.cuda.empty_cache()  # what this process keeps for later is free
-    return torch.cuda.mem_get_info(device)[0]
-
-
 class LocalModel(ABC):
     """A model that runs in this process, for one caller after the other.
 
@@ -195,7 +136,7 @@ class LocalModel(ABC):
         self.folder = model_folder(spec.model, spec.revision, named=named)
         self._named = f"{named}={spec.model}"
         self._batches = Batches(batch_size, self._named)
-        self._lane = Lane(device, threads, f"device of {self._named}")
+        self._lane = ModelThread(device, threads, f"device of {self._named}")
 
     def _options(self, dtype: str) -> dict[str, Any]:
         """Return the arguments with which sentence-transformers reads the model."""

@@ -160,7 +160,7 @@ def _bring(index: VectorIndex, device: str, named: str) -> None:
     Raises:
         UserError: there is no such device, or it has no room for them.
     """
-    from docagent_rl.retrieval.encoders.local import find_device, free_memory
+    from docagent_rl.retrieval.encoders.devices import find_device, free_memory
 
     found, needed = find_device(device, named), index.bank.gpu_bytes
     free = free_memory(found)

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from docagent_rl.envs.script import Act, AgentState, Move, Script, ScriptContext, ScriptedAgent
+from docagent_rl.envs.script import Act, Move, Script, ScriptContext
+from docagent_rl.envs.scripted_agent import AgentState, ScriptedAgent
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.systems.alden.actions import AldenPageForm, FetchSyntax, Modality
 from docagent_rl.systems.alden.config import AldenConfig, TextRanking

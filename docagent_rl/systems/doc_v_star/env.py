@@ -9,7 +9,6 @@ from typing import cast
 
 from docagent_rl.actions.base import Answer, Fetch, Search
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import (
     AssistantTurn,
@@ -34,7 +33,8 @@ from docagent_rl.envs.views import page_view
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.doc_v_star.actions import DocVStarGrammar, Fault
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
-from docagent_rl.systems.doc_v_star.overview import OverviewPlan, overview
+from docagent_rl.systems.doc_v_star.overview import OverviewPlan, overview, sheet_headings
+from docagent_rl.systems.doc_v_star.prompt import PROMPT
 from docagent_rl.systems.doc_v_star.rewards import HitRule, evidence_score, format_score
 from docagent_rl.systems.doc_v_star.state import DocVStarLoggedTurn, DocVState, checked_state
 
@@ -77,46 +77,7 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
     """
 
     title = "Doc-V*"
-    spec = PromptSpec(
-        required=frozenset(
-            {"system", "user", "sampled", "sheet", "page", "visited", "none_left", "none_found"}
-            | {
-                "no_such_page",
-                "no_number",
-                "surplus",
-                "withheld",
-                "memory",
-                "turns_left",
-                "final_turn",
-            }
-            | {"reminder"}
-        ),
-        variables=frozenset(
-            {
-                "question",
-                "num_pages",
-                "first_page",
-                "last_page",
-                "turns",
-                "k",
-                "fetch_pages",
-                "retrieval",
-            }
-            | {
-                "fetch",
-                "analysis",
-                "overview",
-                "header",
-                "stride",
-                "shown",
-                "memory",
-                "abstention",
-                "page",
-            }
-            | {"pages", "more", "sheet", "sheets", "turn", "left", "reason", "summaries"}
-        ),
-        shown=frozenset({"question"}),
-    )
+    spec = PROMPT
 
     @staticmethod
     def make_grammar(config: DocVStarConfig) -> DocVStarGrammar:
@@ -420,20 +381,5 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
             yield sheet
 
     def _headings(self, plan: OverviewPlan) -> Iterator[str]:
-        """Yield what is written above each sheet; the first also says which pages are left out."""
         pages = plan.choose(range(self.state.first_page, self.state.last_page + 1))
-        size, remark = (
-            plan.style.pages_per_sheet,
-            self.text("sampled") + "\n" if plan.stride > 1 else "",
-        )
-        for number in range(plan.sheets):
-            group = pages[number * size : (number + 1) * size]
-            line = self.text(
-                "sheet",
-                sheet=number + 1,
-                sheets=plan.sheets,
-                first_page=group[0],
-                last_page=group[-1],
-            )
-            yield remark + line
-            remark = ""
+        return sheet_headings(plan, pages, self.text)

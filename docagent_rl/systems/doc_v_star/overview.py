@@ -11,7 +11,7 @@ them fit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -263,3 +263,28 @@ class PageBox(BaseModel):
         spread = math.sqrt(side_ratio) + 1 / math.sqrt(side_ratio)
         enlarged = least + math.sqrt(least) * spread + 1
         return max(cells, math.floor(enlarged))
+
+
+def sheet_headings(
+    plan: OverviewPlan, pages: Sequence[int], write: Callable[..., str]
+) -> Iterator[str]:
+    """Yield what is written above each sheet; the first also says that pages are left out.
+
+    Args:
+        plan: of the sheets.
+        pages: their numbers, in order.
+        write: makes the text of a part of the prompt file (`ToolEnv.text`).
+    """
+    size = plan.style.pages_per_sheet
+    remark = write("sampled") + "\n" if plan.stride > 1 else ""
+    for number in range(plan.sheets):
+        group = pages[number * size : (number + 1) * size]
+        line = write(
+            "sheet",
+            sheet=number + 1,
+            sheets=plan.sheets,
+            first_page=group[0],
+            last_page=group[-1],
+        )
+        yield remark + line
+        remark = ""

@@ -3,15 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from docagent_rl.envs.script import (
-    Act,
-    AgentState,
-    Move,
-    Script,
-    ScriptContext,
-    ScriptedAgent,
-    TurnWriter,
-)
+from docagent_rl.envs.script import Act, Move, Script, ScriptContext, TurnWriter
+from docagent_rl.envs.scripted_agent import AgentState, ScriptedAgent
 from docagent_rl.systems.doc_v_star.actions import ThoughtBlock
 
 _BODIES = {

@@ -4,16 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from docagent_rl.envs.script import (
-    Act,
-    AgentState,
-    Move,
-    Script,
-    ScriptContext,
-    ScriptedAgent,
-    TurnWriter,
-    long_words,
-)
+from docagent_rl.envs.script import Act, Move, Script, ScriptContext, TurnWriter, long_words
+from docagent_rl.envs.scripted_agent import AgentState, ScriptedAgent
 
 _KEYWORDS = 6
 

@@ -6,7 +6,8 @@ from typing import ClassVar
 from docagent_rl.actions.coordinates import on_view
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.effects import Candidates, Magnified, NoNewPage, PagesShown, Selected
-from docagent_rl.envs.script import Act, AgentState, Move, Script, ScriptContext, ScriptedAgent
+from docagent_rl.envs.script import Act, Move, Script, ScriptContext
+from docagent_rl.envs.scripted_agent import AgentState, ScriptedAgent
 from docagent_rl.envs.views import last_view
 
 _TAGS = {Move.SEARCH: "search", Move.SELECT: "select", Move.CROP: "bbox", Move.ANSWER: "answer"}

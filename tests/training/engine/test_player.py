@@ -17,13 +17,13 @@ VALUES = "actor_rollout_ref.rollout.val_kwargs"
 SCRIPT = """
 import asyncio, json, sys
 from pathlib import Path
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.samples.questions import read_questions
 from docagent_rl.training.engine.player import EnginePlayer
 
 
 async def main(out, model, recipe, *overrides):
-    player = await EnginePlayer.open(composed(recipe, list(overrides)), model, seed=3)
+    player = await EnginePlayer.open(composed_recipe(recipe, list(overrides)), model, seed=3)
     try:
         samples = read_questions(out / "questions.jsonl")
         plan = [(one, trajectory) for one in samples for trajectory in range(2)]

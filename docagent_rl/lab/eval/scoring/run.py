@@ -72,65 +72,81 @@ async def score_trajectory(
     except UserError as error:
         name = f"trajectory {trajectory.number} of {trajectory.uid!r}"
         raise UserError(f"{name}: its sample: {error}") from error
-    played, judge = read_trajectory(trajectory), paper_judge(trajectory.system)
+    played = read_trajectory(trajectory)
+    judge = paper_judge(trajectory.system)
     # test rows of some benchmarks hide the right answer
     known = sample.answerable is False or bool(sample.answers)
     opinions: dict[Expert, Opinion] = {}
-    subject, rule = Subject(sample, played, opinions, judge), 0.0
+    subject = Subject(sample, played, opinions, judge)
+    rule = 0.0
     if known:
-        of_paper = {measure.expert for measure in paper_measures(trajectory.system)}
-        wanted = {*protocol_of(sample.dataset).experts, *settings.experts, *of_paper}
-        gated = judge is PaperJudge.TRUE_FALSE_AFTER_SEARCH and not is_judged(played.response)
-        asked = [expert for expert in EXPERTS if expert in wanted]
-        if gated and AnswerJudge.TRUE_FALSE in asked:
-            asked.remove(AnswerJudge.TRUE_FALSE)
-            opinions[AnswerJudge.TRUE_FALSE] = UNASKED
-        for expert in asked:
-            opinions[expert] = await opinion(settings.judge, expert, subject)
+        for expert in _wanted(sample, trajectory.system, settings):
+            unasked = (
+                expert is AnswerJudge.TRUE_FALSE
+                and judge is PaperJudge.TRUE_FALSE_AFTER_SEARCH
+                and not is_judged(played.response)
+            )
+            opinions[expert] = (
+                UNASKED if unasked else await opinion(settings.judge, expert, subject)
+            )
         if played.answer is not None:
             rule = await RuleJudge().judge(sample.question, references(sample), played.answer)
+    # scores of long answers take a while, which other trajectories need not wait for
+    return await asyncio.to_thread(_scored, trajectory, agent, subject, known, rule >= 1.0)
 
-    def scored() -> ScoredTrajectory:
-        official, values = Official({}), {}
-        verdicts = {
-            expert: parsed_reply(expert, given.reply, judge) for expert, given in opinions.items()
-        }
-        if known:
-            official = protocol_of(sample.dataset).score(subject)
-            values = (
-                _general(sample, played.answer, rule >= 1.0)
-                | official.values
-                | judged_values(verdicts)
-            )
-        # an environment that has shown pages and not written down which says nothing about
-        # navigation
-        if not trajectory.masked and (played.collected or not trajectory.metrics.get("pages_seen")):
-            values |= navigation_values(sample, played)
-        return ScoredTrajectory(
-            question_id=sample.question_id,
-            number=trajectory.number,
-            document=sample.doc_id,
-            dataset=sample.dataset,
-            system=trajectory.system,
-            agent=agent,
-            status=trajectory.status,
-            reason=trajectory.end,
-            scored=known,
-            answer=played.answer,
-            labels=labels_of(sample),
-            groups=list(official.groups),
-            values=values | use_values(trajectory),
-            experts={
-                expert.value: {
-                    "value": _plain(verdicts[expert]),
-                    "by": given.by,
-                    "failed": given.failed,
-                }
-                for expert, given in opinions.items()
-            },
-        )
 
-    return await asyncio.to_thread(scored)
+def _wanted(sample: Sample, system: str, settings: ScoringSettings) -> list[Expert]:
+    """Return whom the benchmark, the system's paper and the settings ask, in one order."""
+    of_paper = {measure.expert for measure in paper_measures(system)}
+    wanted = {*protocol_of(sample.dataset).experts, *settings.experts, *of_paper}
+    return [expert for expert in EXPERTS if expert in wanted]
+
+
+def _scored(
+    trajectory: Trajectory, agent: str, subject: Subject, known: bool, rule: bool
+) -> ScoredTrajectory:
+    """Return the scores of a trajectory, whose opinions have been given."""
+    sample = subject.sample
+    played = subject.played
+    opinions = subject.opinions
+    verdicts = {
+        expert: parsed_reply(expert, given.reply, subject.judge)
+        for expert, given in opinions.items()
+    }
+    official = Official({})
+    values: dict[str, float | None] = {}
+    if known:
+        official = protocol_of(sample.dataset).score(subject)
+        values.update(_general(sample, played.answer, rule))
+        values.update(official.values)
+        values.update(judged_values(verdicts))
+    # an environment that has shown pages and not written down which says nothing of navigation
+    if not trajectory.masked and (played.collected or not trajectory.metrics.get("pages_seen")):
+        values.update(navigation_values(sample, played))
+    values.update(use_values(trajectory))
+    return ScoredTrajectory(
+        question_id=sample.question_id,
+        number=trajectory.number,
+        document=sample.doc_id,
+        dataset=sample.dataset,
+        system=trajectory.system,
+        agent=agent,
+        status=trajectory.status,
+        reason=trajectory.end,
+        scored=known,
+        answer=played.answer,
+        labels=labels_of(sample),
+        groups=list(official.groups),
+        values=values,
+        experts={
+            expert.value: {
+                "value": _plain(verdicts[expert]),
+                "by": given.by,
+                "failed": given.failed,
+            }
+            for expert, given in opinions.items()
+        },
+    )
 
 
 def _plain(verdict: Any) -> bool | int | str | None:

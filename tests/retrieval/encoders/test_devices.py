@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.retrieval.encoders.local import Lane, find_device
+from docagent_rl.retrieval.encoders.devices import ModelThread, find_device
 
 
 def test_work_is_done_one_by_one_in_one_thread_of_few_and_failures_come_back():
-    before, lane, inside = torch.get_num_threads(), Lane(), []
+    before, lane, inside = torch.get_num_threads(), ModelThread(), []
 
     def work():
         inside.append(threading.get_ident())
@@ -20,7 +20,7 @@ def test_work_is_done_one_by_one_in_one_thread_of_few_and_failures_come_back():
     assert len(set(inside)) == 1
     with pytest.raises(ZeroDivisionError):
         lane(lambda: 1 / 0)
-    assert (lane(torch.get_num_threads), Lane(threads=2)(torch.get_num_threads)) == (1, 2)
+    assert (lane(torch.get_num_threads), ModelThread(threads=2)(torch.get_num_threads)) == (1, 2)
     assert lane(torch.is_inference_mode_enabled)
     assert (torch.get_num_threads(), torch.is_inference_mode_enabled()) == (before, False)
 
