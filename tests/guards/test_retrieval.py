@@ -17,13 +17,18 @@ from docagent_rl.envs.services import RetrieverService
 from docagent_rl.retrieval.base import QueryRefusedError
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.retrieval.indexes import open_index
+from docagent_rl.retrieval.vectors.build import build_index
+from docagent_rl.retrieval.vectors.index import VectorKind
 from docagent_rl.retrieval.vectors.retriever import VectorRetriever
+from docagent_rl.retrieval.vectors.smaller import Precision, VectorForm
 from tests.checkpoints.saved import flip
 from tests.commands.conftest import called
 from tests.documents.conftest import write_pdf
 from tests.documents.here import files_of, ingest_here
+from tests.retrieval.conftest import make_store  # noqa: F401  a fixture
+from tests.retrieval.engines.beside import HOLDS, WAITS, Builder
 from tests.retrieval.engines.killed import Killed, build_there
-from tests.retrieval.vectors.encoders import HashingEncoder
+from tests.retrieval.vectors.encoders import HashingEncoder, vectors
 
 
 @pytest.fixture
@@ -127,6 +132,33 @@ def test_a_build_that_is_killed_is_continued_and_ends_as_one_that_was_not(store,
             for each in found
         ]
         assert columns == [{"doc_id", "vectors"}] * 2
+
+
+def test_a_second_build_of_an_index_waits_for_the_first(store, tmp_path):
+    first = Builder("lancedb", store, tmp_path / "index", hold=True)
+    assert first.says() == HOLDS
+    second = Builder("lancedb", store, tmp_path / "index")
+    assert second.says() == WAITS
+    first.go_on()
+    assert (first.says(), second.says()) == (len(list(store.pages())), 0)
+    open_index(tmp_path / "index").check(store)
+
+
+def test_scores_of_binary_vectors_are_those_of_whole_ones(make_store, tmp_path):  # noqa: F811
+    words = [f"word{number}" for number in range(40)]
+    texts = [" ".join(words[page % 40 :: page % 7 + 3]) for page in range(150)]
+    store, folder = make_store(tmp_path / "store", {"long": texts}), tmp_path / "binary"
+    found = {}
+    for form in (VectorForm(), VectorForm(precision=Precision.BINARY)):
+        build_index(
+            store, vectors(), folder, kind=VectorKind.LATE_INTERACTION, form=form, replace=True
+        )
+        (hits,) = VectorRetriever(open_index(folder), HashingEncoder).search(
+            ["word3 word9"], top_k=7
+        )
+        found[form.precision] = [(hit.ref, hit.score) for hit in hits]
+    assert len(found[Precision.BINARY]) == 7
+    assert dict(found[Precision.BINARY]) == pytest.approx(dict(found[Precision.BFLOAT16]), abs=1e-5)
 
 
 async def test_a_query_without_hits_is_an_answer_and_one_that_is_refused_is_the_policys(services):

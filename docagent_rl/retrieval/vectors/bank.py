@@ -1,6 +1,7 @@
 """Vectors of many pages in one contiguous array, and exact scores of pages by late interaction.
 
-Numbers are of bfloat16, or int8 with a scale for each vector (`smaller.Precision`).
+Numbers are of bfloat16, or int8 with a scale for each vector (`smaller.Precision`); an index of
+binary vectors holds bfloat16 for the pages that their signs find (`binary`).
 A page's score is `sum over query vectors of max over page vectors of their dot product` (ColBERT,
 Khattab and Zaharia 2020, eq. 3), of the vectors as they are stored and of the query's rounded to
 bfloat16; products are summed in float32. Nothing is padded and nothing is clipped: scores may be
@@ -93,6 +94,18 @@ class Bank:
         start, end = int(self.offsets[first]), int(self.offsets[last])
         scales = None if self.scales is None else self.scales[start:end]
         return Bank(self.vectors[start:end], self.offsets[first : last + 1] - start, scales)
+
+    def chosen(self, pages: np.ndarray) -> Bank:
+        """Return a bank of some pages (0-based, shape (m,), m >= 1), whose vectors are copied into
+        memory.
+        """
+        import torch
+
+        banks = [self.span(page, page + 1) for page in pages]
+        offsets = np.cumsum([0, *(len(bank.vectors) for bank in banks)], dtype=np.int64)
+        scales = [bank.scales for bank in banks if bank.scales is not None]
+        vectors = torch.cat([bank.vectors for bank in banks])
+        return Bank(vectors, offsets, torch.cat(scales) if scales else None)
 
     def blocks(self, first: int, last: int, rows: int) -> Iterator[tuple[int, int]]:
         """Yield pages `first` to `last` in runs of about `rows` vectors: (first, one behind the
@@ -226,7 +239,7 @@ def page_scores(
 
     last = bank.num_pages if last is None else last
     device = bank.vectors.device
-    asked = [_asked(query, bank.dim).to(device) for query in queries]
+    asked = [checked_query(query, bank.dim).to(device) for query in queries]
     scores = torch.empty(len(queries), last - first, device=device)
     here = device.type == "cpu"
     for start, end in bank.blocks(first, last, _ON_CPU if here else _ON_GPU):
@@ -263,8 +276,12 @@ def _maxima_there(products: torch.Tensor, lengths: np.ndarray) -> torch.Tensor:
     return torch.segment_reduce(products.T.contiguous(), "max", lengths=counts).T  # ty: ignore[missing-attribute]
 
 
-def _asked(query: np.ndarray, dim: int) -> torch.Tensor:
-    """Return a query's vectors as they are multiplied, shape (t, dim)."""
+def checked_query(query: np.ndarray, dim: int) -> torch.Tensor:
+    """Return a query's vectors as they are multiplied, shape (t, dim).
+
+    Raises:
+        ValueError: there are none, or they are not finite or of another shape.
+    """
     import torch
 
     if query.ndim != 2 or not len(query) or query.shape[1] != dim or not np.isfinite(query).all():

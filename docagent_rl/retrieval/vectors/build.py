@@ -13,6 +13,7 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.index_files import ENCODED, IndexFiles
 from docagent_rl.retrieval.vectors.bank import Bank, make_bank, pack_bank, unpack_bank, write_banks
+from docagent_rl.retrieval.vectors.binary import write_signs
 from docagent_rl.retrieval.vectors.encoding import PageVectors, encode_documents
 from docagent_rl.retrieval.vectors.index import (
     StoredDocument,
@@ -20,7 +21,7 @@ from docagent_rl.retrieval.vectors.index import (
     VectorIndex,
     VectorKind,
 )
-from docagent_rl.retrieval.vectors.smaller import VectorForm, pooled
+from docagent_rl.retrieval.vectors.smaller import Precision, VectorForm, pooled
 
 _UNREADABLE = (OSError, ValueError, KeyError, zipfile.BadZipFile)
 
@@ -67,7 +68,9 @@ def build_index(
         job = _Build(files, header, _previous(files, header, replace=replace))
         missing = [document for document in header.documents if job.bank(document) is None]
         for document, pages in encode_documents(vectors, store, missing):
-            job.keep(document, make_bank(pooled(pages, form.pooled), header.dim, form.precision))
+            job.keep(
+                document, make_bank(pooled(pages, form.pooled), header.dim, form.precision.stored)
+            )
         blank = job.publish()
     new = sum(document.pages for document in missing)
     return BuiltIndex(header.num_pages, len(header.documents), new, blank)
@@ -128,8 +131,13 @@ class _Build:
         if self._previous is not None and self._previous.header.unsaved() == self._header:
             self._files.sweep(rf"{ENCODED}|\..*\.tmp")
         else:
-            self._files.publish(lambda folder: write_banks(folder, self._banks()), self._header)
+            self._files.publish(self._write, self._header)
         return blank
+
+    def _write(self, folder: Path) -> None:
+        write_banks(folder, self._banks())
+        if self._header.form.precision is Precision.BINARY:
+            write_signs(folder)
 
     def _banks(self) -> Iterator[Bank]:
         for document in self._header.documents:

@@ -16,7 +16,8 @@ from docagent_rl.documents.store import DocumentStore, PageContent
 from docagent_rl.retrieval.base import Hit, PageRows, Pages, StaleIndexError, top_rows
 from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, Sha256, update_hint
 from docagent_rl.retrieval.vectors.bank import NO_SCORE, Bank, open_bank, page_scores
-from docagent_rl.retrieval.vectors.smaller import VectorForm
+from docagent_rl.retrieval.vectors.binary import Signs, num_candidates, open_signs
+from docagent_rl.retrieval.vectors.smaller import Precision, VectorForm
 
 if TYPE_CHECKING:
     from docagent_rl.retrieval.vectors.encoding import EncoderFacts
@@ -149,9 +150,13 @@ class VectorIndex:
     may.
     """
 
-    def __init__(self, files: IndexFiles, header: VectorHeader, bank: Bank) -> None:
+    def __init__(
+        self, files: IndexFiles, header: VectorHeader, bank: Bank, signs: Signs | None = None
+    ) -> None:
         self.path, self.header, self.bank = files.root, header, bank
         """The vectors may be brought to a device (`Bank.to`), which scores them then."""
+        self.signs = signs
+        """Of an index of binary vectors alone."""
         self.rows = PageRows(
             [d.doc_id for d in header.documents], [d.pages for d in header.documents]
         )
@@ -173,12 +178,11 @@ class VectorIndex:
         header = files.parse(VectorHeader, data)
         folder = files.verified_folder(header.files)
         try:
-            bank = open_bank(folder)
-            if bank.precision is not header.form.precision:
-                raise ValueError(
-                    f"vectors of {bank.precision.value}, not {header.form.precision.value}"
-                )
-            return cls(files, header, bank)
+            bank, precision = open_bank(folder), header.form.precision
+            if bank.precision is not precision.stored:
+                raise ValueError(f"vectors of {bank.precision.value}, not {precision.stored.value}")
+            signs = open_signs(folder, bank) if precision is Precision.BINARY else None
+            return cls(files, header, bank, signs)
         except (OSError, ValueError) as error:
             raise files.damaged(folder, str(error)) from error
 
@@ -216,11 +220,21 @@ class VectorIndex:
     def rank(
         self, queries: Sequence[np.ndarray], *, doc_id: str | None, top_k: int, exclude: Pages
     ) -> list[list[Hit]]:
-        """Return the best pages for each query, by exact scores; see `Retriever.search`."""
+        """Return the best pages for each query, by exact scores; see `Retriever.search`.
+
+        An index of binary vectors scores the `num_candidates` pages that are best by their signs,
+        and misses a page that is not among them; of no more pages than that it scores all.
+        """
         start, end = self.rows.span(doc_id)
         excluded = self.rows.rows(exclude)
-        scores = self.scores(queries, doc_id)
+        first_pass = self.signs if end - start > num_candidates(top_k) else None
+        scores = (
+            first_pass.scores(queries, start, end) if first_pass else self.scores(queries, doc_id)
+        )
         scores[:, excluded[(excluded >= start) & (excluded < end)] - start] = NO_SCORE
+        if first_pass:
+            for query, found in zip(queries, scores, strict=True):
+                self._rescore(query, found, start, num_candidates(top_k))
         return [
             [
                 Hit(self.rows.ref(start + row), float(found[row]))
@@ -228,3 +242,15 @@ class VectorIndex:
             ]
             for found in scores
         ]
+
+    def _rescore(self, query: np.ndarray, found: np.ndarray, start: int, count: int) -> None:
+        """Put exact scores in the place of the best first ones, and `NO_SCORE` in that of others.
+
+        `found` has those of the consecutive pages from the row `start` on, shape (pages,).
+        """
+        rows = top_rows(found, count, NO_SCORE)
+        found[:] = NO_SCORE
+        if len(rows):
+            # in the order of pages, as they lie on the disk
+            rows.sort()
+            (found[rows],) = page_scores(self.bank.chosen(start + rows), [query])

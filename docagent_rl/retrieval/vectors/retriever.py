@@ -158,9 +158,18 @@ def _bring(index: VectorIndex, device: str, named: str) -> None:
     """Bring the vectors of an index to a device, which scores them from then on.
 
     Raises:
-        UserError: there is no such device, or it has no room for them.
+        UserError: there is no such device, it has no room for them, or they are to stay on the
+            disk.
     """
     from docagent_rl.retrieval.encoders.devices import find_device, free_memory
+
+    if index.signs is not None:
+        raise UserError(
+            f"{named}={device}: the index {index.path} is of binary vectors, which a processor "
+            "compares, "
+            f"while whole ones stay on the disk: set {named}=null, or build the index with "
+            "--precision int8"
+        )
 
     found, needed = find_device(device, named), index.bank.gpu_bytes
     free = free_memory(found)

@@ -15,6 +15,13 @@ class Precision(StrEnum):
     BFLOAT16 = "bfloat16"
     INT8 = "int8"
     """Whole numbers from -127 to 127, and a scale for each vector."""
+    BINARY = "binary"
+    """Signs in memory, which find candidates, and bfloat16 on the disk, which scores them."""
+
+    @property
+    def stored(self) -> Precision:
+        """The numbers of the whole vectors."""
+        return Precision.BFLOAT16 if self is Precision.BINARY else self
 
 
 class VectorForm(BaseModel):

@@ -1,14 +1,17 @@
-"""A build of an index in a process of its own, which kills itself on the way."""
+"""Builds of an index in processes of their own, which may kill themselves on the way, and what is
+left.
+"""
 
 import multiprocessing
 import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from qdrant_client import QdrantClient
 
 from docagent_rl.documents.store import DocumentStore
@@ -18,10 +21,13 @@ from docagent_rl.retrieval.engines.build import build_collection
 from docagent_rl.retrieval.engines.lance import LanceCollection
 from docagent_rl.retrieval.engines.qdrant import QdrantCollection
 from docagent_rl.retrieval.index_files import IndexFiles
+from docagent_rl.retrieval.indexes import audit_index, open_index
 from docagent_rl.retrieval.vectors import build as embedded
 from docagent_rl.retrieval.vectors.build import BuiltIndex, build_index
 from docagent_rl.retrieval.vectors.index import VectorKind
-from tests.retrieval.vectors.encoders import vectors
+from docagent_rl.retrieval.vectors.retriever import VectorRetriever
+from tests.retrieval.vectors.conftest import QUERIES
+from tests.retrieval.vectors.encoders import HashingEncoder, vectors
 
 PLACES: dict[str, dict[str, Any]] = {
     "embedded": {},
@@ -31,8 +37,8 @@ PLACES: dict[str, dict[str, Any]] = {
 OWNERS: dict[str, Any] = {
     each.__name__: each for each in (IndexFiles, LanceCollection, QdrantCollection, embedded._Build)
 }
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["tests.retrieval.engines.killed"])
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["tests.retrieval.engines.killed"])
 _client = cache(lambda place: QdrantClient(path=str(place)))
 
 
@@ -93,7 +99,7 @@ def build_there(
     engine: str, store: DocumentStore, folder: Path, moment: Killed | None = None, **encoder: Any
 ) -> int | None:
     """Build in a process, which dies at a moment; return how it ended, as `Process.exitcode`."""
-    process = _PROCESSES.Process(target=_build, args=(engine, store.path, folder, moment, encoder))
+    process = PROCESSES.Process(target=_build, args=(engine, store.path, folder, moment, encoder))
     process.start()
     process.join()
     return process.exitcode
@@ -106,3 +112,33 @@ def _build(
     if moment is not None:
         moment.arm()
     build_here(engine, DocumentStore(store), folder, **encoder)
+
+
+def found_in(folder, **encoder):
+    """All pages that searches find, and their scores."""
+    hits = VectorRetriever(open_index(folder), partial(HashingEncoder, **encoder)).search(
+        QUERIES, top_k=1000
+    )
+    return {
+        (query, hit.ref): hit.score
+        for query, each in zip(QUERIES, hits, strict=True)
+        for hit in each
+    }
+
+
+def columns_of(folder, engine):
+    if engine != "lancedb":
+        return None
+    return {each.columns[0] for each in open_index(folder).collection._pages.list_indices()}
+
+
+def check_whole(folder, store, engine, **encoder):
+    """The index is that of a build that was never killed."""
+    open_index(folder).check(store)
+    assert not audit_index(folder).damages
+    assert columns_of(folder, engine) in (None, {"doc_id", "vectors"})
+    assert build_here(engine, store, folder, **encoder).new == 0
+    other = folder.parent / "never-killed" / "index"
+    build_here("embedded", store, other, **encoder)
+    # engines agree on so many digits
+    assert found_in(folder, **encoder) == pytest.approx(found_in(other, **encoder), abs=2e-3)

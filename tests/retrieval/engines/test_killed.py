@@ -3,7 +3,6 @@ was.
 """
 
 import signal
-from functools import partial
 
 import pytest
 
@@ -11,11 +10,15 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.engines import build as building
 from docagent_rl.retrieval.engines import lance, qdrant
 from docagent_rl.retrieval.index_files import HEADER
-from docagent_rl.retrieval.indexes import audit_index, open_index
-from docagent_rl.retrieval.vectors.retriever import VectorRetriever
-from tests.retrieval.engines.killed import PLACES, Killed, build_here, build_there, use_small_parts
-from tests.retrieval.vectors.conftest import QUERIES
-from tests.retrieval.vectors.encoders import HashingEncoder
+from docagent_rl.retrieval.indexes import open_index
+from tests.retrieval.engines.killed import (
+    PLACES,
+    Killed,
+    build_here,
+    build_there,
+    check_whole,
+    use_small_parts,
+)
 
 LANCE, QDRANT = "LanceCollection", "QdrantCollection"
 MOMENTS = [
@@ -52,36 +55,6 @@ def _small(tmp_path, monkeypatch):
         monkeypatch.setattr(module, name, getattr(module, name))
     monkeypatch.setattr(qdrant, "connect_qdrant", qdrant.connect_qdrant)
     use_small_parts(tmp_path / "index")
-
-
-def found_in(folder, **encoder):
-    """All pages that searches find, and their scores."""
-    hits = VectorRetriever(open_index(folder), partial(HashingEncoder, **encoder)).search(
-        QUERIES, top_k=1000
-    )
-    return {
-        (query, hit.ref): hit.score
-        for query, each in zip(QUERIES, hits, strict=True)
-        for hit in each
-    }
-
-
-def columns_of(folder, engine):
-    if engine != "lancedb":
-        return None
-    return {each.columns[0] for each in open_index(folder).collection._pages.list_indices()}
-
-
-def check_whole(folder, store, engine, **encoder):
-    """The index is that of a build that was never killed."""
-    open_index(folder).check(store)
-    assert not audit_index(folder).damages
-    assert columns_of(folder, engine) in (None, {"doc_id", "vectors"})
-    assert build_here(engine, store, folder, **encoder).new == 0
-    other = folder.parent / "never-killed" / "index"
-    build_here("embedded", store, other, **encoder)
-    # engines agree on so many digits
-    assert found_in(folder, **encoder) == pytest.approx(found_in(other, **encoder), abs=2e-3)
 
 
 @pytest.mark.slow
