@@ -114,4 +114,4 @@ def ingested(inbox: Path, store_path: Path) -> Callable[..., IngestReport]:
 @pytest.fixture
 def quick_ocr(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_text, "read_scan", lambda image: Scan(quick_read(image)))
-    monkeypatch.setattr(page_text, "read_picture", quick_read)
+    monkeypatch.setattr(page_text, "recognize", quick_read)

@@ -1,10 +1,12 @@
-"""Signs of vectors, a bit a number: the first pass of a search, whose best pages whole vectors score.
+"""Signs of vectors, a bit a number: the first pass of a search, whose best pages whole vectors
+score.
 
-A page's first score is that of late interaction (`bank`) with signs in place of numbers, on both sides: the
-product of two vectors is then `dim - 2 * (number of signs that differ)`. The scan reads the bits alone, and
-whole vectors are read from the disk for `num_candidates` pages. Candidates by Hamming distance, scored anew,
-are those of Yamada, Asai and Hajishirzi (ACL 2021, "Efficient passage retrieval with hashing for open-domain
-question answering"), who learn the bits and score by them and a whole query.
+A page's first score is that of late interaction (`bank`) with signs in place of numbers, on both
+sides: the product of two vectors is then `dim - 2 * (number of signs that differ)`. The scan reads
+the bits alone, and whole vectors are read from the disk for `num_candidates` pages. Candidates by
+Hamming distance, scored anew, are those of Yamada, Asai and Hajishirzi (ACL 2021, "Efficient
+passage retrieval with hashing for open-domain question answering"), who learn the bits and score by
+them and a whole query.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class Signs:
     bank: Bank
 
     def scores(self, queries: Sequence[np.ndarray], first: int, last: int) -> np.ndarray:
-        """Return first scores of the consecutive pages `first` to `last` (0-based, one behind the last).
+        """Return first scores of the consecutive pages `first` to `last` (0-based, one behind the
+        last).
 
         Returns:
             float32 of shape (queries, last - first); `NO_SCORE` for pages without vectors.
@@ -58,7 +61,9 @@ class Signs:
         return scores
 
     def _block(self, words: np.ndarray, query: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Return the scores of pages of these lengths, for words (words, n) and a query (t, words)."""
+        """Return the scores of pages of these lengths, for words (words, n) and a query (t,
+        words).
+        """
         filled = np.flatnonzero(lengths)
         starts = np.cumsum(lengths[filled]) - lengths[filled]
         # one byte where that suffices, for there is less to move

@@ -1,4 +1,6 @@
-"""Two processes build one index at once: one waits for the other, and the index is whole afterwards."""
+"""Two processes build one index at once: one waits for the other, and the index is whole
+afterwards.
+"""
 
 import pytest
 

@@ -8,7 +8,7 @@ from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.base import Hit
 from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.retrieval.encoders import local
+from docagent_rl.retrieval.encoders import devices
 from docagent_rl.retrieval.indexes import open_index
 from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.vectors.index import VectorIndex, VectorKind
@@ -131,8 +131,8 @@ def test_vectors_without_room_on_a_device_are_one_error(built, monkeypatch):
     index = VectorIndex.open(built)
     count, dim = index.bank.vectors.shape
     needed = 2 * count * dim + 4 * count * (dim + 512)
-    monkeypatch.setattr(local, "free_memory", lambda device: needed - 1)
+    monkeypatch.setattr(devices, "free_memory", lambda device: needed - 1)
     with pytest.raises(UserError, match=rf"{built}.* GiB.*here=null.*lancedb"):
         _bring(index, "cpu", "here")
-    monkeypatch.setattr(local, "free_memory", lambda device: needed)
+    monkeypatch.setattr(devices, "free_memory", lambda device: needed)
     _bring(index, "cpu", "here")

@@ -210,7 +210,7 @@ WRONG = {
     "no reason": [{"keys": "lr", "kind": "refused"}],
     "nothing to set": [{"keys": "lr", "kind": "replaced", "why": "it is old"}],
     "named one by one": [{"keys": "*", "kind": "read"}],
-    "is not a valid Kind": [{"keys": "lr", "kind": "unread"}],
+    "is not a valid KeyKind": [{"keys": "lr", "kind": "unread"}],
 }
 
 

@@ -79,7 +79,7 @@ def paper_rows() -> tuple[PaperRow, ...]:
     return tuple(found)
 
 
-def test_set_size(dataset: str) -> int | None:
+def size_of_test_set(dataset: str) -> int | None:
     """Return the questions of a benchmark's whole test set; `None` where no paper says."""
     return _data()["questions"].get(dataset)
 

@@ -23,7 +23,7 @@ from docagent_rl.lab.eval.report.grid import (
     tables_markdown,
 )
 from docagent_rl.lab.eval.report.paired import Comparison, compare, paired_table
-from docagent_rl.lab.eval.report.papers import PaperRow, test_set_size
+from docagent_rl.lab.eval.report.papers import PaperRow, size_of_test_set
 from docagent_rl.lab.eval.report.runs import (
     RunReport,
     ScoredRun,
@@ -180,7 +180,7 @@ def _note(run: RunReport, dataset: str) -> str:
     """Return a note on the trajectories of a run, and on those that count as wrong or not at
     all.
     """
-    report, whole_set = run.benchmarks[dataset], test_set_size(dataset)
+    report, whole_set = run.benchmarks[dataset], size_of_test_set(dataset)
     of = f" of {whole_set:,}" if whole_set not in (None, report.questions) else ""
     several = (
         "" if report.trajectories == report.questions else f", {report.trajectories:,} trajectories"

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from docagent_rl.checks.recipe_list import recipe_names, recipe_summary
-from docagent_rl.lab.eval.report.papers import EVERY, paper_rows, rows_for, test_set_size
+from docagent_rl.lab.eval.report.papers import EVERY, paper_rows, rows_for, size_of_test_set
 from docagent_rl.lab.eval.report.statistics import ALL
 from docagent_rl.lab.eval.run_facts import facts_of
 from docagent_rl.lab.eval.scoring.played import KINDS, labels_of
@@ -140,7 +140,9 @@ def test_counts_of_questions_are_those_of_the_benchmarks():
     for each in Benchmark:
         rows = get_importer(each).released
         known |= {dataset: count for (dataset, split), count in rows.items() if split is Split.TEST}
-    counts = {dataset: test_set_size(dataset) for dataset in PROTOCOLS if test_set_size(dataset)}
+    counts = {
+        dataset: size_of_test_set(dataset) for dataset in PROTOCOLS if size_of_test_set(dataset)
+    }
     assert counts
     assert counts == {dataset: known[dataset] for dataset in counts}
 
