@@ -142,6 +142,11 @@ def id_problem(text: str) -> str | None:
     )
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun that takes an s: `1 page`, `2 pages`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def shown(value: Any, style: str = "", **options: Any) -> Text:
     """Return a value from a file as rich text: visible as it stands, never markup."""
     from rich.text import Text  # processes that read pages need none of it

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from docagent_rl.base.text import shown
+from docagent_rl.base.text import counted, shown
 from docagent_rl.commands.asking import resumable, spending
 from docagent_rl.commands.options import StoreFolder, model_options, option
 from docagent_rl.documents.describing import describe, keep, pictured_pages
@@ -55,11 +55,14 @@ def describe_command(
     replies = [texts[page.image_hash] for page in pages if page.image_hash in texts]
     said = sum(map(bool, replies))
     typer.echo(
-        f"{len(pages)} pages asked about: {len(replies)} replies, {said} of them descriptions"
+        f"{counted(len(pages), 'page')} asked about: {len(replies)} replies, {said} of them "
+        "descriptions"
     )
     if changed:
         typer.echo(
-            f"{changed} documents have other descriptions than before: build indexes over text anew"
+            f"{counted(changed, 'document')} with other descriptions than before: bring indexes "
+            "over text "
+            "up to date (`docagent-rl index update`)"
         )
     for why, count in reasons.items():
         console.print(

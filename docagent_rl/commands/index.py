@@ -14,7 +14,7 @@ from rich.table import Table
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force
 from docagent_rl.base.section import read_yaml, validated
-from docagent_rl.base.text import shown
+from docagent_rl.base.text import counted, shown
 from docagent_rl.commands.ingest import check_command, update_indexes
 from docagent_rl.commands.options import StoreFolder, argument, option
 from docagent_rl.documents.store import DocumentStore, PageContent
@@ -91,15 +91,23 @@ def build_command(
     where: dict[str, Any] = {}
     if engine is not SearchEngine.EMBEDDED:
         where = {"engine": engine, "url": url, "token_env": token_env}
-    if where and model is None:
-        raise UserError(f"--engine {engine.value} holds vectors: name their model by --model")
+    words = BM25Settings(k1=k1, b=b, stemmer=stemmer)
+    encoding = Encoding(device, batch_size, threads, checkpoint, ray, encoders, gpus)
+    form = VectorForm(pooled=pool, precision=precision)
     if model is None:
-        words = BM25Settings(k1=k1, b=b, stemmer=stemmer)
+        if where or form != VectorForm() or encoding != Encoding():
+            raise UserError(
+                "an index of words takes --k1, --b and --stemmer alone; the other options are "
+                "about vectors: "
+                "name their model by --model"
+            )
         built = build_bm25(documents, out, words, force=force)
     else:
-        encoding = Encoding(device, batch_size, threads, checkpoint, ray, encoders, gpus)
+        if words != _DEFAULTS:
+            raise UserError(
+                "--k1, --b and --stemmer are about words; --model makes an index of vectors"
+            )
         began = time.monotonic()
-        form = VectorForm(pooled=pool, precision=precision)
         try:
             built = build_vectors(
                 documents, out, model, encoding=encoding, form=form, force=force, **where
@@ -113,12 +121,14 @@ def build_command(
             os._exit(130)
         if built.new:
             pace = built.new / (time.monotonic() - began)
-            typer.echo(f"{built.new} pages encoded, {pace:.1f} a second")
+            typer.echo(f"{counted(built.new, 'page')} encoded, {pace:.1f} a second")
     if not built.new:
         typer.echo(f"{out}: unchanged")
         return
     note = f"; {built.blank} of them have no text and will never be found" if built.blank else ""
-    typer.echo(f"{built.pages} pages of {built.documents} documents indexed{note}")
+    typer.echo(
+        f"{counted(built.pages, 'page')} of {counted(built.documents, 'document')} indexed{note}"
+    )
 
 
 @app.command("update")

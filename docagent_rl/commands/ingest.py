@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.text import shown, visible
+from docagent_rl.base.text import counted, shown, visible
 from docagent_rl.checkpoints.audit import audit_run, has_checkpoints
 from docagent_rl.checkpoints.standing import is_run
 from docagent_rl.commands.asking import resumable
@@ -145,8 +145,9 @@ def ingest_command(
         console.print(shown(text), soft_wrap=True)
     if report.withheld:
         text = (
-            f"{folder} has more than half of the documents of {store} no more; they stay there: "
-            f"{_first(report.withheld)}. Where that is right, say --however-many"
+            f"more than half of the documents of {store} are no longer in {folder}, so they stay "
+            "in the "
+            f"store: {_first(report.withheld)}. If they are to go, say --however-many"
         )
         console.print(shown(text), soft_wrap=True)
     for failure in report.unread:
@@ -162,14 +163,15 @@ def ingest_command(
 
 
 def _again(failure: FailedDocument) -> str:
-    return " (the same command tries it again)" if failure.may_pass else ""
+    return "; the same command tries it again" if failure.may_pass else ""
 
 
 def update_indexes(store: Path, indexes: Iterable[Path], encoding: Encoding | None = None) -> None:
     """Bring indexes up to date with a store, and tell of each."""
     for index in indexes:
         built = update_index(DocumentStore(store), index, encoding)
-        counts = f"{built.pages} pages of {built.documents} documents, {built.new} pages read anew"
+        whole = f"{counted(built.pages, 'page')} of {counted(built.documents, 'document')}"
+        counts = f"{whole}, {counted(built.new, 'page')} read anew"
         typer.echo(f"{index}: {counts if built.changed else 'unchanged'}")
 
 
@@ -177,10 +179,11 @@ def _ingest_summary(report: IngestReport) -> str:
     files = report.passed_over
     kinds = [f"{count} {end or 'without an ending'}" for end, count in files.most_common()]
     parts = {
-        f"{len(report.ingested)} documents ingested ({report.pages} pages)": True,
-        f", {report.resumed_pages} pages from an interrupted run": report.resumed_pages,
+        f"{counted(len(report.ingested), 'document')} ingested "
+        f"({counted(report.pages, 'page')})": True,
+        f", {counted(report.resumed_pages, 'page')} from an interrupted run": report.resumed_pages,
         f", {len(report.replaced)} of them replaced": report.replaced,
-        f", {len(report.reused)} of them by pages that the store had": report.reused,
+        f", {len(report.reused)} of them from pages that the store had": report.reused,
         f", {len(report.repaired)} of them because their stored pages were "
         "damaged": report.repaired,
         f"; {len(report.skipped)} unchanged": True,
@@ -190,10 +193,10 @@ def _ingest_summary(report: IngestReport) -> str:
         f"; {len(report.removed)} removed": report.removed,
         f"; {len(report.withheld)} gone from the folder": report.withheld,
         f"; {len(report.failed)} failed": True,
-        f"\n{files.total()} files are neither PDFs nor images and were passed over "
+        f"\n{counted(files.total(), 'file')} passed over, neither PDF nor image "
         f"({_first(kinds)})": files,
-        f"\n{report.ocr_pages} pages read by OCR": report.ocr_pages,
-        f"\n{report.textless_pages} pages have no text": report.textless_pages,
+        f"\n{counted(report.ocr_pages, 'page')} read by OCR": report.ocr_pages,
+        f"\n{counted(report.textless_pages, 'page')} without text": report.textless_pages,
     }
     text = "".join(part for part, applies in parts.items() if applies)
     return "\n".join((text, *map(visible, quality_summary(report.qualities))))

@@ -3,6 +3,7 @@ needs.
 """
 
 import json
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +11,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from docagent_rl.base.text import shown
+from docagent_rl.base.text import counted, shown, visible
 from docagent_rl.commands.options import argument, option
 from docagent_rl.documents.manifest import PageEntry, TextSource
 from docagent_rl.documents.quality import quality
+from docagent_rl.documents.references import PageRef
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.documents.upkeep import prune, remove
 
@@ -49,14 +51,18 @@ def store_list_command(store: Store, json_output: bool = option(False, _JSON, "-
 def store_show_command(
     store: Store,
     doc_id: str = argument(..., "Id of the document."),
+    page: int | None = option(None, "Print the text of this page and nothing else.", min=1),
     json_output: bool = option(False, _JSON, "--json"),
 ) -> None:
     """Show a document: its file, settings and bookmarks, what each page's text is from, and what is
     amiss.
 
-    Example: docagent-rl store show data/store 2019/report
+    Example: docagent-rl store show data/store 2019/report --page 3
     """
     documents = DocumentStore(store)
+    if page is not None:
+        typer.echo(visible(documents.page(PageRef(doc_id, page)).text()))
+        return
     manifest = documents.manifest(doc_id)
     pages = [_page_facts(number, page) for number, page in enumerate(manifest.pages, start=1)]
     facts: dict[str, Any] = {
@@ -75,13 +81,10 @@ def store_show_command(
     for name, value in facts.items():
         table.add_row(name.replace("_", " "), shown(value, overflow="fold"))
     console.print(table)
-    table = Table("Page", "Pixels", "Text from", "Reason", "Read by", "Findings", "Described")
-    for page in pages:
-        said = (page[name] or "" for name in ("text", "reason", "engine"))
-        size = f"{page['width']}x{page['height']}"
-        findings = ", ".join(page["findings"])
-        described = "yes" if page["described"] else ""
-        table.add_row(str(page["page"]), size, *map(shown, said), findings, described)
+    table = Table("Pages", "Pixels", "Text from", "Reason", "Read by", "Findings", "Described")
+    for cells, alike in groupby(pages, key=_cells):
+        numbers = [each["page"] for each in alike]
+        table.add_row(_span(numbers), *(shown(cell, overflow="fold") for cell in cells))
     console.print(table)
 
 
@@ -96,10 +99,8 @@ def remove_command(store: Store, doc_ids: list[str] = argument(..., "Ids of docu
     Example: docagent-rl store remove data/store 2019/report 2019/annex
     """
     remove(store, doc_ids)
-    typer.echo(
-        f"{len(set(doc_ids))} documents removed; `docagent-rl index update` brings indexes up to "
-        "date"
-    )
+    removed = counted(len(set(doc_ids)), "document")
+    typer.echo(f"{removed} removed; `docagent-rl index update` brings indexes up to date")
 
 
 @app.command("prune")
@@ -113,11 +114,11 @@ def prune_command(store: Store) -> None:
     """
     pruned = prune(store)
     kept = (
-        f"; {pruned.ranges} ranges of pages of interrupted ingests are kept"
+        f"; {counted(pruned.ranges, 'range')} of pages of interrupted ingests are kept"
         if pruned.ranges
         else ""
     )
-    typer.echo(f"{pruned.files} files removed, {pruned.bytes / _MIB:.1f} MiB{kept}")
+    typer.echo(f"{counted(pruned.files, 'file')} removed, {pruned.bytes / _MIB:.1f} MiB{kept}")
 
 
 def _facts(documents: DocumentStore, doc_id: str) -> dict[str, Any]:
@@ -130,6 +131,17 @@ def _facts(documents: DocumentStore, doc_id: str) -> dict[str, Any]:
         "textless_pages": sum(page.text is None for page in manifest.pages),
         "source": manifest.source.name,
     }
+
+
+def _cells(page: dict[str, Any]) -> tuple[str, ...]:
+    """Return the cells of a page in the table but for its number: pages that follow share a row."""
+    said = (page[name] or "" for name in ("text", "reason", "engine"))
+    described = "yes" if page["described"] else ""
+    return f"{page['width']}x{page['height']}", *said, ", ".join(page["findings"]), described
+
+
+def _span(numbers: list[int]) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
 
 
 def _page_facts(number: int, page: PageEntry) -> dict[str, Any]:

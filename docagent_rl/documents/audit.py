@@ -10,6 +10,7 @@ from rich.progress import track
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.seals import read_seal, seal_difference
+from docagent_rl.base.text import counted
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import ObjectKind, ObjectStore
 from docagent_rl.documents.references import PageRef
@@ -77,7 +78,10 @@ def audit_store(root: Path, *, progress: bool = False) -> Audit:
         for (path, digest, kind), problem in zip(jobs, shown, strict=True):
             if problem:
                 audit.damages.append(Damage(path, problem, tuple(users[digest, kind])))
-    audit.contents = f"{documents} documents, {pages} pages, {len(users)} objects"
+    audit.contents = (
+        f"{counted(documents, 'document')}, {counted(pages, 'page')}, "
+        f"{counted(len(users), 'object')}"
+    )
     return audit
 
 

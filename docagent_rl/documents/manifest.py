@@ -47,7 +47,7 @@ class TextReason(StrEnum):
     NO_BETTER = "ocr_no_better"
     """The text layer looked broken, but OCR did not find that it is."""
     NOTHING_READ = "nothing_read"
-    """None, or the text layer as it is: OCR read nothing."""
+    """None, or the text layer as it is: OCR read no letter and no digit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def read_page(name: str, jpeg: bytes, layer: TextLayer, mode: OcrMode) -> PageTe
             scan = read_scan(picture)
         except DocumentError as error:
             raise DocumentError(f"{name}: {error}; --ocr never leaves its text out") from error
-    if not scan.text:
+    if not any(map(str.isalnum, scan.text)):  # specks and strokes are read as a dot or a dash
         return _of_layer(layer, TextReason.NOTHING_READ, engine_name())
     if is_better(scan.text, layer.text, state):
         return _of_scan(scan, TextReading(TextSource.OCR, state, engine_name()))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from docagent_rl.base.text import counted
 from docagent_rl.documents.manifest import Finding, Manifest, PageEntry, TextReason, TextSource
 
 _LONG = 10
@@ -19,11 +20,11 @@ _NAMED = 5
 class Trait(StrEnum):
     """A trait of a page that is worth knowing, in the words of a line."""
 
-    UNREAD = "shows something and has no text"
+    UNREAD = "pictures without text"
     DOUBTFUL = "doubtful OCR"
     MISSING_GLYPHS = "letters that are not drawn"
     XFA_STUB = "a form (XFA) that is not drawn"
-    WRONG_MAP = "letters that the text layer gives wrong"
+    WRONG_MAP = "a text layer with wrong letters"
     OCR = "read by OCR"
     TURNED = "turned upright"
     REDRAWN = "drawn by the second renderer"
@@ -57,7 +58,9 @@ class Quality:
     pages: Mapping[Trait, tuple[int, ...]]
     """Numbers of the pages of each trait that any page has, in the order of `Trait`."""
     is_flat: bool
-    """A PDF of some length without bookmarks, whose layout was not asked for headings."""
+    """A PDF of some length without bookmarks, whose layout was not asked for headings and may have
+    some.
+    """
     unread: str
     """Why the layout gave no headings; empty: it was read, or not asked."""
 
@@ -73,16 +76,19 @@ class Quality:
             parts.append(f"no headings ({self.unread})")
         if self.is_flat:
             parts.append("no bookmarks: `--layout --replace` looks for headings")
-        return f"{self.doc_id}, {_pages(self.num_pages)}: {'; '.join(parts) or 'nothing amiss'}"
+        return (
+            f"{self.doc_id}, {counted(self.num_pages, 'page')}: "
+            f"{'; '.join(parts) or 'nothing amiss'}"
+        )
 
     def _part(self, trait: Trait) -> str:
         numbers = self.pages[trait]
-        part = f"{len(numbers)} {trait}"
-        if trait in REMEDIES:
-            more = ", …" if len(numbers) > _NAMED else ""
-            listed = ", ".join(map(str, numbers[:_NAMED]))
-            part += f" (page{'s' * (len(numbers) > 1)} {listed}{more}): {REMEDIES[trait]}"
-        return part
+        if trait not in REMEDIES:
+            return f"{len(numbers)} {trait}"
+        listed = ", ".join(map(str, numbers[:_NAMED]))
+        if (more := len(numbers) - _NAMED) > 0:
+            listed += f" and {more} more"
+        return f"{trait} on page{'s' * (len(numbers) > 1)} {listed} ({REMEDIES[trait]})"
 
 
 def quality(manifest: Manifest) -> Quality:
@@ -92,14 +98,15 @@ def quality(manifest: Manifest) -> Quality:
         for trait in _traits(page):
             found[trait].append(number)
     is_pdf = manifest.settings.startswith("pdf/")
-    is_flat = (
-        is_pdf and manifest.is_bookmarked and not manifest.outline and len(manifest.pages) >= _LONG
+    has_layer = any(
+        each.reading and each.reading.source is TextSource.LAYER for each in manifest.pages
     )
+    may_have_headings = is_pdf and has_layer and len(manifest.pages) >= _LONG
     return Quality(
         doc_id=manifest.doc_id,
         num_pages=len(manifest.pages),
         pages={trait: tuple(numbers) for trait, numbers in found.items() if numbers},
-        is_flat=is_flat,
+        is_flat=may_have_headings and manifest.is_bookmarked and not manifest.outline,
         unread=manifest.unread.reason if manifest.unread else "",
     )
 
@@ -113,12 +120,18 @@ def quality_summary(found: Iterable[Quality], most: int = 10) -> Sequence[str]:
     lines = [each.line() for each in poor[:most]]
     if rest := poor[most:]:
         pages = sum(each.poor for each in rest)
-        lines.append(f"and {len(rest)} documents more with {_pages(pages)} of these kinds")
+        lines.append(
+            f"and {counted(len(rest), 'more document')} with {counted(pages, 'page')} of these "
+            "kinds"
+        )
     if turned := sum(len(each.pages.get(Trait.TURNED, ())) for each in every):
-        lines.append(f"{_pages(turned)} turned upright")
+        lines.append(f"{counted(turned, 'page')} turned upright")
     if flat := sum(each.is_flat for each in every):
         remedy = "`--layout --replace` looks for headings"
-        lines.append(f"{flat} PDFs of {_LONG} pages or more have no bookmarks: {remedy}")
+        have = "has" if flat == 1 else "have"
+        lines.append(
+            f"{counted(flat, 'PDF')} of {_LONG} pages or more {have} no bookmarks: {remedy}"
+        )
     return lines
 
 
@@ -130,7 +143,3 @@ def _traits(page: PageEntry) -> list[Trait]:
         if page.text is None and page.reading.reason is TextReason.NOTHING_READ:
             traits.append(Trait.UNREAD)
     return traits
-
-
-def _pages(number: int) -> str:
-    return f"{number} page{'s' * (number != 1)}"

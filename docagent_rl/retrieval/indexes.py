@@ -9,6 +9,7 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import remove_leftovers
+from docagent_rl.base.text import counted
 from docagent_rl.documents.audit import Audit, Damage
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.base import StaleIndexError
@@ -204,7 +205,7 @@ def audit_index(root: Path) -> Audit:
     info = index.info()
     problems = index.problems() if isinstance(index, CollectionIndex) else []
     found = [Damage(files.header, problem) for problem in problems]
-    return Audit(f"an index of {info['pages']} pages ({info['kind']})", found)
+    return Audit(f"an index of {counted(int(str(info['pages'])), 'page')} ({info['kind']})", found)
 
 
 def open_index(root: Path) -> BM25Retriever | VectorIndex | CollectionIndex:

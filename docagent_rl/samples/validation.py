@@ -39,6 +39,8 @@ KEYS_READ = (
     "variants",
 )
 """Keys of `Sample.extra` that environments, rewards and official scorers read."""
+_MEANT = 3
+"""Documents of a like name that a message offers."""
 
 
 def validate_file(path: str | Path, *, store: DocumentStore | None = None) -> Questions:
@@ -228,7 +230,7 @@ def _store_problems(sample: Sample, store: DocumentStore) -> list[str]:
     cited = {doc_id for doc_id, _ in sample.gold_pages} | {sample.doc_id}
     for doc_id in sorted(cited):
         if doc_id not in store:
-            problems.append(f"document {doc_id!r} is not in the store; ingest it first")
+            problems.append(_missing(doc_id, store))
         elif doc_id != sample.doc_id:
             length = store.document(doc_id).num_pages
             problems += [
@@ -237,6 +239,21 @@ def _store_problems(sample: Sample, store: DocumentStore) -> list[str]:
                 if other == doc_id and not 1 <= page <= length
             ]
     return problems
+
+
+def _missing(doc_id: str, store: DocumentStore) -> str:
+    """Say that a document is not there, and which ones of its name are: ids are paths without an
+    ending.
+    """
+    names = f"/{doc_id}", f"/{doc_id.rpartition('.')[0] or doc_id}"
+    alike = [each for each in store.doc_ids() if f"/{each}".endswith(names)]
+    if not alike:
+        return f"document {doc_id!r} is not in the store; ingest it first"
+    meant = " or ".join(map(repr, alike[:_MEANT]))
+    return (
+        f"document {doc_id!r} is not in the store; ids are paths below the ingested folder: "
+        f"{meant}?"
+    )
 
 
 def _box_problems(field: str, page: int | str, found: tuple[Box, ...]) -> list[str]:

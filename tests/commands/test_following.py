@@ -110,7 +110,7 @@ def walk(folder, number):
 @pytest.mark.slow
 def test_a_folder_changes_and_the_served_index_answers_by_it_after_one_command(tmp_path):
     told = walk(tmp_path, 12)
-    assert "4 documents ingested (4 pages), 3 of them replaced, 1 of them by pages" in told
+    assert "4 documents ingested (4 pages), 3 of them replaced, 1 of them from pages" in told
     assert "; 6 unchanged; 3 removed; 0 failed" in told
 
 

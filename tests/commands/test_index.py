@@ -51,6 +51,21 @@ def test_build_then_search(folder):
     assert "#" not in run(folder, "search", "zebra", *AT)
 
 
+VECTORS_ALONE = [
+    ("--pool", "3"),
+    ("--precision", "int8"),
+    ("--device", "cpu"),
+    ("--engine", "lancedb"),
+]
+
+
+@pytest.mark.parametrize("options", [*VECTORS_ALONE, ("--model", "minilm", "--k1", "0.9")])
+def test_options_of_the_other_kind_of_index_are_refused(folder, options):
+    with pytest.raises(UserError, match="--model"):
+        run(folder, *BUILD, *options)
+    assert not (folder / "bm25").exists()
+
+
 def test_a_reranker_shows_where_pages_stood_before(folder):
     run(folder, *BUILD)
     model = build_reranker(TinyReranker.CROSS_ENCODER, folder / "tiny")
@@ -84,7 +99,7 @@ def test_indexes_are_brought_up_to_date_by_what_they_were_built_with(folder):
     assert BM25Retriever.load(folder / "bm25").settings.k1 == 0.9
     assert "unchanged" in run(folder, "update", "@bm25", "--store", "@store")
     remove(folder / "store", ["report", "new"])
-    assert "1 pages of 1 documents" in run(folder, "update", "@bm25", "--store", "@store")
+    assert "1 page of 1 document" in run(folder, "update", "@bm25", "--store", "@store")
     assert "report#" not in run(folder, "search", "revenue", *AT)
 
 
@@ -104,7 +119,7 @@ def test_an_index_of_vectors_is_built_kept_up_to_date_checked_and_searched(folde
     add(folder / "inbox", "new", "revenue")
     with pytest.raises(UserError, match="'new'"):
         run(folder, "check", *at)
-    assert "1 pages read anew" in run(folder, "update", "@pages", "--store", "@store")
+    assert "1 page read anew" in run(folder, "update", "@pages", "--store", "@store")
     assert "unchanged" in run(folder, *build)
     assert "all whole" in run(folder, "check", *at)
     assert "new#1" in run(folder, "search", "revenue", *at, "--doc", "new")

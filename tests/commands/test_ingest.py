@@ -40,7 +40,7 @@ def document(tmp_path):
 
 
 def test_a_stored_document_is_replaced_when_asked_alone(inbox, ingested, document):
-    assert "1 documents ingested (1 pages); 0 unchanged; 0 failed" in ingested("--dpi", "36")
+    assert "1 document ingested (1 page); 0 unchanged; 0 failed" in ingested("--dpi", "36")
     assert "1 unchanged" in ingested("--dpi", "36")
     told = ingested("--dpi", "72", status=2)
     assert "1 left" in told
@@ -221,12 +221,12 @@ def test_a_lost_document_is_named_and_comes_back_or_is_forgotten(folder):
     check(store)
     StoreLayout(store).manifest("report").unlink()
     remove(store, ["report"])
-    assert "1 documents" in check(store)
+    assert "1 document," in check(store)
     (store / "seal.jsonl").unlink()
     assert "seal.jsonl: is missing" in check(store, status=1)
     (folder / "inbox" / "report.pdf").unlink()
     ingest(folder / "inbox", store, settings=FAST, workers=1)
-    assert "1 documents" in check(store)
+    assert "1 document," in check(store)
 
 
 def test_what_a_kill_left_is_said_and_is_no_damage(run):

@@ -59,11 +59,27 @@ def test_a_document_is_shown_with_what_its_text_is_from(run):
         run("show", "repot")
 
 
+def test_the_text_of_a_page_is_printed_as_it_is(run):
+    assert run("show", "2019/[red]report", "--page", "3") == "gamma\n"
+    with pytest.raises(UserError, match="1 to 3"):
+        run("show", "2019/[red]report", "--page", "4")
+
+
+def test_pages_that_follow_one_another_and_are_alike_share_a_row(folder, run):
+    write_pdf(folder / "inbox" / "long.pdf", ["one", "two", "three", "", "five"])
+    called(
+        ingest_command, folder / "inbox", "--store", folder / "store", "--dpi", 20, "--workers", 1
+    )
+    rows = [line.split("│") for line in run("show", "long").splitlines()]
+    spans = [cells[1].strip() for cells in rows if len(cells) > 5]
+    assert spans == ["1-3", "4", "5"]
+
+
 def test_documents_are_removed_and_their_room_is_freed(run, folder):
     assert "2 documents removed" in run("remove", "other", "deck")
     assert "3 files removed" in run("prune")
     assert [row["doc_id"] for row in json.loads(run("list", "--json"))] == ["2019/[red]report"]
-    assert "1 documents, 3 pages" in called(check_command, folder / "store").output
+    assert "1 document, 3 pages" in called(check_command, folder / "store").output
     with pytest.raises(UserError, match="'other'"):
         run("remove", "other")
 

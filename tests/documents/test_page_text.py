@@ -59,6 +59,12 @@ def test_a_sparse_layer_gives_way_to_more_text_and_a_page_has_time_of_its_own(mo
     assert beats == ["page 1 (OCR)"] * 2
 
 
+@pytest.mark.parametrize(("layer", "source"), [("", NONE), ("\ufffd\ufffd", LAYER)])
+def test_a_drawing_that_reads_as_dashes_has_no_text(layer, source):
+    found = read(TextLayer(layer), shows=["- - - - * * *"])
+    assert found == (layer, TextReading(source, TextReason.NOTHING_READ, engine_name()))
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -55,8 +55,10 @@ def test_a_line_names_pages_that_need_something_and_counts_the_others():
         Trait.TURNED: (2,),
     }
     line = found.line()
-    assert line.startswith("a, 4 pages: 1 shows something and has no text (page 3): describe")
+    assert line.startswith("a, 4 pages: pictures without text on page 3 (describe")
     assert "2 read by OCR; 1 turned upright" in line
+    doubtful = quality(manifest(*[page(Finding.DOUBTFUL_OCR, reading=SCANNED)] * 7))
+    assert "doubtful OCR on pages 1, 2, 3, 4, 5 and 2 more (" in doubtful.line()
     assert quality(manifest(page())).line() == "a, 1 page: nothing amiss"
 
 
@@ -69,6 +71,9 @@ def test_headings_are_missed_in_long_pdfs_that_were_not_asked_for_them():
     pages = [page()] * 10
     assert quality(manifest(*pages)).is_flat
     assert not quality(manifest(*pages[1:])).is_flat
+    assert not quality(
+        manifest(*[page(reading=SCANNED)] * 10)
+    ).is_flat  # a scan has no layout to read
     assert not quality(manifest(*pages, outline=(OutlineEntry("One", 1, 1),))).is_flat
     assert not quality(manifest(*pages, settings=f"pdf/1{BY_LAYOUT}")).is_flat
     assert not quality(manifest(*pages, settings="images/1")).is_flat
@@ -83,10 +88,11 @@ def test_a_summary_names_the_worst_and_counts_the_rest():
     found = [
         quality(manifest(*[bad] * count, page(), doc_id=f"d{count}")) for count in (1, 3, 2, 0)
     ]
-    found.append(quality(manifest(*[page(Finding.TURNED, reading=SCANNED)] * 10, doc_id="long")))
+    turned = [page(Finding.TURNED, reading=SCANNED)] * 10
+    found.append(quality(manifest(page(), *turned, doc_id="long")))
     first, rest, turned, flat = quality_summary(found, most=1)
-    assert first.startswith("d3, 4 pages: 3 doubtful OCR (pages 1, 2, 3)")
-    assert rest == "and 2 documents more with 3 pages of these kinds"
+    assert first.startswith("d3, 4 pages: doubtful OCR on pages 1, 2, 3 (")
+    assert rest == "and 2 more documents with 3 pages of these kinds"
     assert turned == "10 pages turned upright"
-    assert flat.startswith("1 PDFs of 10 pages or more have no bookmarks")
+    assert flat.startswith("1 PDF of 10 pages or more has no bookmarks")
     assert quality_summary([quality(manifest(page()))]) == []

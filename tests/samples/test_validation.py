@@ -13,7 +13,10 @@ from docagent_rl.samples.validation import (
 
 
 class Store(dict):
-    """Lengths of documents by id, with the two methods that validation needs of a store."""
+    """Lengths of documents by id, with the methods that validation needs of a store."""
+
+    def doc_ids(self) -> list[str]:
+        return sorted(self)
 
     def document(self, doc_id: str) -> SimpleNamespace:
         if doc_id not in self:
@@ -41,6 +44,8 @@ def test_questions_without_a_gold_page_are_noted(make_sample):
         ({"extra": {"crop_required": {"3": 1}}}, None, "'extra.crop_required.3'"),
         ({"question": "How many \ud800?"}, None, "JSON"),
         ({}, {}, "'report.v2'"),
+        ({}, {"2020/report.v2": 9, "2019/report.v2": 9}, "'2019/report.v2' or '2020/report.v2'?"),
+        ({"doc_id": "three.tiff"}, {"three": 9}, "'three'?"),
         ({}, {"report.v2": 8}, "'extra.num_pages'"),
         ({"extra": {"num_pages": None}}, {"report.v2": 4}, "page 5"),
         (

@@ -2,6 +2,7 @@
 
 import asyncio
 import weakref
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from pydantic import ValidationError
@@ -41,7 +42,8 @@ _LONGEST = 200
 
 
 class HttpRetriever(RemoteRetriever):
-    """Asks a server, once a call. Every event loop has its own connections.
+    """Asks a server, once a call. Every event loop has its own connections, which are closed as it
+    ends.
 
     Hits on pages that the store does not have are errors.
 
@@ -57,7 +59,7 @@ class HttpRetriever(RemoteRetriever):
         super().__init__(store, refuses_all)
         self._token = read_api_key(config.service.token_env, f"{key}.service.token_env")
         self._num_pages = {doc_id: store.document(doc_id).num_pages for doc_id in store.doc_ids()}
-        self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = (
+        self._opened: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Connections] = (
             weakref.WeakKeyDictionary()
         )
 
@@ -85,9 +87,9 @@ class HttpRetriever(RemoteRetriever):
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
-        session = self._sessions.pop(asyncio.get_running_loop(), None)
-        if session is not None:
-            await session.close()
+        held = self._opened.pop(asyncio.get_running_loop(), None)
+        if held is not None:
+            await held.aclose()
 
     async def _ask(self, asked: SearchArguments) -> list[list[Hit]]:
         body = await self._request("POST", wire.SEARCH, wire.request_body(asked))
@@ -129,9 +131,8 @@ class HttpRetriever(RemoteRetriever):
 
         url = self._url + path
         try:
-            async with self._http().request(
-                method, url, data=content, allow_redirects=False
-            ) as reply:
+            http = await self._http()
+            async with http.request(method, url, data=content, allow_redirects=False) as reply:
                 status, asked = reply.status, retry_after_s(reply.headers)
                 pieces = bounded(reply.headers, reply.content.iter_any())
                 body = b"".join([piece async for piece in pieces])
@@ -173,16 +174,16 @@ class HttpRetriever(RemoteRetriever):
             "and whether it serves the same store"
         )
 
-    def _http(self) -> Any:
+    async def _http(self) -> Any:
         import aiohttp
 
         loop = asyncio.get_running_loop()
-        session = self._sessions.get(loop)
-        if session is None or session.closed:
+        held = self._opened.get(loop)
+        if held is None or held.http.closed:
             headers = {"Content-Type": "application/json", **PLAIN}
             if self._token != NO_KEY:
                 headers["Authorization"] = f"Bearer {self._token}"
-            session = self._sessions[loop] = aiohttp.ClientSession(
+            http = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=self._service.connections),
                 timeout=aiohttp.ClientTimeout(
                     total=self._service.timeout_s, sock_connect=CONNECT_S
@@ -190,7 +191,34 @@ class HttpRetriever(RemoteRetriever):
                 headers=headers,
                 auto_decompress=False,
             )
-        return session
+            held = self._opened[loop] = _Connections(http)
+            await held.begin()
+        return held.http
 
     def _line(self, text: str) -> str:
         return visible(redacted(text, self._token))
+
+
+class _Connections:
+    """Connections that are closed when their event loop ends, for nobody else knows when that is.
+
+    `asyncio.run` closes the asynchronous generators that a loop has begun, so one waits for that.
+    """
+
+    def __init__(self, http: Any) -> None:
+        self.http = http
+        self._waiting = self._wait()
+
+    async def begin(self) -> None:
+        """Have the running event loop close them."""
+        await anext(self._waiting)
+
+    async def aclose(self) -> None:
+        """Close them now."""
+        await self._waiting.aclose()
+
+    async def _wait(self) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            await self.http.close()

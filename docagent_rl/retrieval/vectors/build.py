@@ -91,10 +91,31 @@ def _previous(files: IndexFiles, header: VectorHeader, *, replace: bool) -> Vect
     if replace:
         return None
     raise UserError(
-        f"{files.root} holds an index of other vectors ({index.header.source}, not "
-        f"{header.source}): replace "
-        "it with --force, or name another folder"
+        f"{files.root} holds an index of other vectors ({_difference(index.header, header)}): "
+        "replace it "
+        "with --force, or name another folder"
     )
+
+
+def _difference(there: VectorHeader, wanted: VectorHeader) -> str:
+    """Say in what the vectors of an index differ from those that are wanted."""
+    before, after = _origin(there), _origin(wanted)
+    parts = [
+        f"{name} {value}, not {after[name]}"
+        for name, value in before.items()
+        if value != after[name]
+    ]
+    return "; ".join(parts) or "another version of its model, or other settings of it"
+
+
+def _origin(header: VectorHeader) -> dict[str, object]:
+    """Return the origin of vectors by names for people."""
+    made = {
+        "model": header.spec.get("model"),
+        "content": header.content.value,
+        "dimensions": header.dim,
+    }
+    return {**made, **header.form.model_dump(mode="json")}
 
 
 class _Build:

@@ -15,7 +15,7 @@ from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
 from docagent_rl.documents.references import Rotation
 from docagent_rl.documents.settings import DocumentError, IngestLimits
-from docagent_rl.documents.sources import SourceDocument, link_out
+from docagent_rl.documents.sources import SourceDocument
 from docagent_rl.documents.store import Document, DocumentStore
 from docagent_rl.documents.workers import WorkerPool
 from docagent_rl.samples.importers.source import NativeDocument
@@ -85,12 +85,13 @@ def gather_documents(
     Args:
         found: documents in the download.
         wanted: ids of documents that questions need; the store may hold them from elsewhere.
-        root: folder of the download; documents with links that lead out of it cannot be used.
+        root: folder of the download; of `found`, what `NativeDocument.problem` names cannot be
+            used.
         settings: the store, and how documents are read.
         sizes: measure pages, too.
     """
-    links = ((name, link_out(path, root)) for name, each in found.items() for path in each.files)
-    holdings = Holdings(failed={name: link for name, link in links if link is not None})
+    problems = ((name, each.problem(root)) for name, each in found.items())
+    holdings = Holdings(failed={name: problem for name, problem in problems if problem is not None})
     usable = [each for name, each in found.items() if name not in holdings.failed]
     there = sorted(usable, key=lambda each: (each.place, each.doc_id))
     _measure(

@@ -1,5 +1,6 @@
 """The files of a benchmark as they were downloaded: rows of questions, and documents."""
 
+import filecmp
 import hashlib
 import json
 from bisect import bisect_right
@@ -184,6 +185,26 @@ class NativeDocument:
     """File and row of its pictures: documents are read in this order."""
     num_pages: int | None = None
     """Number of pictures, where it is known without reading them."""
+    namesakes: tuple[Path, ...] = ()
+    """Further PDFs of the same name in other folders."""
+
+    def problem(self, root: Path) -> str | None:
+        """Return why the files of the document cannot be used; None: they can.
+
+        A link must not lead out of `root`, and what stands there twice under one name has to be the
+        same, as evidence would else point to pages of another document.
+        """
+        for path in (*self.files, *self.namesakes):
+            if (reason := link_out(path, root)) is not None:
+                return reason
+        for path in self.namesakes:
+            if not filecmp.cmp(self.files[0], path, shallow=False):
+                names = " and ".join(str(each.relative_to(root)) for each in (self.files[0], path))
+                return (
+                    f"{names} have one name and differ: rename one of them, here and in the "
+                    "questions"
+                )
+        return None
 
     def digest(self) -> str:
         """Return the digest of its pictures, as the manifest of a stored document has it."""
@@ -197,17 +218,20 @@ class NativeDocument:
 
 
 def pdfs(root: Path, *patterns: str) -> dict[str, NativeDocument]:
-    """Return PDFs by name without `.pdf`, of the first pattern that matches any; of equal names the
-    first.
+    """Return PDFs by name without `.pdf`, of the first pattern that matches any.
+
+    Of equal names the first is the document, and the others are its namesakes.
     """
     for pattern in patterns:
-        found: dict[str, NativeDocument] = {}
+        found: dict[str, list[Path]] = defaultdict(list)
         for path in sorted(root.glob(pattern)):
             if path.suffix.lower() == ".pdf" and path.is_file() and is_file_name(path.name):
-                name = composed(path.stem)
-                found.setdefault(name, NativeDocument(name, (path,)))
+                found[composed(path.stem)].append(path)
         if found:
-            return found
+            return {
+                name: NativeDocument(name, (first,), namesakes=tuple(others))
+                for name, (first, *others) in found.items()
+            }
     return {}
 
 

@@ -1,6 +1,7 @@
 """The client against the real server, and against servers that answer anything."""
 
 import asyncio
+import gc
 import gzip
 import json
 import re
@@ -116,6 +117,27 @@ def body(**value):
 
 
 ONE = body(results=[[["animals", 1, 1.0]]])
+
+
+def test_connections_are_closed_as_their_event_loop_ends(store, caplog):
+    async def handle(reader, writer):
+        await reader.readuntil(b"}")
+        writer.write(b"HTTP/1.1 200 X\r\nContent-Length: %d\r\n\r\n" % len(ONE) + ONE)
+        await reader.read()  # until the client goes
+        writer.close()
+
+    async def work():
+        listening = await asyncio.start_server(handle, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        (hits,) = await retriever_at(url, store).asearch(["cat"], top_k=1)
+        return hits
+
+    gc.collect()  # what other tests left
+    caplog.clear()
+    (hit,) = asyncio.run(work())
+    gc.collect()
+    assert hit.ref == PageRef("animals", 1)
+    assert "Unclosed" not in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,9 @@ def test_an_index_holds_what_its_header_says_and_is_brought_up_to_date_in_that_f
 
 
 def test_another_form_gives_way_by_force_alone(corpus, index):
-    with pytest.raises(UserError, match="--force"):
+    with pytest.raises(
+        UserError, match=r"\(pooled 1, not 2; precision bfloat16, not int8\).*--force"
+    ):
         build_index(corpus, vectors(), index, kind=LATE, form=FORM)
     build_index(corpus, vectors(), index, kind=LATE, form=FORM, replace=True)
     assert open_index(index).header.form == FORM

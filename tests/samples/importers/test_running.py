@@ -67,6 +67,20 @@ def test_the_report_counts_documents(files, run):
     assert list(report.files) == ["samples.json"]
 
 
+def test_pdfs_of_one_name_that_differ_are_no_document(files, run):
+    for name, pages in (("lease/a", 1), ("work/a", 2), ("lease/b", 1), ("work/b", 1)):
+        files.pdf(f"vidoseek_pdf_document/{name}.pdf", pages)
+    rows = [
+        corpus_row(uid=name, meta_info={"file_name": f"{name}.pdf", "reference_page": [1]})
+        for name in "ab"
+    ]
+    files.json("vidoseek.json", {"examples": rows})
+    (sample,), report = run("vidoseek", store=True)
+    assert (sample.doc_id, list(report.failed)) == ("b", ["a"])
+    assert "lease/a.pdf" in report.failed["a"]
+    assert "work/a.pdf have one name and differ" in report.failed["a"]
+
+
 def test_the_report_lists_the_first_two_hundred_documents_that_miss(files, run):
     files.json("samples.json", [mm_row(doc_id=f"{number:03d}.pdf") for number in range(203)])
     samples, report = run("mmlongbench_doc")

@@ -119,6 +119,7 @@ def test_pdfs_are_files_with_plain_names(files):
     (files.root / "b" / "folder.pdf").mkdir()
     assert pdfs(files.root, "c/*", "*/*").keys() == {"r", "s"}
     assert pdfs(files.root, "*/*")["r"].files == (files.root / "a" / "r.pdf",)
+    assert pdfs(files.root, "*/*")["r"].namesakes == (files.root / "b" / "r.pdf",)
     assert pdfs(files.root, "b/*", "a/*")["r"].files == (files.root / "b" / "r.pdf",)
     assert pdfs(files.root, "c/*") == {}
 
