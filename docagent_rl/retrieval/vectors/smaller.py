@@ -16,7 +16,7 @@ class Precision(StrEnum):
     INT8 = "int8"
     """Whole numbers from -127 to 127, and a scale for each vector."""
     BINARY = "binary"
-    """Signs in memory, which find candidates, and bfloat16 on the disk, which scores them."""
+    """Signs, which find candidates, and bfloat16 that is read for these alone and scores them."""
 
     @property
     def stored(self) -> Precision:
