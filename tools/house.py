@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -59,6 +59,7 @@ def main(
         *outgrown("statements", settings["statements"], sizes),
         *outgrown("modules", settings["modules"], modules),
         *long_functions(settings["functions"]["lines"], python_files(ROOT)),
+        *shared_names(python_files(ROOT)),
         *foreign_words(settings["words"], python_files(ROOT)),
         *clauses(
             settings["docstrings"]["beginnings"], [*python_files(ROOT), *tools_and_studies(ROOT)]
@@ -176,6 +177,20 @@ def long_functions(most: int, files: Iterable[Path]) -> Iterator[str]:
             if lines > most:
                 place = f"{file.relative_to(ROOT)}:{node.lineno}"
                 yield f"{place}: {node.name} has {lines} lines, and {most} are the most: divide it"
+
+
+def shared_names(files: Iterable[Path]) -> Iterator[str]:
+    """Yield a sentence for each public class or function whose name several modules define."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for file in files:
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            if named and not node.name.startswith("_"):
+                places[node.name].append(f"{file.relative_to(ROOT)}:{node.lineno}")
+    for name, found in places.items():
+        # overloads and versions of one function stand in one file
+        if len({place.partition(":")[0] for place in found}) > 1:
+            yield f"{', '.join(found)}: each defines {name}: give all but one a name of their own"
 
 
 def clauses(beginnings: Iterable[str], files: Iterable[Path]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from tools.house import (
     outgrown,
     package_statements,
     reached_modules,
+    shared_names,
 )
 
 
@@ -78,3 +79,11 @@ def test_a_long_body_is_named_and_a_long_signature_or_docstring_is_not(monkeypat
     found = list(long_functions(1, [tmp_path / "a.py"]))
     assert [each.split(":")[:2] for each in found] == [["a.py", "12"]]
     assert not list(long_functions(2, [tmp_path / "a.py"]))
+
+
+def test_a_public_name_of_two_modules_is_found(monkeypatch, tmp_path):
+    monkeypatch.setattr("tools.house.ROOT", tmp_path)
+    (tmp_path / "a.py").write_text("class Page: ...\n\n\ndef _of(): ...\n\n\ndef read(): ...\n")
+    (tmp_path / "b.py").write_text("def _of(): ...\n\n\nclass Page:\n    def read(self): ...\n")
+    found = list(shared_names([tmp_path / "a.py", tmp_path / "b.py"]))
+    assert [each.partition(": ")[0] for each in found] == ["a.py:1, b.py:4"]
