@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from docagent_rl.lab.eval.ask.workspace import Workspace
     from docagent_rl.rollout.trajectory import Trajectory
 
-ONE, SEVERAL = "alden_qwen2_5_vl_7b", "vrag_rl_qwen2_5_vl_7b"
+ONE = "alden_qwen2_5_vl_7b"
+SEVERAL = "vrag_rl_qwen2_5_vl_7b"
 """Recipes for one document, and for several."""
 OF_RECIPE = "recipe"
 

@@ -172,7 +172,8 @@ def _report(folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig) ->
     from docagent_rl.rewards.judge import make_judge
     from docagent_rl.rollout.trajectory import MaskReason
 
-    console, errors = Console(), Console(stderr=True)
+    console = Console()
+    errors = Console(stderr=True)
     # a judge that nobody chose has no say
     judge = make_judge(parsed.judge) if parsed.judge.kind is not None else None
     funnel = filter_run(folder, config, judge)

@@ -182,7 +182,8 @@ def show(file: _File, rows: int = option(5, "Number of samples.")) -> None:
 
     Example: docagent-rl data show data/train.parquet --rows 3
     """
-    samples, console = read_samples(file), Console(soft_wrap=True)
+    samples = read_samples(file)
+    console = Console(soft_wrap=True)
     chosen = samples[: max(rows, 0)]
     for sample in chosen:
         try:

@@ -116,7 +116,8 @@ def _pool(run: Path) -> tuple[dict[str, Sample], list[Case], set[str]]:
     from docagent_rl.lab.collect.case import case_of
 
     samples: dict[str, Sample] = {}
-    cases, unplayed = [], set()
+    cases = []
+    unplayed = set()
     for trajectory in trajectories_of(run):
         sample = Sample.from_dict(trajectory.sample)
         samples.setdefault(sample.question_id, sample)

@@ -75,7 +75,8 @@ def generate_command(
     if out.suffix != ".jsonl":
         raise UserError(f"--out {out}: name a .jsonl file; `data convert` makes Parquet of it")
     options = {"view": view, "judge": check_by, "seed": seed, "split": split}
-    settings, opened = GenerateConfig.load(config, options), DocumentStore(store)
+    settings = GenerateConfig.load(config, options)
+    opened = DocumentStore(store)
     names = _chosen(opened, doc, documents, settings.seed)
     if not (endpoint.base_url or endpoint.model):
         named = judge.model or judge.base_url
@@ -135,7 +136,8 @@ def _generation(
 def _tell_forecast(run: Generation, documents: int, *, priced: bool) -> None:
     from docagent_rl.lab.generate.forecast import forecast
 
-    most, questions = forecast(run), sum(slot.questions for slot in run.slots)
+    most = forecast(run)
+    questions = sum(slot.questions for slot in run.slots)
     cost = (
         f"a cost of {most.cost:,.6g}"
         if priced
@@ -151,7 +153,8 @@ def _tell_forecast(run: Generation, documents: int, *, priced: bool) -> None:
 
 def _write(run: Generation, out: Path, documents: int, *, force: bool) -> None:
     """Have a model write questions about documents."""
-    replace, errors = may_replace(out, run.digest, force=force), Console(stderr=True)
+    replace = may_replace(out, run.digest, force=force)
+    errors = Console(stderr=True)
     _ask(run, run.model)
     samples, funnel = run.outcome()
     Console().print(funnel.table())
@@ -181,7 +184,8 @@ def _ask(run: Generation, model: RemoteModel) -> None:
     """Ask for questions under a bar on standard error; Ctrl-C ends the command."""
     from docagent_rl.endpoints.meter import BudgetError
 
-    console, what = Console(stderr=True), "Asking for questions"
+    console = Console(stderr=True)
+    what = "Asking for questions"
 
     async def work(tick: Any) -> None:
         if not run.is_known(run.slots[0]):

@@ -55,7 +55,8 @@ def sft_command(
     from docagent_rl.lab.sft.trajectories import RowCounts, RowMaker, made_rows, validating
 
     outs = [parquet_file(out)] if val_fraction is None else list(both_files(out))
-    files, validates = trajectory_files(trajectories), None
+    files = trajectory_files(trajectories)
+    validates = None
     if val_fraction is not None:
         validates = validating(_tracked(read_all(files)), val_fraction, by, seed)
     opened = DocumentStore(store)  # before the model is looked for
@@ -98,7 +99,9 @@ def sft_export_command(
 
     if out.is_file():
         raise UserError(f"--out {out} is a file: name a folder")
-    path, files, account = out / FILES[format], trajectory_files(trajectories), RowCounts()
+    path = out / FILES[format]
+    files = trajectory_files(trajectories)
+    account = RowCounts()
     lines = iter(
         example_lines(_tracked(read_all(files)), format, DocumentStore(store), out, account)
     )

@@ -39,7 +39,8 @@ def describe_command(
         --max-requests 500
     """
     endpoint.require("describing pages")
-    documents, console = DocumentStore(store), Console(stderr=True)
+    documents = DocumentStore(store)
+    console = Console(stderr=True)
     names = list(dict.fromkeys(doc)) if doc else documents.doc_ids()
     pages = [
         page for name in names for page in pictured_pages(documents.document(name), every=every)

@@ -39,7 +39,8 @@ def doctor_command(
     """
     prepare_environment()
     asked = {ProcessKind.DRIVER: True, ProcessKind.RAY: ray, ProcessKind.VLLM: vllm}
-    found, progress = check_versions(), Console(stderr=True)
+    found = check_versions()
+    progress = Console(stderr=True)
     with progress.status("") as status:
         for kind in (kind for kind, wanted in asked.items() if wanted):
             status.update(f"asking the {kind}, at most {timeout:g} s")

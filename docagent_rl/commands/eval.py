@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
     from docagent_rl.training.engine.player import EnginePlayer
 
-PAGE, DATA = "probe.md", "probe.json"
+PAGE = "probe.md"
+DATA = "probe.json"
 
 
 @model_options("model")
@@ -140,10 +141,8 @@ def probe_command(
     evaluations: dict[Path, Evaluation] = {}
     of_run = (samples, trajectories, seed, overrides or ())
     for each in dict.fromkeys((ProbeCondition.AS_IS, *(condition or ProbeCondition))):
-        path, changed = (
-            shown_store(each, store, samples, out / "stores", seed=seed),
-            copy.deepcopy(run),
-        )
+        path = shown_store(each, store, samples, out / "stores", seed=seed)
+        changed = copy.deepcopy(run)
         changed.docagent.shown_store = None if path is None else str(path.resolve())
         evaluations[out / each.value] = Evaluation(recipe, agent, changed, *of_run)
 
@@ -222,7 +221,8 @@ def _report_probe(
         )
     data = out / DATA
     earlier = written_before(data, OURS) is not None
-    contents, seal = {out / PAGE: tables_markdown(grids), data: probe_json(found)}, Seal(out)
+    contents = {out / PAGE: tables_markdown(grids), data: probe_json(found)}
+    seal = Seal(out)
     with seal.writing(*contents):
         write_outputs(contents, force=force or earlier)
     seal.complete(RunFolder(out / condition.value).manifest_file for condition in scored)

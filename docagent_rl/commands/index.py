@@ -292,12 +292,14 @@ def serve_command(
 
     def opened() -> Opened:
         # who reranks reads pages that the index has, also when the store has them no more
-        documents, stale = DocumentStore(store, manifests=math.inf), False
+        documents = DocumentStore(store, manifests=math.inf)
+        stale = False
         try:
             found = open_local(config, documents, key)
         except StaleIndexError as error:
             typer.echo(f"served as it is until it is brought up to date: {error}", err=True)
-            found, stale = open_local(config, documents, key, stale=True), True
+            found = open_local(config, documents, key, stale=True)
+            stale = True
         return Opened(found, describe_index(found, documents, kind=config.kind, stale=stale))
 
     following = FollowingRetriever(opened, [folder for _, folder in config.indexes(key)])

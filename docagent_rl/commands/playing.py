@@ -108,8 +108,10 @@ def keep_replies(run: DictConfig, model: ModelConfig, out: Path) -> tuple[DictCo
     was paid for is then taken from there. The configuration that is given stays: it says what the
     run is, wherever it lies.
     """
-    replies, playing = out.resolve() / REPLIES, copy.deepcopy(run)
-    asked, judge = dict(playing.docagent.roles or {}), playing.docagent.judge
+    replies = out.resolve() / REPLIES
+    playing = copy.deepcopy(run)
+    asked = dict(playing.docagent.roles or {})
+    judge = playing.docagent.judge
     if judge.kind == JudgeKind.OPENAI.value:
         asked["judge"] = judge
     for name, section in asked.items():

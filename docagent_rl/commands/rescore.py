@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from docagent_rl.envs.token_budget import TokenCounter
     from docagent_rl.lab.rescoring.difference import Change, Turns
 
-PAGE, DATA = "rescore.md", RESCORED
-_MARK, _VERSION = "docagent_rl_rescore", 1
+PAGE = "rescore.md"
+DATA = RESCORED
+_MARK = "docagent_rl_rescore"
+_VERSION = 1
 
 
 def rescore_command(
@@ -58,7 +60,8 @@ def rescore_command(
 
     # verl warns of every training engine that is not installed
     warnings.filterwarnings("ignore", module=r"verl\.workers\.engine")
-    stored, edits = StoredRun.open(run), list(overrides or ())
+    stored = StoredRun.open(run)
+    edits = list(overrides or ())
     sides = (stored.config, stored.changed(edits))
     files = stored.chosen(step or [], validation=validation)
     if out.resolve() == run.resolve():

@@ -77,7 +77,8 @@ def store_show_command(
     if json_output:
         typer.echo(json.dumps({**facts, "page_facts": pages}, ensure_ascii=False, indent=1))
         return
-    console, table = Console(), Table(show_header=False)
+    console = Console()
+    table = Table(show_header=False)
     for name, value in facts.items():
         table.add_row(name.replace("_", " "), shown(value, overflow="fold"))
     console.print(table)

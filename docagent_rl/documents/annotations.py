@@ -114,7 +114,8 @@ def _annotation(pdf: OpenPdf, kind: int, annotation: Any, projection: Projection
     sides = pdfium_c.FS_RECTF()
     pdfium_c.FPDFAnnot_GetRect(annotation, sides)
     box = projection.box(sides.left, sides.bottom, sides.right, sides.top)
-    value, checked = "", False
+    value = ""
+    checked = False
     if kind == pdfium_c.FPDF_ANNOT_FREETEXT:
         value = _string(
             lambda *buffer: pdfium_c.FPDFAnnot_GetStringValue(annotation, b"Contents", *buffer)
@@ -183,7 +184,8 @@ def _collected(
     textpage: pypdfium2.PdfTextPage, owners: dict[int, int], boxes: TextBoxes
 ) -> Iterator[DrawnText]:
     found: dict[int, DrawnText] = {}
-    before, gap = -1, ""
+    before = -1
+    gap = ""
     for index in range(textpage.count_chars()):
         character = chr(pdfium_c.FPDFText_GetUnicode(textpage, index))
         owner = owners.get(_address(pdfium_c.FPDFText_GetTextObject(textpage, index)))
@@ -199,7 +201,8 @@ def _collected(
         if len(text.lines) == 1:
             text.box = text.box.around(box)
         text.extent = text.extent.around(box) if text.extent else box
-        before, gap = owner, ""
+        before = owner
+        gap = ""
     for text in found.values():
         text.lines = [line for each in text.lines if (line := each.strip())]
         yield text

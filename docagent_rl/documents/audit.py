@@ -89,7 +89,8 @@ def _compare_with_seal(layout: StoreLayout, audit: Audit) -> None:
     """Miss documents that the store has held, and manifests that are those of another time or
     store.
     """
-    sealed, seal = read_seal(layout.root), layout.seal.path
+    sealed = read_seal(layout.root)
+    seal = layout.seal.path
     if not (sealed.records or sealed.begun):
         if next(layout.manifests(), None) is not None:
             problem = f"is missing or empty, so that nothing tells a lost document: {_AGAIN}"

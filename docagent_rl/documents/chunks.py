@@ -219,7 +219,8 @@ def _opened(probed: ProbedDocument) -> ProbedDocument:
 
 def probe_sizes(source: SourceDocument) -> ProbedDocument:
     """Look at a source as `probe_source` does, and measure its pages."""
-    found, sizes = probe_source(source), []
+    found = probe_source(source)
+    sizes = []
     if source.kind is SourceKind.IMAGES:
         for path in source.files:
             try:

@@ -27,7 +27,8 @@ from docagent_rl.endpoints.usage import image_part
 
 _FEW_CHARACTERS = 300
 """A page with less text, spaces apart, may say in pictures what it has to say."""
-_NOTHING, _AROUND = "none", " .*_`'\""
+_NOTHING = "none"
+_AROUND = " .*_`'\""
 _WAITING = "An ingest is writing to this store: waiting for it to end ..."
 
 
@@ -66,7 +67,9 @@ async def describe(
         "text": load_prompt("describe_page", PromptSpec(frozenset({"user"}))).render("user"),
     }
     texts: dict[str, str] = {}
-    reasons, unanswered, over = Counter(), Unanswered(), []
+    reasons = Counter()
+    unanswered = Unanswered()
+    over = []
 
     async def ask(page: Page) -> None:
         content = [words, image_part(await asyncio.to_thread(page.image_bytes))]
@@ -105,7 +108,8 @@ def keep(store: Path, doc_ids: Iterable[str], texts: Mapping[str, str]) -> int:
     Raises:
         UserError: the store cannot be written.
     """
-    layout, changed = StoreLayout(store).require(), 0
+    layout = StoreLayout(store).require()
+    changed = 0
     with layout.lock(partial(Console(stderr=True).print, _WAITING)):
         digests = {each: layout.objects.put(text) if text else None for each, text in texts.items()}
         # a document may have been taken out, or replaced, while the model was asked

@@ -69,7 +69,8 @@ class DisplayRule(BaseModel):
         if (tiles := self.grid.most_tokens) is not None:
             return tiles
         unit = self.grid.unit
-        most, least = self.max_pixels / unit**2, self.min_pixels / unit**2
+        most = self.max_pixels / unit**2
+        least = self.min_pixels / unit**2
         spread = math.sqrt(side_ratio) + 1 / math.sqrt(side_ratio)
         # enlarging rounds both sides up; reducing rounds down, but never below one token a side
         bounds = [most, math.sqrt(most * side_ratio), least + math.sqrt(least) * spread + 1]

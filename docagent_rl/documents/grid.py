@@ -147,9 +147,11 @@ def largest(size: Size, unit: int, most: int) -> Size:
     scale = math.sqrt(most * unit**2 / (width * height))
     columns, rows = (math.floor(side * scale / unit) for side in size)
     if not rows:
-        columns, rows = min(width // height, most), 1
+        columns = min(width // height, most)
+        rows = 1
     elif not columns:
-        columns, rows = 1, min(height // width, most)
+        columns = 1
+        rows = min(height // width, most)
     return columns * unit, rows * unit
 
 
@@ -170,10 +172,12 @@ def tiled_canvas(size: Size, tile: int, most: int) -> tuple[int, int]:
     """
     check_size(size)
     width, height = size
-    best, least = (1, 1), math.inf
+    best = (1, 1)
+    least = math.inf
     for grid in _canvases(most):
         distance = abs(width / height - grid[0] / grid[1])
         fills = 2 * width * height > tile**2 * grid[0] * grid[1]
         if distance < least or (distance == least and fills):
-            best, least = grid, distance
+            best = grid
+            least = distance
     return best

@@ -28,7 +28,8 @@ class Spellings:
         return _LINE_END.sub(self._join, text)
 
     def _join(self, match: re.Match[str]) -> str:
-        before, after = match["before"], match["after"]
+        before = match["before"]
+        after = match["after"]
         with_hyphen = self._seen[f"{before}-{after}".casefold()]
         is_compound = with_hyphen > self._seen[f"{before}{after}".casefold()]
         return f"{before}-" if is_compound else before

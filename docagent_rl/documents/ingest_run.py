@@ -245,7 +245,8 @@ class IngestRun:
         """Write the manifest: from here on the document is in the store."""
         records = [read_record(ChunkEntry, task.record) for task in job.tasks]
         pages = tuple(page for record in records for page in record.pages)
-        source, doc_id = job.source, job.source.doc_id
+        source = job.source
+        doc_id = job.source.doc_id
         manifest = Manifest(
             doc_id=doc_id,
             source=Source(source.name, job.probed.sha256),
@@ -278,7 +279,8 @@ class IngestRun:
 
     def _write(self, manifest: Manifest) -> bool:
         """Write a manifest and count its pages; return whether it took the place of another."""
-        replaced, report = self.plan.layout.manifest(manifest.doc_id).exists(), self.report
+        replaced = self.plan.layout.manifest(manifest.doc_id).exists()
+        report = self.report
         self.plan.layout.write_manifest(manifest)
         report.ingested.append(manifest.doc_id)
         report.pages += len(manifest.pages)

@@ -101,7 +101,8 @@ def ingest(
             reader of layouts is not installed, the store cannot be written (disk full, read-only),
             or with `strict`: a document cannot be read.
     """
-    settings, limits = settings or RenderSettings(), limits or IngestLimits()
+    settings = settings or RenderSettings()
+    limits = limits or IngestLimits()
     # a program that is not installed fails before any work
     make_renderer(settings)
     if ocr is not OcrMode.NEVER:

@@ -17,8 +17,10 @@ def has_ink(picture: Image.Image, box: Box) -> bool:
 
     A box that lies outside of the picture has no ink.
     """
-    left, top = max(int(box.left), 0), max(int(box.top), 0)
-    right, bottom = min(int(box.right) + 1, picture.width), min(int(box.bottom) + 1, picture.height)
+    left = max(int(box.left), 0)
+    top = max(int(box.top), 0)
+    right = min(int(box.right) + 1, picture.width)
+    bottom = min(int(box.bottom) + 1, picture.height)
     if left >= right or top >= bottom:
         return False
     extrema = cast(

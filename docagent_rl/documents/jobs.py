@@ -50,7 +50,8 @@ def make_job(
 
     Pictures that OCR has read for its `old` version, by the same settings, are not read again.
     """
-    folder, known = plan.folder(probed), ()
+    folder = plan.folder(probed)
+    known = ()
     if old and old.settings == plan.key(probed) and plan.ocr is not OcrMode.NEVER:
         known = read_before(old.pages)
     starts = range(1, probed.num_pages + 1, PAGES_PER_CHUNK)

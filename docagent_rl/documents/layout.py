@@ -84,7 +84,8 @@ class StoreLayout:
         """Seal manifests that the seal does not know, and write it anew; for the holder of the
         lock.
         """
-        known, found = read_seal(self.root), {}
+        known = read_seal(self.root)
+        found = {}
         if known.broken:
             return  # the evidence stays, until somebody deletes it
         for path in self.manifests():

@@ -221,12 +221,14 @@ def _parted(pieces: Sequence[Piece], axis: int, least: float) -> list[list[Piece
     y).
     """
     ordered = sorted(pieces, key=lambda piece: piece.box[axis])
-    widest, place = least, 0
+    widest = least
+    place = 0
     end = ordered[0].box[axis + 2]
     for index, piece in enumerate(ordered[1:], start=1):
         start = piece.box[axis]
         if start - end > widest:
-            widest, place = start - end, index
+            widest = start - end
+            place = index
         end = max(end, piece.box[axis + 2])
     return [ordered[:place], ordered[place:]] if place else []
 
@@ -249,7 +251,8 @@ def _beside(one: Piece, other: Piece) -> bool:
     """Return whether two pieces share half of the lower one's height, and neither is over the
     other.
     """
-    a, b = one.box, other.box
+    a = one.box
+    b = other.box
     shared = min(a[3], b[3]) - max(a[1], b[1])
     apart = a[2] <= b[0] + 0.01 or b[2] <= a[0] + 0.01
     return apart and shared > 0.5 * min(a[3] - a[1], b[3] - b[1])

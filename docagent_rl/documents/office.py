@@ -17,7 +17,8 @@ from docagent_rl.documents.workers import beat
 _ZIPPED = frozenset({".docx", ".odt", ".pptx", ".odp", ".xlsx", ".ods"})
 _OLDER = frozenset({".doc", ".rtf", ".ppt", ".xls"})
 OFFICE_SUFFIXES = _ZIPPED | _OLDER
-_COMPOUND, _RICH = b"\xd0\xcf\x11\xe0", b"{\\rtf"
+_COMPOUND = b"\xd0\xcf\x11\xe0"
+_RICH = b"{\\rtf"
 """First bytes of Office's older files, and of newer ones with a password; and of rich text."""
 _PROGRAM = "soffice"
 _MOST_S = 300
@@ -78,7 +79,8 @@ def _check(path: Path) -> None:
     """Refuse what LibreOffice would take for a plain text, and print as such."""
     with path.open("rb") as file:
         head = file.read(5)
-    is_compound, is_zip = head.startswith(_COMPOUND), zipfile.is_zipfile(path)
+    is_compound = head.startswith(_COMPOUND)
+    is_zip = zipfile.is_zipfile(path)
     if path.suffix.lower() in _ZIPPED:
         if is_compound:
             raise DocumentError("encrypted: it asks for a password; save it without")

@@ -185,7 +185,8 @@ def may_hide_text(page: pypdfium2.PdfPage) -> bool:
     maybe.
     """
     width, height = page.get_size()
-    covered, paths = 0.0, 0
+    covered = 0.0
+    paths = 0
     for item in islice(page.get_objects(max_depth=4), _MOST_OBJECTS):
         if item.type == pdfium_c.FPDF_PAGEOBJ_IMAGE:
             left, bottom, right, top = item.get_bounds()

@@ -82,7 +82,9 @@ class PdfPages:
         if blank and (second := self._redrawn(number)) is not None:
             left = without_ink(blank, second)
             if len(left) < len(blank):
-                picture, blank, findings = second, left, (Finding.REDRAWN,)
+                picture = second
+                blank = left
+                findings = (Finding.REDRAWN,)
         if blank:
             findings = (Finding.MISSING_GLYPHS, *findings)
         if is_wrongly_mapped(textpage, letters):

@@ -47,7 +47,8 @@ class Box(NamedTuple):
 
     def inner(self) -> "Box":
         """Return its middle half each way, which neighbours do not reach into."""
-        across, down = (self.right - self.left) / 4, (self.bottom - self.top) / 4
+        across = (self.right - self.left) / 4
+        down = (self.bottom - self.top) / 4
         return Box(self.left + across, self.top + down, self.right - across, self.bottom - down)
 
     def holds(self, point: tuple[float, float]) -> bool:
@@ -63,7 +64,8 @@ class Projection:
         self._page = page
         self._origin = self._device(0, 0)
         far = 1000
-        x_axis, y_axis = self._device(far, 0), self._device(0, far)
+        x_axis = self._device(far, 0)
+        y_axis = self._device(0, far)
         self._x = tuple(
             (end - start) / far for end, start in zip(x_axis, self._origin, strict=True)
         )
@@ -73,7 +75,8 @@ class Projection:
 
     def box(self, left: float, bottom: float, right: float, top: float) -> Box:
         """Return where a rectangle of the page lies."""
-        first, second = self._point(left, bottom), self._point(right, top)
+        first = self._point(left, bottom)
+        second = self._point(right, top)
         return Box(
             min(first[0], second[0]),
             min(first[1], second[1]),
@@ -89,7 +92,8 @@ class Projection:
 
     def _device(self, x: float, y: float) -> tuple[float, float]:
         width, height = self.size
-        across, down = ctypes.c_int(), ctypes.c_int()
+        across = ctypes.c_int()
+        down = ctypes.c_int()
         pdfium_c.FPDF_PageToDevice(
             self._page, 0, 0, width * _FINE, height * _FINE, 0, x, y, across, down
         )
@@ -117,7 +121,8 @@ class TextBoxes:
         """
         pdfium_c.FPDFText_GetCharBox(self._textpage, index, *self._sides)
         left, right, bottom, top = (side.value for side in self._sides)
-        across, up = right - left, top - bottom
+        across = right - left
+        up = top - bottom
         if across > _SURELY_SOLID and up > _SURELY_SOLID:
             return False
         pdfium_c.FPDFText_GetLooseCharBox(self._textpage, index, self._loose)

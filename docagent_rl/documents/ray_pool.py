@@ -67,7 +67,8 @@ class RayPool:
 
         most = self._workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         work = ray.remote(num_cpus=1, max_retries=_RETRIES)(_outcome)
-        waiting, busy = iter(tasks), []
+        waiting = iter(tasks)
+        busy = []
         try:
             while True:
                 begun = islice(waiting, most - len(busy))

@@ -216,7 +216,8 @@ def _frame(path: Path, index: int, settings: RenderSettings) -> tuple[bytes, Siz
 
 
 def _convert(path: Path, settings: RenderSettings) -> tuple[bytes, Size]:
-    data, name = path.read_bytes(), path.name
+    data = path.read_bytes()
+    name = path.name
     with warnings.catch_warnings():
         # what a file is suspected of is of no use to the reader: it is an error or it is not
         warnings.simplefilter("ignore")

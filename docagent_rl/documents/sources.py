@@ -293,7 +293,8 @@ def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Pat
 
 def _order_pages(paths: Iterable[Path]) -> tuple[Path, ...]:
     """Return the files in page order: the last number in a file's name is that of its page."""
-    last, ordered = 0, []
+    last = 0
+    ordered = []
     # walk the files, not the range: one file may carry a huge number
     for number, path in sorted((_page_number(path), path) for path in paths):
         if number == last:

@@ -178,7 +178,8 @@ class Document:
     """A document: its pages, its outline and its source. Nothing is decoded until asked for."""
 
     def __init__(self, store: DocumentStore, manifest: Manifest) -> None:
-        self._store, self._manifest = store, manifest
+        self._store = store
+        self._manifest = manifest
         self.doc_id: str = manifest.doc_id
         """The name of the document in its store."""
         self.title: str = manifest.title
@@ -242,7 +243,8 @@ class Page:
     """A page of a document; a stored file that is missing or damaged raises a `UserError`."""
 
     def __init__(self, store: DocumentStore, ref: PageRef, record: PageEntry) -> None:
-        self._store, self.ref = store, ref
+        self._store = store
+        self.ref = ref
         self.size: tuple[int, int] = (record.width, record.height)
         """(width, height) of the raw raster in pixels, known without decoding it."""
         self.image_hash: str = record.image
@@ -377,7 +379,8 @@ def _page(store: DocumentStore, objects: ObjectStore, face: PageFace, own: PageE
 
 
 def _take(old: ObjectStore, new: ObjectStore, digest: str, kind: ObjectKind) -> None:
-    source, target = old.path(digest, kind), new.path(digest, kind)
+    source = old.path(digest, kind)
+    target = new.path(digest, kind)
     if target.exists():
         return
     target.parent.mkdir(parents=True, exist_ok=True)

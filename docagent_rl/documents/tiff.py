@@ -13,10 +13,12 @@ TIFF_SUFFIXES = frozenset({".tif", ".tiff"})
 _SUBFILE_TYPE = 254
 _NO_PAGE = 0b101
 """Bits of `NewSubfileType`: a smaller copy of another image, or a mask of transparency."""
-_PHOTOMETRIC, _WHITE_IS_0 = 262, 0
+_PHOTOMETRIC = 262
+_WHITE_IS_0 = 0
 _ORIENTATION = 0x0112
 _ORDERS = {b"II": "<", b"MM": ">"}
-_PLAIN, _BIG = 42, 43
+_PLAIN = 42
+_BIG = 43
 _MOST_FRAMES = 100_000
 
 

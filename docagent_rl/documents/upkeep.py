@@ -79,7 +79,8 @@ def prune(store: Path) -> Pruned:
 
 
 def _needed_by_documents(layout: StoreLayout) -> set[tuple[str, ObjectKind]]:
-    sealed, needed = read_seal(layout.root), set()
+    sealed = read_seal(layout.root)
+    needed = set()
     for name, record in sealed.records.items():
         if record.about and name not in sealed.begun and not (layout.root / name).is_file():
             raise UserError(
@@ -121,7 +122,8 @@ def take_out_gone(layout: StoreLayout, found: Sources, most: int) -> tuple[list[
     """
     there = {document.doc_id for document in found.documents}
     left_out = [failure.name for failure in found.failed]
-    contents, gone = set(), []
+    contents = set()
+    gone = []
     for manifest in layout.sound_manifests():
         source = manifest.source
         if manifest.doc_id in there or any(_concerns(name, source.name) for name in left_out):
@@ -140,5 +142,6 @@ def _concerns(failed: str, source: str) -> bool:
     """Return whether what was left out is a source, holds it, or is a part of it."""
     if source.endswith("_*"):  # images beside one another
         return failed.startswith(source.removesuffix("*"))
-    one, other = PurePosixPath(failed), PurePosixPath(source)
+    one = PurePosixPath(failed)
+    other = PurePosixPath(source)
     return one.is_relative_to(other) or other.is_relative_to(one)

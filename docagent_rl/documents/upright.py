@@ -66,12 +66,14 @@ def read_scan(image: Image.Image) -> Scan:
         UserError: rapidocr is not installed.
     """
     image = fitted(image)
-    found, best = read_pieces(image), Rotation.NONE
+    found = read_pieces(image)
+    best = Rotation.NONE
     turn = _suspected(found, image)
     if turn:
         again = read_pieces(turned(image, turn))
         if _is_upright(again) and (turn is Rotation.LEFT or score(again) >= score(found) + _GAIN):
-            found, best = again, turn
+            found = again
+            best = turn
     return Scan(recognized_text(found), best, bool(found) and score(found) < _DOUBTFUL)
 
 

@@ -212,7 +212,8 @@ class EnvState:
 
     def settle(self, end: EndReason, values: Mapping[str, float]) -> RewardTerms:
         """End the trajectory with these terms, of which `total` is the reward, and return them."""
-        self.end, self.terms = end, RewardTerms(values, reward=values["total"])
+        self.end = end
+        self.terms = RewardTerms(values, reward=values["total"])
         return self.terms
 
     def common_metrics(self, terms: Iterable[str]) -> dict[str, float]:

@@ -54,7 +54,9 @@ class OpenAIRole:
     def __init__(self, name: str, config: RoleConfig, store: DocumentStore) -> None:
         from docagent_rl.endpoints.remote_model import RemoteModel
 
-        part, heat, folder = f"roles.{name}", config.temperature, config.cache_dir
+        part = f"roles.{name}"
+        heat = config.temperature
+        folder = config.cache_dir
         self.model = RemoteModel(
             config, part, temperature=heat, cache_dir=folder, remembered=_REMEMBERED
         )

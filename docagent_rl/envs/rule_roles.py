@@ -82,12 +82,14 @@ def answer_from(question: str, texts: Iterable[str]) -> str:
     names = [word for word in question.split()[1:] if word[0].isupper()]
     if not _stems(" ".join(names)) <= frozenset().union(*stems):
         return INSUFFICIENT
-    best, most = INSUFFICIENT, 0.0
+    best = INSUFFICIENT
+    most = 0.0
     for candidate, held in zip(candidates, stems, strict=True):
         shared = len(wanted & held)
         likeness = shared / (len(wanted) + len(held)) if 2 * shared >= len(wanted) > 0 else 0.0
         if likeness > most:
-            best, most = candidate, likeness
+            best = candidate
+            most = likeness
     return best
 
 

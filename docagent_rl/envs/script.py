@@ -264,7 +264,8 @@ class ScriptContext(WriterState):
 
         It stays a box when its digits are sampled one by one, and a 0 is the end of a number.
         """
-        near, far = range(10, 50, 10), (*range(110, 200, 10), 210)
+        near = range(10, 50, 10)
+        far = (*range(110, 200, 10), 210)
         return [*self.rng.choices(near, k=2), *self.rng.choices(far, k=2)]
 
 

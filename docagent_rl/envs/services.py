@@ -92,9 +92,12 @@ class RetrieverService:
             UserError: the retriever refuses its arguments, or names documents that no store can
                 have.
         """
-        began, left_out = time.perf_counter(), frozenset(exclude)
+        began = time.perf_counter()
+        left_out = frozenset(exclude)
         # tokenizers and JSON take no halves of characters
-        asked, tries, refused = encodable(query), 0, None
+        asked = encodable(query)
+        tries = 0
+        refused = None
 
         async def once() -> list[list[Hit]]:
             nonlocal tries
@@ -108,7 +111,9 @@ class RetrieverService:
             question = (asked, doc_id, top_k, left_out)
             hits, known = await self._answers.get(question, lambda: self._ask(once))
         except QueryRefusedError as error:
-            hits, known, refused = (), False, str(error)
+            hits = ()
+            known = False
+            refused = str(error)
             logger.info(
                 "%s: a query of %d characters was refused: %s", self.name, len(query), error
             )

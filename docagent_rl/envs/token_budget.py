@@ -46,7 +46,8 @@ def _largest(most: int, fits: Callable[[int], bool]) -> int:
     """Return the largest size up to `most` that fits, by halving; recorded texts rest on what it
     tries.
     """
-    low, high = 0, most
+    low = 0
+    high = most
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)

@@ -106,11 +106,13 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
         """Execute the action of a turn (see `DocEnv.step`)."""
         state = self.running
         logged = self.read(state, turn)
-        end, outcome = self.limit(state, logged), NO_ANSWER
+        end = self.limit(state, logged)
+        outcome = NO_ANSWER
         if isinstance(logged.action, Answer):
             # what a last turn says beside its answer counts too
             state.log.turns.append(logged)
-            end, outcome = EndReason.ANSWERED, await self.score(state, logged, logged.action)
+            end = EndReason.ANSWERED
+            outcome = await self.score(state, logged, logged.action)
         elif end is not None:
             logged.executed = False
             logged.effect = NothingShown(Nothing.NOT_EXECUTED)

@@ -158,7 +158,8 @@ class PageRows:
     """The rows of pages: the documents one after the other, sorted by id, each in page order."""
 
     def __init__(self, doc_ids: Sequence[str], num_pages: Sequence[int]) -> None:
-        self.doc_ids, self.num_pages = tuple(doc_ids), tuple(num_pages)
+        self.doc_ids = tuple(doc_ids)
+        self.num_pages = tuple(num_pages)
         self._positions = {doc_id: position for position, doc_id in enumerate(self.doc_ids)}
         # rows of document i: starts[i] to starts[i + 1]
         self._starts = np.concatenate([[0], np.cumsum(self.num_pages)]).astype(np.int64)

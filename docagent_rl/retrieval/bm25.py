@@ -68,7 +68,8 @@ class BM25Retriever:
     """The contents of a page that its rank depends on."""
 
     def __init__(self, index: bm25s.BM25, header: BM25Header) -> None:
-        self._index, self._header = index, header
+        self._index = index
+        self._header = header
         self.settings: BM25Settings = header.settings
         """The settings that the index was built with."""
         self._tokenize = Tokenizer(self.settings.stemmer)
@@ -90,9 +91,11 @@ class BM25Retriever:
             num_pages=tuple(store.document(doc_id).num_pages for doc_id in doc_ids),
         )
         texts = (text for doc_id in doc_ids for text in indexed_texts(store.document(doc_id)))
-        pages, console = sum(header.num_pages), Console(stderr=True)
+        pages = sum(header.num_pages)
+        console = Console(stderr=True)
         shown = track(texts, "indexing pages", pages, console=console, transient=True)
-        tokenize, vocabulary = Tokenizer(settings.stemmer), {}
+        tokenize = Tokenizer(settings.stemmer)
+        vocabulary = {}
         rows = [
             [vocabulary.setdefault(token, len(vocabulary)) for token in tokenize(text)]
             for text in shown
@@ -189,11 +192,14 @@ class BM25Retriever:
         They are those of bm25s to the last bit, which scores all rows (`get_scores_from_ids`).
         """
         postings = cast("dict[str, np.ndarray]", self._index.scores)
-        data, rows, starts = postings["data"], postings["indices"], postings["indptr"]
+        data = postings["data"]
+        rows = postings["indices"]
+        starts = postings["indptr"]
         bounds = np.array([start, end], rows.dtype)
         scores = np.zeros(end - start, data.dtype)
         for token in token_ids:
-            first, last = int(starts[token]), int(starts[token + 1])
+            first = int(starts[token])
+            last = int(starts[token + 1])
             # the rows of a token rise, each stands there once
             first, last = first + np.searchsorted(rows[first:last], bounds)
             scores[rows[first:last] - start] += data[first:last]
@@ -223,7 +229,8 @@ def indexed_texts(document: Document) -> Iterator[str]:
     headings = table_of_contents(document.outline, texts, first_lines=False)
     title = document_title(document.title, texts) or " ".join(WORD.findall(document.doc_id))
     for page, above in zip(pages, page_headings(headings, texts), strict=True):
-        words, text = "\n".join(dict.fromkeys(filter(None, (title, *above)))), page.searched_text()
+        words = "\n".join(dict.fromkeys(filter(None, (title, *above))))
+        text = page.searched_text()
         yield f"{words}\n{text}" if text.strip() else ""
 
 

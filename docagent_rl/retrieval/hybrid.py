@@ -25,7 +25,8 @@ class HybridRetriever:
     """
 
     def __init__(self, parts: Mapping[str, HybridPart], *, depth: int = 200) -> None:
-        self._parts, self._depth = parts, depth
+        self._parts = parts
+        self._depth = depth
 
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
@@ -34,7 +35,8 @@ class HybridRetriever:
         check_queries(queries, top_k)
         if not queries:
             return []
-        depth, excluded = max(self._depth, top_k), frozenset(exclude)
+        depth = max(self._depth, top_k)
+        excluded = frozenset(exclude)
         # in the order of their names, whose sums are the same to the last bit
         parts = [self._parts[name] for name in sorted(self._parts)]
         found = [
@@ -72,6 +74,7 @@ def _normalised(ranking: Sequence[Hit]) -> Iterator[float]:
     """Yield the scores of a ranking, which comes best first, in [0, 1]."""
     if not ranking:
         return
-    best, lowest = ranking[0].score, min(0.0, ranking[-1].score)
+    best = ranking[0].score
+    lowest = min(0.0, ranking[-1].score)
     for hit in ranking:
         yield (hit.score - lowest) / (best - lowest) if best > lowest else 1.0

@@ -26,7 +26,8 @@ from docagent_rl.retrieval.vectors.encoding import PageVectors, RayVectors
 from docagent_rl.retrieval.vectors.index import VectorIndex, VectorKind
 from docagent_rl.retrieval.vectors.smaller import VectorForm
 
-_ON_CPU, _ON_GPU = 8, 64
+_ON_CPU = 8
+_ON_GPU = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,8 @@ class PoolingServer:
         options: dict[str, Any] = {**client_options(url), "trust_env": False}
         self._client = httpx2.AsyncClient(base_url=url, timeout=_TIMEOUT_S, **options)
         (found,) = self._data("GET", "/v1/models", ("id", "max_model_len"))
-        self.model, self.longest = str(found[0]), int(found[1] or 0)
+        self.model = str(found[0])
+        self.longest = int(found[1] or 0)
 
     def embed(self, inputs: Sequence[list[int]]) -> np.ndarray:
         """Return one vector a sequence of token ids, float32 of shape (n, d)."""

@@ -115,7 +115,8 @@ class Evidence:
             return None
         if stage is Stage.RIGHT:
             return None if self.outcome is None else self.right
-        place, wanted = STAGES.index(self.stage), STAGES.index(stage)
+        place = STAGES.index(self.stage)
+        wanted = STAGES.index(stage)
         if stage is Stage.REACH and self.stage is Stage.SOUGHT and self.reach is None:
             return None
         return place >= wanted

@@ -89,8 +89,12 @@ class WholeImage(EncodedImage):
     __slots__ = ("nbytes", "pixels")
 
     def __init__(self, ref: Picture, pixels: Image, num_tokens: int) -> None:
-        self.key, self.ref, self.num_tokens, self.handle = ref.key, ref, num_tokens, None
-        self.pixels, self.nbytes = pixels, 3 * pixels.width * pixels.height
+        self.key = ref.key
+        self.ref = ref
+        self.num_tokens = num_tokens
+        self.handle = None
+        self.pixels = pixels
+        self.nbytes = 3 * pixels.width * pixels.height
 
 
 def encode_image(
@@ -314,7 +318,8 @@ def marks(processor: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     Raises:
         UserError: it puts others between them.
     """
-    ids, token = _blank(processor), int(processor.image_token_id)
+    ids = _blank(processor)
+    token = int(processor.image_token_id)
     places = [place for place, each in enumerate(ids) if each == token]
     if not places or len(places) != places[-1] - places[0] + 1:
         raise UserError(

@@ -226,7 +226,8 @@ class TurnLedger:
         images = list(self._images[: len(self._images) - sum(len(t.images) for t in self._turns)])
         for number, turn in enumerate(turns):
             after = turn.observation_ids if number < last else []
-            sampled, observed = len(turn.token_ids), len(after)
+            sampled = len(turn.token_ids)
+            observed = len(after)
             ids += turn.token_ids + after
             mask += [1] * sampled + [0] * observed
             log_probs += (turn.log_probs or [0.0] * sampled) + [0.0] * observed

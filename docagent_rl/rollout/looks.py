@@ -35,7 +35,8 @@ def gold_boxes(sample: Mapping[str, Any]) -> dict[str, list[Fractions]]:
 
     What is no page or no box is left out: trajectories are read as they were written.
     """
-    own, others = sample.get("evidence_boxes"), mapping(sample.get("extra")).get("other_boxes")
+    own = sample.get("evidence_boxes")
+    others = mapping(sample.get("extra")).get("other_boxes")
     named = {f"{sample.get('doc_id')}#{page}": boxes for page, boxes in mapping(own).items()}
     return {
         composed(page): [box for each in boxes if (box := box_of(each)) is not None]

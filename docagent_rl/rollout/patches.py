@@ -128,7 +128,8 @@ def unpack_each(
     """
     import torch
 
-    device, shape = torch.device(device), (layout.channels, layout.side**2)
+    device = torch.device(device)
+    shape = (layout.channels, layout.side**2)
     mean = torch.tensor(layout.mean, device=device)[:, None]
     std = torch.tensor(layout.std, device=device)[:, None]
     sizes = [len(patches) for patches in images]
@@ -163,7 +164,8 @@ def picture(patches: Tensor, grid: Tensor, layout: PatchFormat) -> Image:
     from PIL import Image
 
     high, wide = (int(n) // layout.merge for n in grid[0, 1:])
-    merge, side = layout.merge, layout.side
+    merge = layout.merge
+    side = layout.side
     tiles = patches.view(high, wide, merge, merge, layout.channels, side, side)
     pixels = tiles.permute(0, 2, 5, 1, 3, 6, 4).reshape(
         high * merge * side, wide * merge * side, -1
@@ -177,6 +179,7 @@ def _gradient(unit: int) -> Image:
     import numpy as np
     from PIL import Image
 
-    high, wide = 4 * unit, 6 * unit
+    high = 4 * unit
+    wide = 6 * unit
     numbers = np.arange(high * wide * 3, dtype=np.uint32) * 2654435761 >> 11
     return Image.fromarray((numbers % 256).astype(np.uint8).reshape(high, wide, 3))

@@ -179,12 +179,11 @@ class Recorder:
         trajectory.text = self.env.trajectory_text()
         gold = [PageRef(doc_id, page) for doc_id, page in sample.gold_pages]
         by_turn = dict(enumerate(self.searches, start=1))
-        numbers, marks = self.env.metrics(), self.env.marks
+        numbers = self.env.metrics()
+        marks = self.env.marks
         self._refuse_not_finite(numbers, "number")
-        trajectory.outcome, trajectory.well_formed = (
-            marks.outcome_of(numbers),
-            marks.form_of(numbers),
-        )
+        trajectory.outcome = marks.outcome_of(numbers)
+        trajectory.well_formed = marks.form_of(numbers)
         judged = trajectory.outcome.metrics() if trajectory.outcome is not None else {}
         trajectory.metrics = {**numbers, **judged, **search_metrics(by_turn, gold)}
 
@@ -198,7 +197,8 @@ class Recorder:
         Raises:
             RewardFunctionError: it raised, or returned no finite reward.
         """
-        function, turns = self.env.reward_function, self.trajectory.turns
+        function = self.env.reward_function
+        turns = self.trajectory.turns
         if function is None or not turns:
             return None
         began = time.perf_counter()

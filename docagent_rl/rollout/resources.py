@@ -46,7 +46,9 @@ class TrajectoryResources(EnvResources):
         *,
         running: bool = True,
     ) -> None:
-        self.tokenizer, self.processor, self.template = tokenizer, processor, template
+        self.tokenizer = tokenizer
+        self.processor = processor
+        self.template = template
         self.codec = ChatCodec(tokenizer, processor, tuple(template.items()))
         super().__init__(config, lambda text: len(self.codec.text_ids(text)), running=running)
         check_template(self.codec)
@@ -60,7 +62,8 @@ class TrajectoryResources(EnvResources):
             display = config.env.get("display", {})
             grid = ImageGrid(**display["grid"]) if "grid" in display else None
             get_family(config.model_family).check_processor(images_of, grid)
-            store, own = self.services.store, config.rollout
+            store = self.services.store
+            own = config.rollout
             capacity = own.image_cache_mb << 20 if own.image_cache_mb else CAPACITY
             settings = images or ImageSettings(capacity, own.image_threads)
             self.encoder = ImageEncoder(processor, lambda ref: render(ref, store), settings)
@@ -104,10 +107,8 @@ def _open(
 ) -> None:
     with _lock:
         if id(run) not in _of_runs:
-            config, template = (
-                DocAgentConfig.parse(plain_section(run.docagent)),
-                template_kwargs(run),
-            )
+            config = DocAgentConfig.parse(plain_section(run.docagent))
+            template = template_kwargs(run)
             _of_runs[id(run)] = (
                 run,
                 TrajectoryResources(config, tokenizer, processor, template, images),
@@ -117,7 +118,8 @@ def _open(
 Ask = Callable[[list[int], dict[str, Any]], Awaitable[Sampled]]
 """`(token ids, changes to the rollout's sampling parameters) -> Sampled`; stops as a turn does."""
 
-_THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
+_THINK_OPEN = "<think>"
+_THINK_CLOSE = "</think>"
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,8 @@ class Rollout:
         return None
 
     async def _sample(self) -> AssistantTurn:
-        began, ledger = time.perf_counter(), self._ledger
+        began = time.perf_counter()
+        ledger = self._ledger
         images = [image for image in ledger.images if isinstance(image, EncodedImage)]
         sampled = await self.generate(ledger.token_ids, images, min(self.limits.turn, ledger.room))
         ids, log_probs, stop = split_stop(
@@ -199,7 +200,8 @@ class Rollout:
         """Note the terms of the last turn and place their reward, all of it once there is a sampled
         token.
         """
-        played, placed = self.trajectory.turns[-1], []
+        played = self.trajectory.turns[-1]
+        placed = []
         self.pending_reward += terms.reward
         for term in terms.tokens:
             tokens = token_range(self.codec.decode, played.token_ids, term.span)
@@ -224,7 +226,8 @@ def split_stop(
     An end-of-turn id is kept: the policy chose it. Everything from the first control id on is
     dropped, so that placeholders and image features always match in number.
     """
-    ids, log_probs = list(sampled.token_ids), list(sampled.log_probs)
+    ids = list(sampled.token_ids)
+    log_probs = list(sampled.log_probs)
     cut = next((n for n, token_id in enumerate(ids) if token_id in control_ids), None)
     if cut is not None:
         return ids[:cut], log_probs[:cut], StopCause.CONTROL_TOKEN
@@ -253,7 +256,8 @@ def token_range(
     Returns:
         Half-open `[first, end)` token range; `None` when the span holds no character of the turn.
     """
-    start, end = max(span[0], 0), min(span[1], len(decode(token_ids)))
+    start = max(span[0], 0)
+    end = min(span[1], len(decode(token_ids)))
     if start >= end:
         return None
 

@@ -90,8 +90,10 @@ def alike_pairs(
 
     if not first or not second:
         return
-    ours, theirs = _by_text(first), _by_text(second)
-    texts, others = list(ours), list(theirs)
+    ours = _by_text(first)
+    theirs = _by_text(second)
+    texts = list(ours)
+    others = list(theirs)
     sizes = np.array([len(set(text.split())) for text in others])
     for start in range(0, len(texts), _CHUNK):
         chunk = texts[start : start + _CHUNK]
@@ -123,7 +125,8 @@ def _shared_documents(
     first: Sequence[Sample], second: Sequence[Sample], store: DocumentStore | None
 ) -> Iterator[SharedDocument]:
     """Yield documents of both sets, some of them several times: the first reason counts."""
-    ours, theirs = _documents(first, store), _documents(second, store)
+    ours = _documents(first, store)
+    theirs = _documents(second, store)
     by_digest = defaultdict(list)
     for name, digest in theirs.items():
         by_digest[digest].append(name)

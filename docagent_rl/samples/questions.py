@@ -130,11 +130,13 @@ def parse_question(data: Mapping[str, Any], *, row: int = 0) -> tuple[Sample | N
 
 def _read_line(found: Questions, number: int, line: str) -> None:
     where = f"{found.path}:{number}"
-    row, found.rows = found.rows, found.rows + 1
+    row = found.rows
+    found.rows = found.rows + 1
     try:
         sample, problems = parse_question(decode_object(line), row=row)
     except UserError as error:
-        sample, problems = None, [str(error)]
+        sample = None
+        problems = [str(error)]
     found.problems += [f"{where}: {problem}" for problem in problems]
     if sample is not None:
         found.samples.append((where, sample))

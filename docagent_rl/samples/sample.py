@@ -90,7 +90,8 @@ def type_problems(error: ValidationError, *field: str) -> list[str]:
     """
     problems = []
     for each in error.errors(include_url=False):
-        place, value = ".".join(str(part)[:80] for part in (*field, *each["loc"])), each["input"]
+        place = ".".join(str(part)[:80] for part in (*field, *each["loc"]))
+        value = each["input"]
         found = (
             ""
             if each["type"] == "missing"

@@ -206,7 +206,8 @@ class Selection:
 
 def _fitting(queue: Sequence[UnitKey], sizes: Mapping[UnitKey, int], most: int) -> list[UnitKey]:
     """Return the first units that fit into `most` questions."""
-    chosen, count = [], 0
+    chosen = []
+    count = 0
     for key in queue:
         if count + sizes[key] <= most:
             chosen.append(key)

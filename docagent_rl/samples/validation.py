@@ -108,7 +108,8 @@ def check_sample(sample: Sample) -> Sample:
 
 
 def _evidence_problems(sample: Sample, num_pages: int | None) -> list[str]:
-    pages, problems = sample.evidence_pages, []
+    pages = sample.evidence_pages
+    problems = []
     if list(pages) != sorted(set(pages)):
         problems.append(f"field 'evidence_pages' must be sorted and distinct, found {list(pages)}")
     of, last = (
@@ -132,10 +133,8 @@ def _extra_problems(sample: Sample) -> list[str]:
         gold = sample.gold_pages
     except UserError as error:
         return [str(error)]
-    problems, own = (
-        _mistyped_keys(sample.extra),
-        {page for doc_id, page in gold if doc_id == sample.doc_id},
-    )
+    problems = _mistyped_keys(sample.extra)
+    own = {page for doc_id, page in gold if doc_id == sample.doc_id}
     if sample.extra.get("page_ids") is not None and own != set(sample.evidence_pages):
         problems.append(
             f"field 'extra.page_ids' cites pages {sorted(own)} of {sample.doc_id!r}, but "

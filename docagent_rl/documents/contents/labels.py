@@ -103,7 +103,8 @@ def longest_sequence(numbers: Sequence[Number]) -> list[int]:
         else:
             found = under.get((*number[:-1], number[-1] - 1))
         if found and found[0] + 1 >= score:
-            score, last = found[0] + 1, found[1]
+            score = found[0] + 1
+            last = found[1]
         before.append(last)
         entry = score, position
         best.add(number, entry)
@@ -111,7 +112,8 @@ def longest_sequence(numbers: Sequence[Number]) -> list[int]:
         for depth in range(1, len(number) + 1):
             prefix = number[:depth]
             under[prefix] = max(under.get(prefix, entry), entry)
-    positions, position = [], best.entries[-1][1] if numbers else -1
+    positions = []
+    position = best.entries[-1][1] if numbers else -1
     while position >= 0:
         positions.append(position)
         position = before[position]

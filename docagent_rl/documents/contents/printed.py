@@ -112,7 +112,8 @@ def _rises(numbers: Sequence[int]) -> bool:
 def _lists(pages: Pages, tables: Iterable[int]) -> list[list[ContentsEntry]]:
     """Return the entries of all printed tables; page numbers that start again begin a new list."""
     lists: list[list[ContentsEntry]] = [[]]
-    highest, wrapped = 0, ""
+    highest = 0
+    wrapped = ""
     for line in (line for page in sorted(tables) for line in pages[page]):
         entry = _entry(line, wrapped)
         if entry is None:

@@ -49,7 +49,8 @@ _JAVA = (
 """By itself it reserves a quarter of the memory, which may be more than a worker has
 (`--page-memory`).
 """
-_START_S, _PAGE_S = 60, 1
+_START_S = 60
+_PAGE_S = 1
 """Seconds of processor time for its start and for each page: the same on a busy machine."""
 _WAITED = 20
 """Times as many seconds may go by until it is taken for stuck."""
@@ -191,7 +192,8 @@ def with_numbered(
     votes: dict[int, Counter[int]] = {entry.level: Counter() for entry in typed}
     for key in named.keys() & numbered.keys():
         votes[named[key].level][numbered[key].level] += 1
-    shift, levels = 0, {}
+    shift = 0
+    levels = {}
     for level, counts in sorted(votes.items()):
         if counts:
             shift = counts.most_common(1)[0][0] - level

@@ -38,7 +38,9 @@ from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
 from docagent_rl.samples.sample import Sample
 
 KIND = "collect"
-KEPT, FUNNEL, VERDICTS = "kept.jsonl", "funnel.json", "verdicts.jsonl"
+KEPT = "kept.jsonl"
+FUNNEL = "funnel.json"
+VERDICTS = "verdicts.jsonl"
 PLAYED = "played"
 _JUDGED_AT_A_TIME = 16
 _VALIDATION = "val-"
@@ -212,7 +214,8 @@ def filter_run(
         UserError: a trajectory cannot be read, a file cannot be written, or the budget is spent.
         InfrastructureError: the judge failed.
     """
-    cases, trajectories = [], 0
+    cases = []
+    trajectories = 0
     for trajectory in folder.trajectories():
         trajectories += 1
         if not trajectory.masked:
@@ -323,7 +326,8 @@ async def with_verdicts(
         BudgetError: the budget is spent.
         InfrastructureError: the judge failed.
     """
-    left, seen = list(cases), {case.key: case for case in cases}
+    left = list(cases)
+    seen = {case.key: case for case in cases}
     for step in filters:
         if isinstance(step, AnswerFilter) and step.judged:
             await _ask([case for case in left if _may_be_same(case, step)], judge, seen)

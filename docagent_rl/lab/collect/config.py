@@ -84,12 +84,12 @@ class CollectConfig(Section):
         """
         if name is None:
             return cls()
-        presets, file, place = preset_names(), Path(name), name
+        presets = preset_names()
+        file = Path(name)
+        place = name
         if name in presets:
-            file, place = (
-                files("docagent_rl.lab.collect") / "presets" / f"{name}.yaml",
-                f"preset {name}",
-            )
+            file = files("docagent_rl.lab.collect") / "presets" / f"{name}.yaml"
+            place = f"preset {name}"
         elif not name.endswith((".yaml", ".yml")):
             raise UserError(
                 f"there is no preset {name!r}; known are {', '.join(presets)}, or name a .yaml file"

@@ -172,7 +172,8 @@ class Length(_Each):
     most_images: int | None = Field(None, ge=0)
 
     def _keeps(self, case: Case) -> bool:
-        turns, images = self.most_turns, self.most_images
+        turns = self.most_turns
+        images = self.most_images
         if images is not None and case.images > images:
             return False
         return self.least_turns <= len(case.actions) and (

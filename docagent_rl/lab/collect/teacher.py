@@ -86,7 +86,8 @@ class TeacherPlayer(ChatPlayer):
     ) -> None:
         helped = grounded(resources, model, config, grounder)
         super().__init__(resources, helped, limits, validate=False)
-        self.config, self.seed = config, seed
+        self.config = config
+        self.seed = seed
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -98,7 +99,9 @@ class TeacherPlayer(ChatPlayer):
         """Open the environment of one trajectory, with its own retriever where searches are
         helped.
         """
-        config, resources, services = self.config, self.resources, self.resources.services
+        config = self.config
+        resources = self.resources
+        services = self.resources.services
         if not config.guided_search and config.shuffled_candidates is None:
             return super().environment(sample, number)
         orders = None
@@ -132,7 +135,8 @@ def grounded(
             "the collection has a second model draw boxes: name it by --grounder-base-url and "
             "--grounder-model, or set teacher.grounding: false in a file of your own"
         )
-    ruler, frame = _ruler(resources), config.grounding_frame
+    ruler = _ruler(resources)
+    frame = config.grounding_frame
     return GroundedModel(remote=model.remote, ruler=ruler, grounder=grounder, measured=frame)
 
 

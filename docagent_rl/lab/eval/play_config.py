@@ -24,7 +24,8 @@ from docagent_rl.systems import get_system
 from docagent_rl.training.settings.keys import key_problems
 
 _BASELINES = f"{__name__.rpartition('.')[0]}.baselines.systems"
-_ENV, _PROMPT = "docagent.env", "docagent.prompt"
+_ENV = "docagent.env"
+_PROMPT = "docagent.prompt"
 
 
 def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> DictConfig:
@@ -85,10 +86,8 @@ def appoint(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> None:
         env = _environment(agent, system, system.parse_config(parsed.env))
         section.tiny_model = str(section.tiny_model)  # of the recipe's system
         section.system = f"{_BASELINES}:{agent.name}"
-        section.env, section.env_cpu = (
-            OmegaConf.create(merged(env, _values(own, _ENV))),
-            OmegaConf.create({}),
-        )
+        section.env = OmegaConf.create(merged(env, _values(own, _ENV)))
+        section.env_cpu = OmegaConf.create({})
         section.prompt = _values(own, "docagent").get("prompt")
         section.roles = OmegaConf.create({})
         section.text_retriever = None
@@ -104,7 +103,8 @@ def appoint(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> None:
                 "in "
                 f"data.max_prompt_length + data.max_response_length = {context} tokens"
             )
-        run.data.max_prompt_length, run.data.max_response_length = context - turn, turn
+        run.data.max_prompt_length = context - turn
+        run.data.max_response_length = turn
 
 
 def check_play(run: DictConfig, samples: Iterable[Sample]) -> DocAgentConfig:

@@ -23,7 +23,8 @@ from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
 from docagent_rl.samples.sample import Sample
 
 _EDITION = 1
-OURS, _VERSION = "docagent_rl_probe", 1
+OURS = "docagent_rl_probe"
+_VERSION = 1
 _HEAD = ("shown", "number", "less as they are", "left", "p", "questions", "documents")
 _NOTE = (
     "left: the number as a share of that with the documents as they are; what is left without "
@@ -139,7 +140,8 @@ def left_of(
     """
     found: dict[str, dict[ProbeCondition, Difference]] = {}
     for dataset in sorted({each.dataset for each in runs[ProbeCondition.AS_IS] if each.scored}):
-        headline, found[dataset] = protocol_of(dataset).headline, {}
+        headline = protocol_of(dataset).headline
+        found[dataset] = {}
         sides = [
             [each for each in run if each.dataset == dataset and each.scored]
             for run in runs.values()
@@ -156,7 +158,8 @@ def probe_tables(found: Left) -> list[TextTable]:
     """Return a table a benchmark."""
     grids = []
     for dataset, conditions in found.items():
-        protocol, rows = protocol_of(dataset), []
+        protocol = protocol_of(dataset)
+        rows = []
         for condition, each in conditions.items():
             _, value, change, *counts, p = each.cells
             if condition is ProbeCondition.AS_IS:

@@ -19,7 +19,8 @@ def facts_of(manifest: Mapping[str, Any]) -> dict[str, str]:
     section = mapping(mapping(manifest.get("config")).get("docagent"))
     player = mapping(manifest.get("player"))
     environment = mapping(player.get("environment"))
-    env, retrievers = mapping(environment.get("env")), mapping(environment.get("retrievers"))
+    env = mapping(environment.get("env"))
+    retrievers = mapping(environment.get("retrievers"))
     display = mapping(env.get("display")).items()
     scope = mapping(env.get("search")).get("scope") or env.get("scope")
     facts = {
@@ -60,7 +61,8 @@ def agent_of(manifest: Mapping[str, Any]) -> str:
 
 def expected_trajectories(manifest: Mapping[str, Any]) -> int | None:
     """Return the trajectories of a whole run; `None` where its description does not say."""
-    count, times = mapping(manifest.get("questions")).get("count"), manifest.get("trajectories")
+    count = mapping(manifest.get("questions")).get("count")
+    times = manifest.get("trajectories")
     return count * times if type(count) is int and type(times) is int else None
 
 

@@ -220,7 +220,8 @@ def _images(
     if not pictures:
         return {}, iter(())
     token = processor.image_token_id
-    before, after = (), ()
+    before = ()
+    after = ()
     if merges(processor.image_processor):
         vision = processor.image_processor(images=pictures, return_tensors="pt")
     else:

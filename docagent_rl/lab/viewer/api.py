@@ -54,7 +54,8 @@ class Api:
                 whole(options[name], name) if options.get(name) else None
                 for name in ("step_a", "step_b")
             ]
-            split, measure = options.get("split") or "val", options.get("measure") or "reward"
+            split = options.get("split") or "val"
+            measure = options.get("measure") or "reward"
             return as_json(comparison(runs, split, measure, steps))
         if found := re.fullmatch("/api/runs/([^/]+)/(.+)", path):
             run = self._run(found[1])

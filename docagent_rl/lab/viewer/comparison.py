@@ -92,7 +92,8 @@ def _compared(
 ) -> dict[str, Any]:
     """Compare two sides; questions pair by id, and only where they are about one document."""
     found = compare(first, second, [mean("value", "value")], draws=DRAWS, seed=0)
-    a, b = defaultdict(list), defaultdict(list)
+    a = defaultdict(list)
+    b = defaultdict(list)
     for questions, side in ((a, first), (b, second)):
         for each in side:
             questions[each.question_id].append(each)
@@ -140,9 +141,11 @@ def values_of(
     question's text.
     """
     if measure.startswith(TERM):
-        column, own = TERM_VALUE, (measure.removeprefix(TERM),)
+        column = TERM_VALUE
+        own = (measure.removeprefix(TERM),)
     elif measure in _COLUMNS:
-        column, own = _COLUMNS[measure], ()
+        column = _COLUMNS[measure]
+        own = ()
     else:
         raise UserError(f"measure={measure!r}; known are {', '.join(_COLUMNS)}, {TERM}<name>")
     rows = base.execute(

@@ -36,7 +36,8 @@ class TrajectoryCredit:
         begins: Counter[int] = Counter()
         found: list[dict[str, list[float]] | None] = []
         for turn in turns:
-            place, count = int(turn.get("row", 0)), len(turn.get("token_ids") or ())
+            place = int(turn.get("row", 0))
+            count = len(turn.get("token_ids") or ())
             begin = begins[place]
             begins[place] = end = begin + count
             lists = rows[place].lists if place in rows else {}

@@ -48,7 +48,8 @@ class Doubts:
         if not is_run(self.root):
             return False
         with self._lock:
-            sealed, before = read_seal_of(self.root), self._found
+            sealed = read_seal_of(self.root)
+            before = self._found
             broken = seal_finding(self.root, sealed)
             names = names_of(self.root, sealed)
             self._found = {name: self._compared(name, sealed) for name in names}

@@ -41,7 +41,8 @@ def answers(api: Api, query: str) -> dict[str, Any]:
     if len(api.runs) != 1:
         raise UserError("--export writes trajectories of one run")
     listed = _asked(api, f"{_RUN}/trajectories", f"{query}&limit={MOST_TRAJECTORIES}")
-    total, rows = listed["total"], listed["rows"]
+    total = listed["total"]
+    rows = listed["rows"]
     if not total:
         raise UserError("no trajectory matches")
     if total > MOST_TRAJECTORIES:

@@ -26,13 +26,16 @@ def features_of(trajectory: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         AttributeError, KeyError, TypeError, ValueError: it is no trajectory.
     """
-    sample, turns, end = trajectory["sample"], trajectory["turns"], str(trajectory.get("end") or "")
+    sample = trajectory["sample"]
+    turns = trajectory["turns"]
+    end = str(trajectory.get("end") or "")
     shown = [
         trajectory.get("prompt"),
         *(t.get("observation") for t in turns if not t.get("dropped")),
     ]
     records = records_of(trajectory)
-    question, answer = str(sample.get("question") or ""), answer_in(records)
+    question = str(sample.get("question") or "")
+    answer = answer_in(records)
     gold = [str(each) for each in sample.get("answers") or ()]
     evidence = evidence_of(trajectory, records)
     metrics = trajectory.get("metrics") or {}

@@ -200,7 +200,8 @@ def reward_of(config: DictConfig) -> Reward | None:
         if OmegaConf.select(config, "docagent.profile") == "cpu":
             env = merged(env, merged(system.small, _section(config, "env_cpu")))
         parsed = system.parse_config(env)
-        judge, roles = _section(config, "judge"), _section(config, "roles")
+        judge = _section(config, "judge")
+        roles = _section(config, "roles")
         function = RewardFunctionConfig.model_validate(_section(config, "reward_function"))
     except (UserError, ValidationError, OmegaConfBaseException):
         return None

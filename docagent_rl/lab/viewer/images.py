@@ -17,7 +17,8 @@ from docagent_rl.rollout.looks import images_of
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-PNG, JPEG = "image/png", "image/jpeg"
+PNG = "image/png"
+JPEG = "image/jpeg"
 WIDEST = 1600
 """Pixels of a thumbnail that may be asked for."""
 _MOST_PX = 40_000_000

@@ -144,7 +144,8 @@ def update_viewer_index(run: ViewedRun, progress: Progress = lambda done, total:
     stale = [
         n for n, status in files.items() if known.get(n) != (status.st_size, status.st_mtime_ns)
     ]
-    done, total = 0, sum(files[name].st_size for name in stale)
+    done = 0
+    total = sum(files[name].st_size for name in stale)
     for name in stale:
         progress(done, total)
         _read_trajectories(index, run.path, name, files[name])

@@ -167,7 +167,8 @@ def trajectories(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, A
 
 def _row(row: sqlite3.Row) -> dict[str, Any]:
     found = {name: value for name, value in dict(row).items() if name not in _HIDDEN}
-    found["terms"], found["gold"] = json.loads(found["terms"]), json.loads(found["gold"])
+    found["terms"] = json.loads(found["terms"])
+    found["gold"] = json.loads(found["gold"])
     for name in ("stage", "outcome"):
         found[name] = found[name] or None
     for name in ("guessed", "truncated"):

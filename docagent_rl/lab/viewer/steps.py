@@ -29,7 +29,8 @@ def read_curves(run_dir: Path) -> dict[str, Any]:
         name = _FILE.fullmatch(path.name)
         if name is None:
             continue
-        own, step = "val" if name[1] else "train", int(name[2])
+        own = "val" if name[1] else "train"
+        step = int(name[2])
         found[own].setdefault(step, {})
         for key, value in _read(path).items():
             split = "val" if key.startswith(_VALIDATED) else own
@@ -157,7 +158,8 @@ class _Range(NamedTuple):
 
 def _recent(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Iterator[StepWarning]:
     recent = _Range(base, split, steps[-RECENT:][0], steps[-1])
-    before, shares = _Range(base, split, steps[0], recent.first - 1).terms(), recent.shares()
+    before = _Range(base, split, steps[0], recent.first - 1).terms()
+    shares = recent.shares()
     for term, (low, high) in recent.terms().items():
         if low == high and term in before and before[term][0] < before[term][1]:
             title = f"Reward term {term} is {low:.3g} in every trajectory"

@@ -46,9 +46,11 @@ def trajectory_view(
     """Return a trajectory for JSON; `tokenizer`, of the library `tokenizers`, is for texts of
     tokens.
     """
-    turns, messages = trajectory["turns"], Messages(trajectory, store)
+    turns = trajectory["turns"]
+    messages = Messages(trajectory, store)
     prompt = messages.described(trajectory.get("prompt"))
-    records, gold = records_of(trajectory), gold_pages(trajectory["sample"])
+    records = records_of(trajectory)
+    gold = gold_pages(trajectory["sample"])
     unit = _token_pixels(records)
     described = [
         {"number": place, **_turn(turn, record, messages, gold, unit)}
@@ -176,7 +178,8 @@ class Messages:
 
     def __init__(self, trajectory: Mapping[str, Any], store: DocumentStore | None) -> None:
         self.images = 0
-        self._gold, self._boxes = gold_pages(trajectory["sample"]), gold_boxes(trajectory["sample"])
+        self._gold = gold_pages(trajectory["sample"])
+        self._boxes = gold_boxes(trajectory["sample"])
 
         @cache
         def size(page: str) -> tuple[int, int] | None:
@@ -220,8 +223,10 @@ class Messages:
         }
 
     def _piece(self, image: Mapping[str, Any]) -> dict[str, Any]:
-        page, raster = str(image.get("page")), image.get("raster")
-        box, size = None, self._size(page)
+        page = str(image.get("page"))
+        raster = image.get("raster")
+        box = None
+        size = self._size(page)
         if size is not None and isinstance(raster, Sequence) and len(raster) == 4:
             box = [end / side for end, side in zip(raster, 2 * size, strict=True)]
         return {"page": page, "box": box, "gold": page in self._gold}
@@ -232,7 +237,8 @@ class Messages:
 
 def _place(tile: Mapping[str, Any], canvas: Sequence[float]) -> list[float]:
     """Return where a tile lies on its sheet: left, top, width and height as fractions."""
-    (left, top), (width, height) = tile["at"], tile["image"]["size"]
+    (left, top) = tile["at"]
+    (width, height) = tile["image"]["size"]
     return [left / canvas[0], top / canvas[1], width / canvas[0], height / canvas[1]]
 
 
@@ -277,7 +283,8 @@ class Touched(NamedTuple):
 
 def _touched(trajectory: Mapping[str, Any], records: Sequence[TurnRecord]) -> Touched:
     gold = _pages(gold_pages(trajectory["sample"]))
-    fetched, searched = set(), set()
+    fetched = set()
+    searched = set()
     shown = _pages(str(piece.get("page")) for piece in pieces_of(trajectory))
     for place, (recorded, record) in enumerate(zip(trajectory["turns"], records, strict=True)):
         turn = PlayedTurn.of(recorded, record)

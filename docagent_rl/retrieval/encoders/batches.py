@@ -31,7 +31,8 @@ class Batches:
     """
 
     def __init__(self, size: int, named: str) -> None:
-        self.size, self._named = size, named
+        self.size = size
+        self._named = named
 
     def run(
         self, items: Sequence[T], weight: Callable[[T], int], work: Callable[[list[T]], Sequence[R]]

@@ -262,7 +262,8 @@ def set_pixels(images: Any, spec: ModelSpec, named: str) -> None:
             f"{named}: its images have the size {size}; min_pixels and max_pixels are for others"
         )
     images.size = {**size, **given}
-    images.min_pixels, images.max_pixels = images.size["shortest_edge"], images.size["longest_edge"]
+    images.min_pixels = images.size["shortest_edge"]
+    images.max_pixels = images.size["longest_edge"]
 
 
 def placeholder_tokens(processor: Any) -> set[str]:

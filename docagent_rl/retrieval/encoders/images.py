@@ -73,7 +73,8 @@ class LastTokenEncoder(PageImageEncoder):
         import torch
         import transformers
 
-        family, found = self.spec.family, read_json(self.folder / "config.json").get("model_type")
+        family = self.spec.family
+        found = read_json(self.folder / "config.json").get("model_type")
         if found != family:
             raise UserError(
                 f"{self._named} is a model of type {found}, where family={family} reads {family}"

@@ -85,7 +85,8 @@ class Texts:
 
         A piece has `room` tokens; neighbours share 32, or half of the room where it is small.
         """
-        offsets, overlap = self._offsets(text), min(_OVERLAP, room // 2)
+        offsets = self._offsets(text)
+        overlap = min(_OVERLAP, room // 2)
         if len(offsets) <= room:
             return [text] if text.strip() else []
         starts = range(0, len(offsets) - overlap, room - overlap)
@@ -365,7 +366,8 @@ def fingerprint(spec: EncoderSpec) -> str:
 def prepare_image(page: Image.Image) -> Image.Image:
     """Return the picture in RGB; one too small or too slim gets a white margin, none is resized."""
     page = page if page.mode == "RGB" else page.convert("RGB")
-    width, height = max(page.width, _SMALLEST), max(page.height, _SMALLEST)
+    width = max(page.width, _SMALLEST)
+    height = max(page.height, _SMALLEST)
     width, height = max(width, -(-height // _SLIMMEST)), max(height, -(-width // _SLIMMEST))
     if (width, height) == page.size:
         return page

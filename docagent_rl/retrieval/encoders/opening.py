@@ -19,7 +19,8 @@ class QueryEncoder:
     """An `Encoder` around another one: queries that come while it is busy are its next batch."""
 
     def __init__(self, encoder: Encoder, batch_size: int = 32) -> None:
-        self._encoder, self._size = encoder, batch_size
+        self._encoder = encoder
+        self._size = batch_size
         self._waiting: deque[tuple[str, Future[np.ndarray]]] = deque()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="queries")
         self.content: PageContent = encoder.content

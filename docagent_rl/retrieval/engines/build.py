@@ -150,7 +150,9 @@ class _Update:
         collection: Collection,
         documents: Sequence[StoredDocument],
     ) -> None:
-        self._files, self._header, self._collection = files, header, collection
+        self._files = files
+        self._header = header
+        self._collection = collection
         self._kept, removed = _sound(header, collection, documents)
         self._filled = {doc_id: header.filled[doc_id] for doc_id in self._kept}
         self.missing = [each for each in documents if each.doc_id not in self._kept]
@@ -168,7 +170,8 @@ class _Update:
             for number, vectors in enumerate(pages, 1)
             if len(vectors)
         ]
-        self._kept[document.doc_id], self._filled[document.doc_id] = document, len(found)
+        self._kept[document.doc_id] = document
+        self._filled[document.doc_id] = len(found)
         self._pages += found
         if sum(page.vectors.size for page in self._pages) > _NUMBERS:
             self._store()

@@ -112,12 +112,10 @@ class CollectionIndex:
     def __init__(
         self, header: CollectionHeader, collection: Collection, path: Path, candidates: int
     ) -> None:
-        self.path, self.header, self.collection, self._candidates = (
-            path,
-            header,
-            collection,
-            candidates,
-        )
+        self.path = path
+        self.header = header
+        self.collection = collection
+        self._candidates = candidates
 
     @classmethod
     def open(
@@ -152,8 +150,10 @@ class CollectionIndex:
                 "again with "
                 "the same command"
             )
-        changed, count = self.header.changed(store), self.collection.count()
-        whole, finished = count == self.header.num_filled, self.header.phase is Phase.FINISHED
+        changed = self.header.changed(store)
+        count = self.collection.count()
+        whole = count == self.header.num_filled
+        finished = self.header.phase is Phase.FINISHED
         if not changed and whole and finished:
             return
         problem = _UNFINISHED

@@ -52,7 +52,8 @@ class LanceCollection:
     def __init__(self, address: str, header: CollectionHeader) -> None:
         import lancedb  # noqa: F401  (an error of an absent package comes first)
 
-        self._address, self._dim = address, header.dim
+        self._address = address
+        self._dim = header.dim
         self._name = f"{header.collection}-pages"
 
     @cached_property

@@ -26,7 +26,8 @@ from docagent_rl.retrieval.vectors.index import VectorKind
 if TYPE_CHECKING:
     from docagent_rl.retrieval.engines.collection import CollectionHeader, VectorPage
 
-WHOLE, FIRST = "whole", "first"
+WHOLE = "whole"
+FIRST = "first"
 """Names of the vectors of a point."""
 JOINED = 8
 """Neighbouring vectors that are one in the first stage."""
@@ -42,7 +43,9 @@ class QdrantCollection:
     """A collection of points, through Qdrant's client; with the methods of `LanceCollection`."""
 
     def __init__(self, client: QdrantClient, header: CollectionHeader) -> None:
-        self._client, self._name, self._dim = client, header.collection, header.dim
+        self._client = client
+        self._name = header.collection
+        self._dim = header.dim
         self._late = header.kind is VectorKind.LATE_INTERACTION
 
     def exists(self) -> bool:
@@ -98,7 +101,8 @@ class QdrantCollection:
     def add(self, pages: Sequence[VectorPage]) -> None:
         """See `LanceCollection`."""
         largest = max(page.vectors.size for page in pages)
-        points, size = map(self._point, pages), max(1, _NUMBERS_AT_A_TIME // largest)
+        points = map(self._point, pages)
+        size = max(1, _NUMBERS_AT_A_TIME // largest)
         with _answering():
             self._client.upload_points(self._name, points, batch_size=size, wait=True)
 
@@ -122,7 +126,9 @@ class QdrantCollection:
         """See `LanceCollection`."""
         excluded = [_key(ref) for ref in sorted(exclude) if doc_id in (None, ref.doc_id)]
         chosen = _chosen([] if doc_id is None else [doc_id], excluded)
-        vectors, stage, params = query.tolist(), None, models.SearchParams(exact=True)
+        vectors = query.tolist()
+        stage = None
+        params = models.SearchParams(exact=True)
         if doc_id is None:
             candidates = max(top_k, candidates)
             stage = models.Prefetch(

@@ -21,7 +21,8 @@ from docagent_rl.retrieval.rerank.spec import Pair, RerankerFamily, RerankerSpec
 T = TypeVar("T")
 LONGEST = 8192
 """Tokens of a pair at most, of models that take more."""
-_CLASSIFIER, _NO_LIMIT = "ForSequenceClassification", 1 << 20
+_CLASSIFIER = "ForSequenceClassification"
+_NO_LIMIT = 1 << 20
 
 
 class PairTexts:
@@ -37,7 +38,8 @@ class PairTexts:
     def __init__(
         self, texts: Texts, spec: RerankerSpec, *, limit: int, special: int, named: str
     ) -> None:
-        self._texts, self._spec = texts, spec
+        self._texts = texts
+        self._spec = spec
         prompts = filter(None, (spec.query_prompt, spec.page_prompt))
         around = "".join(prompt.replace(PLACE, "") for prompt in prompts)
         # tokens of grace: a piece of a word can be more of them
@@ -61,7 +63,8 @@ class PairTexts:
 
     def split(self, pairs: Sequence[Pair]) -> tuple[list[tuple[str, str]], list[int]]:
         """Return query and passage of each passage of each pair, and the number of its pair."""
-        found, owners = [], []
+        found = []
+        owners = []
         for number, (query, page) in enumerate(pairs):
             passages = self.passages(page)
             found += [(self.query(query), passage) for passage in passages]

@@ -28,12 +28,10 @@ class RerankedRetriever:
         first: Iterable[PageContent] = getattr(retriever, "contents", PageContent)
         self.contents: tuple[PageContent, ...] = tuple(dict.fromkeys((*first, spec.content)))
         """The contents of a page that its rank depends on."""
-        self._retriever, self._store, self._candidates, self._make = (
-            retriever,
-            store,
-            candidates,
-            make,
-        )
+        self._retriever = retriever
+        self._store = store
+        self._candidates = candidates
+        self._make = make
         self._reranker: Reranker | None = None
         self._opening = threading.Lock()
 

@@ -52,7 +52,8 @@ class HttpRetriever(RemoteRetriever):
     """
 
     def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str) -> None:
-        self._service, self._key = config.service, key
+        self._service = config.service
+        self._key = key
         self._url = check_url(config.service.url, f"{key}.service.url")
         self._shown = public_url(self._url)
         refuses_all = f"{key}.service: {self._shown} refuses any query: see {key}.service.url"
@@ -102,7 +103,8 @@ class HttpRetriever(RemoteRetriever):
 
     async def _compare_documents(self) -> None:
         body = await self._request("GET", wire.INFO)
-        key, shown = self._key, self._shown
+        key = self._key
+        shown = self._shown
         try:
             info = wire.Info.model_validate_json(body)
         except ValidationError as error:
@@ -133,7 +135,8 @@ class HttpRetriever(RemoteRetriever):
         try:
             http = await self._http()
             async with http.request(method, url, data=content, allow_redirects=False) as reply:
-                status, asked = reply.status, retry_after_s(reply.headers)
+                status = reply.status
+                asked = retry_after_s(reply.headers)
                 pieces = bounded(reply.headers, reply.content.iter_any())
                 body = b"".join([piece async for piece in pieces])
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -152,7 +155,8 @@ class HttpRetriever(RemoteRetriever):
         return body
 
     def _failure(self, status: int, asked: float | None, message: str) -> Exception:
-        key, shown = self._key, self._shown
+        key = self._key
+        shown = self._shown
         if status in _BUSY:
             # a server that says minutes may be back in seconds, and a search has seconds
             return NotTakenError(message, min(asked, _LONGEST_WAIT_S) if asked else None)

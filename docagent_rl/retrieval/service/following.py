@@ -43,7 +43,8 @@ class FollowingRetriever:
     """
 
     def __init__(self, opened: Callable[[], Opened], indexes: Iterable[Path]) -> None:
-        self._open, self._headers = opened, [folder / HEADER for folder in indexes]
+        self._open = opened
+        self._headers = [folder / HEADER for folder in indexes]
         self._stamps = self._look()  # before it is opened: a swap meanwhile is one that is seen
         self._now = opened()
         threading.Thread(target=self._follow, name="docagent-following", daemon=True).start()
@@ -77,7 +78,8 @@ class FollowingRetriever:
             waits = failed_at and time.monotonic() - failed_at < _AGAIN_S
             if None in stamps or (stamps == self._stamps and (waits or not failed_at)):
                 continue
-            self._stamps, failed_at = stamps, 0.0
+            self._stamps = stamps
+            failed_at = 0.0
             try:
                 self._now = self._open()
             except Exception as error:  # whatever a retriever raises: the former one answers

@@ -31,7 +31,8 @@ LONGEST_QUERY = 32_768
 """Characters of a query; the longest that a model has room to write."""
 FAULTS = 3
 """Times that a query has to fail where another does not, before it is the query's fault."""
-_QUERIES_A_TURN, _CHARACTERS_A_TURN = 16, 2 * LONGEST_QUERY
+_QUERIES_A_TURN = 16
+_CHARACTERS_A_TURN = 2 * LONGEST_QUERY
 """At most, of a batch, before other searches have their turn."""
 _FIRST = 0
 """The rank of a probe; others have 1, and come in their order."""
@@ -79,7 +80,9 @@ class SearchHost:
         max_waiting: int = 256,
         deadline_s: float = 30.0,
     ) -> None:
-        self._retriever, self._max_waiting, self.deadline_s = retriever, max_waiting, deadline_s
+        self._retriever = retriever
+        self._max_waiting = max_waiting
+        self.deadline_s = deadline_s
         self._jobs: queue.PriorityQueue[tuple[int, int, _Job]] = queue.PriorityQueue()
         self._turns = itertools.count()
         self._lock = threading.Lock()
@@ -162,7 +165,8 @@ class SearchHost:
 
     def _turn(self, rank: int, job: _Job) -> None:
         """Search for some queries of a job."""
-        asked, failure = job.question, None
+        asked = job.question
+        failure = None
         try:
             job.found += self._retriever.search(
                 job.slice(), doc_id=asked.doc_id, top_k=asked.top_k, exclude=asked.exclude
@@ -191,7 +195,8 @@ class RemoteRetriever(ABC):
     """
 
     def __init__(self, store: DocumentStore, refuses_all: str) -> None:
-        self._store, self._refuses_all = store, refuses_all
+        self._store = store
+        self._refuses_all = refuses_all
 
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
@@ -221,7 +226,8 @@ class RemoteRetriever(ABC):
         asked = SearchArguments(
             tuple(map(encodable, queries)), doc_id, int(top_k), frozenset(exclude)
         )
-        harmless, faults = replace(asked, queries=(HARMLESS,)), 0
+        harmless = replace(asked, queries=(HARMLESS,))
+        faults = 0
         while True:
             try:
                 return await self._ask(asked)

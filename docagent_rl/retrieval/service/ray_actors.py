@@ -111,7 +111,10 @@ class RayRetriever(RemoteRetriever):
         if not ray.is_initialized():
             raise InfrastructureError(f"{key}.backend=ray: this process belongs to no Ray cluster")
         super().__init__(store, f"the actors of {key} refuse any query")
-        self._config, self._service, self._key, self._opener = config, config.service, key, opener
+        self._config = config
+        self._service = config.service
+        self._key = key
+        self._opener = opener
         job = ray.get_runtime_context().get_job_id()
         identity = f"{job} {key} {config.model_dump_json()} {store.path}"
         digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
@@ -122,7 +125,8 @@ class RayRetriever(RemoteRetriever):
 
     async def _ask(self, asked: SearchArguments) -> list[list[Hit]]:
         """Return the hits of the first replica that takes the search."""
-        start, last = next(self._turn) % len(self._actors), None
+        start = next(self._turn) % len(self._actors)
+        last = None
         for actor in self._actors[start:] + self._actors[:start]:
             answer = await self._answer(actor, asked)
             if not isinstance(answer, Exception):

@@ -15,7 +15,9 @@ from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit, SearchArguments
 from docagent_rl.retrieval.service.host import LONGEST_QUERY
 
-SEARCH, INFO, HEALTH = "/v1/search", "/v1/info", "/v1/health"
+SEARCH = "/v1/search"
+INFO = "/v1/info"
+HEALTH = "/v1/health"
 MOST_QUERIES = 256
 MOST_EXCLUDED = 1 << 16
 MOST_HITS = 1 << 16

@@ -24,11 +24,14 @@ from docagent_rl.retrieval.vectors.smaller import Precision, quantised
 if TYPE_CHECKING:
     import torch
 
-VECTORS, OFFSETS, SCALES = "vectors.npy", "offsets.npy", "scales.npy"
+VECTORS = "vectors.npy"
+OFFSETS = "offsets.npy"
+SCALES = "scales.npy"
 NO_SCORE = -np.inf
 """The score of a page without vectors, which is never a hit."""
 
-_ON_CPU, _ON_GPU = 2048, 1 << 19
+_ON_CPU = 2048
+_ON_GPU = 1 << 19
 """Vectors multiplied at a time: in float32 they fit a cache, and take 256 MB of a GPU at 128
 dimensions.
 """
@@ -91,7 +94,8 @@ class Bank:
 
     def span(self, first: int, last: int) -> Bank:
         """Return a bank of the pages `first` to `last` (0-based, one behind the last)."""
-        start, end = int(self.offsets[first]), int(self.offsets[last])
+        start = int(self.offsets[first])
+        end = int(self.offsets[last])
         scales = None if self.scales is None else self.scales[start:end]
         return Bank(self.vectors[start:end], self.offsets[first : last + 1] - start, scales)
 
@@ -139,7 +143,8 @@ def write_banks(folder: Path, banks: Iterable[Bank]) -> None:
     """Write banks of one dim and precision behind each other as the arrays of one, for
     `open_bank`.
     """
-    offsets, scales = [np.zeros(1, np.int64)], []
+    offsets = [np.zeros(1, np.int64)]
+    scales = []
     with (folder / VECTORS).open("wb") as file:
         for bank in banks:
             if not file.tell():
@@ -161,7 +166,8 @@ def open_bank(folder: Path) -> Bank:
         OSError, ValueError: a file is missing, or is no array.
     """
     # copied on writing, which nobody does: torch takes no array that cannot be written
-    vectors, offsets = np.load(folder / VECTORS, mmap_mode="c"), np.load(folder / OFFSETS)
+    vectors = np.load(folder / VECTORS, mmap_mode="c")
+    offsets = np.load(folder / OFFSETS)
     scales = np.load(folder / SCALES) if (folder / SCALES).is_file() else None
     return _stored(vectors, offsets, scales)
 

@@ -21,7 +21,8 @@ from docagent_rl.retrieval.vectors.bank import NO_SCORE, Bank, checked_query, op
 
 SIGNS = "signs.npy"
 
-_FACTOR, _FEWEST = 10, 100
+_FACTOR = 10
+_FEWEST = 100
 _WORD = 64
 """Bits of a number as they are stored; those behind the last sign are 0."""
 _ROWS = 1 << 15
@@ -107,7 +108,8 @@ def open_signs(folder: Path, bank: Bank) -> Signs:
     Raises:
         OSError, ValueError: the file is missing, is no array, or one of another bank.
     """
-    bits, shape = np.load(folder / SIGNS, mmap_mode="r"), (len(bank.vectors), _words(bank.dim))
+    bits = np.load(folder / SIGNS, mmap_mode="r")
+    shape = (len(bank.vectors), _words(bank.dim))
     if bits.dtype != np.uint64 or bits.shape != shape:
         raise ValueError(f"{SIGNS} is of {bits.dtype} and {bits.shape}, not of uint64 and {shape}")
     return Signs(bits, bank)

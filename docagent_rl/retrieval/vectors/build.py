@@ -63,7 +63,8 @@ def build_index(
         InfrastructureError: a node or the encoder fails.
     """
     form = form or VectorForm()
-    header, files = VectorHeader.of(store, vectors.facts(), kind, form=form), IndexFiles(Path(path))
+    header = VectorHeader.of(store, vectors.facts(), kind, form=form)
+    files = IndexFiles(Path(path))
     with files.claimed():
         job = _Build(files, header, _previous(files, header, replace=replace))
         missing = [document for document in header.documents if job.bank(document) is None]
@@ -99,7 +100,8 @@ def _previous(files: IndexFiles, header: VectorHeader, *, replace: bool) -> Vect
 
 def _difference(there: VectorHeader, wanted: VectorHeader) -> str:
     """Say in what the vectors of an index differ from those that are wanted."""
-    before, after = _origin(there), _origin(wanted)
+    before = _origin(there)
+    after = _origin(wanted)
     parts = [
         f"{name} {value}, not {after[name]}"
         for name, value in before.items()
@@ -126,7 +128,9 @@ class _Build:
     def __init__(
         self, files: IndexFiles, header: VectorHeader, previous: VectorIndex | None
     ) -> None:
-        self._files, self._header, self._previous = files, header, previous
+        self._files = files
+        self._header = header
+        self._previous = previous
         held = previous.header.documents if previous else ()
         self._held = {document.doc_id: document for document in held}
 

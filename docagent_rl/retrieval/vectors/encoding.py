@@ -62,7 +62,8 @@ class PageVectors:
     """Encodes windows of pages in this process, one after the other."""
 
     def __init__(self, factory: EncoderFactory) -> None:
-        self._factory, self._lock = factory, threading.Lock()
+        self._factory = factory
+        self._lock = threading.Lock()
         self._opened: LocalEncoder | None = None
 
     def _encoder(self) -> LocalEncoder:
@@ -152,7 +153,8 @@ class RayVectors(PageVectors):
                 "no Ray cluster: connect to one with ray.init before encoding on it"
             )
         super().__init__(factory)
-        self._encoders, self._num_gpus = encoders, num_gpus
+        self._encoders = encoders
+        self._num_gpus = num_gpus
         self._actor = self._make()
 
     def facts(self) -> EncoderFacts:
@@ -211,7 +213,8 @@ class _EncoderActor(PageVectors):
             UserError: a page cannot be read, or the encoder is not the one of this fingerprint.
             InfrastructureError: this node does not see the store, or the encoder fails.
         """
-        node, encoder = socket.gethostname(), self._encoder()
+        node = socket.gethostname()
+        encoder = self._encoder()
         if encoder.fingerprint != fingerprint:
             raise UserError(
                 f"node {node} opens another model under the name of the encoder (fingerprint "

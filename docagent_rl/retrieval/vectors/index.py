@@ -153,7 +153,9 @@ class VectorIndex:
     def __init__(
         self, files: IndexFiles, header: VectorHeader, bank: Bank, signs: Signs | None = None
     ) -> None:
-        self.path, self.header, self.bank = files.root, header, bank
+        self.path = files.root
+        self.header = header
+        self.bank = bank
         """The vectors may be brought to a device (`Bank.to`), which scores them then."""
         self.signs = signs
         """Of an index of binary vectors alone."""
@@ -178,7 +180,8 @@ class VectorIndex:
         header = files.parse(VectorHeader, data)
         folder = files.verified_folder(header.files)
         try:
-            bank, precision = open_bank(folder), header.form.precision
+            bank = open_bank(folder)
+            precision = header.form.precision
             if bank.precision is not precision.stored:
                 raise ValueError(f"vectors of {bank.precision.value}, not {precision.stored.value}")
             signs = open_signs(folder, bank) if precision is Precision.BINARY else None

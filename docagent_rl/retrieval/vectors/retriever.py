@@ -38,7 +38,8 @@ class VectorRetriever:
     """
 
     def __init__(self, index: VectorIndex | CollectionIndex, make: Callable[[], Encoder]) -> None:
-        self.index, self._make = index, make
+        self.index = index
+        self._make = make
         self.contents: tuple[PageContent, ...] = (index.header.content,)
         """The contents of a page that its rank depends on."""
         self._encoder: Encoder | None = None
@@ -55,7 +56,9 @@ class VectorRetriever:
             return self._encoder
 
     def _opened(self) -> Encoder:
-        encoder, header, path = self._make(), self.index.header, self.index.path
+        encoder = self._make()
+        header = self.index.header
+        path = self.index.path
         if (encoder.fingerprint, encoder.dim) != (header.encoder, header.dim):
             raise UserError(
                 f"the index {path} was built with another model or preprocessing than the encoder "
@@ -171,7 +174,8 @@ def _bring(index: VectorIndex, device: str, named: str) -> None:
             "--precision int8"
         )
 
-    found, needed = find_device(device, named), index.bank.gpu_bytes
+    found = find_device(device, named)
+    needed = index.bank.gpu_bytes
     free = free_memory(found)
     if free is not None and free < needed:
         raise UserError(

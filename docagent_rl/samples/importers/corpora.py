@@ -27,11 +27,9 @@ class _CorpusImporter(Importer):
     """
 
     under = "examples"
-    document, question, id = (
-        "meta_info.file_name|extra_info.file_name",
-        "query|extra_info.question",
-        "uid|id",
-    )
+    document = "meta_info.file_name|extra_info.file_name"
+    question = "query|extra_info.question"
+    id = "uid|id"
     gold = "reference_answer|extra_info.answer|reward_model.ground_truth"
     pages = "meta_info.reference_page|extra_info.reference_page"
     sources = "meta_info.source_type|extra_info.content_type"
@@ -41,7 +39,8 @@ class _CorpusImporter(Importer):
         "meta_info.doc_type",
         "data_source",
     )
-    pdf_files, page_files = _PDFS, _IMAGES
+    pdf_files = _PDFS
+    page_files = _IMAGES
     corpus = True
 
     def answer(self, draft: ImportedQuestion) -> None:
@@ -50,7 +49,8 @@ class _CorpusImporter(Importer):
         if isinstance(kind, str) and kind.strip():
             draft.answer_format = kind
         if draft.gold == _UNANSWERABLE and kind == "None":  # a row of MMLongBench-Doc
-            draft.answers, draft.answerable = (), False
+            draft.answers = ()
+            draft.answerable = False
 
 
 class _ViDoSeek(_CorpusImporter):
@@ -107,9 +107,11 @@ class _UniDocRL(Importer):
     dataset = "unidoc"
     files = ("*.parquet", "data/*.parquet", "*/*.parquet")
     unnamed_split = Split.TRAIN
-    gold, question = "reward_model.ground_truth|extra_info.answer", "extra_info.question"
+    gold = "reward_model.ground_truth|extra_info.answer"
+    question = "extra_info.question"
     kept = ("data_source", "file_name")
-    pdf_files, page_files = _PDFS, _IMAGES
+    pdf_files = _PDFS
+    page_files = _IMAGES
     corpus = True
 
     def document_of(self, row: NativeRow) -> str:
@@ -117,7 +119,8 @@ class _UniDocRL(Importer):
 
     def complete(self, draft: ImportedQuestion) -> None:
         draft.native_id = draft.row.get("extra_info.index")
-        draft.cites, draft.native_pages = _cites(draft.row), draft.row.get("reference_page")
+        draft.cites = _cites(draft.row)
+        draft.native_pages = draft.row.get("reference_page")
         _attach_boxes(draft)
 
 

@@ -52,7 +52,8 @@ def normalised(edges: Box, scale: tuple[float, float]) -> tuple[Box | None, bool
 
 
 def _sample(draft: ImportedQuestion, first: int, holdings: Holdings) -> Sample:
-    doc_id, lengths = draft.doc_id, {draft.doc_id: draft.num_pages, **holdings.lengths}
+    doc_id = draft.doc_id
+    lengths = {draft.doc_id: draft.num_pages, **holdings.lengths}
     cited = {_from_1(cite, first) for cite in draft.cites}
     pages = [page for page in sorted(cited) if 1 <= page[1] <= (lengths.get(page[0]) or math.inf)]
     boxes = _boxes(draft, first, pages, holdings)

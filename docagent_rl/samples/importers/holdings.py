@@ -126,7 +126,8 @@ def _measure(
                 holdings.failed[name] = str(outcome.error)
             else:
                 measured = outcome.value()
-                holdings.lengths[name], holdings.digests[name] = measured.num_pages, measured.sha256
+                holdings.lengths[name] = measured.num_pages
+                holdings.digests[name] = measured.sha256
                 holdings.sizes[name] = measured.sizes
 
 
@@ -181,7 +182,8 @@ def _refuse_another(holdings: Holdings, store: DocumentStore, native: NativeDocu
     Pictures inside of Parquet files are read for it: MP-DocVQA has windows of one document and of
     one length.
     """
-    name, document = native.doc_id, store.document(native.doc_id)
+    name = native.doc_id
+    document = store.document(native.doc_id)
     try:
         if document.source.sha256 != (holdings.digests.get(name) or native.digest()):
             holdings.failed[name] = "the store holds another document of this id"

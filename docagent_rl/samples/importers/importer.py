@@ -106,7 +106,8 @@ class Importer:
         draft.gold = row.get(self.gold)
         self.answer(draft)
         if self.nothing in draft.answers:
-            draft.answers, draft.answerable = (), False
+            draft.answers = ()
+            draft.answerable = False
         if self.pages is not None:
             draft.cite(self.pages)
         if self.sources is not None:
@@ -125,7 +126,8 @@ class Importer:
 
     def answer(self, draft: ImportedQuestion) -> None:
         """Set the answers of a draft by its gold value: a text, a number or a list of them."""
-        gold, name = draft.gold, name_of(self.gold)
+        gold = draft.gold
+        name = name_of(self.gold)
         try:
             draft.answers = given_answers(as_texts(gold if isinstance(gold, list) else [gold]))
         except ValueError:

@@ -39,7 +39,9 @@ class _Madqa(Importer):
         "data/train-*.parquet data/dev-*.parquet data/test-*.parquet",
         "train-*.parquet dev-*.parquet test-*.parquet",
     )
-    gold, id, kept = "answer_variants", "id", ("document_category", "domain")
+    gold = "answer_variants"
+    id = "id"
+    kept = ("document_category", "domain")
     pdf_files = ("pdfs/*.pdf", "**/*.pdf")
     corpus = True
 
@@ -58,10 +60,12 @@ class _Madqa(Importer):
         if listed is None:
             draft.answers = tuple(dict.fromkeys(text for (text,) in variants))
         else:
-            draft.answers, draft.answer_format = listed, "list"
+            draft.answers = listed
+            draft.answer_format = "list"
 
     def complete(self, draft: ImportedQuestion) -> None:
-        draft.cites, draft.native_pages = _cites(draft.row), draft.row.get(_EVIDENCE)
+        draft.cites = _cites(draft.row)
+        draft.native_pages = draft.row.get(_EVIDENCE)
 
 
 def _cites(row: NativeRow) -> list[Page]:
@@ -72,7 +76,8 @@ def _cites(row: NativeRow) -> list[Page]:
 
 
 def _page(each: Mapping[str, Any]) -> Page:
-    document, page = nested(each, "document"), nested(each, "page")
+    document = nested(each, "document")
+    page = nested(each, "page")
     if not isinstance(document, str) or type(page) is not int:
         raise Skip("field 'evidence' has an entry without document and page")
     return document_id(document, _EVIDENCE), page

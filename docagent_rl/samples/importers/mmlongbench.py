@@ -35,8 +35,12 @@ class _MMLongBenchDoc(Importer):
     released = by_split("mmlongbench", test=1082)
     files = ("data/samples.json", "samples.json", "data/*.parquet", "*.parquet")
     split = Split.TEST
-    document, gold, nothing, kept = "doc_id", "answer", _UNANSWERABLE, ("doc_type",)
-    pages, sources = "evidence_pages", "evidence_sources"
+    document = "doc_id"
+    gold = "answer"
+    nothing = _UNANSWERABLE
+    kept = ("doc_type",)
+    pages = "evidence_pages"
+    sources = "evidence_sources"
     pdf_files = ("data/documents/*", "documents/*", "*.pdf")
 
     def rows(self, source: ImportSource) -> Iterator[NativeRow]:
@@ -45,7 +49,8 @@ class _MMLongBenchDoc(Importer):
 
     def answer(self, draft: ImportedQuestion) -> None:
         draft.question_id = f"{draft.doc_id}#{draft.row.number:04d}"
-        gold, draft.answer_format = draft.row.text("answer"), draft.row.text("answer_format")
+        gold = draft.row.text("answer")
+        draft.answer_format = draft.row.text("answer_format")
         if draft.answer_format == "List":
             with suppress(ValueError):
                 draft.answers = given_answers(as_texts(gold))
@@ -78,7 +83,8 @@ class _MMLongBenchDocV2(_MMLongBenchDoc):
     def answer(self, draft: ImportedQuestion) -> None:
         super().answer(draft)
         if str(draft.gold).startswith(_UNANSWERABLE):
-            draft.answers, draft.answerable = (), False
+            draft.answers = ()
+            draft.answerable = False
 
 
 def _question_types(source: ImportSource) -> dict[tuple[Any, Any], dict[str, Any]]:

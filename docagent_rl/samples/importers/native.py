@@ -68,7 +68,8 @@ class NativeRow:
 
     def text(self, field: str) -> str:
         """Return a text that is not blank."""
-        value, name = self.get(field), name_of(field)
+        value = self.get(field)
+        name = name_of(field)
         if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_TEXT:
             raise Skip(f"field {name!r} is missing, blank, too long or no text")
         return value
@@ -122,7 +123,8 @@ class ImportedQuestion:
         """Read a field that may be written as text; keep one that cannot be read in
         `extra.parse_error`.
         """
-        value, name = self.row.get(name), name_of(name)
+        value = self.row.get(name)
+        name = name_of(name)
         if value is None:
             return empty
         try:

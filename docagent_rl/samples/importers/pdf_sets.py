@@ -61,8 +61,13 @@ class _LongDocURL(Importer):
         "LongDocURL.jsonl",
     )
     split = Split.TEST
-    document, gold, nothing, id = "doc_no", "answer", _UNANSWERABLE, "question_id"
-    pages, sources, length = "evidence_pages", "evidence_sources", "total_pages"
+    document = "doc_no"
+    gold = "answer"
+    nothing = _UNANSWERABLE
+    id = "question_id"
+    pages = "evidence_pages"
+    sources = "evidence_sources"
+    length = "total_pages"
     kept = ("question_type", "task_tag", "subTask", "subtask", "detailed_evidences")
 
     def answer(self, draft: ImportedQuestion) -> None:
@@ -75,7 +80,8 @@ class _LongDocURL(Importer):
     def documents(
         self, source: ImportSource, drafts: Sequence[ImportedQuestion]
     ) -> Mapping[str, NativeDocument]:
-        by_name, found = pdfs(source.root, "**/*.pdf"), {}
+        by_name = pdfs(source.root, "**/*.pdf")
+        found = {}
         by_id = page_images(source.root, "**/*.png", first=0)
         for draft in drafts:
             if native := by_name.get(_file_name(draft)) or by_id.get(draft.doc_id):
@@ -104,7 +110,9 @@ class _Dude(Importer):
     released = by_split("dude", 23728, 6315, 11402)
     files = ("*DUDE_gt*.json", "*/*DUDE_gt*.json", "**/*DUDE_gt*.json", "*DUDE*.json")
     under = "data"
-    document, gold, id = "docId", "answers", "questionId"
+    document = "docId"
+    gold = "answers"
+    id = "questionId"
     pdf_files = ("**/PDF/*/*", "**/PDF/*")
     page_files = ("**/images/*/*",)
     first_page = 0
@@ -121,7 +129,8 @@ class _Dude(Importer):
         kind = draft.row.text("answer_type").replace("not answerable", _DUDE_NOTHING)
         if kind not in _DUDE_TYPES:
             raise Skip("field 'answer_type' is none of DUDE's")
-        draft.answer_format, draft.answerable = kind, kind != _DUDE_NOTHING
+        draft.answer_format = kind
+        draft.answerable = kind != _DUDE_NOTHING
         if not draft.answerable:
             draft.answers = ()
         elif not draft.answers:
@@ -131,7 +140,8 @@ class _Dude(Importer):
 
 def _attach_boxes(draft: ImportedQuestion) -> None:
     name = "answers_page_bounding_boxes"
-    draft.native_pages, draft.in_pixels = draft.row.get(name), True
+    draft.native_pages = draft.row.get(name)
+    draft.in_pixels = True
     for group in draft.parse(name, as_list, []):
         for box in group if isinstance(group, list) else [group]:
             page, *edges = (
@@ -168,7 +178,10 @@ class _UDA(Importer):
         | by_split("uda_paper_text", test=2804)
         | by_split("uda_feta", test=1023)
     )
-    document, gold, id, kept = "doc_name", "answer", "q_uid", ("doc_url",)
+    document = "doc_name"
+    gold = "answer"
+    id = "q_uid"
+    kept = ("doc_url",)
 
     def rows(self, source: ImportSource) -> Iterator[NativeRow]:
         files = {part: _uda_files(source, part) for part in _ANSWERS}

@@ -54,7 +54,9 @@ class _MPDocVQA(Importer):
     )
     under = "data"
     pictures = tuple(f"image_{number}" for number in range(1, 21))
-    document, gold, id = "doc_id", "answers", "questionId"
+    document = "doc_id"
+    gold = "answers"
+    id = "questionId"
     split_field = ("data_split",)
     first_page = 0
 
@@ -65,7 +67,8 @@ class _MPDocVQA(Importer):
         pages = draft.parse("page_ids", as_texts, [])
         if not pages or not all(map(is_file_name, pages)):
             raise Skip("field 'page_ids' is no list of pages")
-        draft.num_pages, draft.extra["page_names"] = len(pages), pages
+        draft.num_pages = len(pages)
+        draft.extra["page_names"] = pages
         draft.native_pages = value = draft.row.get("answer_page_idx")
         if value != "":
             pages = draft.parse("answer_page_idx", lambda value: as_pages([value]), [])
@@ -114,7 +117,10 @@ class _SlideVQA(Importer):
     files = ("annotations/qa/*.jsonl", "qa/*.jsonl", "data/*.parquet", "*.parquet", "*.jsonl")
     # slides of a deck; a shorter deck leaves the last ones null
     pictures = tuple(f"page_{number}" for number in range(1, 21))
-    document, gold, id, pages = "deck_name", "answer", "qa_id", "evidence_pages"
+    document = "deck_name"
+    gold = "answer"
+    id = "qa_id"
+    pages = "evidence_pages"
 
     def answer(self, draft: ImportedQuestion) -> None:
         super().answer(draft)  # some golds are numbers in the repository's files
@@ -174,8 +180,11 @@ class _Alden(Importer):
     name = "alden"
     dataset = "alden"
     unnamed_split = Split.TRAIN
-    document, gold, pages = "doc_id", "answer", "answer_page_idx"
-    nothing, length = "The problem is not answerable", "doc_length"
+    document = "doc_id"
+    gold = "answer"
+    pages = "answer_page_idx"
+    nothing = "The problem is not answerable"
+    length = "doc_length"
     first_page = 0
 
     def paths(self, source: ImportSource) -> Sequence[Path]:
@@ -195,7 +204,8 @@ class _Alden(Importer):
             for name, rows in ranges.items():
                 doc_id = without_pdf(name)
                 if is_file_name(doc_id) and is_span(rows) and 0 <= rows[0] < rows[1]:
-                    pictures, length = partial(_pages, reader, *rows), rows[1] - rows[0]
+                    pictures = partial(_pages, reader, *rows)
+                    length = rows[1] - rows[0]
                     place = (str(path), rows[0])
                     found.setdefault(doc_id, NativeDocument(doc_id, (), pictures, place, length))
         return found
@@ -205,7 +215,8 @@ def _pages(reader: RowReader, first: int, end: int) -> list[bytes]:
     """Return the pictures of a document in the order of its pages."""
     pictures = {}
     for row in reader.rows(first, end):
-        number, picture = row.get("id"), picture_bytes(row.get("image"))
+        number = row.get("id")
+        picture = picture_bytes(row.get("image"))
         if picture is None or not is_digits(number):
             raise DocumentError("a row of it is no page")
         pictures[int(number)] = picture

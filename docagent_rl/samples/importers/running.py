@@ -90,7 +90,9 @@ def run_import(
 
 class _Import:
     def __init__(self, importer: Importer, source: ImportSource, settings: ImportSettings) -> None:
-        self.importer, self.source, self.settings = importer, source, settings
+        self.importer = importer
+        self.source = source
+        self.settings = settings
         first = importer.first_page if settings.first_page is None else settings.first_page
         self.report = ImportReport(importer.name, asdict(settings.selection), first)
 
@@ -173,7 +175,8 @@ class _Import:
         holdings = gather_documents(
             found, wanted, self.source.root, self.settings, sizes=self.importer.sizes
         )
-        wanted, there = wanted | set(found), {*found, *holdings.lengths}
+        wanted = wanted | set(found)
+        there = {*found, *holdings.lengths}
         missing = sorted(wanted - there - set(holdings.failed))
         report.documents = {
             "wanted": len(wanted),
@@ -186,7 +189,9 @@ class _Import:
         return holdings
 
     def _samples(self, drafts: Iterable[ImportedQuestion], holdings: Holdings) -> list[Sample]:
-        selection, samples, rows = self.settings.selection, [], []
+        selection = self.settings.selection
+        samples = []
+        rows = []
         for draft in drafts:
             try:
                 samples.append(self._sample(draft, holdings))

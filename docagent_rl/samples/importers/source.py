@@ -258,7 +258,8 @@ class RowReader:
     """Rows of a Parquet file by number, one group of rows held at a time."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        self._path, self._columns = path, list(columns)
+        self._path = path
+        self._columns = list(columns)
         self._group: tuple[int, pa.Table] | None = None
         with _whole(path):
             meta = pq.read_metadata(path)
@@ -273,7 +274,8 @@ class RowReader:
             raise DocumentError(f"there are no rows {first} to {end} in {self._path.name}")
         while first < end:
             group = bisect_right(self._starts, first) - 1
-            start, stop = self._starts[group], min(end, self._starts[group + 1])
+            start = self._starts[group]
+            stop = min(end, self._starts[group + 1])
             if self._group is None or self._group[0] != group:
                 self._group = None  # not two at a time
                 with _whole(self._path), pq.ParquetFile(self._path) as file:

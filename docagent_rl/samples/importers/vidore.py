@@ -29,7 +29,9 @@ from docagent_rl.samples.importers.source import (
 )
 from docagent_rl.samples.sample import Box, Split
 
-_QUERIES, _QRELS, _CORPUS = "queries/*.parquet", "qrels/*.parquet", "corpus/*.parquet"
+_QUERIES = "queries/*.parquet"
+_QRELS = "qrels/*.parquet"
+_CORPUS = "corpus/*.parquet"
 _PAGES = "relevant"
 """The field of a query that gets its pages; no field of the hub's."""
 _SIDES = ("x1", "y1", "x2", "y2")
@@ -77,7 +79,8 @@ class _ViDoReV3(Importer):
     dataset = "vidore_v3"
     files = (_QUERIES, _QRELS, _CORPUS)
     split = Split.TEST
-    question, gold = "query", "answer"
+    question = "query"
+    gold = "answer"
     kept = ("language", "query_types", "query_format", "raw_answers")
     sources = "content_type"
     first_page = 0
@@ -106,7 +109,8 @@ class _ViDoReV3(Importer):
         return max(_relevant_to(row), key=lambda page: page.score).document
 
     def complete(self, draft: ImportedQuestion) -> None:
-        draft.native_id, number = draft.row.get("query_id"), draft.row.id("query_id")
+        draft.native_id = draft.row.get("query_id")
+        number = draft.row.id("query_id")
         draft.question_id = f"{draft.doc_id}#{number}"
         pages = _relevant_to(draft.row)
         draft.cites = [(page.document, page.place) for page in pages]
@@ -201,7 +205,8 @@ def _relevant(
     sizes = _sizes({corpus_id: corpus[corpus_id] for _, corpus_id, _, boxes in judged if boxes})
     found: dict[int, list[_Relevant]] = defaultdict(list)
     for query_id, corpus_id, score, boxes in judged:
-        page, fractions = corpus[corpus_id], _fractions(boxes, sizes.get(corpus_id))
+        page = corpus[corpus_id]
+        fractions = _fractions(boxes, sizes.get(corpus_id))
         found[query_id].append(_Relevant(corpus_id, page.document, page.place, score, fractions))
     return found
 

@@ -122,7 +122,8 @@ class AldenGrammar:
         fault = _fault(action, framed=_framed(text, marks, chosen))
         if isinstance(action, Answer) and fault:
             detail = "the turn is not one thought followed by one answer"
-            action, fault = bad_argument(detail, chosen.outer, chosen.inner), None
+            action = bad_argument(detail, chosen.outer, chosen.inner)
+            fault = None
         return AldenTurn(action, surplus, scan.hidden, fault=fault, form=form)
 
     def _chosen(self, text: str, pairs: list[TagBlock]) -> TagBlock | None:
@@ -151,7 +152,8 @@ class AldenGrammar:
                 pair.outer, pair.inner, text[start + box[0] : start + box[1]]
             ), AldenPageForm.IMAGE
         match = _FETCH.fullmatch(content)
-        hybrid, ordinal = self._modality is Modality.HYBRID, self._syntax is FetchSyntax.ORDINAL
+        hybrid = self._modality is Modality.HYBRID
+        ordinal = self._syntax is FetchSyntax.ORDINAL
         if match is None or bool(match[1]) is not hybrid or bool(match[3]) is not ordinal:
             return Fetch(pair.outer, pair.inner, ()), AldenPageForm.IMAGE
         page = int(match[2]) if len(match[2]) < 10 else NO_SUCH_PAGE
@@ -178,7 +180,8 @@ def _framed(text: str, marks: list[re.Match[str]], chosen: TagBlock) -> bool:
     shape = ["<think>", "</think>", f"<{chosen.tag}>", f"</{chosen.tag}>"]
     if [mark[0] for mark in marks] != shape:
         return False
-    thought, action = marks[1], marks[2]
+    thought = marks[1]
+    action = marks[2]
     edges = text[: marks[0].start()], text[thought.end() : action.start()], text[marks[3].end() :]
     return not any(edge.strip() for edge in edges)
 

@@ -141,9 +141,11 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
         logged.seconds["call"] = time.perf_counter() - began
         # of a malformed turn the format alone counts (section 4.2)
         if logged.parsed.fault is not None:
-            values, tokens = _MALFORMED, ()
+            values = _MALFORMED
+            tokens = ()
         elif not self._charged(state):
-            values, tokens = {}, ()
+            values = {}
+            tokens = ()
         logged.image_tokens = result.tokens
         repeated = bool(result.keys) and all(key in state.shown for key in result.keys)
         logged.effect = Called(result.end, tuple(result.shown), repeated)
@@ -288,7 +290,8 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
         """Return the best image pages and, with two modalities, the best text pages of a
         document.
         """
-        search, services = self._config.search, self._services
+        search = self._config.search
+        services = self._services
 
         def ask(retriever: RetrieverService) -> Awaitable[list[Hit]]:
             return retriever.search(query, doc_id=doc_id, top_k=search.top_k)
@@ -316,7 +319,8 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
 
     async def _fetched(self, state: AldenState, page: int, form: AldenPageForm) -> Result:
         """Show one page, which exists."""
-        result, hits = Result(CallKind.PAGE), [Hit(PageRef(state.sample.doc_id, page), 0.0)]
+        result = Result(CallKind.PAGE)
+        hits = [Hit(PageRef(state.sample.doc_id, page), 0.0)]
         if form is AldenPageForm.IMAGE:
             await self._add_images(result, state, hits)
         else:
@@ -326,7 +330,9 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
     async def _add_images(
         self, result: Result, state: AldenState, hits: Sequence[Hit], *, label: bool = False
     ) -> None:
-        store, rule, turn = self._services.store, self._config.display, len(state.log.turns)
+        store = self._services.store
+        rule = self._config.display
+        turn = len(state.log.turns)
         views = await asyncio.to_thread(
             lambda: [page_view(store.page(h.ref), rule, turn) for h in hits]
         )

@@ -26,7 +26,8 @@ def _fetched(config: AldenConfig, page: int, form: AldenPageForm | None) -> str:
 class AldenAgent(ScriptedAgent):
     """Searches for the first gold page, fetches what searches do not find, answers in a box."""
 
-    title, tags = "ALDEN", _TAGS
+    title = "ALDEN"
+    tags = _TAGS
     thoughts: ClassVar = {
         Move.SEARCH: "I need the page about {}.",
         Move.FETCH: "That page has more about {}.",
@@ -71,7 +72,8 @@ class AldenAgent(ScriptedAgent):
 class AldenScript(Script):
     """Calls tools at first, often the same again, and answers more and more."""
 
-    title, tags = "ALDEN", _TAGS
+    title = "ALDEN"
+    tags = _TAGS
     thoughts: ClassVar = {
         Move.SEARCH: "I need the {}.",
         Move.FETCH: "I open the {}.",
@@ -112,4 +114,5 @@ class AldenScript(Script):
         return state.absent_page() if state.chance(_ABSENT) else state.likely_pages(1)[0]
 
 
-AGENT, SCRIPT = AldenAgent, AldenScript
+AGENT = AldenAgent
+SCRIPT = AldenScript

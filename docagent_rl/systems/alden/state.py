@@ -73,7 +73,8 @@ class AldenState(EnvState):
         have gold pages, `refusal_accuracy` of unanswerable ones; `answer_*` are there whichever of
         them is rewarded.
         """
-        numbers, turns = self.common_metrics(()), self.log.turns
+        numbers = self.common_metrics(())
+        turns = self.log.turns
         called = [logged.effect for logged in turns if isinstance(logged.effect, Called)]
         calls = self.log.ran(Search) + self.log.ran(Fetch)
         repeated = sum(effect.repeated for effect in called)

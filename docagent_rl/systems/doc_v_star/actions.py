@@ -281,13 +281,15 @@ def _framed(text: str, scan: TagScan) -> bool:
     """
     if len(scan.hidden) != 1 or len(scan.blocks) != 1 or scan.hidden_open:
         return False
-    (start, end), (left, right) = scan.hidden[0], scan.blocks[0].outer
+    (start, end) = scan.hidden[0]
+    (left, right) = scan.blocks[0].outer
     edges = text[:start].strip(), text[end:left].strip(), text[right:].strip()
     return edges == ("<think>", "</think>", "")
 
 
 def _read(scan: TagScan, block: TagBlock, *, offset: int) -> tuple[Action, set[Fault]]:
-    outer, inner = moved(block.outer, offset), moved(block.inner, offset)
+    outer = moved(block.outer, offset)
+    inner = moved(block.inner, offset)
     content = scan.content(block)
     if block.nested:
         detail = "the action holds another action tag"

@@ -90,7 +90,8 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
 
     def variables(self, state: DocVState) -> dict[str, object]:
         """Return what every part of the prompt may name."""
-        config, plan = self._config, state.overview
+        config = self._config
+        plan = state.overview
         return {
             "num_pages": len(state.pages),
             "first_page": state.first_page,
@@ -130,10 +131,8 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
                 f"{limit} tokens "
                 "however few pages it shows: raise data.max_prompt_length, or drop the question"
             )
-        rules, items = (
-            self.text("system"),
-            [self.text("user"), *self._overview(), *self._last_words()],
-        )
+        rules = self.text("system")
+        items = [self.text("user"), *self._overview(), *self._last_words()]
         self._count([rules])
         self._count(items)
         if (room := self._room()) is not None and room < 0:
@@ -204,7 +203,8 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
 
     def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory and return its reward (appendix C)."""
-        state, reward = self.running, self._config.reward
+        state = self.running
+        reward = self._config.reward
         evidence = 0.0
         if state.evidence is not None:
             visited = state.visited if reward.hits is HitRule.VISITED else None
@@ -217,7 +217,8 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
         return state.settle(end, {**values, "total": reward.formula.total(values)})
 
     async def _retrieve(self, state: DocVState, logged: LoggedTurn, action: Search) -> list[Line]:
-        settings, doc_id = self._config.retrieval, state.sample.doc_id
+        settings = self._config.retrieval
+        doc_id = state.sample.doc_id
         k = settings.k(len(state.pages))
         if len(state.visited) == len(state.pages):
             logged.effect = NoNewPage(hits=0)
@@ -274,7 +275,8 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
         """Show pages in order: as an image, as a reminder when shown before, not at all for want of
         room.
         """
-        served, room = _Served(), self._room(logged.turn + 1)
+        served = _Served()
+        room = self._room(logged.turn + 1)
         for number in wanted:
             if number in state.visited:
                 served.visited.append(number)
@@ -296,7 +298,8 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
             state.withheld += len(served.withheld)
             served.items.append(self._note("withheld", served.withheld))
             if not served.pages:
-                state.last_turn, state.cut_short = min(state.last_turn, logged.turn + 1), True
+                state.last_turn = min(state.last_turn, logged.turn + 1)
+                state.cut_short = True
         return served
 
     def _note(self, part: str, pages: Sequence[int]) -> str:

@@ -177,7 +177,8 @@ def _sheet(pages: Sequence[Page], style: OverviewStyle) -> ImageSheet:
 
 
 def _square(at: tuple[int, int], grid: ThumbnailGrid) -> tuple[int, int, int, int]:
-    left, top = at[0], at[1] + grid.header
+    left = at[0]
+    top = at[1] + grid.header
     return left, top, left + grid.cell, top + grid.cell
 
 

@@ -79,7 +79,8 @@ def evidence_score(
         A value in `[0, 1]`; 1 when nothing is gold and nothing was listed, 0 when only one of them
         is empty.
     """
-    wanted, found = set(gold), set(listed)
+    wanted = set(gold)
+    found = set(listed)
     if not wanted or not found:
         return float(wanted == found)
     hits = len(wanted & found if visited is None else wanted & found & set(visited))

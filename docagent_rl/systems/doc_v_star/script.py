@@ -103,7 +103,8 @@ class DocVStarScript(_DocVStarWriter, Script):
 
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """See `Script.moves`."""
-        search, fetch = 0.4 * self.config.retrieval.enabled, 0.6 * self.config.fetch.enabled
+        search = 0.4 * self.config.retrieval.enabled
+        fetch = 0.6 * self.config.fetch.enabled
         return {
             Move.SEARCH: search,
             Move.FETCH: fetch,
@@ -134,4 +135,5 @@ class DocVStarScript(_DocVStarWriter, Script):
         return right if right and state.chance(0.3) else state.shown
 
 
-AGENT, SCRIPT = DocVStarAgent, DocVStarScript
+AGENT = DocVStarAgent
+SCRIPT = DocVStarScript

@@ -101,7 +101,8 @@ class DocVState(EnvState):
         shown, `page_*` of those listed, and `retrieval/page_*` and `fetch/page_*` of those that the
         action brought, where it was used.
         """
-        faults, plan = self.faults, self.overview
+        faults = self.faults
+        plan = self.overview
         return {
             **self.common_metrics(TERMS),
             **{f"fault/{fault.value}": float(faults[fault]) for fault in Fault},

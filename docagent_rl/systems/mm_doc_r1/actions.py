@@ -22,7 +22,8 @@ from docagent_rl.actions.grammar import TagBlock, TagScan, TagScanner, bad_argum
 from docagent_rl.base.text import encodable
 from docagent_rl.envs.base import UnknownActionError
 
-_THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
+_THINK_OPEN = "<think>"
+_THINK_CLOSE = "</think>"
 _FINISH = re.compile(r"<finish\s*/?>", re.IGNORECASE)
 _QUOTES = str.maketrans("\u201c\u201d\u201e\u201f\u2033\u2018\u2019\u201a\u201b", '"""""' + "''''")
 _TRAILING_COMMA = re.compile(r",\s*(?=[\]}])")
@@ -245,7 +246,8 @@ def _read(content: str, outer: Span, inner: Span) -> Action:
 
 
 def _entry(item: dict[str, Any]) -> ReadEntry:
-    given, query = item.get("page_ids"), item.get("query")
+    given = item.get("page_ids")
+    query = item.get("query")
     ids = given if isinstance(given, list) else [] if given is None else [given]
     numbers = [(_page(value), value) for value in ids]
     pages = dict.fromkeys(page for page, _ in numbers if page is not None)

@@ -94,7 +94,8 @@ class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
 
     def set_up(self) -> None:
         """Take what is left of a prompt, and the roles."""
-        config, services = self._config, self._services
+        config = self._config
+        services = self._services
         self._count = services.count_tokens
         limits = (config.history.prompt_tokens, services.prompt_tokens)
         self._budget = min(limit for limit in limits if limit is not None) - _TEMPLATE_TOKENS
@@ -110,7 +111,8 @@ class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
 
     def variables(self, state: MmDocState) -> dict[str, object]:
         """Return what every part of the prompt may name."""
-        config, pages = self._config, state.world.texts
+        config = self._config
+        pages = state.world.texts
         return {
             "plan": state.plan,
             "first_page": min(pages),
@@ -150,7 +152,8 @@ class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
         room = self._budget - self._tokens(self._texts("")) + self._count(state.plan)
         if self._count(state.plan) > room:
             # the other half is for the steps
-            state.plan, state.plan_cut = cut_to_tokens(state.plan, room // 2, self._count), True
+            state.plan = cut_to_tokens(state.plan, room // 2, self._count)
+            state.plan_cut = True
         return self._observe(state)
 
     def opening(self, sample: Sample) -> Observation:
@@ -169,7 +172,8 @@ class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
         """Execute the action of a step (see `DocEnv.step`)."""
         state = self.running
         logged = self.read(state, turn)
-        action, start = logged.action, thought_end(turn.text)
+        action = logged.action
+        start = thought_end(turn.text)
         end = action.block[0] if action.block and action.block[0] >= start else len(turn.text)
         reasoning = reasoning_of(turn.text[start:end], self._config.history.reasoning_words)
         step = Step(logged.turn, reasoning)
@@ -274,7 +278,8 @@ class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
     def _snippets(
         self, world: DocumentWorld, query: str, hits: list[Hit]
     ) -> list[tuple[Hit, Snippet]]:
-        words, chars = frozenset(world.index.tokenize(query)), self._config.search.snippet_chars
+        words = frozenset(world.index.tokenize(query))
+        chars = self._config.search.snippet_chars
         return [(hit, make_snippet(world.texts[hit.ref.page], words, chars)) for hit in hits]
 
     async def _read(
@@ -360,11 +365,13 @@ class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
         extracted = None
         if answer.strip():
             extracted = extracted_answer(await self._roles.extract(state.sample.question, answer))
-        kind, right = AnswerFormat.of(state.sample.answer_format), 0.0
+        kind = AnswerFormat.of(state.sample.answer_format)
+        right = 0.0
         if extracted is not None:
             right = await asyncio.to_thread(correctness, state.answers, extracted, kind)
         reward = self._config.reward
         pages_read = reward.page_score(state.read.keys(), state.evidence, right)
         values = {"page_recall": pages_read, "correctness": right}
-        state.answer, state.extracted = answer, extracted
+        state.answer = answer
+        state.extracted = extracted
         return state.settle(reason, {**values, "total": reward.formula.total(values)})

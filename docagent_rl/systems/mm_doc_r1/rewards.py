@@ -73,7 +73,8 @@ class MMDocReward(Section):
 
 def page_f1(read: Collection[int], evidence: Collection[int]) -> float:
     """Return `2 |P and E| / (|P| + |E|)`, in `[0, 1]`; 0 when both are empty."""
-    pages, wanted = set(read), set(evidence)
+    pages = set(read)
+    wanted = set(evidence)
     both = len(pages) + len(wanted)
     return 2 * len(pages & wanted) / both if both else 0.0
 

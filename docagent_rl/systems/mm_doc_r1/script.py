@@ -70,7 +70,8 @@ class MMDocAgent(_SeekerWriter, ScriptedAgent):
         if act.move is not Move.READ:
             keywords = list(dict.fromkeys(long_words(act.query)))[:_KEYWORDS]
             return json.dumps(keywords, ensure_ascii=False)
-        pages, most = [page.page for page in act.pages], self.config.read.max_pages
+        pages = [page.page for page in act.pages]
+        most = self.config.read.max_pages
         entries = [
             {"page_ids": pages[first : first + most], "query": state.sample.question}
             for first in range(0, len(pages), most)
@@ -106,4 +107,5 @@ class MMDocScript(_SeekerWriter, Script):
         return json.dumps([{"page_ids": pages, "query": state.word()}])
 
 
-AGENT, SCRIPT = MMDocAgent, MMDocScript
+AGENT = MMDocAgent
+SCRIPT = MMDocScript

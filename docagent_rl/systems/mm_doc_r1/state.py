@@ -102,7 +102,8 @@ def histories(steps: Sequence[Step], note_chars: int) -> Iterator[str]:
             yield _render(kept, ids_only)
 
 
-RESULT_CHARS, SHORT_RESULT_CHARS = 300, 100
+RESULT_CHARS = 300
+SHORT_RESULT_CHARS = 100
 """Characters of a step's result in the text of a trajectory, and in one that is too long."""
 
 

@@ -116,13 +116,15 @@ def make_snippet(text: str, words: Collection[str], max_chars: int) -> Snippet:
     cluster = _densest(line, frozenset(words), room)
     start, end = _window(line, cluster, room)
     inside = line[start:end].strip()
-    head, tail = _ELLIPSIS if start > 0 else "", _ELLIPSIS if end < len(line) else ""
+    head = _ELLIPSIS if start > 0 else ""
+    tail = _ELLIPSIS if end < len(line) else ""
     return Snippet(f"{head}{inside}{tail}", cluster.words)
 
 
 def _densest(line: str, words: frozenset[str], room: int) -> _Cluster:
     matches = [span for span in spans(line) if span[2] in words]
-    best, rank = _Cluster(0, 0, 0), (0, 0, 0)
+    best = _Cluster(0, 0, 0)
+    rank = (0, 0, 0)
     held: Counter[str] = Counter()
     first = 0
     for last, (_, end, word) in enumerate(matches):
@@ -135,7 +137,8 @@ def _densest(line: str, words: frozenset[str], room: int) -> _Cluster:
             first += 1
         begin = matches[first][0]
         if (len(held), last - first + 1, begin - end) > rank or not rank[0]:
-            best, rank = _Cluster(begin, end, len(held)), (len(held), last - first + 1, begin - end)
+            best = _Cluster(begin, end, len(held))
+            rank = (len(held), last - first + 1, begin - end)
     return best
 
 
@@ -218,12 +221,14 @@ def blank_world(sample: Sample, store: DocumentStore, config: MMDocConfig) -> Do
     page.
     """
     document, pages = played_pages(sample, store)
-    texts, index = dict.fromkeys(pages, ""), PageIndex(document.doc_id, {})
+    texts = dict.fromkeys(pages, "")
+    index = PageIndex(document.doc_id, {})
     return DocumentWorld(document, texts, (), render_contents(()), render_figures(()), index)
 
 
 def _prepared(document: Document, pages: range, config: MMDocConfig) -> DocumentWorld:
-    plan, search = config.plan, config.search
+    plan = config.plan
+    search = config.search
     texts = {number: document.page(number).text() for number in pages}
     everything = (
         table_of_contents(document.outline, texts, max_title=plan.max_title_chars)

@@ -227,7 +227,8 @@ class UniDocEnv(ToolEnv[UniDocConfig, UniDocState]):
 
     def correction(self, logged: LoggedTurn, text: str) -> TextPart:
         """See `ToolEnv`; where the turn drew boxes the text names their form too."""
-        reason, block = self.feedback(logged), logged.action.block
+        reason = self.feedback(logged)
+        block = logged.action.block
         about_boxes = block is not None and text.startswith("<bbox>", block[0])
         return self.part("feedback", reason=reason, about_boxes=about_boxes)
 
@@ -311,13 +312,16 @@ class UniDocEnv(ToolEnv[UniDocConfig, UniDocState]):
         return self._picture("page", view.image)
 
     def _crop(self, state: UniDocState, logged: LoggedTurn, action: Crop) -> list[Part]:
-        progress, coords, display = state.progress, self._config.coords, self._config.display
+        progress = state.progress
+        coords = self._config.coords
+        display = self._config.display
         if progress.view is None:
             searched = "no page was selected since the last search"
             raise RefusedError(searched if progress.rounds else "no page was shown yet")
         pad = self._config.crop.padding(validate=self._validate)
         view = stacked(progress.view, action.boxes, coords, display, pad=pad, turn=logged.turn)
-        rounds, drawn = progress.rounds, ()
+        rounds = progress.rounds
+        drawn = ()
         # the first boxes of a search count, of a page and not of a crop
         if isinstance(progress.view, View) and not rounds[-1].boxes:
             drawn = tuple(region_of(progress.view, box, coords.frame) for box in action.boxes)

@@ -16,7 +16,8 @@ _TAGS = {Move.SEARCH: "search", Move.SELECT: "select", Move.CROP: "bbox", Move.A
 class UniDocAgent(ScriptedAgent):
     """Searches, selects, magnifies gold boxes, notes what it saw, answers."""
 
-    title, tags = "UniDoc-RL", _TAGS
+    title = "UniDoc-RL"
+    tags = _TAGS
     thoughts: ClassVar = {
         Move.SEARCH: "I need the page about {}.",
         Move.SELECT: "That image speaks of {}.",
@@ -95,7 +96,8 @@ class UniDocAgent(ScriptedAgent):
 class UniDocScript(Script):
     """Selects after a search, then magnifies, searches again or answers with a note."""
 
-    title, tags = "UniDoc-RL", _TAGS
+    title = "UniDoc-RL"
+    tags = _TAGS
     thoughts: ClassVar = {
         Move.SEARCH: "I need the {}.",
         Move.SELECT: "It shows the {}.",
@@ -147,4 +149,5 @@ class UniDocScript(Script):
         return state.rng.randrange(count + state.chance(0.04))
 
 
-AGENT, SCRIPT = UniDocAgent, UniDocScript
+AGENT = UniDocAgent
+SCRIPT = UniDocScript

@@ -120,12 +120,14 @@ def _cut(
         pieces = [(tile.image.raster, tile.at[1]) for tile in view.image.tiles]
     else:
         left, top, right, bottom = view.image.raster
-        canvas, pieces = (right - left, bottom - top), [(view.image.raster, 0)]
+        canvas = (right - left, bottom - top)
+        pieces = [(view.image.raster, 0)]
     size = coords.frame.size(view.image.size, view.encoder_size)
     x1, y1, x2, y2 = box_to_raw(box, (0, 0, *canvas), size, pad)
     rasters = []
     for piece, at in pieces:
-        right, down = piece[0], piece[1] - at
+        right = piece[0]
+        down = piece[1] - at
         raw = (x1 + right, y1 + down, x2 + right, y2 + down)
         with contextlib.suppress(CropError):
             rasters.append(raw_to_raster(raw, piece, coords.rounding))

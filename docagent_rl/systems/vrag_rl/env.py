@@ -145,7 +145,8 @@ class VragEnv(ToolEnv[VragConfig, VragState]):
 
     def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory and return its reward (Eq. 11 and 12)."""
-        state, formula = self.running, self._config.reward.formula
+        state = self.running
+        formula = self._config.reward.formula
         state.outcome = outcome
         form = format_reward(searched=state.searched, answered=end is EndReason.ANSWERED)
         values = {

@@ -15,7 +15,8 @@ _TAGS = {Move.SEARCH: "search", Move.CROP: "bbox", Move.ANSWER: "answer"}
 class VragAgent(ScriptedAgent):
     """Searches for each gold page, zooms where boxes are known, answers."""
 
-    title, tags = "VRAG-RL", _TAGS
+    title = "VRAG-RL"
+    tags = _TAGS
     thoughts: ClassVar = {
         Move.SEARCH: "I need the page about {}.",
         Move.CROP: "The part about {} is small, I look closer.",
@@ -59,7 +60,8 @@ class VragAgent(ScriptedAgent):
 class VragScript(Script):
     """Searches first, then zooms or searches again, then answers."""
 
-    title, tags = "VRAG-RL", _TAGS
+    title = "VRAG-RL"
+    tags = _TAGS
     thoughts: ClassVar = {
         Move.SEARCH: ("I need the {}.", "I will search for the {}."),
         Move.CROP: ("I look closer at the {}.", "I zoom into the {}."),
@@ -74,4 +76,5 @@ class VragScript(Script):
         return {Move.SEARCH: 0.26, Move.CROP: 0.36 * self.config.grammar.crop, Move.ANSWER: 0.38}
 
 
-AGENT, SCRIPT = VragAgent, VragScript
+AGENT = VragAgent
+SCRIPT = VragScript

@@ -63,13 +63,16 @@ def answer_report(trajectory: Trajectory) -> AnswerReport:
         )
     regions = _magnified(trajectory)
     if played.cited:
-        chosen, why = [PageRef(*page) for page in played.cited], Why.CITED
+        chosen = [PageRef(*page) for page in played.cited]
+        why = Why.CITED
     elif regions:
-        chosen, why = list(reversed(regions)), Why.MAGNIFIED
+        chosen = list(reversed(regions))
+        why = Why.MAGNIFIED
     else:
         last = (turn_pages(turn.record) for turn in reversed(trajectory.turns) if not turn.dropped)
         collected = [PageRef(*page) for page in played.collected[-1:]]
-        chosen, why = next((pages for pages in last if pages), collected), Why.SHOWN
+        chosen = next((pages for pages in last if pages), collected)
+        why = Why.SHOWN
     return AnswerReport(
         played.extracted or played.answer,
         tuple(

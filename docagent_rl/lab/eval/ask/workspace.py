@@ -107,7 +107,8 @@ def follow(folder: Path, root: Path, settings: RenderSettings | None = None) -> 
     """
     settings = settings or RenderSettings()
     place = root / _key(os.path.realpath(folder), settings)
-    store, mark = place / "store", place / "listing"
+    store = place / "store"
+    mark = place / "listing"
     listing = _listing(folder)
     failed: tuple[FailedDocument, ...] = ()
     if not (mark.is_file() and mark.read_text(encoding="utf-8") == listing and _holds(store, ())):
@@ -160,7 +161,8 @@ def _key(*values: object) -> str:
 
 def _listing(folder: Path) -> str:
     """Return a digest of the files of a folder: their names, sizes and times of change."""
-    found, digest = discover(folder), hashlib.sha256()
+    found = discover(folder)
+    digest = hashlib.sha256()
     for document in found.documents:
         stamps = [
             (path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in document.files
@@ -239,7 +241,9 @@ def search_at(run: DictConfig, *, index: Path | None = None, url: str | None = N
         if index is not None:
             if not (kind := index_kind(index)):
                 raise UserError(f"--index {index} is no index; `docagent-rl index build` makes one")
-            section.kind, section.model, section.index = kind, None, str(index.absolute())
+            section.kind = kind
+            section.model = None
+            section.index = str(index.absolute())
         if url is not None:
             section.backend = Backend.HTTP.value
             section.service = OmegaConf.merge(section.get("service") or {}, {"url": url})

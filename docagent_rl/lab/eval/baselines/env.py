@@ -136,7 +136,8 @@ class BaselineEnv(ToolEnv[ConfigT, BaselineState], Generic[ConfigT]):
     def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory; its reward is the outcome."""
         state = self.running
-        state.end, state.terms = end, RewardTerms({"outcome": outcome.term}, reward=outcome.term)
+        state.end = end
+        state.terms = RewardTerms({"outcome": outcome.term}, reward=outcome.term)
         return state.terms
 
     def metrics(self) -> dict[str, float]:
@@ -160,7 +161,8 @@ class BaselineEnv(ToolEnv[ConfigT, BaselineState], Generic[ConfigT]):
             UserError: there is no such page, or it cannot be shown.
         """
         for rank, ref in enumerate(refs, start=1):
-            page, count = self._services.store.page(ref), self._services.count_tokens
+            page = self._services.store.page(ref)
+            count = self._services.count_tokens
             label = f"{self.text('page_label', page=ref.page, doc_id=ref.doc_id)}\n"
             if self._config.form is PageForm.IMAGE:
                 view = page_view(page, self._config.display, turn)

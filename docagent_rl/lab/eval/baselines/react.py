@@ -83,8 +83,10 @@ class ReactGrammar:
 
 
 def _read(text: str, found: re.Match[str]) -> Action:
-    begin, end = found.end(), _closing(text, found.end())
-    block, argument = (found.start(), min(end + 1, len(text))), (begin, end)
+    begin = found.end()
+    end = _closing(text, found.end())
+    block = (found.start(), min(end + 1, len(text)))
+    argument = (begin, end)
     content = text[begin:end].strip()
     match found[1].casefold():
         case "search":
@@ -131,7 +133,8 @@ class ReactEnv(BaselineEnv[ReactConfig]):
 
     def variables(self, state: BaselineState) -> Mapping[str, object]:
         """See `BaselineEnv.variables`; with the turns, and the pages of a search."""
-        turns, top_k = self._config.max_turns, self._config.top_k
+        turns = self._config.max_turns
+        top_k = self._config.top_k
         return {**super().variables(state), "turns": turns, "top_k": top_k}
 
     async def execute(self, state: BaselineState, logged: LoggedTurn, text: str) -> Sequence[Part]:
@@ -143,7 +146,8 @@ class ReactEnv(BaselineEnv[ReactConfig]):
 
     async def act(self, state: BaselineState, logged: LoggedTurn) -> Sequence[Part]:
         """Search, or open a page."""
-        action, doc_id = logged.action, state.sample.doc_id
+        action = logged.action
+        doc_id = state.sample.doc_id
         if isinstance(action, Search):
             return await self._search(state, logged, action.query)
         if not isinstance(action, Fetch):

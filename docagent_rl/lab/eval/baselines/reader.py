@@ -19,7 +19,8 @@ from docagent_rl.samples.sample import Sample
 
 _SPARE_TOKENS = 32
 """Room of a prompt that is left free, for what a chat template adds."""
-_TAGGED, _SCANNER = TagGrammar({"answer": read_answer}), TagScanner(("answer",))
+_TAGGED = TagGrammar({"answer": read_answer})
+_SCANNER = TagScanner(("answer",))
 _VARIABLES = "question material shown left_out num_pages page doc_id text several"
 
 
@@ -92,7 +93,8 @@ class ReaderEnv(BaselineEnv[ReaderConfig]):
 
     def variables(self, state: BaselineState) -> Mapping[str, object]:
         """See `BaselineEnv.variables`; with the material."""
-        found, material = super().variables(state), self._config.material
+        found = super().variables(state)
+        material = self._config.material
         several = found["several"] and material is Material.SEARCH
         return {**found, "material": material.value, "several": several}
 
@@ -100,7 +102,8 @@ class ReaderEnv(BaselineEnv[ReaderConfig]):
         """Search for the question, where the material is what a search finds."""
         if self._config.material is not Material.SEARCH:
             return
-        sample, inside = state.sample, self._config.scope is SearchScope.DOCUMENT
+        sample = state.sample
+        inside = self._config.scope is SearchScope.DOCUMENT
         hits = await self._services.retriever.search(
             sample.question, doc_id=sample.doc_id if inside else None, top_k=self._config.top_k
         )

@@ -23,7 +23,8 @@ from docagent_rl.rewards.mmlongbench import (
     unwrapped,
 )
 
-NOT_EXTRACTED, FAILED = "Failed to extract", "Fail to extract"
+NOT_EXTRACTED = "Failed to extract"
+FAILED = "Fail to extract"
 """Predictions of MMLongBench-Doc and of LongDocURL when an extractor's reply cannot be read; they
 score 0.
 """
@@ -196,7 +197,8 @@ def _items(value: Any) -> list[Any]:
 
 
 def _list_score(gold: Sequence[Any], pred: Sequence[Any]) -> float:
-    wanted, given = _texts(gold), _texts(pred)
+    wanted = _texts(gold)
+    given = _texts(pred)
     if not wanted or not given:
         return 0.0
     if is_number(wanted[0]) or is_exact(wanted[0]):

@@ -87,7 +87,8 @@ def dude_anls(golds: Sequence[str], pred: str | Sequence[str] | None, answer_typ
     """
     pred = [] if pred is None else pred
     if answer_type == NOT_ANSWERABLE_TYPE:
-        golds, pred = golds or [""], pred or [""]
+        golds = golds or [""]
+        pred = pred or [""]
     if "list" in answer_type:
         preds = list(pred)
         if not golds or not preds:
@@ -160,7 +161,8 @@ def slidevqa_normalise(answer: str, question: str) -> str:
 
 def slidevqa_em_f1(gold: str, pred: str | None, question: str) -> dict[str, float]:
     """Return the `overlap` of the words of two answers."""
-    wanted, given = slidevqa_normalise(gold, question), slidevqa_normalise(pred or "", question)
+    wanted = slidevqa_normalise(gold, question)
+    given = slidevqa_normalise(pred or "", question)
     return overlap(wanted.split(), given.split())
 
 
@@ -169,7 +171,8 @@ def slidevqa_joint(qa: Mapping[str, float], es: Mapping[str, float]) -> dict[str
 
     They are products of precision and recall, their F1, and both exact matches.
     """
-    precision, recall = qa["precision"] * es["precision"], qa["recall"] * es["recall"]
+    precision = qa["precision"] * es["precision"]
+    recall = qa["recall"] * es["recall"]
     both = precision + recall
     return {
         "em": float(qa["em"] == 1 and es["em"] == 1),

@@ -152,7 +152,8 @@ def parse_match_judge(text: str) -> Match | None:
     The benchmark's judge is held to that form (`eval/judge.py`).
     """
     found = _first_object(text)
-    equivalent, abstained = found.get("equivalent"), found.get("abstained")
+    equivalent = found.get("equivalent")
+    abstained = found.get("abstained")
     if not (isinstance(equivalent, bool) and isinstance(abstained, bool)):
         return None
     return _MATCHES[equivalent, abstained]

@@ -15,7 +15,8 @@ _THRESHOLD = 0.5
 _LONGEST = 2000
 """Characters of an answer, written as JSON, beyond which it is wrong without asking."""
 _GRADES: Mapping[Grade | None, float] = {Grade.CORRECT: 1.0, Grade.PARTIAL: 0.5}
-SENSITIVITY, SPECIFICITY = 0.98, 1.0
+SENSITIVITY = 0.98
+SPECIFICITY = 1.0
 """Shares of right and of wrong answers that the benchmark's judge, Gemini 2.5 Flash, takes for
 such.
 """
@@ -74,7 +75,8 @@ def kuiper(played: Iterable[Effort]) -> float | None:
     rights = [right for _, right in sorted(_with_steps(played), key=lambda each: each[0])]
     if len(set(rights)) < 2:
         return None
-    mean, total = sum(rights) / len(rights), 0.0
+    mean = sum(rights) / len(rights)
+    total = 0.0
     sums = []
     for right in rights:
         total += right - mean
@@ -88,7 +90,8 @@ def wasted_effort(played: Iterable[Effort]) -> float | None:
 
     Trajectories without steps are left out; without a wrong answer it is 0.
     """
-    right, wrong = [], []
+    right = []
+    wrong = []
     for steps, is_right in _with_steps(played):
         (right if is_right else wrong).append(steps)
     if not right:

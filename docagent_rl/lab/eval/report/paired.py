@@ -47,7 +47,8 @@ class Difference:
     @property
     def cells(self) -> tuple[str, ...]:
         """Both numbers, their difference, questions, documents and the p-value, as texts."""
-        unit, gain = self.measure.unit, self.gain
+        unit = self.measure.unit
+        gain = self.gain
         sides = (
             digits(self.first, unit),
             digits(self.second, unit),

@@ -61,7 +61,8 @@ class PaperRow:
 @functools.cache
 def paper_rows() -> tuple[PaperRow, ...]:
     """Return all rows, in the order of the file."""
-    found, data = [], _data()
+    found = []
+    data = _data()
     for row in data["rows"]:
         paper = data["papers"][row["paper"]]
         given = {**paper, **row}

@@ -36,7 +36,8 @@ from docagent_rl.lab.eval.scoring.experts import EXPERTS, expert_prompt
 from docagent_rl.lab.eval.scoring.protocols import JUDGED, NAVIGATION, USE, protocol_of
 from docagent_rl.lab.eval.scoring.scored import Measure, Unit
 
-PAGE, DATA = "report.md", "report.json"
+PAGE = "report.md"
+DATA = "report.json"
 VERSION = 2
 _WORDS = (
     "prompts of this package are in our words; whether a model is trained as the authors' is "
@@ -112,7 +113,8 @@ def tables(runs: Sequence[RunReport], dataset: str) -> list[TextTable]:
     """Return the tables of one benchmark."""
     runs = [run for run in runs if dataset in run.benchmarks]
     reports = [run.benchmarks[dataset] for run in runs]
-    title, names = protocol_of(dataset).name, tuple(run.name for run in runs)
+    title = protocol_of(dataset).name
+    names = tuple(run.name for run in runs)
     use = tuple((line.measure.title, *line.cells()) for line in lines(runs, dataset, "use"))
     found = [
         _answers(title, runs, lines(runs, dataset, "answers"), dataset),
@@ -180,7 +182,8 @@ def _note(run: RunReport, dataset: str) -> str:
     """Return a note on the trajectories of a run, and on those that count as wrong or not at
     all.
     """
-    report, whole_set = run.benchmarks[dataset], size_of_test_set(dataset)
+    report = run.benchmarks[dataset]
+    whole_set = size_of_test_set(dataset)
     of = f" of {whole_set:,}" if whole_set not in (None, report.questions) else ""
     several = (
         "" if report.trajectories == report.questions else f", {report.trajectories:,} trajectories"
@@ -282,7 +285,8 @@ def _paired(
     every = [report.benchmarks[dataset] for report in reports if dataset in report.benchmarks]
     ruled = {number.measure.name for each in every for number in each.answers if number.ruled}
     ours, theirs = ([each for each in side if each.scored] for side in sides)
-    draws, seed = settings.draws, settings.seed
+    draws = settings.draws
+    seed = settings.seed
     found = compare(ours, theirs, [headline, *both], ruled, draws=draws, seed=seed)
     judges = [", ".join(authors(headline, side)) for side in sides]
     return found, paired_table(found, runs[0].name, runs[1].name, protocol_of(dataset).name, judges)

@@ -45,7 +45,8 @@ class Sums:
         `totals` are sums over documents, `(..., columns)`; by default over all of them.
         """
         totals = self.table.sum(axis=0) if totals is None else totals
-        found, begin = [], 0
+        found = []
+        begin = 0
         for cell, questions in zip(self.cells, self.questions, strict=True):
             end = begin + cell.measure.width
             number = cell.measure.combine(totals[..., begin:end], questions)
@@ -70,7 +71,9 @@ def sums_of(
     names = sorted({each.document for each in trajectories})
     places = {name: number for number, name in enumerate(names)}
     lines = [{ALL, *rows(each)} for each in trajectories]
-    blocks, questions, clusters = [np.zeros((len(names), 0))], [], []
+    blocks = [np.zeros((len(names), 0))]
+    questions = []
+    clusters = []
     for cell in cells:
         measure = cell.measure
         found = [each.values.get(measure.value) is not None for each in trajectories]
@@ -136,10 +139,8 @@ def intervals(
     cell says nothing about it and is left out. `less`, over the same questions, documents and
     cells, is subtracted.
     """
-    number, drawn = (
-        sums.combine(),
-        [sums.combine(totals) for totals in resampled(sums.table, draws, seed)],
-    )
+    number = sums.combine()
+    drawn = [sums.combine(totals) for totals in resampled(sums.table, draws, seed)]
     if less is not None:
         number = number - less.combine()
         others = map(less.combine, resampled(less.table, draws, seed))
@@ -161,7 +162,8 @@ def intervals(
 
 def resampled(table: np.ndarray, draws: int, seed: int) -> Iterator[np.ndarray]:
     """Yield sums over resamples of documents: arrays of at most `(256, columns)`."""
-    documents, rng = len(table), np.random.default_rng(seed)
+    documents = len(table)
+    rng = np.random.default_rng(seed)
     for size in _chunks(draws if documents else 0):
         yield (
             rng.multinomial(documents, np.full(documents, 1 / documents), size=size).astype(float)
@@ -192,8 +194,10 @@ def p_values(first: Sums, second: Sums, *, draws: int, seed: int) -> list[float 
     """
     observed = np.abs(second.combine() - first.combine())
     change = second.table - first.table
-    ours, theirs = first.table.sum(axis=0), second.table.sum(axis=0)
-    reached, tried = np.zeros(len(first.cells)), np.zeros(len(first.cells))
+    ours = first.table.sum(axis=0)
+    theirs = second.table.sum(axis=0)
+    reached = np.zeros(len(first.cells))
+    tried = np.zeros(len(first.cells))
     exact = len(first.documents) <= EXACT
     for sides in _sides(len(change), None if exact else draws, seed):
         moved = sides @ change
@@ -224,7 +228,9 @@ def _sides(documents: int, draws: int | None, seed: int) -> Iterator[np.ndarray]
     """Yield ways to change sides, all or `draws` random ones: arrays `(..., documents)` of 0
     and 1.
     """
-    rng, places, begin = np.random.default_rng(seed), np.arange(documents), 0
+    rng = np.random.default_rng(seed)
+    places = np.arange(documents)
+    begin = 0
     for size in _chunks(2**documents if draws is None else draws):
         if draws is None:
             yield ((np.arange(begin, begin + size)[:, None] >> places) & 1).astype(float)

@@ -91,7 +91,8 @@ async def opinion(model: RemoteModel | None, expert: Expert, subject: Subject) -
         BudgetError: the budget is spent.
         InfrastructureError: the service is dead.
     """
-    answer, question = subject.played.answer, subject.sample.question
+    answer = subject.played.answer
+    question = subject.sample.question
     if answer is None:
         return UNASKED
     if model is not None:
@@ -246,7 +247,8 @@ async def _asked(model: RemoteModel, expert: Expert, subject: Subject, answer: s
 
     One that was cut off is read as far as it came, as the benchmarks do: a grade may stand there.
     """
-    sample, name = subject.sample, model.model
+    sample = subject.sample
+    name = model.model
     sent = messages(expert, sample.question, references_for(expert, sample), answer)
 
     def accept(text: str) -> None:

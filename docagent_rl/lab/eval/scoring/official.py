@@ -47,12 +47,14 @@ def answer_alone(subject: Subject) -> Official:
 
 def mmlongbench(subject: Subject) -> Official:
     """MMLongBench-Doc: score, and what its F1 counts."""
-    sample, reply = subject.sample, subject.reply(Extractor.MMLONGBENCH_DOC)
+    sample = subject.sample
+    reply = subject.reply(Extractor.MMLONGBENCH_DOC)
     gold = str(sample.extra.get("gold", NOT_ANSWERABLE))
     given = None if reply is None else extracted_answer(reply)
     pred = accuracy.NOT_EXTRACTED if given is None else given
     values = _counted(gold, pred, accuracy.mmlongbench_score(gold, pred, sample.answer_format))
-    pages, doc_type = len(native_pages(sample)), _native(sample, "doc_type")
+    pages = len(native_pages(sample))
+    doc_type = _native(sample, "doc_type")
     lines = accuracy.mmlongbench_lines(
         pages, sample.evidence_sources, doc_type, answerable=gold != NOT_ANSWERABLE
     )
@@ -66,7 +68,8 @@ def mmlongbench_v2(subject: Subject) -> Official:
     A trajectory without an answer is wrong and has not answered; the benchmark's judge would be
     asked.
     """
-    sample, reply = subject.sample, subject.reply(AnswerJudge.MMLONGBENCH_DOC_V2)
+    sample = subject.sample
+    reply = subject.reply(AnswerJudge.MMLONGBENCH_DOC_V2)
     match = None if reply is None else parse_match_judge(reply)
     answerable = not str(sample.extra.get("gold", NOT_ANSWERABLE)).startswith(NOT_ANSWERABLE)
     abstained = subject.played.answer is None or (match is not None and match.abstained)
@@ -75,7 +78,8 @@ def mmlongbench_v2(subject: Subject) -> Official:
         "gold_answerable": float(answerable),
         "answered": float(not abstained),
     }
-    pages, doc_type = len(native_pages(sample)), _native(sample, "doc_type")
+    pages = len(native_pages(sample))
+    doc_type = _native(sample, "doc_type")
     lines = accuracy.mmlongbench_lines(
         pages, sample.evidence_sources, doc_type, answerable=answerable
     )
@@ -86,20 +90,23 @@ def longdocurl(subject: Subject) -> Official:
     """LongDocURL: score, the same before the prediction was written to JSON, and what its F1
     counts.
     """
-    sample, reply = subject.sample, subject.reply(Extractor.LONGDOCURL)
+    sample = subject.sample
+    reply = subject.reply(Extractor.LONGDOCURL)
     gold = sample.extra.get("gold", NOT_ANSWERABLE)
     pred = accuracy.FAILED if reply is None else accuracy.longdocurl_parse(reply)
     inline = accuracy.FAILED if reply is None else accuracy.longdocurl_inline(reply)
     values = _counted(gold, pred, accuracy.longdocurl_score(gold, pred, sample.answer_format))
     values["inline_score"] = accuracy.longdocurl_score(gold, inline, sample.answer_format)
-    tag, kind = _native(sample, "task_tag"), _native(sample, "question_type")
+    tag = _native(sample, "task_tag")
+    kind = _native(sample, "question_type")
     lines = accuracy.longdocurl_lines(tag, len(native_pages(sample)), sample.evidence_sources, kind)
     return Official(values, tuple(lines))
 
 
 def mp_docvqa(subject: Subject) -> Official:
     """MP-DocVQA: ANLS, accuracy, and whether the answer's page was found."""
-    sample, answer = subject.sample, subject.played.answer
+    sample = subject.sample
+    answer = subject.played.answer
     page = subject.played.answer_page
     right = None
     if len(sample.evidence_pages) == 1:
@@ -118,7 +125,8 @@ def dude(subject: Subject) -> Official:
 
     A right answer is no refusal, whatever it says.
     """
-    sample, answer = subject.sample, subject.played.answer
+    sample = subject.sample
+    answer = subject.played.answer
     if answer is None:
         # an unanswerable question asks for an empty answer, which nobody gave
         return Official({"anls": 0.0}, (sample.answer_format,))
@@ -131,7 +139,8 @@ def dude(subject: Subject) -> Official:
 
 def slidevqa(subject: Subject) -> Official:
     """SlideVQA: answers, and evidence where the system names its own."""
-    sample, played = subject.sample, subject.played
+    sample = subject.sample
+    played = subject.played
     gold = sample.extra.get("gold")
     qa = answers.slidevqa_em_f1(
         str(sample.answers[0] if gold is None else gold), played.answer, sample.question
@@ -163,7 +172,8 @@ def madqa_score(subject: Subject) -> Official:
 
     Where a right answer is a list, what semicolons and line breaks part are the items of an answer.
     """
-    sample, played = subject.sample, subject.played
+    sample = subject.sample
+    played = subject.played
     variants = gold_variants(sample)
     answer = played.answer or ""
     listed = any(len(items) > 1 for items in variants)

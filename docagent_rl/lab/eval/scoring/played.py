@@ -172,7 +172,8 @@ def _length(sample: Sample) -> str:
     """Return the stratum of the pages of a question's window, where it has one, else of its
     document.
     """
-    window, pages = sample.extra.get("window"), sample.extra.get("num_pages")
+    window = sample.extra.get("window")
+    pages = sample.extra.get("num_pages")
     if isinstance(window, list | tuple) and [type(end) for end in window] == [int, int]:
         pages = window[1] - window[0] + 1
     elif type(pages) is not int or pages <= 0:

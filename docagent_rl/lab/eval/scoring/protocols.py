@@ -21,8 +21,10 @@ from docagent_rl.rollout.trajectory import Status, Trajectory
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems import published
 
-_MM, _LONG = Extractor.MMLONGBENCH_DOC, Extractor.LONGDOCURL
-_MM2, _MADQA = AnswerJudge.MMLONGBENCH_DOC_V2, AnswerJudge.MADQA
+_MM = Extractor.MMLONGBENCH_DOC
+_LONG = Extractor.LONGDOCURL
+_MM2 = AnswerJudge.MMLONGBENCH_DOC_V2
+_MADQA = AnswerJudge.MADQA
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +296,8 @@ def use_values(trajectory: Trajectory) -> dict[str, float | None]:
     """
     if trajectory.masked:
         return {"finished": 0.0}
-    turns, metrics = trajectory.turns, trajectory.metrics
+    turns = trajectory.turns
+    metrics = trajectory.metrics
     messages = [
         *trajectory.prompt,
         *(m for turn in turns if not turn.dropped for m in turn.observation),

@@ -159,7 +159,8 @@ def _general(sample: Sample, answer: str | None, rule: bool) -> dict[str, float 
     if sample.answerable is False:
         right = float(refuses(sample.question, answer))
         return {"rule": float(rule), "exact": right, "word_f1": right, "similarity": right}
-    golds, given = references(sample), answer or ""
+    golds = references(sample)
+    given = answer or ""
     words = squad_normalise(given)
     return {
         "rule": float(rule),

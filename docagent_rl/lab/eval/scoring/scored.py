@@ -92,7 +92,8 @@ class Measure:
         """
         if self.form is Form.F1:
             gained, asked, answered = np.moveaxis(sums, -1, 0)
-            recall, precision = _ratio(gained, asked, 0.0), _ratio(gained, answered, 0.0)
+            recall = _ratio(gained, asked, 0.0)
+            precision = _ratio(gained, answered, 0.0)
             return _ratio(2 * recall * precision, recall + precision, 0.0)
         found = _ratio(sums[..., 0], sums[..., 1], np.nan)
         if self.form is Form.ADJUSTED:
