@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 
 from docagent_rl.actions.base import Answer, Fetch, Invalid, Search
-from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import (
     AssistantTurn,
@@ -35,6 +34,7 @@ from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.alden.actions import AldenGrammar, AldenPageForm, FetchSyntax
 from docagent_rl.systems.alden.config import AldenConfig, OnFull
 from docagent_rl.systems.alden.effects import Called, CallKind, Scored
+from docagent_rl.systems.alden.prompt import PROMPT
 from docagent_rl.systems.alden.rewards import (
     REFUSAL,
     AldenAnswerRule,
@@ -65,25 +65,7 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
     """
 
     title = "ALDEN"
-    spec = PromptSpec(
-        required=frozenset(
-            {"system", "user", "page_label", "image_list", "text_list", "final_turn"}
-            | {"no_page", "no_text", "no_room", "no_such_page", "malformed_fetch"}
-        ),
-        variables=frozenset(
-            {
-                "question",
-                "num_pages",
-                "turns",
-                "fetch",
-                "ordinal",
-                "pages_per_search",
-                "refusal",
-                "page",
-            }
-        ),
-        shown=frozenset({"question"}),
-    )
+    spec = PROMPT
 
     def set_up(self) -> None:
         """See that both rankings are there: better here than at the first search."""

@@ -1,0 +1,23 @@
+"""The parts of ALDEN's prompt files, and what they may name."""
+
+from docagent_rl.base.prompts import PromptSpec
+
+PROMPT = PromptSpec(
+    required=frozenset(
+        {"system", "user", "page_label", "image_list", "text_list", "final_turn"}
+        | {"no_page", "no_text", "no_room", "no_such_page", "malformed_fetch"}
+    ),
+    variables=frozenset(
+        {
+            "question",
+            "num_pages",
+            "turns",
+            "fetch",
+            "ordinal",
+            "pages_per_search",
+            "refusal",
+            "page",
+        }
+    ),
+    shown=frozenset({"question"}),
+)
