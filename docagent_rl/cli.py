@@ -17,19 +17,19 @@ from docagent_rl import __version__
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import FULL, disk_is_full
 from docagent_rl.base.text import shown
-from docagent_rl.commands.late import COMMANDS, LateGroup
+from docagent_rl.commands.lazy import COMMANDS, LazyGroup
 
 _OF_THE_MACHINE = FULL | {errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE}
 """Errors of the system that say something about the machine, whoever asked."""
 
 app = typer.Typer(
     help="Document agents trained by reinforcement learning inside an unmodified verl.",
-    cls=LateGroup,
+    cls=LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
 for _name, _summary in COMMANDS.items():
-    app.command(_name, help=_summary)(lambda: None)  # stands in; `LateGroup` never calls it
+    app.command(_name, help=_summary)(lambda: None)  # stands in; `LazyGroup` never calls it
 
 
 def _version(show: bool) -> None:

@@ -75,7 +75,7 @@ def ask_command(
     --model m
     """
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.ask.answer import answer_json, answer_report, tell_answer, tell_turn
+    from docagent_rl.lab.eval.ask.answer import answer_json, answer_report, print_turn, tell_answer
     from docagent_rl.lab.eval.ask.workspace import (
         build_indexes,
         cache_folder,
@@ -116,7 +116,7 @@ def ask_command(
             if out is not None:
                 evaluation = Evaluation(name, Agent.SYSTEM, run, [sample], 1, seed, override or ())
                 RunFolder(out).begin(evaluation.manifest(player))
-            with listening(lambda trajectory: tell_turn(trajectory, progress)):
+            with listening(lambda trajectory: print_turn(trajectory, progress)):
                 return await player.play(sample, 0)
         finally:
             await player.close()

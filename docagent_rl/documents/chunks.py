@@ -48,7 +48,7 @@ from docagent_rl.documents.settings import (
 from docagent_rl.documents.source_files import Stamp, hash_file, stamp_of, unreadable
 from docagent_rl.documents.sources import SourceDocument, SourceKind
 from docagent_rl.documents.tiff import page_frames
-from docagent_rl.documents.workers import beat
+from docagent_rl.documents.workers import begin_part
 
 # Fixed, so that a run with another number of workers finds the ranges of an interrupted one.
 PAGES_PER_CHUNK = 16
@@ -121,7 +121,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkTask:
+class PageRangeTask:
     """A range of pages to store."""
 
     probed: ProbedDocument
@@ -161,7 +161,7 @@ class ChunkTask:
 
 def read_headings(probed: ProbedDocument) -> tuple[tuple[OutlineEntry, ...], Unread | None]:
     """Return the headings of a PDF by its layout, or the reason why the reader gave none."""
-    beat("its headings")
+    begin_part("its headings")
     path = probed.pdf
     with open_pdf(path) as pdf:
         if not pdf.has_text():
@@ -209,11 +209,11 @@ def printed(plan: Plan, probed: ProbedDocument) -> ProbedDocument:
 
 def _opened(probed: ProbedDocument) -> ProbedDocument:
     """Count the pages of a PDF and read its outline."""
-    beat("its structure")
+    begin_part("its structure")
     with open_pdf(probed.pdf) as pdf:
         for _ in check_page_count(pdf):
-            beat("its structure")
-        beat("its outline")
+            begin_part("its structure")
+        begin_part("its outline")
         return replace(probed, num_pages=pdf.num_pages, outline=pdf.outline(), title=pdf.title())
 
 
@@ -231,7 +231,7 @@ def probe_sizes(source: SourceDocument) -> ProbedDocument:
         return replace(found, sizes=tuple(sizes))
     with open_pdf(source.files[0]) as pdf:
         for number in range(1, pdf.num_pages + 1):
-            beat(f"page {number}")
+            begin_part(f"page {number}")
             with pdf.page(number) as page:
                 width, height = page.get_size()
             if not (width > 0 and height > 0):
@@ -242,7 +242,7 @@ def probe_sizes(source: SourceDocument) -> ProbedDocument:
     return replace(found, sizes=tuple(sizes))
 
 
-def store_chunk(task: ChunkTask) -> int:
+def store_chunk(task: PageRangeTask) -> int:
     """Store the pages of a range, then its record; returns the number of pages.
 
     Raises:
@@ -260,7 +260,7 @@ def store_chunk(task: ChunkTask) -> int:
         headings, unread = read_headings(task.probed) if is_asked else ((), None)
     except OSError as error:  # of the source: what the store does raises a UserError
         raise unreadable(error) from error
-    beat("storing it")
+    begin_part("storing it")
     force(batch)
     record = ChunkEntry(first=task.first, pages=pages, headings=headings, unread=unread)
     write(task.record, dump_record(record))
@@ -272,13 +272,13 @@ def is_stored_whole(
 ) -> bool:
     """Return whether every picture and text of a stored document is there as it was written."""
     for number, page in enumerate(stored[1], start=1):
-        beat(f"stored page {number}")
+        begin_part(f"stored page {number}")
         if not objects.are_whole(page.objects()):
             return False
     return True
 
 
-def _pdf_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, TextLayer]]:
+def _pdf_pages(task: PageRangeTask) -> Iterator[tuple[str, bytes, Size, TextLayer]]:
     """Yield the pages of a range: name, JPEG file, size and text layer."""
     read = None if task.plan.ocr is OcrMode.NEVER else read_part
     numbers = range(task.first, task.last + 1)
@@ -286,29 +286,29 @@ def _pdf_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, TextLayer]]:
         pages = PdfPages(pdf, task.plan.render, numbers, read)
         for number in numbers:
             name = f"page {number}"
-            beat(name)
+            begin_part(name)
             with pdf.page(number):
                 picture, layer = pages.read(number)
                 jpeg, size = _drawn(pdf, number, picture, task.plan.render)
                 yield name, jpeg, size, layer
 
 
-def _image_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, TextLayer]]:
+def _image_pages(task: PageRangeTask) -> Iterator[tuple[str, bytes, Size, TextLayer]]:
     if task.probed.source.kind is SourceKind.TIFF:
         yield from _frames(task)
         return
     for path in task.probed.source.files[task.files]:
-        beat(path.name)
+        begin_part(path.name)
         jpeg, size = read_page_image(path, task.plan.render)
         _check_shape(path.name, size)
         yield path.name, jpeg, size, TextLayer()
 
 
-def _frames(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, TextLayer]]:
+def _frames(task: PageRangeTask) -> Iterator[tuple[str, bytes, Size, TextLayer]]:
     (path,) = task.probed.source.files
     for number in range(task.first, task.last + 1):
         name = f"page {number}"
-        beat(name)
+        begin_part(name)
         jpeg, size = read_page_image(path, task.plan.render, task.probed.frames[number - 1])
         _check_shape(name, size)
         yield name, jpeg, size, TextLayer()
@@ -332,7 +332,7 @@ def read_before(pages: Iterable[PageEntry]) -> tuple[PageEntry, ...]:
 
 
 def _stored(
-    task: ChunkTask, batch: list[Path], name: str, jpeg: bytes, size: Size, layer: TextLayer
+    task: PageRangeTask, batch: list[Path], name: str, jpeg: bytes, size: Size, layer: TextLayer
 ) -> PageEntry:
     put = partial(task.plan.layout.objects.put, batch=batch)
     if not layer.text and (known := _known(task, jpeg)):
@@ -345,7 +345,7 @@ def _stored(
     return PageEntry(*size, put(jpeg), text, read.reading, turned=read.turn, findings=findings)
 
 
-def _known(task: ChunkTask, jpeg: bytes) -> PageEntry | None:
+def _known(task: PageRangeTask, jpeg: bytes) -> PageEntry | None:
     """Return the page with this picture that OCR has read before, if the store holds it whole."""
     digest = hashlib.sha256(jpeg).hexdigest() if task.known else ""
     known = next((page for page in task.known if page.image == digest), None)

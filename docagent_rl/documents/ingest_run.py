@@ -19,7 +19,7 @@ from rich.progress import (
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.seals import Sealed, seal_difference
 from docagent_rl.documents.chunks import (
-    ChunkTask,
+    PageRangeTask,
     Plan,
     ProbedDocument,
     is_stored_whole,
@@ -231,7 +231,7 @@ class IngestRun:
         failure = FailedDocument(probed.source.name, unread.reason, unread.may_pass)
         self.report.unread.append(failure)
 
-    def _tasks(self, jobs: Iterable[Job], bar: TaskID) -> Iterator[ChunkTask]:
+    def _tasks(self, jobs: Iterable[Job], bar: TaskID) -> Iterator[PageRangeTask]:
         for job in jobs:
             if not job.missing:  # an earlier run stopped between the last page and the manifest
                 self._commit(job)

@@ -8,7 +8,7 @@ from pathlib import Path
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.chunks import (
     PAGES_PER_CHUNK,
-    ChunkTask,
+    PageRangeTask,
     Plan,
     ProbedDocument,
     read_before,
@@ -22,9 +22,9 @@ from docagent_rl.documents.sources import SourceDocument
 class Job:
     """A document being stored."""
 
-    tasks: list[ChunkTask]
+    tasks: list[PageRangeTask]
     """Its ranges of pages."""
-    missing: dict[int, ChunkTask]
+    missing: dict[int, PageRangeTask]
     """Those that are not stored yet, by their first pages."""
     damaged: bool
     """The store holds this version of it with pages that are damaged or gone."""
@@ -55,13 +55,13 @@ def make_job(
     if old and old.settings == plan.key(probed) and plan.ocr is not OcrMode.NEVER:
         known = read_before(old.pages)
     starts = range(1, probed.num_pages + 1, PAGES_PER_CHUNK)
-    tasks = [ChunkTask(probed, plan, folder, first, known) for first in starts]
+    tasks = [PageRangeTask(probed, plan, folder, first, known) for first in starts]
     missing = {task.first: task for task in tasks if not _is_stored(task)}
     resumed = probed.num_pages - sum(task.num_pages for task in missing.values())
     return Job(tasks, missing, damaged, resumed)
 
 
-def _is_stored(task: ChunkTask) -> bool:
+def _is_stored(task: PageRangeTask) -> bool:
     record = useful_record(ChunkEntry, task.record)
     pages = record.pages if record else ()
     names = [each for page in pages for each in page.objects()]

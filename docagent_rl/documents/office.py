@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.settings import DocumentError, PassingError
-from docagent_rl.documents.workers import beat
+from docagent_rl.documents.workers import begin_part
 
 _ZIPPED = frozenset({".docx", ".odt", ".pptx", ".odp", ".xlsx", ".ods"})
 _OLDER = frozenset({".doc", ".rtf", ".ppt", ".xls"})
@@ -128,7 +128,7 @@ def _finished(process: subprocess.Popen[bytes]) -> int:
     end = time.monotonic() + _WAITED * _MOST_S
     try:
         while time.monotonic() < end:
-            beat("its pages")
+            begin_part("its pages")
             with suppress(subprocess.TimeoutExpired):
                 status = process.wait(_LOOK_S)
                 if status in _ENDED:

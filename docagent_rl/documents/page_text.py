@@ -20,7 +20,7 @@ from docagent_rl.documents.pdf import clean_text
 from docagent_rl.documents.references import Rotation
 from docagent_rl.documents.settings import DocumentError, OcrMode
 from docagent_rl.documents.upright import Scan, read_scan
-from docagent_rl.documents.workers import beat
+from docagent_rl.documents.workers import begin_part
 
 _GARBLED_SHARE = 0.2
 _PROBES = 64
@@ -84,7 +84,7 @@ def read_page(name: str, jpeg: bytes, layer: TextLayer, mode: OcrMode) -> PageTe
     with Image.open(io.BytesIO(jpeg), formats=("JPEG",)) as picture:
         if is_blank(picture.convert("L")) or min(picture.size) < _SMALLEST_SIDE:
             return _of_layer(layer, TextReason.BLANK)
-        beat(f"{name} (OCR)")
+        begin_part(f"{name} (OCR)")
         try:
             scan = read_scan(picture)
         except DocumentError as error:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from docagent_rl.documents.settings import DocumentError
-from docagent_rl.documents.workers import beat
+from docagent_rl.documents.workers import begin_part
 
 _BLOCK = 1 << 23
 Stamp = tuple[tuple[int, int], ...]
@@ -36,7 +36,7 @@ def hash_file(path: Path) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
         for block in iter(partial(file.read, _BLOCK), b""):
-            beat(path.name)
+            begin_part(path.name)
             digest.update(block)
     return digest.hexdigest()
 

@@ -38,7 +38,7 @@ _NEVER = float("inf")
 _listeners: list[Callable[[str], None]] = []
 
 
-def beat(part: str) -> None:
+def begin_part(part: str) -> None:
     """Begin `part` (`page 12`) of a task, which gives it its time anew; without effect outside
     workers.
     """
@@ -123,7 +123,7 @@ class WorkerPool:
 
     Args:
         workers: Number of processes at most.
-        limits: Limits of a task between two beats (`beat`).
+        limits: Limits of a task between two beats (`begin_part`).
     """
 
     def __init__(self, workers: int, limits: IngestLimits) -> None:

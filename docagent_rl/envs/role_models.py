@@ -55,10 +55,10 @@ class OpenAIRole:
         from docagent_rl.endpoints.remote_model import RemoteModel
 
         part = f"roles.{name}"
-        heat = config.temperature
+        temperature = config.temperature
         folder = config.cache_dir
         self.model = RemoteModel(
-            config, part, temperature=heat, cache_dir=folder, remembered=_REMEMBERED
+            config, part, temperature=temperature, cache_dir=folder, remembered=_REMEMBERED
         )
         self._store = store
         self._pictures: cachetools.LRUCache[str, bytes] = cachetools.LRUCache(_PICTURES)

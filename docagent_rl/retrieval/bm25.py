@@ -219,10 +219,10 @@ def open_bm25(
 
 
 def indexed_texts(document: Document) -> Iterator[str]:
-    """Yield what is indexed of each page: the title and the headings that it stands under, each
-    once, its text, its description.
+    """Yield the text that is indexed for each page.
 
-    Nothing of a page without text and description.
+    It consists of the title, the headings above the page, each once, its text and its description.
+    A page that has neither text nor description is indexed by nothing.
     """
     pages = [document.page(number) for number in range(1, document.num_pages + 1)]
     texts = {page.ref.page: page.text() for page in pages}

@@ -44,8 +44,8 @@ class BM25Settings:
     """Settings of a BM25 index."""
 
     k1: float = 1.5
-    """Slowness of saturation by repetitions of a word, from 0."""
+    """How slowly the weight of a word saturates as it is repeated; 0 or more."""
     b: float = 0.75
-    """Discount of long pages, 0 to 1."""
+    """How strongly long pages are discounted; from 0 (not at all) to 1 (in full)."""
     stemmer: Stemmer = Stemmer.ENGLISH
     """Stemmer of the words; none for other languages."""

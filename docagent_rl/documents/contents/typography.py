@@ -29,7 +29,7 @@ from docagent_rl.documents.contents.captions import is_caption
 from docagent_rl.documents.contents.labels import read_label, title_keys
 from docagent_rl.documents.references import OutlineEntry
 from docagent_rl.documents.settings import DocumentError, PassingError
-from docagent_rl.documents.workers import beat
+from docagent_rl.documents.workers import begin_part
 
 _LONGEST = 120
 _FEWEST_LETTERS = 3
@@ -126,7 +126,7 @@ def _finished(process: subprocess.Popen[bytes], num_pages: int) -> int:
         with suppress(ProcessLookupError):  # it has ended
             resource.prlimit(process.pid, resource.RLIMIT_CPU, (most, most + 1))
         while time.monotonic() < end:
-            beat("its headings")
+            begin_part("its headings")
             with suppress(subprocess.TimeoutExpired):
                 status = process.wait(_LOOK_S)
                 if status in (-signal.SIGXCPU, -signal.SIGKILL):

@@ -90,8 +90,8 @@ class SearchActor:
 class RayRetriever(RemoteRetriever):
     """Asks actors, once a call.
 
-    Of the replicas each has its turn; where one is gone or busy, the next is asked at once.
-    Searches change nothing, so that one which is asked again is none too many.
+    Replicas are asked in turn; when one is gone or busy, the next one is asked at once. Searches
+    change nothing, so that asking twice does no harm.
 
     The first process that needs an actor makes it, in the namespace of the run; the name holds the
     run's job and everything that the actor depends on. Ray starts a killed one again, on another

@@ -19,8 +19,8 @@ _THOUGHT = 200
 RESTS_ON_NOTHING = "rests on no page: none was shown before the answer, which is the model's own"
 
 
-class Why(StrEnum):
-    """A reason for which an answer rests on a page."""
+class EvidenceReason(StrEnum):
+    """The reason for counting a page as evidence of an answer."""
 
     CITED = "cited"
     """The agent named it as evidence."""
@@ -35,7 +35,7 @@ class EvidencePage:
     """A page that an answer rests on, and the parts of it that the agent magnified."""
 
     page: PageRef
-    why: Why
+    why: EvidenceReason
     regions: tuple[Fractions, ...] = ()
 
 
@@ -64,15 +64,15 @@ def answer_report(trajectory: Trajectory) -> AnswerReport:
     regions = _magnified(trajectory)
     if played.cited:
         chosen = [PageRef(*page) for page in played.cited]
-        why = Why.CITED
+        why = EvidenceReason.CITED
     elif regions:
         chosen = list(reversed(regions))
-        why = Why.MAGNIFIED
+        why = EvidenceReason.MAGNIFIED
     else:
         last = (turn_pages(turn.record) for turn in reversed(trajectory.turns) if not turn.dropped)
         collected = [PageRef(*page) for page in played.collected[-1:]]
         chosen = next((pages for pages in last if pages), collected)
-        why = Why.SHOWN
+        why = EvidenceReason.SHOWN
     return AnswerReport(
         played.extracted or played.answer,
         tuple(
@@ -96,7 +96,7 @@ def _magnified(trajectory: Trajectory) -> dict[PageRef, list[Fractions]]:
     return found
 
 
-def tell_turn(trajectory: Trajectory, console: Console) -> None:
+def print_turn(trajectory: Trajectory, console: Console) -> None:
     """Print the last turn: the thought, cut where it is long, then the action and the pages it led
     to.
     """

@@ -49,7 +49,7 @@ class Author(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class JudgeReply:
     """A reply of an expert about a trajectory's answer."""
 
     reply: str | None
@@ -60,21 +60,21 @@ class Opinion:
     """No reply could be read, after all attempts; counts as wrong."""
 
 
-UNASKED = Opinion(None, Author.NOBODY.value)
+UNASKED = JudgeReply(None, Author.NOBODY.value)
 """The opinion on a trajectory without an answer, or with one that the paper's rule keeps from the
 judge.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class JudgedAnswer:
     """A trajectory that is scored: its question, whose gold answer is known, and its answer and
     pages.
     """
 
     sample: Sample
     played: Played
-    opinions: Mapping[Expert, Opinion] = field(default_factory=dict)
+    opinions: Mapping[Expert, JudgeReply] = field(default_factory=dict)
     judge: PaperJudge | None = None
     """The judge of its system's paper, by whose rules a reply of True or False is read."""
 
@@ -84,7 +84,7 @@ class Subject:
         return None if opinion is None else opinion.reply
 
 
-async def opinion(model: RemoteModel | None, expert: Expert, subject: Subject) -> Opinion:
+async def opinion(model: RemoteModel | None, expert: Expert, subject: JudgedAnswer) -> JudgeReply:
     """Return the opinion of an expert, by a model, or by the embedded rule judge without one.
 
     Raises:
@@ -98,11 +98,11 @@ async def opinion(model: RemoteModel | None, expert: Expert, subject: Subject) -
     if model is not None:
         return await _asked(model, expert, subject, answer)
     if isinstance(expert, Extractor):
-        return Opinion(
+        return JudgeReply(
             extracted_form(expert, question, answer, subject.played.extracted), Author.RULE.value
         )
     right = await RuleJudge().judge(question, _rule_references(expert, subject.sample), answer)
-    return Opinion(ruled(expert, question, answer, right=right >= 1.0), Author.RULE.value)
+    return JudgeReply(ruled(expert, question, answer, right=right >= 1.0), Author.RULE.value)
 
 
 def ruled(judge: AnswerJudge, question: str, answer: str, *, right: bool) -> str:
@@ -242,7 +242,9 @@ def extracted_form(expert: Extractor, question: str, answer: str, extracted: str
     return f"<concise_answer>{text}</concise_answer><answer_format>String</answer_format>"
 
 
-async def _asked(model: RemoteModel, expert: Expert, subject: Subject, answer: str) -> Opinion:
+async def _asked(
+    model: RemoteModel, expert: Expert, subject: JudgedAnswer, answer: str
+) -> JudgeReply:
     """Ask a model. A reply that cannot be read after all attempts is a failure of the judge.
 
     One that was cut off is read as far as it came, as the benchmarks do: a grade may stand there.
@@ -264,9 +266,9 @@ async def _asked(model: RemoteModel, expert: Expert, subject: Subject, answer: s
             reply = await model.ask(sent, accept, partial=True)
     except InfrastructureError as error:
         if isinstance(error.__cause__, ReplyError):
-            return Opinion(None, name, failed=True)
+            return JudgeReply(None, name, failed=True)
         raise
-    return Opinion(reply_text(reply.text), name)
+    return JudgeReply(reply_text(reply.text), name)
 
 
 def _without_labels(value: Any) -> Any:

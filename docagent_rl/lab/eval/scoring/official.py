@@ -15,7 +15,7 @@ from docagent_rl.lab.eval.metrics.judges import (
     parse_score_judge,
 )
 from docagent_rl.lab.eval.metrics.relevance import graded_ndcg
-from docagent_rl.lab.eval.scoring.experts import Subject, gold_variants
+from docagent_rl.lab.eval.scoring.experts import JudgedAnswer, gold_variants
 from docagent_rl.lab.eval.scoring.played import native_pages
 from docagent_rl.rewards.mmlongbench import extracted_answer
 from docagent_rl.rewards.retrieval import navigation
@@ -40,12 +40,12 @@ class Official:
     """Lines of the benchmark's own table that the question stands in."""
 
 
-def answer_alone(subject: Subject) -> Official:
+def answer_alone(subject: JudgedAnswer) -> Official:
     """Return no value: the benchmark has no definition of its own."""
     return Official({})
 
 
-def mmlongbench(subject: Subject) -> Official:
+def mmlongbench(subject: JudgedAnswer) -> Official:
     """MMLongBench-Doc: score, and what its F1 counts."""
     sample = subject.sample
     reply = subject.reply(Extractor.MMLONGBENCH_DOC)
@@ -61,7 +61,7 @@ def mmlongbench(subject: Subject) -> Official:
     return Official(values, tuple(lines))
 
 
-def mmlongbench_v2(subject: Subject) -> Official:
+def mmlongbench_v2(subject: JudgedAnswer) -> Official:
     """MMLongBench-Doc-V2 (arXiv 2608.03397, `eval/metrics.py`): the judge's verdict, and what its
     F1 counts.
 
@@ -86,7 +86,7 @@ def mmlongbench_v2(subject: Subject) -> Official:
     return Official(values, tuple(lines))
 
 
-def longdocurl(subject: Subject) -> Official:
+def longdocurl(subject: JudgedAnswer) -> Official:
     """LongDocURL: score, the same before the prediction was written to JSON, and what its F1
     counts.
     """
@@ -103,7 +103,7 @@ def longdocurl(subject: Subject) -> Official:
     return Official(values, tuple(lines))
 
 
-def mp_docvqa(subject: Subject) -> Official:
+def mp_docvqa(subject: JudgedAnswer) -> Official:
     """MP-DocVQA: ANLS, accuracy, and whether the answer's page was found."""
     sample = subject.sample
     answer = subject.played.answer
@@ -120,7 +120,7 @@ def mp_docvqa(subject: Subject) -> Official:
     return Official(values)
 
 
-def dude(subject: Subject) -> Official:
+def dude(subject: JudgedAnswer) -> Official:
     """DUDE's ANLS. A list is what semicolons and line breaks part; a refusal is an empty answer.
 
     A right answer is no refusal, whatever it says.
@@ -137,7 +137,7 @@ def dude(subject: Subject) -> Official:
     return Official({"anls": score}, (sample.answer_format,))
 
 
-def slidevqa(subject: Subject) -> Official:
+def slidevqa(subject: JudgedAnswer) -> Official:
     """SlideVQA: answers, and evidence where the system names its own."""
     sample = subject.sample
     played = subject.played
@@ -155,7 +155,7 @@ def slidevqa(subject: Subject) -> Official:
     return Official(values)
 
 
-def vidoseek(subject: Subject) -> Official:
+def vidoseek(subject: JudgedAnswer) -> Official:
     """ViDoSeek: the judge's grade, 0 without one, and the ranking of the pages collected."""
     reply = subject.reply(AnswerJudge.VIDOSEEK)
     grade = (None if reply is None else parse_score_judge(reply)) or 0
@@ -167,7 +167,7 @@ def vidoseek(subject: Subject) -> Official:
     return Official(values)
 
 
-def madqa_score(subject: Subject) -> Official:
+def madqa_score(subject: JudgedAnswer) -> Official:
     """MADQA: ANLS*, the judge's grade, and citations where the system names its pages.
 
     Where a right answer is a list, what semicolons and line breaks part are the items of an answer.
@@ -199,7 +199,7 @@ def _documents(pages: Iterable[tuple[str, int]]) -> set[str]:
     return {document for document, _ in pages}
 
 
-def vidore_v3(subject: Subject) -> Official:
+def vidore_v3(subject: JudgedAnswer) -> Official:
     """ViDoRe V3: nDCG@10 of the pages collected, in the order they came, by the grades of the
     pages.
     """
@@ -211,10 +211,10 @@ def vidore_v3(subject: Subject) -> Official:
     return Official({"ndcg@10": graded_ndcg(known, ranked)})
 
 
-def uda(subset: str) -> Callable[[Subject], Official]:
+def uda(subset: str) -> Callable[[JudgedAnswer], Official]:
     """Return the score of a part of UDA."""
 
-    def scored(subject: Subject) -> Official:
+    def scored(subject: JudgedAnswer) -> Official:
         answer = subject.played.answer
         pred = None if answer is None else answers.uda_answer(answer)
         return Official({"uda_f1": answers.uda_f1(subject.sample.answers, pred, subset)})

@@ -13,7 +13,7 @@ from docagent_rl.lab.eval.metrics.answers import page_numbers
 from docagent_rl.lab.eval.metrics.judges import AldenVerdict, AnswerJudge, Extractor
 from docagent_rl.lab.eval.metrics.madqa import Effort, kuiper, wasted_effort
 from docagent_rl.lab.eval.scoring import official
-from docagent_rl.lab.eval.scoring.experts import Expert, Subject
+from docagent_rl.lab.eval.scoring.experts import Expert, JudgedAnswer
 from docagent_rl.lab.eval.scoring.official import Official
 from docagent_rl.lab.eval.scoring.played import Played, Tool
 from docagent_rl.lab.eval.scoring.scored import Form, Measure, Unit, mean
@@ -41,7 +41,7 @@ class Protocol:
     """Scoring of answers to a benchmark."""
 
     name: str
-    score: Callable[[Subject], Official]
+    score: Callable[[JudgedAnswer], Official]
     measures: tuple[Measure, ...]
     experts: tuple[Expert, ...] = ()
     statistics: tuple[Statistic, ...] = ()

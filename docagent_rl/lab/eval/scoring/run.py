@@ -23,8 +23,8 @@ from docagent_rl.lab.eval.scoring.experts import (
     UNASKED,
     Author,
     Expert,
-    Opinion,
-    Subject,
+    JudgedAnswer,
+    JudgeReply,
     opinion,
     parsed_reply,
 )
@@ -76,8 +76,8 @@ async def score_trajectory(
     judge = paper_judge(trajectory.system)
     # test rows of some benchmarks hide the right answer
     known = sample.answerable is False or bool(sample.answers)
-    opinions: dict[Expert, Opinion] = {}
-    subject = Subject(sample, played, opinions, judge)
+    opinions: dict[Expert, JudgeReply] = {}
+    subject = JudgedAnswer(sample, played, opinions, judge)
     rule = 0.0
     if known:
         for expert in _wanted(sample, trajectory.system, settings):
@@ -103,7 +103,7 @@ def _wanted(sample: Sample, system: str, settings: ScoringSettings) -> list[Expe
 
 
 def _scored(
-    trajectory: Trajectory, agent: str, subject: Subject, known: bool, rule: bool
+    trajectory: Trajectory, agent: str, subject: JudgedAnswer, known: bool, rule: bool
 ) -> ScoredTrajectory:
     """Return the scores of a trajectory, whose opinions have been given."""
     sample = subject.sample

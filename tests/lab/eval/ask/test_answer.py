@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from docagent_rl.lab.agents.scripted import ScriptPlayer
-from docagent_rl.lab.eval.ask.answer import Why, answer_report, tell_turn
+from docagent_rl.lab.eval.ask.answer import EvidenceReason, answer_report, print_turn
 from docagent_rl.rollout.recorder import listening, new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status, TrajectoryTurn
 from docagent_rl.samples.sample import Sample, Split
@@ -50,19 +50,25 @@ STACK = [list(HALF), [0, 0, "x", 1], [0.5, 0.5, 1, 1]]
     ("turns", "evidence"),
     [
         # the pages shown last
-        ((pages(4), pages(7, 8), SAY), [(7, Why.SHOWN, ()), (8, Why.SHOWN, ())]),
+        (
+            (pages(4), pages(7, 8), SAY),
+            [(7, EvidenceReason.SHOWN, ()), (8, EvidenceReason.SHOWN, ())],
+        ),
         # magnified parts tell more, the last most
         (
             (pages(4), crop(4, *WHOLE), crop(4, *HALF), pages(9), crop(9, *WHOLE), SAY),
-            [(9, Why.MAGNIFIED, (WHOLE,)), (4, Why.MAGNIFIED, (WHOLE, HALF))],
+            [(9, EvidenceReason.MAGNIFIED, (WHOLE,)), (4, EvidenceReason.MAGNIFIED, (WHOLE, HALF))],
         ),
         # a stack of regions is several of them
         (
             (pages(4), crop(4, regions=STACK), SAY),
-            [(4, Why.MAGNIFIED, (HALF, (0.5, 0.5, 1.0, 1.0)))],
+            [(4, EvidenceReason.MAGNIFIED, (HALF, (0.5, 0.5, 1.0, 1.0)))],
         ),
         # cited pages come before all
-        ((pages(4), {**SAY, "relevant_pages": [2, 3]}), [(2, Why.CITED, ()), (3, Why.CITED, ())]),
+        (
+            (pages(4), {**SAY, "relevant_pages": [2, 3]}),
+            [(2, EvidenceReason.CITED, ()), (3, EvidenceReason.CITED, ())],
+        ),
     ],
 )
 @pytest.mark.parametrize("system", ["doc_v_star", "unidoc_rl"])
@@ -96,7 +102,7 @@ async def test_each_turn_is_printed_as_it_ends_with_its_thought(world):
 
     def listener(trajectory):
         lengths.append(len(trajectory.turns))
-        tell_turn(trajectory, console)
+        print_turn(trajectory, console)
 
     player = ScriptPlayer(resources(world, "vrag_rl"))
     with listening(listener):
@@ -109,5 +115,5 @@ async def test_each_turn_is_printed_as_it_ends_with_its_thought(world):
     # a long one is cut wherever it is: many languages have no spaces
     turn = played.turns[-1]
     turn.text, turn.info = "\u4e2d" * 300, {**turn.info, "thoughts": [(0, 300)]}
-    tell_turn(played, Console(file=printed, width=1000))
+    print_turn(played, Console(file=printed, width=1000))
     assert "\u4e2d" * 200 + " \u2026" in printed.getvalue()

@@ -12,7 +12,7 @@ from docagent_rl.lab.eval.metrics.judges import AldenVerdict, AnswerJudge, Extra
 from docagent_rl.lab.eval.run_facts import agent_of
 from docagent_rl.lab.eval.scoring.experts import (
     EXPERTS,
-    Subject,
+    JudgedAnswer,
     extracted_form,
     gold_variants,
     messages,
@@ -74,7 +74,7 @@ def test_judges_see_the_golds_of_their_benchmark():
 def test_the_rule_takes_every_form_that_a_gold_names(answer, right):
     gold = "Not answerable or 0 or none"
     sample = question(answers=(), answerable=False, extra={"gold": gold})
-    subject = Subject(sample, read_trajectory(answered(sample, answer)))
+    subject = JudgedAnswer(sample, read_trajectory(answered(sample, answer)))
     found = asyncio.run(opinion(None, AnswerJudge.MMLONGBENCH_DOC_V2, subject))
     assert parsed_reply(AnswerJudge.MMLONGBENCH_DOC_V2, found.reply).equivalent is right
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor
 from docagent_rl.lab.eval.scoring import official
-from docagent_rl.lab.eval.scoring.experts import Opinion, Subject
+from docagent_rl.lab.eval.scoring.experts import JudgedAnswer, JudgeReply
 from docagent_rl.lab.eval.scoring.played import read_trajectory
 from docagent_rl.lab.eval.scoring.protocols import PROTOCOLS, protocol_of
 from docagent_rl.lab.eval.scoring.scored import Form
@@ -19,14 +19,16 @@ from tests.lab.eval.metrics import slow
 from tests.lab.eval.scoring.trajectories import answered, play_of, question, turn
 
 
-def subject(sample, answer, opinions=None, **changes) -> Subject:
+def subject(sample, answer, opinions=None, **changes) -> JudgedAnswer:
     trajectory = play_of(sample) if answer is None else answered(sample, answer, **changes)
-    return Subject(sample, read_trajectory(trajectory), opinions or {})
+    return JudgedAnswer(sample, read_trajectory(trajectory), opinions or {})
 
 
 def extracted(text):
     return {
-        Extractor.MMLONGBENCH_DOC: Opinion(f"Extracted answer: {text}\nAnswer format: String", "m")
+        Extractor.MMLONGBENCH_DOC: JudgeReply(
+            f"Extracted answer: {text}\nAnswer format: String", "m"
+        )
     }
 
 
@@ -79,7 +81,7 @@ def test_the_second_mmlongbench_counts_what_its_judge_says(gold, reply, counted)
     sample = question(
         dataset="mmlongbench_v2", extra={"gold": gold, "native_evidence_pages": "[3]"}
     )
-    opinions = {AnswerJudge.MMLONGBENCH_DOC_V2: Opinion(reply, "m")}
+    opinions = {AnswerJudge.MMLONGBENCH_DOC_V2: JudgeReply(reply, "m")}
     found = official.mmlongbench_v2(subject(sample, "Forty-one.", opinions))
     assert tuple(found.values.values()) == counted
     assert tuple(found.values) == ("score", "gold_answerable", "answered")
@@ -137,7 +139,7 @@ def test_madqa_goes_by_its_variants_and_a_grade(answer, grade, values):
     sample = question(
         dataset="madqa", answers=("red", "blue"), answer_format="list", extra={"gold": VARIANTS}
     )
-    opinions = {AnswerJudge.MADQA: Opinion(f'{{"judgment": "{grade}"}}', "m")}
+    opinions = {AnswerJudge.MADQA: JudgeReply(f'{{"judgment": "{grade}"}}', "m")}
     found = official.madqa_score(subject(sample, answer, opinions))
     assert (found.values, found.groups) == (values, ("single",))
 
@@ -152,7 +154,7 @@ def test_madqa_scores_citations_where_a_system_names_pages():
     sample = question(dataset="madqa", extra={"gold": [["x"]], "page_ids": pages})
     selected = turn("select", effect={"kind": "selection", "page": "d1#2"})
     own = play_of(sample, selected, turn("answer", "x"), system="unidoc_rl")
-    found = official.madqa_score(Subject(sample, read_trajectory(own)))
+    found = official.madqa_score(JudgedAnswer(sample, read_trajectory(own)))
     # one of three pages, one of two documents
     assert found.values["cited_page_f1"] == pytest.approx(2 / 4)
     assert found.values["cited_document_f1"] == pytest.approx(2 / 3)
@@ -186,7 +188,7 @@ def test_longdocurl_keeps_types_and_both_scores():
     )
     reply = "<concise_answer>1, 2</concise_answer><answer_format>List</answer_format>"
     found = official.longdocurl(
-        subject(sample, "1 and 2", {Extractor.LONGDOCURL: Opinion(reply, "m")})
+        subject(sample, "1 and 2", {Extractor.LONGDOCURL: JudgeReply(reply, "m")})
     )
     assert (found.values["score"], found.values["inline_score"]) == (1.0, 0.0)
     assert found.groups == ("Locating, Cross_Table", "single_page", "source/Table", "task/Locating")
@@ -227,10 +229,13 @@ def test_slidevqa_scores_evidence_where_a_system_names_it():
     own = play_of(
         sample, turn("answer", "Lake Ontario", relevant_pages=[9, 4]), system="doc_v_star"
     )
-    found = official.slidevqa(Subject(sample, read_trajectory(own))).values
+    found = official.slidevqa(JudgedAnswer(sample, read_trajectory(own))).values
     assert (found["evidence_em"], found["joint_em"]) == (1.0, 1.0)
     silent = play_of(sample, turn("answer", "Lake Ontario"), system="doc_v_star")
-    assert official.slidevqa(Subject(sample, read_trajectory(silent))).values["evidence_f1"] == 0.0
+    assert (
+        official.slidevqa(JudgedAnswer(sample, read_trajectory(silent))).values["evidence_f1"]
+        == 0.0
+    )
 
 
 def test_uda_reads_the_marked_answer_by_its_part():

@@ -7,7 +7,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from docagent_rl import cli
-from docagent_rl.commands.late import COMMANDS
+from docagent_rl.commands.lazy import COMMANDS
 
 HEAVY = {
     "bm25s",

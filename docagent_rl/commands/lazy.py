@@ -40,7 +40,7 @@ _MODULES = {"check": "ingest", "demo": "ingest", "prompts": "recipes", "probe": 
 """Modules that are not named like the command."""
 
 
-class LateGroup(TyperGroup):
+class LazyGroup(TyperGroup):
     """Lists commands by their summaries and imports the one that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
