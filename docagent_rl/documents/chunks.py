@@ -317,8 +317,6 @@ def _frames(task: PageRangeTask) -> Iterator[tuple[str, bytes, Size, TextLayer]]
 def read_before(pages: Iterable[PageEntry]) -> tuple[PageEntry, ...]:
     """Return the pages whose text depends on the picture alone, and that the engine of today has
     read.
-
-    Turned ones are left out: their stored picture is not the one that was read.
     """
     engine = engine_name()
     return tuple(
@@ -326,7 +324,6 @@ def read_before(pages: Iterable[PageEntry]) -> tuple[PageEntry, ...]:
         for page in pages
         if page.reading is not None
         and page.reading.engine == engine
-        and not page.turned
         and (page.reading.reason is TextReason.EMPTY or page.text is None)
     )
 
@@ -338,18 +335,28 @@ def _stored(
     if not layer.text and (known := _known(task, jpeg)):
         return known
     read = read_page(name, jpeg, layer, task.plan.ocr)
+    before_turn = None
     if read.turn:
+        before_turn = hashlib.sha256(jpeg).hexdigest()
         jpeg, size = turned_jpeg(jpeg, read.turn, task.plan.render.jpeg_quality)
-    text = put(read.text) if read.text else None
-    findings = (*layer.findings, *read.findings)
-    return PageEntry(*size, put(jpeg), text, read.reading, turned=read.turn, findings=findings)
+    return PageEntry(
+        *size,
+        put(jpeg),
+        put(read.text) if read.text else None,
+        read.reading,
+        turned=read.turn,
+        before_turn=before_turn,
+        findings=(*layer.findings, *read.findings),
+    )
 
 
 def _known(task: PageRangeTask, jpeg: bytes) -> PageEntry | None:
     """Return the page with this picture that OCR has read before, if the store holds it whole."""
     digest = hashlib.sha256(jpeg).hexdigest() if task.known else ""
-    known = next((page for page in task.known if page.image == digest), None)
-    return known if known and task.plan.layout.objects.are_whole(known.objects()) else None
+    for page in task.known:
+        if (page.before_turn or page.image) == digest:
+            return page if task.plan.layout.objects.are_whole(page.objects()) else None
+    return None
 
 
 def _drawn(

@@ -109,13 +109,15 @@ class PageEntry:
     """
     turned: Rotation = Rotation.NONE
     """How the picture was turned to be upright (`references.turned_box`)."""
+    before_turn: str | None = None
+    """SHA-256 of the picture as it was read, which is not stored; None: it was not turned."""
     findings: tuple[Finding, ...] = ()
     """What was found wrong with the page when it was ingested; each once, in the order of
     `Finding`.
     """
 
     def __post_init__(self) -> None:
-        for name in ("image", "text", "described"):
+        for name in ("image", "text", "described", "before_turn"):
             digest = getattr(self, name)
             if digest is not None and not is_digest(digest):
                 raise ValueError(f"{name}: {digest!r} is no SHA-256")

@@ -10,8 +10,10 @@ from docagent_rl.documents import PageRef, page_text
 from docagent_rl.documents.audit import audit_store
 from docagent_rl.documents.chunks import store_chunk
 from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.documents.references import Rotation
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.documents.upkeep import prune, remove
+from docagent_rl.documents.upright import Scan
 from tests.documents.conftest import write_image, write_pdf
 from tests.documents.here import HerePool, files_of, ingest_here, interrupted_after
 from tests.documents.scans import draw_text
@@ -168,6 +170,28 @@ def test_pictures_that_ocr_has_read_are_not_read_again(inbox, mirrored, monkeypa
     report = mirrored()
     assert (report.replaced, report.ocr_pages, len(read)) == (["deck"], 4, 1)
     assert [stored().document("deck").page(number).text() for number in (1, 2, 3)] == texts
+
+
+def test_turned_pictures_are_known_by_what_was_read(inbox, mirrored, monkeypatch, stored):
+    """Their stored picture is another one, which a folder may hold as well."""
+    turns = iter([Rotation.RIGHT, Rotation.NONE, Rotation.NONE])
+    read = []
+
+    def read_scan(image):
+        read.append(image.size)
+        return Scan("A text that is long enough to be one.", next(turns))
+
+    monkeypatch.setattr(page_text, "read_scan", read_scan)
+    scan(inbox / "deck" / "1.png", "page 1")
+    scan(inbox / "deck" / "2.png", "page 2")
+    mirrored()
+    first = stored().document("deck").page(1)
+    assert first.turned is Rotation.RIGHT
+    scan(inbox / "deck" / "3.png", "page 3")
+    mirrored()
+    again = stored().document("deck").page(1)
+    assert len(read) == 3
+    assert (again.turned, again.image_hash) == (first.turned, first.image_hash)
 
 
 def test_removed_documents_are_forgotten_and_others_are_not(
