@@ -6,8 +6,7 @@ data.jsonl
 
 from pathlib import PurePosixPath
 
-from docagent_rl.samples.importers.importer import Importer
-from docagent_rl.samples.importers.native import document_id
+from docagent_rl.lab.importers import Importer, document_id
 
 
 class LabelTool(Importer):

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("advantages", "envs", "lab.agents", "retrieval", "rewards", "samples")
+PACKAGES = ("advantages", "envs", "lab.agents", "lab.importers", "retrieval", "rewards", "samples")
 FILE = Path(__file__).parents[1] / "tests" / "public_names.txt"
 
 

@@ -16,9 +16,9 @@ from docagent_rl.commands.data_curate import questions_of
 from docagent_rl.commands.options import AnswerableOnly, argument, option
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.samples.importers import Benchmark, get_importer
-from docagent_rl.samples.importers.holdings import ImportSettings
-from docagent_rl.samples.importers.running import ImportReport, run_import
+from docagent_rl.lab.importers import Benchmark, get_importer
+from docagent_rl.lab.importers.holdings import ImportSettings
+from docagent_rl.lab.importers.running import ImportReport, run_import
 from docagent_rl.samples.leakage import find_leaks
 from docagent_rl.samples.parquet import parquet_bytes
 from docagent_rl.samples.sample import Sample, Split, json_lines

@@ -1,5 +1,3 @@
-from docagent_rl.samples.importers.importer import Importer as Importer
-from docagent_rl.samples.importers.native import document_id as document_id
 from docagent_rl.samples.parquet import (
     read_parquet as read_parquet,
     read_samples as read_samples,

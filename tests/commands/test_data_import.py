@@ -7,8 +7,8 @@ from docagent_rl.commands.data import app
 from docagent_rl.samples.parquet import read_parquet
 from docagent_rl.samples.questions import read_questions
 from tests.commands.conftest import called
-from tests.samples.importers.conftest import Files
-from tests.samples.importers.test_mmlongbench import mm_row as row
+from tests.lab.importers.conftest import Files
+from tests.lab.importers.test_mmlongbench import mm_row as row
 
 OPTIONS = ("--any-count", "--dpi", 36, "--workers", 1)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from docagent_rl.samples.importers import Benchmark
+from docagent_rl.lab.importers import Benchmark
 from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.sample import Sample, write_jsonl
 from tests.e2e.conftest import FAMILY, RECIPE, Run, add_model
@@ -17,7 +17,7 @@ from tests.e2e.custom import SHORT
 from tests.e2e.lora import LORA
 from tests.e2e.lora import STEPS as RL_STEPS
 from tests.e2e.miniatures import miniature
-from tests.samples.importers.conftest import Files
+from tests.lab.importers.conftest import Files
 
 SFT_RECIPE = "sft_vrag_rl_qwen2_5_vl_7b"
 BATCH, STEPS = 8, 8

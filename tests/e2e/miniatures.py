@@ -4,14 +4,14 @@ import io
 
 from PIL import Image, ImageDraw, ImageFont
 
-from docagent_rl.samples.importers import Benchmark
-from tests.samples.importers import test_corpora as corpora
-from tests.samples.importers import test_madqa as madqa
-from tests.samples.importers import test_mmlongbench as mmlongbench
-from tests.samples.importers import test_pdf_sets as pdfs
-from tests.samples.importers import test_picture_sets as pictures
-from tests.samples.importers import test_vidore as vidore
-from tests.samples.importers.conftest import Files
+from docagent_rl.lab.importers import Benchmark
+from tests.lab.importers import test_corpora as corpora
+from tests.lab.importers import test_madqa as madqa
+from tests.lab.importers import test_mmlongbench as mmlongbench
+from tests.lab.importers import test_pdf_sets as pdfs
+from tests.lab.importers import test_picture_sets as pictures
+from tests.lab.importers import test_vidore as vidore
+from tests.lab.importers.conftest import Files
 
 
 def readable(text: str) -> bytes:

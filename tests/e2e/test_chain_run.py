@@ -5,8 +5,8 @@ import json
 import pytest
 
 from docagent_rl.lab.agents.run_folder import RunFolder
+from docagent_rl.lab.importers import Benchmark
 from docagent_rl.rollout.trajectory import read_trajectories
-from docagent_rl.samples.importers import Benchmark
 from docagent_rl.samples.questions import read_questions
 from tests.e2e.lora import STEPS
 

@@ -6,7 +6,7 @@ from docagent_rl.commands.data import app
 from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.sample import Split
 from tests.commands.conftest import called
-from tests.samples.importers.conftest import Files
+from tests.lab.importers.conftest import Files
 
 NAME = "custom_importer:LabelTool"
 

@@ -10,7 +10,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.data import app
-from docagent_rl.samples.importers import Benchmark
+from docagent_rl.lab.importers import Benchmark
 from docagent_rl.samples.parquet import read_parquet
 from docagent_rl.samples.sample import write_jsonl
 from tests.checkpoints.saved import flip

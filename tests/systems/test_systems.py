@@ -114,7 +114,7 @@ NAMED = {
     "lab/collect/rules.py": "by whose rules questions are chosen",
     "commands/data_generate.py": "in the way of whose data questions are written",
     "lab/eval/scoring/protocols.py": "data sets",
-    "samples/importers": "data sets",
+    "lab/importers": "data sets",
     "samples/selection.py": "whose paper takes which questions",
 }
 """Where the name of a system is also that of something else."""

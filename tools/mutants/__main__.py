@@ -29,6 +29,7 @@ from tools.mutants.workshop import Workshop
 PARTS = {
     "rollout": ("docagent_rl/rollout",),
     "samples": ("docagent_rl/samples",),
+    "importers": ("docagent_rl/lab/importers",),
     "envs": ("docagent_rl/envs",),
     "advantages": ("docagent_rl/advantages",),
     "losses": ("docagent_rl/losses",),
@@ -37,7 +38,8 @@ PARTS = {
 }
 ELSEWHERE = {
     "advantages": ("tests/examples/bias_card/test_card.py",),
-    "samples": ("tests/commands/test_data.py", "tests/commands/test_data_import.py"),
+    "samples": ("tests/commands/test_data.py",),
+    "importers": ("tests/commands/test_data_import.py",),
     "envs": ("tests/systems",),
 }
 """Tests of a part outside of the mirrored folder: the lines of the bias card, the commands of
@@ -64,8 +66,12 @@ class Trial:
     @property
     def tests(self) -> tuple[str, ...]:
         """Folders and files with the tests of its part; the mirrored folder first."""
-        part = self.path.parts[1]
-        return f"tests/{part}", *ELSEWHERE.get(part, ())
+        _, part, *inner = self.path.parts[:-1]
+        folder = f"tests/{part}"
+        if part == "lab":
+            part = inner[0]
+            folder = f"tests/lab/{part}"
+        return folder, *ELSEWHERE.get(part, ())
 
 
 def files_of(part: str) -> Iterator[Path]:

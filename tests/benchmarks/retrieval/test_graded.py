@@ -13,15 +13,15 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.settings import OcrMode
 from docagent_rl.documents.store import DocumentStore
+from docagent_rl.lab.importers import Benchmark, get_importer
+from docagent_rl.lab.importers.holdings import ImportSettings
+from docagent_rl.lab.importers.running import run_import
 from docagent_rl.retrieval.bm25 import BM25Retriever
-from docagent_rl.samples.importers import Benchmark, get_importer
-from docagent_rl.samples.importers.holdings import ImportSettings
-from docagent_rl.samples.importers.running import run_import
 from docagent_rl.samples.sample import write_jsonl
 from tests.documents.conftest import write_pdf
 from tests.documents.here import HerePool, ingest_here
-from tests.samples.importers import test_vidore as vidore
-from tests.samples.importers.conftest import Files
+from tests.lab.importers import test_vidore as vidore
+from tests.lab.importers.conftest import Files
 
 LOG3 = math.log2(3)
 
@@ -47,7 +47,7 @@ def imported(tmp_path, monkeypatch):
         vidore.judged(2, 3, 1),
     ]
     vidore.write(files, queries, judged)
-    holdings = "docagent_rl.samples.importers.holdings"
+    holdings = "docagent_rl.lab.importers.holdings"
     monkeypatch.setattr(f"{holdings}.ingest", partial(ingest_here, ocr=OcrMode.NEVER))
     monkeypatch.setattr(f"{holdings}.WorkerPool", HerePool)
     parts, _ = run_import(get_importer(Benchmark.VIDORE_V3), files.root, ImportSettings(workers=1))

@@ -12,7 +12,7 @@ from docagent_rl.lab.eval.report.statistics import ALL
 from docagent_rl.lab.eval.run_facts import facts_of
 from docagent_rl.lab.eval.scoring.played import KINDS, labels_of
 from docagent_rl.lab.eval.scoring.protocols import NAVIGATION, PROTOCOLS, TOOLS, paper_measures
-from docagent_rl.samples.importers import Benchmark, get_importer
+from docagent_rl.lab.importers import Benchmark, get_importer
 from docagent_rl.samples.sample import Split
 from tests.lab.eval.scoring.trajectories import question
 

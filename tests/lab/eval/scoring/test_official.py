@@ -13,8 +13,8 @@ from docagent_rl.lab.eval.scoring.experts import JudgedAnswer, JudgeReply
 from docagent_rl.lab.eval.scoring.played import read_trajectory
 from docagent_rl.lab.eval.scoring.protocols import PROTOCOLS, protocol_of
 from docagent_rl.lab.eval.scoring.scored import Form
+from docagent_rl.lab.importers import Benchmark, get_importer
 from docagent_rl.rewards.text import NOT_ANSWERABLE as NA
-from docagent_rl.samples.importers import Benchmark, get_importer
 from tests.lab.eval.metrics import slow
 from tests.lab.eval.scoring.trajectories import answered, play_of, question, turn
 

@@ -1,0 +1,52 @@
+"""The public benchmarks that can be imported, by name; each importer reads the official files."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from docagent_rl.base.errors import UserError
+
+if TYPE_CHECKING:
+    from docagent_rl.lab.importers.importer import Importer
+
+
+class Benchmark(StrEnum):
+    """A benchmark that can be imported."""
+
+    MMLONGBENCH_DOC = "mmlongbench_doc"
+    MMLONGBENCH_DOC_V2 = "mmlongbench_doc_v2"
+    LONGDOCURL = "longdocurl"
+    SLIDEVQA = "slidevqa"
+    MP_DOCVQA = "mp_docvqa"
+    DUDE = "dude"
+    VIDOSEEK = "vidoseek"
+    MADQA = "madqa"
+    VIDORE_V3 = "vidore_v3"
+    UDA = "uda"
+    VRAG_RL = "vrag_rl"
+    UNIDOC_RL = "unidoc_rl"
+    ALDEN = "alden"
+
+
+_PACKAGE = __name__.rpartition(".")[0]
+_MODULES = ("mmlongbench", "pdf_sets", "picture_sets", "corpora", "madqa", "vidore")
+
+
+def get_importer(name: str) -> Importer:
+    """Return the importer of a benchmark, or one of your own by `package.module:CLASS`.
+
+    Raises:
+        UserError: there is no such benchmark, or the class is no importer (`own.own_importer`).
+    """
+    if ":" in name:
+        return import_module(f"{_PACKAGE}.own").own_importer(name)
+    modules = (import_module(f"{_PACKAGE}.{module}") for module in _MODULES)
+    for importer in (each for module in modules for each in module.IMPORTERS):
+        if importer.name == name:
+            return importer
+    raise UserError(
+        f"there is no benchmark {name!r}; known are {', '.join(Benchmark)}, "
+        "or name an importer of your own as package.module:CLASS"
+    )

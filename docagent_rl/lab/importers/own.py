@@ -1,0 +1,82 @@
+"""Importers of users, named by `package.module:CLASS`."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.user_code import described, load_attribute
+from docagent_rl.lab.importers.importer import Importer
+from docagent_rl.lab.importers.native import Skip, is_file_name
+
+_TEXTS = ("name", "question", "gold")
+_LISTS = ("files", "pictures", "split_field", "kept", "pdf_files", "page_files")
+"""Attributes that are tuples of texts."""
+_BASE = f"{Importer.__module__}.{Importer.__qualname__}"
+
+
+def own_importer(path: str) -> Importer:
+    """Return an importer of the user's own.
+
+    Raises:
+        UserError: it cannot be imported or made, is no subclass of `Importer`, or lacks attributes.
+    """
+    found = load_attribute(path, f"importer {path!r}")
+    if not isinstance(found, type):
+        raise UserError(
+            f"importer {path!r} is a {type(found).__name__}, expected a subclass of {_BASE}"
+        )
+    if not issubclass(found, Importer):
+        raise UserError(f"importer {path!r} is no subclass of {_BASE}; derive it from that class")
+    if problems := _problems(found):
+        raise UserError(f"importer {path!r}: {'; '.join(problems)} (docs/extending.md)")
+    try:
+        return found()
+    except Exception as error:  # whatever a class raises when it is made
+        raise UserError(
+            f"importer {path!r} cannot be made without arguments: {described(error)}"
+        ) from error
+
+
+@contextmanager
+def named_if_own(importer: Importer, what: str) -> Generator[None]:
+    """Name an importer of the user's own, and its line, where it raises in the block; `what` says
+    at what.
+    """
+    try:
+        yield
+    except (Skip, UserError, InfrastructureError):
+        raise
+    except Exception as error:
+        kind = type(importer)
+        if kind.__module__.startswith("docagent_rl."):
+            raise
+        raise UserError(
+            f"importer {kind.__module__}:{kind.__qualname__}, {what}: {described(error)}"
+        ) from error
+
+
+def _problems(kind: type[Importer]) -> list[str]:
+    needed: dict[str, Any] = {name: getattr(kind, name, None) for name in _TEXTS}
+    if kind.document_of is Importer.document_of:
+        needed["document"] = getattr(kind, "document", None)
+    if kind.rows is Importer.rows:
+        needed["dataset"] = kind.dataset
+    problems = [
+        f"class attribute {name!r} has to be a text"
+        for name, value in needed.items()
+        if not isinstance(value, str) or not value.strip()
+    ]
+    if isinstance(needed["name"], str) and needed["name"] and not is_file_name(needed["name"]):
+        problems.append(
+            f"class attribute 'name' is {needed['name']!r}, which can be no name of a file"
+        )
+    for name in _LISTS:
+        value = getattr(kind, name)
+        if not isinstance(value, tuple) or not all(isinstance(each, str) for each in value):
+            problems.append(f"class attribute {name!r} has to be a tuple of texts")
+    if not kind.files and kind.paths is Importer.paths and kind.rows is Importer.rows:
+        problems.append(
+            "class attribute 'files' names no pattern, and neither paths() nor rows() is its own"
+        )
+    return problems
