@@ -1,15 +1,13 @@
 """The doctor: versions, registrations in every kind of process, resources of the machine.
 
-Each kind of process is asked by a process of its own that can be ended:
-`python -m docagent_rl.checks.doctor KIND ANSWER` writes its answer to the file ANSWER.
+Each kind of process is asked by a process of its own that can be ended
+(`docagent_rl.commands.doctor_process`).
 """
 
-import importlib
 import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -28,10 +26,6 @@ from docagent_rl.training.hardware import installed_version
 from docagent_rl.training.patching import PatchState, ProcessKind
 from docagent_rl.training.registrations import (
     Registered,
-    prepare_environment,
-    registered,
-    registered_in_ray_worker,
-    registered_in_vllm_worker,
 )
 from docagent_rl.watch.processes import Descendants
 
@@ -179,13 +173,6 @@ def shared_memory_finding(path: Path = Path("/dev/shm")) -> DoctorFinding:
     return DoctorFinding(MACHINE, name, f"{free:.1f} GiB", more)
 
 
-def examine(kind: ProcessKind, timeout_s: float = TIMEOUT_S) -> Probe:
-    """Ask a process of a kind, which may take `timeout_s` seconds; one that fails or hangs is
-    ended.
-    """
-    return ask_process([sys.executable, "-m", "docagent_rl.checks.doctor", kind.name], timeout_s)
-
-
 def ask_process(command: Sequence[str], timeout_s: float) -> Probe:
     """Run `command` with the path of a file for the answer; end it and all it started in the end.
 
@@ -217,21 +204,3 @@ def ask_process(command: Sequence[str], timeout_s: float) -> Probe:
         return Probe(error=f"{result.error} (log: {log})")
     Path(log).unlink(missing_ok=True)
     return result
-
-
-def _answer(kind: ProcessKind) -> Probe:
-    if kind is ProcessKind.DRIVER:
-        return answer_or_failure(registered)
-    if kind is ProcessKind.RAY:
-        return answer_or_failure(registered_in_ray_worker)
-    with tempfile.TemporaryDirectory(prefix="docagent-doctor-") as folder:
-        model = Path(folder) / "model"
-        importlib.import_module("docagent_rl.lab.tiny.model").build_tiny_model(model, seed=0)
-        return answer_or_failure(lambda: registered_in_vllm_worker(model))
-
-
-if __name__ == "__main__":
-    _kind, _file = sys.argv[1:]
-    prepare_environment()
-    _found = _answer(ProcessKind[_kind])
-    Path(_file).write_text(json.dumps(asdict(_found)), encoding="utf-8")

@@ -14,9 +14,9 @@ from docagent_rl.checks.doctor import (
     check_process,
     check_system,
     check_versions,
-    examine,
 )
 from docagent_rl.checks.gpu import DoctorFinding
+from docagent_rl.commands.doctor_process import examine
 from docagent_rl.commands.options import option
 from docagent_rl.training.patching import ProcessKind
 from docagent_rl.training.registrations import prepare_environment

@@ -2,8 +2,9 @@ import json
 
 import pytest
 
-from docagent_rl.checks.doctor import Probe, check_process, examine
+from docagent_rl.checks.doctor import Probe, check_process
 from docagent_rl.commands import doctor
+from docagent_rl.commands.doctor_process import examine
 from docagent_rl.training.patching import ProcessKind
 from tests.checks.test_doctor import HEALTHY
 from tests.commands.conftest import called

@@ -1,0 +1,54 @@
+"""The processes that the doctor asks, each of one kind.
+
+`python -m docagent_rl.commands.doctor_process KIND ANSWER` writes what is registered there to the
+file ANSWER. Its model for vLLM is a tiny one of the lab, which the checks themselves do not know.
+"""
+
+import json
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from docagent_rl.checks.doctor import TIMEOUT_S, Probe, answer_or_failure, ask_process
+from docagent_rl.training.patching import ProcessKind
+from docagent_rl.training.registrations import (
+    prepare_environment,
+    registered,
+    registered_in_ray_worker,
+    registered_in_vllm_worker,
+)
+
+_MODULE = "docagent_rl.commands.doctor_process"
+
+
+def examine(kind: ProcessKind, timeout_s: float = TIMEOUT_S) -> Probe:
+    """Ask a process of a kind, which may take `timeout_s` seconds; one that fails or hangs is
+    ended.
+    """
+    return ask_process([sys.executable, "-m", _MODULE, kind.name], timeout_s)
+
+
+def _answer(kind: ProcessKind) -> Probe:
+    if kind is ProcessKind.DRIVER:
+        return answer_or_failure(registered)
+    if kind is ProcessKind.RAY:
+        return answer_or_failure(registered_in_ray_worker)
+
+    from docagent_rl.lab.tiny.model import build_tiny_model  # imports transformers
+
+    with tempfile.TemporaryDirectory(prefix="docagent-doctor-") as folder:
+        model = Path(folder) / "model"
+        build_tiny_model(model, seed=0)
+        return answer_or_failure(lambda: registered_in_vllm_worker(model))
+
+
+def write_answer(kind: str, file: str) -> None:
+    """Write what is registered in a process of a kind to a file."""
+    prepare_environment()
+    found = _answer(ProcessKind[kind])
+    Path(file).write_text(json.dumps(asdict(found)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_answer(*sys.argv[1:])
