@@ -55,7 +55,7 @@ class TaskRunner:
 def main(folder: str) -> None:
     """What Hydra does around verl's main function."""
     run.GRACE_S = 1.0
-    run.Family = TellingFamily
+    run.Descendants = TellingFamily
     section = {
         "system": "vrag_rl",
         "retriever": {"kind": "bm25", "index": folder},

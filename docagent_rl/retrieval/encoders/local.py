@@ -47,7 +47,10 @@ class Texts:
     """
 
     def __init__(self, tokenizer: Any, others: Iterable[str] = ()) -> None:
-        self._tokenizer = tokenizer
+        # fast tokenizers fail when two threads use one: this copy is used under a lock, while the
+        # model's own thread has the original
+        self._tokenizer = copy.deepcopy(tokenizer)
+        self._lock = threading.Lock()
         # added tokens that are not special may be words: Gemma's are "<table>" and runs of blanks
         added = (str(token) for token in tokenizer.added_tokens_decoder.values() if token.special)
         known = {*tokenizer.all_special_tokens, *added, *others}
@@ -97,13 +100,14 @@ class Texts:
 
     def _offsets(self, text: str) -> list[tuple[int, int]]:
         # the length is looked at here, so that the tokenizer need not warn about it
-        found = self._tokenizer(
-            text,
-            add_special_tokens=False,
-            return_offsets_mapping=True,
-            truncation=False,
-            verbose=False,
-        )
+        with self._lock:
+            found = self._tokenizer(
+                text,
+                add_special_tokens=False,
+                return_offsets_mapping=True,
+                truncation=False,
+                verbose=False,
+            )
         return found["offset_mapping"]
 
 

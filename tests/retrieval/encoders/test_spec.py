@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -247,3 +248,19 @@ def test_special_tokens_in_a_text_are_broken():
     ):
         assert TEXTS.plain(text) == plain
         assert not specials & set(TOKENIZER(plain, add_special_tokens=False)["input_ids"])
+
+
+def test_passages_are_cut_while_the_model_uses_its_tokenizer():
+    """Fast tokenizers let nobody in while a call changes how they cut and pad."""
+    text = "the annual report of the port and its revenue " * 200
+
+    def as_the_model(_):
+        return len(TOKENIZER(text, truncation=True, max_length=64)["input_ids"])
+
+    def as_a_reader(_):
+        return len(TEXTS.passages(text, 64))
+
+    with ThreadPoolExecutor(4) as pool:
+        readers = [pool.submit(as_a_reader, n) for n in range(100)]
+        assert set(map(as_the_model, range(100))) == {64}
+        assert len({reader.result() for reader in readers}) == 1
