@@ -158,10 +158,17 @@ def main(
         result = score([(heading.title, heading.page) for heading in headings], manual.outline)
         scores.append(result)
         shares = [f"{share:.3f}" for share in (result.precision, result.recall, result.upper)]
-        rows.append([path.stem + ("" if path.stem in TUNED else " (held out)"),
-        str(len(manual.texts)),
-        str(result.true),
-                     str(result.found), *shares, str(len(captions)), f"{seconds:.2f}"])  # fmt: skip
+        rows.append(
+            [
+                path.stem + ("" if path.stem in TUNED else " (held out)"),
+                str(len(manual.texts)),
+                str(result.true),
+                str(result.found),
+                *shares,
+                str(len(captions)),
+                f"{seconds:.2f}",
+            ]
+        )
     columns = [
         "manual",
         "pages",

@@ -126,9 +126,14 @@ class Cluster:
         }
         environment |= own or {}
         with log.open("w") as file:
-            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT,
-            env=environment,
-                                       cwd=self.folder, start_new_session=True)  # fmt: skip
+            process = subprocess.Popen(
+                command,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                cwd=self.folder,
+                start_new_session=True,
+            )
         self._nodes[process] = environment[MARK]
         return self._address(process, log)
 

@@ -86,6 +86,7 @@ def run_checks(checks: Sequence[Check], when: When, run: PlannedRun) -> None:
         if when in check.when:
             try:
                 refuse_for(check.find(run) or ())
+            # whatever a check raises goes on as it is, with the name of the check
             except Exception as error:
                 error.add_note(f"while checking: {check.name}")
                 raise

@@ -1,4 +1,3 @@
-import re
 import shutil
 from dataclasses import replace
 from types import SimpleNamespace
@@ -39,11 +38,9 @@ from docagent_rl.checks.passes import (
     patches,
 )
 from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe, composed_recipe
-from docagent_rl.checks.recipe_list import ROOT, recipe_names
 from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.models.layers import LayerBytes
 from docagent_rl.training.settings.models import known_model, on_meta
-from tools.memory_page import memory_page
 
 # 1,000 in the vision tower, 500 each in embeddings and head, 4 layers of 2,000, of which one keeps
 # more
@@ -217,7 +214,6 @@ def test_checkpoints_on_disk_while_one_replaces_another_and_the_best(kept, best,
 
 ALDEN, DOC, SEEKER = "alden_qwen2_5_vl_7b", "doc_v_star_qwen2_5_vl_7b", "mm_doc_r1_qwen3_4b"
 VRAG = "vrag_rl_qwen2_5_vl_7b"
-PAGE = ROOT.parent.parent / "docs" / "memory.md"
 ACTOR = "actor_rollout_ref.actor"
 
 
@@ -373,30 +369,3 @@ def test_a_run_that_would_leave_no_room_is_warned_of(tmp_path, monkeypatch, capl
     with caplog.at_level("WARNING"):
         refuse_for(check_memory(*with_section(DOC, *lora)))
     assert "GPU, update may be short" in caplog.text
-
-
-@pytest.mark.slow
-def test_the_page_is_what_the_command_prints_and_every_recipe_fits_its_gpus():
-    page = memory_page()
-    assert PAGE.read_text(encoding="utf-8") == page  # else: python -m tools.recipe_pages
-    recipes = page[: page.index("## Cards")]
-    table = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", recipes, re.MULTILINE))
-    assert set(table) == set(recipe_names())
-    large = card_memory("h200")
-    for recipe, row in table.items():
-        if recipe in (
-            "doc_v_star_qwen3_5_9b",
-            "unidoc_rl_qwen3_5_9b",
-        ):  # their delta nets keep too much
-            lines = budget_of_recipe(recipe, (), Cluster(1, 8), large)
-            assert max(total(lines, place) for place in (Place.UPDATE, Place.ROLLOUT)) < usable(
-                large
-            )
-        elif not recipe.endswith("_30b_a3b"):
-            room = usable(card_memory("80GB")) / GIB
-            assert max(float(cell.replace(",", "")) for cell in row.split(" | ")[:2]) < room, recipe
-        else:
-            lines = budget_of_recipe(recipe, (), Cluster(2, 8), large)
-            assert max(total(lines, place) for place in (Place.UPDATE, Place.ROLLOUT)) < usable(
-                large
-            )

@@ -41,7 +41,7 @@ class HerePool:
 
 
 def ingest_here(source: Path, store: Path, *, dpi: int = 20, **options) -> IngestReport:
-    """As `ingest`; what is stored is not forced to disk, for which each file waits."""
+    """Ingest as `ingest` does, without forcing each stored file to the disk."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
         patch.setattr(ingestion, "WorkerPool", HerePool)

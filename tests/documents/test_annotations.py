@@ -1,4 +1,4 @@
-"""What fields, notes and stamps draw on a page is in its text, once, where a reader meets it."""
+"""Fields, notes and stamps: the text they draw stands on its page, once, in its place."""
 
 import io
 

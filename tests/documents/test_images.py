@@ -27,7 +27,7 @@ def encoded(image: Image.Image, format_: str, **options) -> bytes:
 
 @pytest.fixture
 def shown(tmp_path):
-    """What is stored of a file's content, as grey values."""
+    """Return the grey values that are stored of a file."""
 
     def read(data: bytes, name="a.png", settings=SETTINGS):
         (tmp_path / name).write_bytes(data)

@@ -1,4 +1,4 @@
-"""What libraries say on the error output is in the error of the file that they read, or nowhere."""
+"""Messages of libraries stand in the error of the file that they read, or nowhere."""
 
 import os
 

@@ -211,10 +211,14 @@ def test_shares_of_outcomes_are_of_all_and_there_where_all_are_known():
 def test_a_wrong_answer_with_the_evidence_kept_is_lost_at_the_last_stage():
     kept = evidence_of(trajectory(search("r#13"), answer(), outcome=OutcomeState.WRONG))
     assert (kept.stage, kept.right, kept.guessed) == (Stage.KEPT, False, False)
-    assert [kept.reached(stage) for stage in (Stage.ALL, Stage.LOOKED, Stage.KEPT,
-    Stage.RIGHT)] == [
-        True, True, True, False,
-    ]  # fmt: skip
+    assert [
+        kept.reached(stage) for stage in (Stage.ALL, Stage.LOOKED, Stage.KEPT, Stage.RIGHT)
+    ] == [
+        True,
+        True,
+        True,
+        False,
+    ]
     unknown = evidence_of(trajectory(search("r#13"), answer(), outcome=None))
     assert (unknown.stage, unknown.reached(Stage.RIGHT), unknown.guessed) == (
         Stage.KEPT,

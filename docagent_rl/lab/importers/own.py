@@ -47,6 +47,7 @@ def named_if_own(importer: Importer, what: str) -> Generator[None]:
         yield
     except (Skip, UserError, InfrastructureError):
         raise
+    # the class of a user may raise anything
     except Exception as error:
         kind = type(importer)
         if kind.__module__.startswith("docagent_rl."):

@@ -183,6 +183,7 @@ def _answering() -> Generator[None]:
     """Turn errors of LanceDB, which has no class of its own for them, into those of a search."""
     try:
         yield
+    # it raises whatever built-in class comes to hand
     except Exception as error:
         raise ServerFaultError(f"LanceDB fails: {error}") from error
 

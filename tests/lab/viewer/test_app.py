@@ -16,10 +16,17 @@ from tests.viewer_runs import run_folder, trajectory
 async def call(app, path, method, headers):
     """What a server would hand the application, and what it answers: status, headers, body."""
     target, _, query = path.partition("?")
-    scope = {"type": "http", "http_version": "1.1", "method": method, "scheme": "http",
-    "root_path": "",
-             "path": unquote(target), "raw_path": target.encode(), "query_string": query.encode(),
-             "headers": headers}  # fmt: skip
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "root_path": "",
+        "path": unquote(target),
+        "raw_path": target.encode(),
+        "query_string": query.encode(),
+        "headers": headers,
+    }
     requests, sent = asyncio.Queue(), []
     requests.put_nowait({"type": "http.request"})
 

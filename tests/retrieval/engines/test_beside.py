@@ -12,7 +12,7 @@ from tests.retrieval.engines.killed import check_whole
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    """What the processes do, here too."""
+    """Change here what the two processes change, too."""
     monkeypatch.setattr(building, "_NUMBERS", 200)
     monkeypatch.setattr(lance, "INDEXED_FROM", 1)
 

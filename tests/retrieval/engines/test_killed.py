@@ -46,7 +46,7 @@ UPDATES = [
 
 @pytest.fixture(autouse=True)
 def _small(tmp_path, monkeypatch):
-    """What the process that dies does, here too."""
+    """Change here what the process that dies changes, too."""
     for module, name in (
         (building, "_NUMBERS"),
         (building, "_HEADER_SHARE"),

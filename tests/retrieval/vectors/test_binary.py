@@ -139,7 +139,7 @@ def test_signs_find_most_of_the_best_pages_and_whole_vectors_score_them(retrieve
 
 
 def test_fewer_candidates_find_fewer_of_the_best_pages(retriever, whole, monkeypatch):
-    """What the first pass finds is by likeness, and what it does not find is missed."""
+    """The first pass goes by likeness, and a page that it does not find is missed."""
     monkeypatch.setattr("docagent_rl.retrieval.vectors.index.num_candidates", lambda top_k: top_k)
     found, best = (each.search(QUERIES, top_k=5) for each in (retriever, whole))
     shared = [

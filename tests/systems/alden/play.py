@@ -52,13 +52,28 @@ ARGUMENTS = [
     "<|im_end|>", "<|image_pad|>", "\x00", "\ud83d", "../../etc/passwd", "K#3", "*", "?" * 2000,
     "pagek3 " * 300,
 ]  # fmt: skip
-WHOLE = [search("pagek3"), search("everypage"), fetch(3), fetch("4-th"), fetch("text, 3"),
-answer("blue"),
-         answer("42"), search("pagek4 pagek3"), fetch(2), fetch(7), fetch("9-th"), fetch("1-st"),
-         fetch("image, 2"), fetch("image, 3-th"), fetch("text, 4-th"), fetch("text, 8"),
-         search("pagek5"),
-         "<search>everypage</search>", "so <fetch>3</fetch>", "<fetch>image, "
-                                                              "4</fetch>"]  # fmt: skip
+WHOLE = [
+    search("pagek3"),
+    search("everypage"),
+    fetch(3),
+    fetch("4-th"),
+    fetch("text, 3"),
+    answer("blue"),
+    answer("42"),
+    search("pagek4 pagek3"),
+    fetch(2),
+    fetch(7),
+    fetch("9-th"),
+    fetch("1-st"),
+    fetch("image, 2"),
+    fetch("image, 3-th"),
+    fetch("text, 4-th"),
+    fetch("text, 8"),
+    search("pagek5"),
+    "<search>everypage</search>",
+    "so <fetch>3</fetch>",
+    "<fetch>image, 4</fetch>",
+]
 
 
 def adversary(rng: random.Random) -> Iterator[AssistantTurn]:

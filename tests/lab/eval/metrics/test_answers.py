@@ -217,10 +217,31 @@ def slow_normal(answer: str, question: str) -> list[str]:
     return [str(NUMBERS.index(word)) if word in NUMBERS else word for word in text.split()]
 
 
-PARTS = ["this", "is", "it", "&", "and", "band", "percent", "because", "of", "due", "to", "hours",
-"the", "a",
-         "yes", "north", "Cars", "cars", "rock,", "$4.5", "minites", "organisation",
-         *NUMBERS]  # fmt: skip
+PARTS = [
+    "this",
+    "is",
+    "it",
+    "&",
+    "and",
+    "band",
+    "percent",
+    "because",
+    "of",
+    "due",
+    "to",
+    "hours",
+    "the",
+    "a",
+    "yes",
+    "north",
+    "Cars",
+    "cars",
+    "rock,",
+    "$4.5",
+    "minites",
+    "organisation",
+    *NUMBERS,
+]
 SLIDES = st.lists(st.sampled_from(PARTS), max_size=5).map(" ".join) | st.text(max_size=20)
 QUESTIONS = st.lists(st.sampled_from([*PARTS, "how many", "which", "Which"]), max_size=5).map(
     " ".join
