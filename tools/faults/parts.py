@@ -1,10 +1,10 @@
 """Kill each part of a run in each phase of a step, start the run again, and compare it with an
 unbroken one.
 
-    python -m tools.faults.parts FOLDER [--beside N]
+    python -m tools.faults.parts FOLDER [--beside N] [--part PART ...] [--phase PHASE ...]
 
-What is in the folder is not done again; `FOLDER/parts.md` is the table. It takes two minutes a
-case.
+Cases that the folder has outcomes of are not repeated; `FOLDER/parts.md` is the table. A case
+takes two minutes.
 """
 
 from __future__ import annotations
@@ -91,7 +91,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--beside", type=int, default=1, help="runs at a time")
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: all")
+    parser.add_argument("--phase", choices=PHASES, action="append", help="default: all")
     given = parser.parse_args()
+    chosen = product(given.part or PARTS, given.phase or PHASES)
     workspace = given.folder.absolute() / "workspace"
     with WarmPython() as warm, ThreadPoolExecutor(given.beside) as pool:
         make_demo(workspace, None, warm.executable)
@@ -99,9 +102,7 @@ def main() -> None:
         plain = Run(workspace.parent / "unbroken", workspace, OVERRIDES, warm.executable)
         if not (plain.run_dir / "metrics" / f"{STEPS}.json").exists():
             plain.finish()
-        cases = [
-            pool.submit(attempt, plain, *case, warm.executable) for case in product(PARTS, PHASES)
-        ]
+        cases = [pool.submit(attempt, plain, *case, warm.executable) for case in chosen]
         outcomes = [case.result() for case in cases]
     atomic_write(given.folder / "parts.md", table(outcomes))
 
