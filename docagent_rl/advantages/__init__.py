@@ -5,19 +5,7 @@ is one segmented scan (`scan`), group statistics are sums over integer cells (`g
 makes a function known by a name, those of this package as well as your own.
 """
 
-from docagent_rl.advantages import gae, grpo, spo  # noqa: F401  register
-from docagent_rl.advantages.inputs import AdvantageInputs, Advantages, Discounts
-from docagent_rl.advantages.registry import Estimator, Need, register, registered_estimators
-from docagent_rl.advantages.trajectories import compress, trajectory_table
+from docagent_rl.base.public import exporter
 
-__all__ = [
-    "AdvantageInputs",
-    "Advantages",
-    "Discounts",
-    "Estimator",
-    "Need",
-    "compress",
-    "register",
-    "registered_estimators",
-    "trajectory_table",
-]
+# the estimators need torch, which a configuration that only names one must not have to import
+__getattr__ = exporter(__name__, __file__, registering=("gae", "grpo", "spo"))

@@ -6,16 +6,21 @@ package costs what is taken from it.
 """
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 
-def exporter(package: str, file: str) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package, whose `__init__.py` is `file`; it knows `__all__`,
-    too.
+def exporter(package: str, file: str, registering: Sequence[str] = ()) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package; it also answers for `__all__`.
+
+    Args:
+        package: name of the package.
+        file: its `__init__.py`.
+        registering: its modules that register something when they are imported; they are imported
+            before the first name is loaded.
     """
 
     @cache
@@ -27,6 +32,8 @@ def exporter(package: str, file: str) -> Callable[[str], Any]:
             return sorted(places())
         if name.startswith("__") or name not in places():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        for module in registering:
+            import_module(f"{package}.{module}")
         return getattr(import_module(places()[name]), name)
 
     return load

@@ -46,3 +46,16 @@ print(json.dumps([before, sorted({{"torch", "verl", "ray", "transformers"}} & sy
     above = {"docagent_rl", "docagent_rl.base", "docagent_rl.base.public", "docagent_rl.lab"}
     assert set(before) == packages | above
     assert heavy == []
+
+
+def test_a_configuration_costs_no_torch():
+    code = "import sys, docagent_rl.config; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_estimator_of_ones_own_meets_those_of_the_package():
+    code = """
+import docagent_rl.advantages as advantages
+assert {"turn_gae", "spo", "trajectory_grpo"} <= advantages.registered_estimators().keys()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
