@@ -1,7 +1,9 @@
 """The recipes of the package, and the ablations that belong to them."""
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache, partial
 from importlib.resources import files
@@ -31,6 +33,12 @@ NOTES = (
 """Titles of the notes that end the comment of a recipe, in the order of
 `checks.provenance.ProvenanceSource`.
 """
+_SIDE_REMARK = re.compile(
+    r" \([^)]*\)"
+    r"|(;|: the paper's recipe| without division)(?! PPO).*"
+    r"|\. .*"
+)
+"""What a list leaves out of the sentence that opens a recipe's comment."""
 _SFT_BASE = "sft_trainer_engine"
 _parsed = cache(
     partial(yaml.load, Loader=yaml.CSafeLoader)
@@ -120,6 +128,30 @@ def recipe_summary(name: str, root: Traversable = ROOT) -> str:
     """
     lines = _comment(root / f"{name}.yaml")[1:]
     return "\n".join(takewhile(lambda line: line not in NOTES, lines)).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeLine:
+    """A recipe in one line of a list.
+
+    Args:
+        title: its system, model and estimator, in a few words.
+        hardware: the GPUs that it is written for, or nothing if its comment names none.
+    """
+
+    title: str
+    hardware: str
+
+
+def recipe_line(name: str, root: Traversable = ROOT) -> RecipeLine:
+    """Return what a list says of a recipe; it comes from the recipe's opening comment."""
+    summary = recipe_summary(name, root)
+    opening, *fields = re.split(r"\n(?=[A-Z][\w ]+:\s)", summary.partition("\n\n")[0])
+    hardware = next((each for each in fields if each.startswith("Hardware:")), "")
+    return RecipeLine(
+        title=_SIDE_REMARK.sub("", " ".join(opening.split())).strip(" .;"),
+        hardware=re.sub(r"^.*?(\d+ [^;(]*?)\s*([;(].*)?$", r"\1", hardware, flags=re.DOTALL),
+    )
 
 
 def ablation_names(recipe: str | None = None, root: Traversable = ROOT) -> list[str]:

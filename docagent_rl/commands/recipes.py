@@ -2,7 +2,7 @@
 prompts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,6 +36,7 @@ from docagent_rl.checks.recipe_list import (
     ablation_summary,
     located,
     recipe_kind,
+    recipe_line,
     recipe_names,
     recipe_summary,
     require_recipes,
@@ -49,7 +50,7 @@ _KINDS = {
     TrainerKind.RL: ("reinforcement learning", "python"),
     TrainerKind.SFT: (
         "supervised fine-tuning (docs/sft.md)",
-        "torchrun --standalone --nproc-per-node <GPUs>",
+        "torchrun --standalone --nproc-per-node GPUS",
     ),
 }
 app = typer.Typer(
@@ -78,20 +79,24 @@ Gpus = Annotated[
 
 @app.callback(invoke_without_command=True)
 def list_command(context: typer.Context) -> None:
-    """List the recipes with what each one reproduces.
+    """List the recipes, one line each; `docagent-rl recipes show` has the details.
 
     Example: docagent-rl recipes
     """
     if context.invoked_subcommand is not None:
         return
-    console = Console()
     for kind, (title, program) in _KINDS.items():
-        table = Table("recipe", "what it runs", show_lines=True, title=title, title_justify="left")
-        for name in recipe_names(kind=kind):
-            table.add_row(name, Text(recipe_summary(name)))
-        console.print(table)
-        typer.echo(f"{program} -m {kind.value} --config-name <recipe>   (+profile=cpu on a laptop)")
-    typer.echo("docagent-rl recipes show <recipe>   shows where its settings come from")
+        typer.echo(f"{title}: {program} -m {kind.value} --config-name RECIPE")
+        _echo_columns(
+            (name, line.title, line.hardware)
+            for name in recipe_names(kind=kind)
+            for line in [recipe_line(name)]
+        )
+        typer.echo()
+    typer.echo("+profile=cpu                      runs any of them small, on a laptop")
+    typer.echo(
+        "docagent-rl recipes show RECIPE   shows what it reproduces and where settings come from"
+    )
     typer.echo(
         "--config-name base docagent.system=package.module:SYSTEM   runs a system of your own"
     )
@@ -161,12 +166,27 @@ def ablations_command(names: Names = None) -> None:
     Example: docagent-rl recipes ablations vrag_rl_qwen2_5_vl_7b
     """
     require_recipes(names or [])
-    table = Table("ablation", "what it changes", "paper", show_lines=True)
-    for ablation in ablation_names():
-        if not names or set(names) & set(ablation_recipes(ablation)):
-            table.add_row(ablation, Text(ablation_summary(ablation)), Text(ablation_row(ablation)))
-    Console().print(table)
-    typer.echo("python -m verl.trainer.main_ppo --config-name <recipe> +ablations=<ablation>")
+    _echo_columns(
+        (ablation, f"{ablation_summary(ablation)} {_row_of_paper(ablation)}")
+        for ablation in ablation_names()
+        if not names or set(names) & set(ablation_recipes(ablation))
+    )
+    typer.echo()
+    typer.echo("python -m verl.trainer.main_ppo --config-name RECIPE +ablations=ABLATION")
+
+
+def _row_of_paper(ablation: str) -> str:
+    row = ablation_row(ablation)
+    return "" if row == "not a row of the paper" else f"[paper: {row}]"
+
+
+def _echo_columns(rows: Iterable[Sequence[str]]) -> None:
+    """Print rows of text, a line each, which no width of a terminal breaks."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        typer.echo(f"  {'  '.join(cells).rstrip()}")
 
 
 @app.command("check")
