@@ -1,6 +1,7 @@
 """verl's agent loop manager with workers that take image features from the loop."""
 
 import asyncio
+import gc
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
@@ -61,6 +62,10 @@ class DocAgentLoopWorker(_Worker):
             image_cache=image_cache,
         )
         self._resources.gauges.watch_loop()
+        # A full collection of garbage stops the event loop, and with it all trajectories, for as
+        # long as it walks through 600,000 objects of libraries that live as long as the worker.
+        gc.collect()
+        gc.freeze()
 
     async def name_images(self, directory: str) -> None:
         """Name images in rows to train on from now on, in the actor `directory`."""

@@ -1,5 +1,6 @@
 """What the agent loop's worker stores of a row's images and of its trajectory."""
 
+import gc
 import types
 
 import pytest
@@ -13,6 +14,7 @@ from docagent_rl.envs.images import ImageRef
 from docagent_rl.lab.tiny.shapes import tiny_config
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.patches import PATCHES
+from docagent_rl.training.agent_loop import manager
 from docagent_rl.training.agent_loop.loop import validating
 from docagent_rl.training.agent_loop.manager import DocAgentLoopWorker
 from docagent_rl.training.agent_loop.output import IMAGES, DocAgentLoopOutput, RowImages
@@ -87,3 +89,16 @@ async def test_a_row_names_its_images_once_the_trainer_releases_them(worker, out
         validating.reset(token)
     finally:
         worker._directory = None
+
+
+async def test_collections_of_garbage_leave_out_what_a_worker_has_loaded(worker, monkeypatch):
+    gauges = types.SimpleNamespace(watch_loop=lambda: None)
+    resources = types.SimpleNamespace(gauges=gauges, admission=None)
+    monkeypatch.setattr(manager, "worker_resources", lambda *_, **__: resources)
+    monkeypatch.setattr(worker, "config", None, raising=False)
+    monkeypatch.setattr(worker, "_resources", None)
+    try:
+        await worker.settle(workers=1, on_node=1, capacity=1, directory=None)
+        assert gc.get_freeze_count() > 100_000
+    finally:
+        gc.unfreeze()
