@@ -1,4 +1,4 @@
-"""`docagent-rl ask`: an agent answers a question about documents of one's own."""
+"""`docagent-rl ask`: have an agent answer a question about your own documents."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from docagent_rl.lab.eval.ask.workspace import Workspace
     from docagent_rl.rollout.trajectory import Trajectory
 
-ONE = "alden_qwen2_5_vl_7b"
-SEVERAL = "vrag_rl_qwen2_5_vl_7b"
-"""Recipes for one document, and for several."""
-OF_RECIPE = "recipe"
+_ONE_DOCUMENT = "alden_qwen2_5_vl_7b"
+"""Default recipe for a question about one document."""
+_SEVERAL_DOCUMENTS = "vrag_rl_qwen2_5_vl_7b"
+_OF_RECIPE = "recipe"
 
 
 @model_options("model")
@@ -36,37 +36,40 @@ def ask_command(
     question: str = argument(..., "Question about the documents."),
     *,
     recipe: str | None = option(
-        None, f"Recipe of the system that plays; default: {ONE} or {SEVERAL}."
+        None,
+        f"Recipe of the system that plays; default: {_ONE_DOCUMENT} for one document, "
+        f"{_SEVERAL_DOCUMENTS} for several.",
     ),
     retriever: str | None = option(
         None,
-        f"One of recipes/retriever, e.g. bm25; {OF_RECIPE}: the recipe's own; default: hybrid.",
+        f"Retriever: one of recipes/retriever, such as bm25, or '{_OF_RECIPE}' for the recipe's "
+        "own; default: hybrid.",
     ),
     store: Path | None = option(
-        None, "Document store to ask about, of `ingest`, in place of documents."
+        None, "Document store, made by `ingest`, to ask about instead of documents."
     ),
     index: Path | None = option(
-        None, "With --store: search this index; default: one that is kept for it."
+        None, "With --store: index to search; default: one that is built and kept for the store."
     ),
-    url: str | None = option(None, "With --store: search at this server of `index serve`."),
+    url: str | None = option(None, "With --store: address of an `index serve` server to search."),
     keep_in: Path | None = option(
         None,
         "Folder for ingested documents and indexes; default: ask/ in DOCAGENT_WORKSPACE or "
         "~/.cache.",
     ),
     override: list[str] | None = option(
-        None, "Override a key of the recipe.", "--set", metavar="KEY=VALUE"
+        None, "Override a key of the recipe; may be repeated.", "--set", metavar="KEY=VALUE"
     ),
     out: Path | None = option(None, "Folder for the trajectory, which `docagent-rl view` opens."),
     json_output: bool = option(False, "Print one JSON object and nothing else.", "--json"),
     seed: int = option(0, "Seed of all sampling."),
     model: ModelConfig,
 ) -> None:
-    """Ask an agent about PDFs, a folder or a store, and print its answer with its pages.
+    """Ask an agent about PDFs, a folder or a store; print the answer and the pages it rests on.
 
-    The first question ingests and indexes the documents; later ones begin at once, and of a folder
-    only new and changed files are read. Nothing is written into the folder or the store. --model
-    works as for `docagent-rl eval`. The exit status is 0 with an answer, 1 without.
+    The first question ingests and indexes the documents. Later questions start at once; only new
+    and changed files of a folder are read. Nothing is written to the folder or the store. --model
+    works as in `docagent-rl eval`. The exit status is 0 if there is an answer and 1 if not.
 
     Example: docagent-rl ask report.pdf "Who wrote it?" --base-url http://127.0.0.1:8000/v1 --model
     m
@@ -89,20 +92,20 @@ def ask_command(
 
     check_model(Agent.SYSTEM, model)
     if out is not None and out.exists():
-        raise UserError(f"--out {out} is there already: name another folder")
+        raise UserError(f"--out {out} already exists: name another folder")
     if problem := text_problem(question, LONGEST_TEXT):
         raise UserError(f"the question {problem}")
     if (index or url) and not store:
         raise UserError("--index and --url search the documents of a store: name it with --store")
     if sum(each is not None for each in (index, url, retriever)) > 1:
-        raise UserError("--index, --url and --retriever say where to search: name one of them")
+        raise UserError("--index, --url and --retriever all say where to search: give one of them")
     progress = Console(stderr=True)
     workspace = _workspace(documents or [], store, keep_in or cache_folder())
     for failure in workspace.failed:
         progress.print(shown(f"left out: {failure.name}: {failure.reason}"), soft_wrap=True)
-    name = recipe or (ONE if len(workspace.doc_ids) == 1 else SEVERAL)
-    words = retriever or ("bm25" if index or url else "hybrid")
-    chosen = [] if words == OF_RECIPE else [f"+retriever={words}"]
+    name = recipe or (_ONE_DOCUMENT if len(workspace.doc_ids) == 1 else _SEVERAL_DOCUMENTS)
+    retriever = retriever or ("bm25" if index or url else "hybrid")
+    chosen = [] if retriever == _OF_RECIPE else [f"+retriever={retriever}"]
     run = play_config(name, Agent.SYSTEM, [*(override or ()), *chosen])
     sample = own_question(workspace, question)
     set_for_asking(run, workspace)
@@ -136,13 +139,13 @@ def ask_command(
 
 
 def _workspace(documents: list[Path], store: Path | None, root: Path) -> Workspace:
-    """Return the store to ask about, or documents, ingested in `root` where they are not yet."""
+    """Return the store, or the documents, which are ingested into `root` if they are not there."""
     from docagent_rl.lab.eval.ask.workspace import follow, opened, prepare
 
     if store is not None:
         if documents:
             raise UserError(
-                "name documents, or with --store a store that holds them already; not both"
+                "name documents, or a store that already contains them with --store, but not both"
             )
         return opened(store, root)
     if not documents:
@@ -151,5 +154,5 @@ def _workspace(documents: list[Path], store: Path | None, root: Path) -> Workspa
         )
     folders = [each for each in documents if each.is_dir()]
     if folders and len(documents) > 1:
-        raise UserError(f"{folders[0]} is a folder: name one folder alone, or PDFs")
+        raise UserError(f"{folders[0]} is a folder: name either a single folder or PDFs")
     return follow(folders[0], root) if folders else prepare(documents, root)

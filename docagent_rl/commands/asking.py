@@ -1,4 +1,4 @@
-"""Parts of commands that ask models: opening them, a bar, and how they end."""
+"""What commands that ask models share: the judge, the budget, and the end by Ctrl-C."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -13,10 +13,9 @@ from docagent_rl.endpoints.meter import Meter, metering
 
 
 def judge_of(model: ModelConfig, judge: ModelConfig) -> ModelConfig | None:
-    """Return a judge with what its options leave out as the model has it, or None where none is
-    named.
+    """Return the judge, its unset options filled in from the model, or None if no judge is named.
 
-    Address, key and name are the model's, but not the prices: another model has its own.
+    Address, key and name are filled in, but not the prices: another model has its own.
     """
     if not (judge.base_url or judge.model):
         return None
@@ -35,21 +34,19 @@ def judge_of(model: ModelConfig, judge: ModelConfig) -> ModelConfig | None:
 def spending(
     model: ModelConfig, others: Mapping[str, ModelConfig] | None = None
 ) -> Generator[None]:
-    """Meter everything that a command asks, judge and roles of environments included, on the
-    model's budget.
+    """Meter every request of a command, also those of judges and roles, on the model's budget.
 
-    The costs are printed on standard error at the end, of a command that fails, too. `others` are
-    further models that options may name, by the prefix of these.
+    The costs are printed on standard error at the end, even if the command fails. `others` are
+    further models that options may name, by the prefix of their options.
 
     Raises:
-        UserError: the cost of one is not known though a greatest cost is given.
+        UserError: `--max-cost` is given and the prices of one of the models are unknown.
     """
     for name, other in (others or {}).items():
         if model.budget.max_cost is not None and other.named and not other.price.is_known:
             raise UserError(
-                f"--max-cost counts the {name}, too, and its prices are not known: give "
-                f"--{name}-price-in "
-                f"and --{name}-price-out, 0 for one that costs nothing"
+                f"--max-cost also counts the {name}, whose prices are unknown: give "
+                f"--{name}-price-in and --{name}-price-out (0 if it costs nothing)"
             )
     meter = Meter(**model.budget.model_dump())
     try:
@@ -62,11 +59,11 @@ def spending(
 
 @contextmanager
 def resumable() -> Generator[None]:
-    """Say how to go on where Ctrl-C ends the block, and end the command with its status."""
+    """When Ctrl-C ends the block, print how to resume and exit with status 130."""
     try:
         yield
     except KeyboardInterrupt:
         Console(stderr=True).print(
-            "Interrupted. What is done is kept; the same command goes on from here."
+            "Interrupted. Finished work is kept; run the same command again to resume."
         )
         raise typer.Exit(130) from None

@@ -1,4 +1,4 @@
-"""`docagent-rl collect`: trajectories for supervised fine-tuning."""
+"""`docagent-rl collect`: collect trajectories for supervised fine-tuning."""
 
 from __future__ import annotations
 
@@ -46,28 +46,30 @@ def collect_command(
     out: OutFolder,
     player: AgentKind = option(AgentKind.ENDPOINT, "Agent that plays; see docs/collect.md."),
     preset: str | None = option(
-        None, "vrag_rl, unidoc_rl, doc_v_star, mm_doc_r1, or a .yaml of your own."
+        None,
+        "Filters and settings to collect with: vrag_rl, unidoc_rl, doc_v_star, mm_doc_r1, or a "
+        ".yaml file of your own.",
     ),
     trajectories: int | None = option(
         None, "Trajectories per question; default: the preset's.", min=1
     ),
     limit: Limit = None,
-    seed: int = option(0, "Seed of the question draw, of scripts and of sampling."),
+    seed: int = option(0, "Seed for drawing questions, for scripted agents and for sampling."),
     at_a_time: AtATime = None,
     failed_by: Path | None = option(
         None,
-        "Keep only questions that this other model's run fails; SlideVQA questions are always "
+        "Run of another model: keep only questions that it fails. SlideVQA questions are always "
         "kept.",
     ),
     teacher: ModelConfig,
     grounder: ModelConfig,
 ) -> None:
-    """Have a teacher or a script play a system, and keep what passes the filters.
+    """Have a teacher or a script play a system, and keep the trajectories that pass the filters.
 
     OUT gets trajectories.jsonl (every trajectory), kept.jsonl (those that pass), funnel.json,
-    verdicts.jsonl and replies/ (cached replies). An interrupted collection resumes with the same
-    command. A complete one is only filtered again, so filters can be changed without playing. See
-    docs/collect.md.
+    verdicts.jsonl and replies/ (cached replies). The same command resumes an interrupted
+    collection. A complete collection is only filtered again, so you can change the filters without
+    playing again. See docs/collect.md.
 
     Example: docagent-rl collect vrag_rl_qwen2_5_vl_7b --data train.parquet --out runs/c1 --player
     detours
@@ -105,8 +107,8 @@ def collect_command(
 
     async def collect() -> None:
         if player is AgentKind.ENDPOINT:
-            ask = not is_played(folder, samples, settings.trajectories)
-            playing = await _teacher(run, parsed, config, teacher, grounder, seed, ask=ask)
+            check = not is_played(folder, samples, settings.trajectories)
+            playing = await _teacher(run, parsed, config, teacher, grounder, seed, check=check)
         else:
             detours = config.detours if player is AgentKind.DETOURS else NO_DETOURS
             playing = ScriptPlayer(
@@ -129,7 +131,7 @@ def _check_options(player: AgentKind, teacher: ModelConfig, grounder: ModelConfi
     if player is AgentKind.ENDPOINT:
         teacher.require("--player endpoint")
     elif teacher.model or teacher.base_url:
-        raise UserError(f"--player {player.value} asks no model: leave out --model and --base-url")
+        raise UserError(f"--player {player.value} uses no model: leave out --model and --base-url")
     elif grounder.named:
         raise UserError(f"--player {player.value} draws its own boxes: leave out --grounder-model")
 
@@ -142,9 +144,9 @@ async def _teacher(
     grounder: ModelConfig,
     seed: int,
     *,
-    ask: bool,
+    check: bool,
 ) -> Player:
-    """Open the model behind the endpoint; with `ask`, ask it for a sign of life first."""
+    """Open the teacher behind its endpoint; with `check`, make sure first that it replies."""
     from docagent_rl.endpoints.remote_model import open_model
     from docagent_rl.lab.agents.chat import ChatModel
     from docagent_rl.lab.collect.teacher import TeacherPlayer
@@ -154,8 +156,9 @@ async def _teacher(
     models = [open_model(teacher, "teacher", None)]
     if grounder.named:
         models.append(open_model(grounder, "grounder", teacher.cache_dir))
-    for model in models if ask else ():
-        await model.check()
+    if check:
+        for model in models:
+            await model.check()
     writer, *drawing = map(ChatModel, models)
     second = drawing[0] if drawing else None
     limits = chat_limits(run, parsed, seed)
@@ -164,9 +167,7 @@ async def _teacher(
 
 
 def _report(folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig) -> None:
-    """Filter the trajectories, and print the numbers that each filter left and that could not be
-    played.
-    """
+    """Filter the trajectories; print how many each filter kept and how many were not played."""
     from docagent_rl.lab.collect.collection import KEPT, filter_run
     from docagent_rl.lab.eval.evaluation import unplayed_table
     from docagent_rl.rewards.judge import make_judge
@@ -174,7 +175,7 @@ def _report(folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig) ->
 
     console = Console()
     errors = Console(stderr=True)
-    # a judge that nobody chose has no say
+    # filters use a judge only if the configuration names one
     judge = make_judge(parsed.judge) if parsed.judge.kind is not None else None
     funnel = filter_run(folder, config, judge)
     console.print(funnel.table())
@@ -184,7 +185,9 @@ def _report(folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig) ->
     if masked:
         console.print(unplayed_table(masked, "are left out"))
     if failed := sum(trajectory.end == MaskReason.INFRASTRUCTURE for trajectory in masked):
-        errors.print(f"{failed} of them for a service that failed: the same command plays these")
+        errors.print(
+            f"{failed} of them because a service failed: run the same command to play them again"
+        )
     if not funnel.stages[0].trajectories:
         raise UserError(
             f"{folder.path}: none of its {funnel.trajectories} trajectories could be played"

@@ -38,21 +38,21 @@ app.command("curate")(curate_command)
 _DEFAULTS = SynthSettings()
 _SHOWN_PROBLEMS = 50
 
-_File = Annotated[Path, typer.Argument(help="Samples as .parquet, or questions as .jsonl.")]
+_File = Annotated[Path, typer.Argument(help="File of samples (.parquet) or of questions (.jsonl).")]
 
 
 @app.command()
 def synth(
-    out: Path = option(..., "Directory to write; it is new, empty, or holds the same corpus."),
+    out: Path = option(..., "Folder to write; new, empty, or with the same corpus in it."),
     documents: int = option(_DEFAULTS.documents, "Number of documents."),
     seed: int = option(_DEFAULTS.seed, "Seed; the same seed gives the same bytes."),
     difficulty: list[DocumentDifficulty] | None = option(
-        None, "3-5, 8-14 or 20-40 pages; may be repeated."
+        None, "Length of documents: 3-5, 8-14 or 20-40 pages; may be repeated."
     ),
 ) -> None:
     """Write PDF reports with questions whose answers and evidence are known by construction.
 
-    The directory gets pdfs/ and samples.jsonl, and appears when it is whole.
+    The folder gets pdfs/ and samples.jsonl, and appears only when it is complete.
 
     Example: docagent-rl data synth --out data/synth --documents 24 --seed 7 --difficulty easy
     """
@@ -70,7 +70,7 @@ def synth(
 def template(
     out: Path = option(Path("questions.jsonl"), "File to write; an existing file is not replaced."),
 ) -> None:
-    """Write an example of a file of questions, one JSON object a line.
+    """Write an example file of questions, one JSON object per line.
 
     Each line needs doc_id (or the name of the PDF), question and answers. Rewards for retrieval
     also need evidence_pages, counted from 1. Everything else is derived.
@@ -79,7 +79,8 @@ def template(
     """
     write_output(out, TEMPLATE)
     typer.echo(
-        f"{out}: write yours like these, then `docagent-rl data validate {out} --store STORE`"
+        f"{out}: write your questions in this form, then run "
+        f"`docagent-rl data validate {out} --store STORE`"
     )
 
 
@@ -91,10 +92,10 @@ def validate(
         None, "Check whether this recipe's system can train on each question."
     ),
 ) -> None:
-    """Check columns, samples and evidence; the exit status is 2 when something is wrong.
+    """Check columns, samples and evidence; the exit status is 2 if something is wrong.
 
-    Questions that only some systems can play are listed; with --recipe, those it cannot play are
-    errors.
+    Questions that only some systems can play are listed; with --recipe, questions that the recipe's
+    system cannot play are errors.
 
     Example: docagent-rl data validate data/train.parquet --store data/store
     """
@@ -109,24 +110,27 @@ def validate(
 
         if documents is None:
             raise UserError(
-                "--recipe needs --store: a system is asked about questions and documents"
+                "--recipe needs --store: whether a system can play a question depends on its "
+                "documents"
             )
         check = recipe_playability(
             DocAgentConfig.parse(plain_section(composed_recipe(recipe).docagent)), documents
         )
         problems = (check.problem(sample, validate=False) for _, sample in found.samples)
         _end_with([f"{file}: {problem}" for problem in problems if problem])
-    typer.echo(f"{file}: {found.rows} rows are well ({_counts(_parts(found))})")
+    typer.echo(f"{file}: {found.rows} rows are valid ({_counts(_parts(found))})")
     if recipe is None:
         _print_problems(_notes(found))
 
 
 @app.command()
 def convert(
-    samples: Path = argument(..., "Questions, one JSON object a line; see `data template`."),
-    out: Path = option(..., "File to write, .parquet; with a fraction, the folder for both files."),
+    samples: Path = argument(..., "Questions, one JSON object per line; see `data template`."),
+    out: Path = option(
+        ..., ".parquet file to write; if --split is a fraction, the folder for both files."
+    ),
     split: str | None = option(
-        None, "Keep only train, val or test; or set aside a fraction (0.1)."
+        None, "Keep only train, val or test; or hold out a fraction, such as 0.1, for validation."
     ),
     by: SplitUnit = option(SplitUnit.QUESTION, "Unit of the split: questions, or whole documents."),
     seed: FractionSeed = 0,
@@ -134,12 +138,11 @@ def convert(
     store: Evidence = None,
     force: Force = False,
 ) -> None:
-    """Write questions as the Parquet files that the trainer reads; nothing is written when one is
-    bad.
+    """Convert questions to the Parquet files that the trainer reads; all of them must be valid.
 
-    A fraction sets questions aside, and no question about a document is in both files, whatever its
-    case and spacing; --by document sets whole documents aside, for validation on documents never
-    trained on.
+    A fraction holds out questions. The same question about the same document is never in both
+    files, even with other case or spacing. --by document holds out whole documents, to validate on
+    documents that were never trained on.
 
     Example: docagent-rl data convert questions.jsonl --store data/store --out data --split 0.1
     """
@@ -210,7 +213,7 @@ def _parts(found: Questions) -> Counter[str]:
 
 
 def _notes(found: Questions) -> list[str]:
-    """Return why some systems refuse to play questions that others play."""
+    """Return the reasons why some systems refuse questions that others play."""
     return [
         f"{place}: question {sample.question_id!r}: {note}"
         for place, sample in found.samples

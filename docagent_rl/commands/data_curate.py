@@ -1,4 +1,4 @@
-"""`docagent-rl data curate`: the questions that reinforcement learning trains on."""
+"""`docagent-rl data curate`: choose the questions for reinforcement learning."""
 
 from __future__ import annotations
 
@@ -29,33 +29,44 @@ if TYPE_CHECKING:
 
 _LONGER_THAN = 10
 _QUALITY = frozenset({"format", "answer", "evidence"})
-"""Filters by which a trajectory is bad; others drop good ones, too."""
+"""Filters that only bad trajectories fail; the other filters drop good ones, too."""
 
 
 def curate_command(
     run: Path = argument(..., "Trajectories of the fine-tuned model: a run's folder, or a file."),
-    out: Path = option(..., "File to write, .parquet."),
+    out: Path = option(..., ".parquet file to write."),
     rule: Rule = option(..., "Selection rule."),
     count: int | None = option(
-        None, "Most questions; doc_v_star: 2,048, unidoc_rl: all that fit.", min=1
+        None,
+        "Maximum number of questions; default: 2,048 for doc_v_star, no maximum for unidoc_rl.",
+        min=1,
     ),
-    by: Scoring | None = option(None, "Score of answers; default: the paper's."),
-    threshold: float = option(0.7, "Least score of a right answer.", min=0, max=1),
-    longer_than: int | None = option(None, "Only documents of more pages; doc_v_star: 10.", min=0),
-    without: list[Path] | None = option(None, "Leave out questions of this file or run."),
+    by: Scoring | None = option(None, "How answers are scored; default: as in the rule's paper."),
+    threshold: float = option(0.7, "Minimum score of a right answer.", min=0, max=1),
+    longer_than: int | None = option(
+        None,
+        "Only questions about documents with more pages than this; default: 10 for doc_v_star, "
+        "none for unidoc_rl.",
+        min=0,
+    ),
+    without: list[Path] | None = option(
+        None, "Leave out the questions in this file or run; may be repeated."
+    ),
     without_documents: list[Path] | None = option(
-        None, "Leave out questions about this file's documents."
+        None, "Leave out questions about the documents in this file or run; may be repeated."
     ),
     prefer: Path | None = option(
-        None, "unidoc_rl: verdicts.jsonl; questions that failed come first."
+        None,
+        "With --rule unidoc_rl: a collection's verdicts.jsonl; questions that failed there come "
+        "first.",
     ),
     seed: int = option(0, "Seed of the draw."),
     force: Force = False,
 ) -> None:
-    """Choose questions by how often the fine-tuned model answers them.
+    """Choose questions by how often the fine-tuned model answers them right.
 
-    RUN holds several trajectories of each question, as
-    `docagent-rl eval --trajectories 4 --temperature 1` samples them. Each sample gets
+    RUN contains several trajectories per question, as
+    `docagent-rl eval --trajectories 4 --temperature 1` samples them. Each chosen sample gets
     `extra.pass_rate`: how many of its trajectories are right.
 
     Example: docagent-rl data curate runs/x4 --out rl.parquet --rule doc_v_star --without
@@ -74,19 +85,17 @@ def curate_command(
     left_out |= _left_out(samples, least, stratified, without or (), without_documents or ())
     trajectories = Counter(case.question for case in cases if case.question not in left_out)
     most = max(trajectories.values(), default=0)
-    # of a run that was stopped: a rate of fewer trajectories is another measure
+    # the run was stopped: rates over fewer trajectories are not comparable with the others
     fewer = [question for question, number in trajectories.items() if number < most]
     left_out |= dict.fromkeys(fewer, "fewer trajectories than others")
     counted = [case for case in cases if case.question not in left_out]
     scoring = by or (Scoring.LIKENESS if stratified else Scoring.OUTCOME)
-    silent = (case.outcome is None or is_unknown(case, scoring) for case in counted)
-    if scoring is Scoring.OUTCOME and counted and all(silent):
-        raise UserError(
-            f"{run}: no trajectory says how right a judge found it; score with --by likeness"
-        )
-    # a rate over the answers that were judged would be another measure
+    unjudged = (case.outcome is None or is_unknown(case, scoring) for case in counted)
+    if scoring is Scoring.OUTCOME and counted and all(unjudged):
+        raise UserError(f"{run}: no trajectory was judged; score answers with --by likeness")
+    # a rate over only the judged answers would not be comparable with the others
     unknown = {case.question for case in counted if is_unknown(case, scoring)}
-    left_out |= dict.fromkeys(unknown, "answers that nobody judged")
+    left_out |= dict.fromkeys(unknown, "unjudged answers")
     counted = [case for case in counted if case.question not in unknown]
     found = rates(counted, scoring, threshold)
     if not found:
@@ -97,7 +106,7 @@ def curate_command(
     if numbers != {TRAJECTORIES[rule]}:
         played = ", ".join(map(str, sorted(numbers)))
         typer.echo(
-            f"trajectories of a question: {played}; the paper plays {TRAJECTORIES[rule]}", err=True
+            f"trajectories per question: {played}; the paper uses {TRAJECTORIES[rule]}", err=True
         )
     if stratified:
         choice = choose_stratified(found, count or QUESTIONS, seed)
@@ -109,8 +118,8 @@ def curate_command(
 
 
 def _pool(run: Path) -> tuple[dict[str, Sample], list[Case], set[str]]:
-    """Read questions by id, trajectories that were played, and questions of which some could not
-    be.
+    """Return a run's questions by id, its played trajectories, and the ids of questions with
+    masked ones.
     """
     from docagent_rl.lab.agents.run_folder import trajectories_of
     from docagent_rl.lab.collect.case import case_of
@@ -126,7 +135,7 @@ def _pool(run: Path) -> tuple[dict[str, Sample], list[Case], set[str]]:
         else:
             cases.append(case_of(trajectory))
     if not cases:
-        raise UserError(f"{run} holds no trajectory that was played")
+        raise UserError(f"{run}: no trajectory in it was played")
     return samples, cases, unplayed
 
 
@@ -137,19 +146,19 @@ def _left_out(
     without: Sequence[Path],
     without_documents: Sequence[Path],
 ) -> dict[str, str]:
-    """Return the questions that no rule sees, with the reason."""
+    """Return the ids of the questions to leave out before the rule chooses, with the reasons."""
     used = [sample for file in without for sample in questions_of(file)]
     used_ids = {sample.question_id for sample in used}
     used_keys = {unit_key(sample, SplitUnit.QUESTION) for sample in used}
-    apart = [sample for file in without_documents for sample in questions_of(file)]
-    closed = frozenset[str]().union(*(sample.document_keys for sample in apart))
+    excluded = [sample for file in without_documents for sample in questions_of(file)]
+    excluded_documents = frozenset[str]().union(*(sample.document_keys for sample in excluded))
     found: dict[str, str] = {}
     for question, sample in samples.items():
         pages = sample.extra.get("num_pages")
         if question in used_ids or unit_key(sample, SplitUnit.QUESTION) in used_keys:
             found[question] = "used before"
-        elif sample.document_keys & closed:
-            found[question] = "its document is kept apart"
+        elif sample.document_keys & excluded_documents:
+            found[question] = "excluded document"
         elif longer_than and not (isinstance(pages, int) and pages > longer_than):
             found[question] = f"not known to be longer than {longer_than} pages"
         elif stratified and not sample.gold_pages and sample.answerable is not False:
@@ -158,9 +167,7 @@ def _left_out(
 
 
 def questions_of(file: Path) -> list[Sample]:
-    """Return the questions of a file, or of the trajectories in a file or in a run's folder, each
-    once.
-    """
+    """Return the questions in a file, or of the trajectories in a file or a run, each once."""
     from docagent_rl.lab.agents.run_folder import trajectories_of
 
     if file.suffix == ".parquet":
@@ -175,7 +182,7 @@ def questions_of(file: Path) -> list[Sample]:
 
 
 def _dropped(file: Path) -> set[str]:
-    """Return the questions of which every trajectory failed for its answer or form."""
+    """Return the questions whose trajectories were all dropped by a filter in `_QUALITY`."""
     bad: dict[str, bool] = {}
     try:
         for line in file.read_text(encoding="utf-8").splitlines():
@@ -184,7 +191,7 @@ def _dropped(file: Path) -> set[str]:
             step = (verdict["dropped_by"] or "").rpartition(" ")[2]
             bad[question] = bad.get(question, True) and step in _QUALITY
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{file}: no verdicts of a collection: {error}") from error
+        raise UserError(f"{file} is not the verdicts.jsonl of a collection: {error}") from error
     return {question for question, each_bad in bad.items() if each_bad}
 
 
@@ -203,6 +210,6 @@ def _write(
     for warning in choice.warnings:
         Console(stderr=True).print(shown(f"warning: {warning}"))
     if not chosen:
-        raise UserError("the rule takes no question; nothing was written")
+        raise UserError("the rule chose no question; nothing was written")
     write_output(out, parquet_bytes(chosen), force=force)
     typer.echo(f"{out}: {len(chosen)} questions")

@@ -1,4 +1,4 @@
-"""`docagent-rl data generate`."""
+"""`docagent-rl data generate`: make questions about documents with a model or with templates."""
 
 from __future__ import annotations
 
@@ -36,36 +36,40 @@ _QUESTIONS = 10
 @model_options()
 @model_options("judge", prefix="judge-", second=True)
 def generate_command(
-    out: Path = option(..., "File to write, .jsonl."),
+    out: Path = option(..., ".jsonl file to write."),
     *,
     endpoint: ModelConfig,
     judge: ModelConfig,
     store: Path = option(..., "Document store with the documents to ask about."),
     config: Path | None = option(
-        None, "YAML file: kinds, difficulties, filters, prompts; docs/generate.md."
+        None, "YAML file with kinds, difficulties, filters and prompts; see docs/generate.md."
     ),
     doc: list[str] | None = option(None, "Ask about this document; may be repeated."),
     documents: int | None = option(None, "Number of documents to ask about.", min=1),
     view: PageView | None = option(None, "Show pages as text, as pictures, or as both."),
-    check_by: JudgedBy | None = option(None, "Judge of answers in the checks.", "--check-by"),
-    limit: int | None = option(None, "Without a model: most questions per document (10).", min=1),
-    seed: int | None = option(None, "Seed of the choice of pages and of the sampling."),
-    split: Split | None = option(None, "Split of all questions."),
+    check_by: JudgedBy | None = option(
+        None, "What judges the answers in the checks: a rule or a model.", "--check-by"
+    ),
+    limit: int | None = option(
+        None, "Without a model: maximum number of questions per document; default: 10.", min=1
+    ),
+    seed: int | None = option(None, "Seed for choosing pages and for sampling."),
+    split: Split | None = option(None, "Split to which all questions belong."),
     exclude: list[Path] | None = option(
-        None, "Drop repetitions of this file's questions; may be repeated."
+        None, "Drop questions that repeat one in this file; may be repeated."
     ),
     dry_run: bool = option(
-        False, "Print what would be asked at most, and ask nothing.", "--dry-run"
+        False, "Print the maximum of requests, tokens and cost, and send no request.", "--dry-run"
     ),
     force: Force = False,
 ) -> None:
     """Make questions about your own documents, and keep those that pass every check.
 
     A model writes questions of the kinds that --config lists, with evidence pages. A question is
-    kept when its evidence pages answer it, neither other pages nor the question alone do, it is
-    clear, and it repeats no other. <out>.funnel.json lists dropped questions with reasons. Replies
-    are kept in <out>.cache, so the same command resumes after an interruption, and costs nothing
-    once it is done.
+    kept if its evidence pages answer it, neither other pages nor the question by itself do, it is
+    clear, and it does not repeat another. <out>.funnel.json lists the dropped questions with
+    reasons. Replies are cached in <out>.cache, so the same command resumes after an interruption,
+    and repeating it after it has finished costs nothing.
 
     Without a model, templates ask about headings, tables and figures.
 
@@ -73,7 +77,9 @@ def generate_command(
         --base-url http://127.0.0.1:8000/v1 --model qwen --max-requests 500
     """
     if out.suffix != ".jsonl":
-        raise UserError(f"--out {out}: name a .jsonl file; `data convert` makes Parquet of it")
+        raise UserError(
+            f"--out {out}: name a .jsonl file, which `data convert` then turns into Parquet"
+        )
     options = {"view": view, "judge": check_by, "seed": seed, "split": split}
     settings = GenerateConfig.load(config, options)
     opened = DocumentStore(store)
@@ -87,9 +93,10 @@ def generate_command(
             "--exclude": exclude,
         }
         asking["--dry-run"] = dry_run
-        if vain := [flag for flag, value in asking.items() if value]:
+        if needless := [flag for flag, value in asking.items() if value]:
             raise UserError(
-                f"{vain[0]} is for a model that writes: name it by --base-url and --model"
+                f"{needless[0]} has an effect only if a model writes the questions: name it with "
+                "--base-url and --model"
             )
         made = _outlined(opened, names, settings, limit or _QUESTIONS)
         write_output(out, json_lines(made), force=force)
@@ -98,7 +105,8 @@ def generate_command(
         return
     if limit is not None:
         raise UserError(
-            "--limit is for templates: with a model, kinds of --config say how many are asked for"
+            "--limit is for templates: with a model, --config says how many questions of each kind "
+            "to ask for"
         )
     known = [sample for path in exclude or () for sample in read_samples(path)]
     endpoint.require("writing questions")
@@ -108,7 +116,7 @@ def generate_command(
         run = _generation(opened, names, settings, known, cache, endpoint, other)
         if dry_run:
             priced = all(each.price.is_known for each in (endpoint, other or endpoint))
-            _tell_forecast(run, len(names), priced=priced)
+            _print_forecast(run, len(names), priced=priced)
         else:
             _write(run, out, len(names), force=force)
 
@@ -122,7 +130,7 @@ def _generation(
     endpoint: ModelConfig,
     judge: ModelConfig | None,
 ) -> Generation:
-    """Open the models, whose replies are kept in a folder beside the questions."""
+    """Open the models, whose replies are cached in a folder next to the questions."""
     from docagent_rl.endpoints.remote_model import open_model
     from docagent_rl.lab.generate.generation import Generation
     from docagent_rl.lab.generate.replies import load_prompts
@@ -133,7 +141,7 @@ def _generation(
     return Generation(store, names, settings, prompts, model, judge=compares, known=known)
 
 
-def _tell_forecast(run: Generation, documents: int, *, priced: bool) -> None:
+def _print_forecast(run: Generation, documents: int, *, priced: bool) -> None:
     from docagent_rl.lab.generate.forecast import forecast
 
     most = forecast(run)
@@ -141,14 +149,14 @@ def _tell_forecast(run: Generation, documents: int, *, priced: bool) -> None:
     cost = (
         f"a cost of {most.cost:,.6g}"
         if priced
-        else "at a cost that is not known (--price-in, --price-out)"
+        else "an unknown cost (give --price-in and --price-out)"
     )
     typer.echo(f"{documents} documents, {len(run.slots)} requests for {questions} questions")
     typer.echo(
-        f"with all checks at most {most.requests:,} requests and about {most.tokens:,} tokens, "
+        f"with all checks at most {most.requests:,} requests, about {most.tokens:,} tokens and "
         f"{cost}"
     )
-    typer.echo("Nothing was asked.")
+    typer.echo("No request was sent.")
 
 
 def _write(run: Generation, out: Path, documents: int, *, force: bool) -> None:
@@ -165,7 +173,7 @@ def _write(run: Generation, out: Path, documents: int, *, force: bool) -> None:
     lines = json_lines(samples)
     if not check_output(out, lines, force=replace):
         out.unlink(missing_ok=True)
-    # first the funnel, by which the same command knows the questions for its own
+    # the funnel is written first: by it, the same command recognises the questions as its own
     atomic_write(funnel_file(out), funnel.to_json(run.digest, lines))
     write_output(out, lines)
     typer.echo(
@@ -173,15 +181,15 @@ def _write(run: Generation, out: Path, documents: int, *, force: bool) -> None:
         "documents"
     )
     for why, count in Counter(f"{gap.kind.value}: {gap.why}" for gap in run.gaps).items():
-        errors.print(shown(f"not asked in {count} documents, {why}"))
+        errors.print(shown(f"not asked about {count} documents: {why}"))
     if funnel.unanswered:
         errors.print(
-            f"{funnel.unanswered} got no reply and were left out: the same command asks again"
+            f"{funnel.unanswered} got no reply and were left out: run the same command to ask again"
         )
 
 
 def _ask(run: Generation, model: RemoteModel) -> None:
-    """Ask for questions under a bar on standard error; Ctrl-C ends the command."""
+    """Ask for questions with a progress bar on standard error; Ctrl-C ends the command."""
     from docagent_rl.endpoints.meter import BudgetError
 
     console = Console(stderr=True)
@@ -231,10 +239,9 @@ def _outlined(
     ]
     if not made:
         raise UserError(
-            f"{store.path}: no heading, table or figure of {len(names)} documents can be asked "
-            "for. Pages "
-            "without text need OCR (`docagent-rl ingest --ocr always`), or a model that sees them "
-            "(--base-url, --view image); --config may ask for other kinds"
+            f"{store.path}: no heading, table or figure in {len(names)} documents can be asked "
+            "for. Pages without text need OCR (`docagent-rl ingest --ocr always`) or a model that "
+            "sees them (--base-url, --view image); --config may ask for other kinds"
         )
     return made
 
@@ -244,7 +251,7 @@ def _chosen(
 ) -> list[str]:
     names = list(dict.fromkeys(doc)) if doc else store.doc_ids()
     if not names:
-        raise UserError(f"{store.path}: the store holds no document; `docagent-rl ingest` fills it")
+        raise UserError(f"{store.path}: the store is empty; fill it with `docagent-rl ingest`")
     for name in names:
         store.document(name)
     if most is not None and most < len(names):
@@ -253,20 +260,20 @@ def _chosen(
 
 
 def funnel_file(out: Path) -> Path:
-    """Return the file of a run's numbers, beside its questions."""
+    """Return the file with the numbers of a run, next to its questions."""
     return out.with_name(f"{out.name}.funnel.json")
 
 
 def may_replace(out: Path, settings: str, *, force: bool) -> bool:
-    """Return whether a file that is there may be replaced by another; look before anything is paid
-    for.
+    """Return whether `out` may be replaced by other content; call it before anything is paid for.
 
-    Only one that the same settings (their digest) made, and that lacks what an endpoint did not
-    reply to, is replaced without `force`; one that the same settings made, and that lacks nothing,
-    is made again as it is.
+    Without `force`, a file is replaced only if the same settings (by their digest) made it and it
+    lacks questions to which an endpoint did not reply. A complete file of the same settings is
+    written again with the same content.
 
     Raises:
-        UserError: something else made it, it was changed and lacks something, or it is a folder.
+        UserError: The file was made by something else, was changed while incomplete, or is a
+            folder.
     """
     if out.is_dir():
         raise UserError(f"{out} is a folder: name a file")
@@ -278,8 +285,7 @@ def may_replace(out: Path, settings: str, *, force: bool) -> bool:
     changed = lacks and lacking.get("sha256") != hashlib.sha256(out.read_bytes()).hexdigest()
     if changed or recorded.get("settings") != settings:
         raise UserError(
-            f"{out} was made by other settings or by something else, or changed since; name "
-            "another file, or "
-            "replace it with --force"
+            f"{out} was made with other settings or by something else, or was changed since: name "
+            "another file, or replace it with --force"
         )
     return lacks

@@ -25,15 +25,16 @@ from docagent_rl.samples.sample import Sample, Split, json_lines
 from docagent_rl.samples.selection import REST, Selection, SplitUnit
 
 _DEFAULTS = RenderSettings()
-_BENCHMARKS = f"Benchmark that SRC holds: {', '.join(Benchmark)}"
+
 _PART = re.compile(r"([A-Za-z0-9_]{1,40})=([0-9]{1,9}|rest)")
 
 
 def import_command(
     benchmark: str = argument(
-        ..., f"Benchmark that SRC holds: {', '.join(Benchmark)}; or package.module:CLASS."
+        ...,
+        f"Benchmark in SRC: {', '.join(Benchmark)}; or package.module:CLASS, your own importer.",
     ),
-    src: Path = argument(..., "Folder as downloaded, or one file of questions in it."),
+    src: Path = argument(..., "The downloaded folder, or one file of questions in it."),
     store: Path | None = option(None, "Document store; missing documents are ingested from SRC."),
     out: Path | None = option(None, "File to write, .jsonl or .parquet; default: <name>.jsonl."),
     split: Split | None = option(None, "Keep the questions of this split."),
@@ -46,29 +47,36 @@ def import_command(
     answerable_only: AnswerableOnly = False,
     limit: int | None = option(None, "Keep this many samples, drawn at random by --seed.", min=1),
     part: list[str] | None = option(
-        None, "Write N samples apart; rest: all others.", metavar="NAME=N"
+        None,
+        "Write N random samples, or with NAME=rest all others, to the file <out>-NAME; may be "
+        "repeated.",
+        metavar="NAME=N",
     ),
     by: SplitUnit = option(SplitUnit.QUESTION, "Unit of --part and --exclude."),
     seed: int = option(0, "Seed of --limit and --part."),
     exclude: list[Path] | None = option(
-        None, "Leave out what is in this file of samples or trajectories."
+        None,
+        "Leave out questions that are in this file of samples or trajectories; with --by document, "
+        "those about its documents; may be repeated.",
     ),
     any_count: bool = option(
-        False, "Accept files with another number of rows than released.", "--any-count"
+        False, "Accept files whose number of rows differs from the release.", "--any-count"
     ),
-    page_base: int | None = option(None, "Number of a document's first page in SRC.", min=0, max=1),
+    page_base: int | None = option(
+        None, "Number that SRC gives to a document's first page.", min=0, max=1
+    ),
     dpi: int = option(_DEFAULTS.dpi, "Resolution of ingested PDF pages, in pixels per inch."),
     workers: int | None = option(None, "Processes that read documents.", min=1),
     force: Force = False,
 ) -> None:
-    """Convert a public benchmark, as it was downloaded, to samples; see docs/benchmarks.md.
+    """Convert a downloaded public benchmark to samples; see docs/benchmarks.md.
 
-    An importer of your own is named by package.module:CLASS; docs/extending.md says how to write
-    one.
+    docs/extending.md explains how to write an importer of your own, which is named as
+    package.module:CLASS.
 
-    Pages count from 1 in samples, and boxes are fractions of the page. Rows that give no sample are
-    counted by reason, here and in <out>.report.json. After an interruption give the same command
-    again.
+    In samples, pages count from 1 and boxes are fractions of the page. Rows that yield no sample
+    are counted by reason, on the terminal and in <out>.report.json. After an interruption, run the
+    same command again.
 
     Example: docagent-rl data import mmlongbench_doc MMLongBench-Doc/ --store data/store --out
     data/mmlb.jsonl
@@ -101,16 +109,17 @@ def leakage_command(
         ..., "Samples, .jsonl or .parquet; or trajectories: a run, or its kept.jsonl."
     ),
     second: Path = argument(..., "The set that should share nothing with the first."),
-    store: Path | None = option(None, "Document store, which knows the digests of document files."),
+    store: Path | None = option(
+        None, "Document store, to look up the digests of the documents' files."
+    ),
     by: SplitUnit = option(
         SplitUnit.DOCUMENT, "What must not be shared: questions, or documents as well."
     ),
 ) -> None:
-    """Look for documents and questions that two sets share; the exit status is 2 when there are
-    any.
+    """Look for documents and questions that two sets share; exit with status 2 if there are any.
 
-    Documents are compared by id and by the digests of their files, questions by the words they are
-    made of. Questions that are alike about different documents, with different answers, are only
+    Documents are compared by id and by the digests of their files, questions by their words.
+    Questions that are alike but about different documents, with different answers, are only
     counted.
 
     Example: docagent-rl data leakage train.jsonl test.jsonl --store data/store
@@ -118,7 +127,7 @@ def leakage_command(
     sets = {path: questions_of(path) for path in (first, second)}
     for path, samples in sets.items():
         if not samples:
-            raise UserError(f"{path} holds no sample: there is nothing to compare")
+            raise UserError(f"{path} contains no sample: there is nothing to compare")
     documents = None if store is None else DocumentStore(store, image_cache=0)
     shared, alike = find_leaks(sets[first], sets[second], store=documents)
     if shared:
@@ -186,9 +195,9 @@ def _table(report: ImportReport) -> Table:
             )
     for name, count in report.documents.items():
         table.add_row(f"documents {name}", str(count), "")
-    table.add_row("number of a first page", str(report.first_page), "")
+    table.add_row("number of the first page", str(report.first_page), "")
     if report.unread:
         table.add_row(
-            "files beside, not read", str(len(report.unread)), shown(", ".join(report.unread[:3]))
+            "other files, not read", str(len(report.unread)), shown(", ".join(report.unread[:3]))
         )
     return table

@@ -1,4 +1,4 @@
-"""`docagent-rl data sft` and `data export`: recorded trajectories for supervised trainers."""
+"""`docagent-rl data sft` and `data export`: write trajectories for supervised trainers."""
 
 import itertools
 import json
@@ -22,18 +22,22 @@ from docagent_rl.samples.selection import SplitUnit
 
 def sft_command(
     trajectories: list[Path] = argument(..., "Trajectories, .jsonl, or the folders of runs."),
-    model: str = option(..., "The model to fine-tune: a folder, or a name of the hub."),
+    model: str = option(..., "Model to fine-tune: a folder, or a name on the Hugging Face hub."),
     store: Path = option(..., "Document store whose pages the trajectories show."),
-    out: Path = option(..., "File to write, .parquet; with a fraction, the folder for both files."),
+    out: Path = option(
+        ..., ".parquet file to write; with --val-fraction, the folder for both files."
+    ),
     val_fraction: float | None = option(
-        None, "Share set aside for val.parquet; the rest is train.parquet."
+        None, "Fraction held out for val.parquet; the rest goes to train.parquet."
     ),
     by: SplitUnit = option(SplitUnit.DOCUMENT, "Unit of the split: questions, or whole documents."),
     seed: FractionSeed = 0,
     max_length: int | None = option(
-        None, "Leave out rows of more tokens (data.max_length).", min=1
+        None, "Leave out rows with more tokens than this (data.max_length).", min=1
     ),
-    retokenise: bool = option(False, "Encode trajectories of another model anew.", "--retokenise"),
+    retokenise: bool = option(
+        False, "Re-encode trajectories of another model for this one.", "--retokenise"
+    ),
     template_kwargs: str = option(
         "{}", "The RL run's data.apply_chat_template_kwargs, as '{\"x\": 1}'."
     ),
@@ -41,8 +45,8 @@ def sft_command(
 ) -> None:
     """Write trajectories as rows for verl's supervised trainer: the tokens and masks of an RL step.
 
-    Sampled token ids are taken from the trajectory. Observations are rendered again and must give
-    the recorded number of tokens. Trajectories of a chat endpoint hold only texts, which are
+    Sampled token ids are taken from the trajectory. Observations are rendered again and must yield
+    the recorded number of tokens. Trajectories of a chat endpoint contain only texts, which are
     encoded for the model. Trajectories that were masked or cut off, or are too long, are left out
     and counted.
 
@@ -56,7 +60,7 @@ def sft_command(
 
     outs = [parquet_file(out)] if val_fraction is None else list(both_files(out))
     files = trajectory_files(trajectories)
-    validates = None
+    validates = None  # tells for each trajectory whether it is held out
     if val_fraction is not None:
         validates = validating(_tracked(read_all(files)), val_fraction, by, seed)
     opened = DocumentStore(store)  # before the model is looked for
@@ -64,17 +68,15 @@ def sft_command(
     maker = RowMaker(codec, opened, max_length, retokenise)
     digest = tokenizer_digest(codec.tokenizer)
     for part, path in enumerate(outs):
-        account = RowCounts()
-        here = (each for each in read_all(files) if validates is None or validates(each) == part)
-        pieces = file_pieces(made_rows(_tracked(here), maker, account), digest, str(path))
-        with _dropped(account):
+        counts = RowCounts()
+        chosen = (each for each in read_all(files) if validates is None or validates(each) == part)
+        pieces = file_pieces(made_rows(_tracked(chosen), maker, counts), digest, str(path))
+        with _reporting_dropped(counts):
             new = write_stream(path, pieces, force=force)
         typer.echo(
-            f"{path}: {account.rows} rows of {account.trajectories} trajectories, {account.tokens} "
-            "tokens "
-            f"({account.trained} trained on), {account.images} images, longest row "
-            f"{account.longest}"
-            f"{'' if new else ', unchanged'}"
+            f"{path}: {counts.rows} rows of {counts.trajectories} trajectories, {counts.tokens} "
+            f"tokens ({counts.trained} trained on), {counts.images} images, longest row "
+            f"{counts.longest}{'' if new else ', unchanged'}"
         )
 
 
@@ -83,13 +85,14 @@ def sft_export_command(
         ..., "Trajectories, .jsonl, or folders, as for `data sft`."
     ),
     out: Path = option(..., "Folder for the examples and their images."),
-    format: TrajectoryFormat = option(..., "Trainer whose data format is written."),
+    format: TrajectoryFormat = option(..., "Trainer whose data format to write."),
     store: Path = option(..., "Document store whose pages the trajectories show."),
     force: Force = False,
 ) -> None:
-    """Write recorded trajectories for another supervised trainer, images as files beside them.
+    """Write recorded trajectories for another supervised trainer, with the images as files.
 
-    llamafactory: a conversation each; trl: prompt and completion of each turn. See docs/sft.md.
+    llamafactory: one conversation per trajectory; trl: prompt and completion of each turn. See
+    docs/sft.md.
 
     Example: docagent-rl data export runs/c1 --format trl --store data/store --out data/trl
     """
@@ -101,14 +104,14 @@ def sft_export_command(
         raise UserError(f"--out {out} is a file: name a folder")
     path = out / FILES[format]
     files = trajectory_files(trajectories)
-    account = RowCounts()
+    counts = RowCounts()
     lines = iter(
-        example_lines(_tracked(read_all(files)), format, DocumentStore(store), out, account)
+        example_lines(_tracked(read_all(files)), format, DocumentStore(store), out, counts)
     )
-    with _dropped(account):
+    with _reporting_dropped(counts):
         if (first := next(lines, None)) is None:
             raise UserError(
-                f"{', '.join(map(str, files))}: no trajectory can be told as a conversation"
+                f"{', '.join(map(str, files))}: no trajectory can be written as a conversation"
             )
         new = write_stream(path, itertools.chain([first], lines), force=force)
     if format is TrajectoryFormat.LLAMAFACTORY:
@@ -116,15 +119,16 @@ def sft_export_command(
             out / "dataset_info.json", json.dumps(DATASET_INFO, indent=2) + "\n", force=force
         )
     typer.echo(
-        f"{path}: {account.rows} examples of {account.trajectories} trajectories, {account.images} "
-        "images"
-        f"{'' if new else ', unchanged'}"
+        f"{path}: {counts.rows} examples of {counts.trajectories} trajectories, {counts.images} "
+        f"images{'' if new else ', unchanged'}"
     )
 
 
 def parquet_file(out: Path) -> Path:
-    """Return a file that is to be written, by whose name those who read it know that it is
-    Parquet.
+    """Return `out`, which has to end with .parquet: readers tell the format by the name.
+
+    Raises:
+        UserError: It does not.
     """
     if out.suffix != ".parquet":
         raise UserError(f"--out {out}: name a .parquet file, such as {out}.parquet")
@@ -151,9 +155,9 @@ def codec_of(model: str, template_kwargs: str) -> Any:
     try:
         arguments = json.loads(template_kwargs, object_pairs_hook=unique_keys)
     except ValueError as error:
-        raise UserError(f"--template-kwargs {template_kwargs}: no JSON ({error})") from error
+        raise UserError(f"--template-kwargs {template_kwargs}: not JSON ({error})") from error
     if not isinstance(arguments, dict):
-        raise UserError(f"--template-kwargs {template_kwargs}: has to be a JSON object")
+        raise UserError(f"--template-kwargs {template_kwargs}: must be a JSON object")
     try:
         tokenizer = AutoTokenizer.from_pretrained(model)
         processor = AutoProcessor.from_pretrained(model)
@@ -169,15 +173,15 @@ def codec_of(model: str, template_kwargs: str) -> Any:
 
 
 def _tracked(trajectories: Iterable[Any]) -> Iterable[Any]:
-    """Count trajectories on standard error while they are read."""
+    """Show the number of trajectories on standard error while they are read."""
     return track(trajectories, "reading trajectories", console=Console(stderr=True), transient=True)
 
 
 @contextmanager
-def _dropped(account: Any) -> Generator[None]:
-    """Print how many trajectories were left out in the block, by reason, whatever becomes of it."""
+def _reporting_dropped(counts: Any) -> Generator[None]:
+    """Print how many trajectories the block left out, by reason, even if it fails."""
     try:
         yield
     finally:
-        for reason, count in account.dropped.most_common():
+        for reason, count in counts.dropped.most_common():
             typer.echo(f"left out: {count} trajectories ({reason.value})", err=True)

@@ -1,4 +1,4 @@
-"""`docagent-rl describe`."""
+"""`docagent-rl describe`: have a model describe the pictures of pages."""
 
 import asyncio
 from functools import partial
@@ -26,13 +26,13 @@ def describe_command(
 ) -> None:
     """Have a model describe charts, drawings and photographs, so that searches find them.
 
-    It is asked about pages with fewer than 300 characters, and about those with the caption of a
-    figure: one request a page. Indexes over text hold a description behind the page's text, and are
-    built anew afterwards. Agents do not read it.
+    It is asked about pages with fewer than 300 characters and about pages with the caption of a
+    figure, with one request per page. Text indexes append the description to the page's text, and
+    have to be updated afterwards. Agents never read descriptions.
 
-    The store changes when all pages are asked about. Replies are kept in <store>.described, so the
-    same command resumes after an interruption, asks about new documents alone, and costs nothing
-    for the others.
+    The store changes only after all pages have been asked about. Replies are cached in
+    <store>.described, so the same command resumes after an interruption and later asks only about
+    new documents.
 
     Example: docagent-rl describe --store data/store --base-url http://127.0.0.1:8000/v1 --model
     qwen-vl \
@@ -54,20 +54,20 @@ def describe_command(
         texts, reasons = asyncio.run(describe(pages, model, partial(bars.advance, bar)))
     changed = keep(documents.path, names, texts)
     replies = [texts[page.image_hash] for page in pages if page.image_hash in texts]
-    said = sum(map(bool, replies))
+    descriptions = sum(map(bool, replies))
     typer.echo(
-        f"{counted(len(pages), 'page')} asked about: {len(replies)} replies, {said} of them "
-        "descriptions"
+        f"{counted(len(pages), 'page')} asked about: {len(replies)} replies, {descriptions} of "
+        "them descriptions"
     )
     if changed:
         typer.echo(
-            f"{counted(changed, 'document')} with other descriptions than before: bring indexes "
-            "over text "
-            "up to date (`docagent-rl index update`)"
+            f"{counted(changed, 'document')} with changed descriptions: update text indexes "
+            "(`docagent-rl index update`)"
         )
     for why, count in reasons.items():
         console.print(
-            shown(f"{count} without reply; the same command asks again: {why}"), soft_wrap=True
+            shown(f"{count} without a reply; run the same command to ask again: {why}"),
+            soft_wrap=True,
         )
     if reasons:
         raise typer.Exit(2)

@@ -1,4 +1,4 @@
-"""`docagent-rl doctor`: does this environment hold what training needs."""
+"""`docagent-rl doctor`: check that this environment has what training needs."""
 
 import json
 from collections.abc import Sequence
@@ -30,9 +30,9 @@ def doctor_command(
     timeout: float = option(TIMEOUT_S, "Seconds that each process may take to answer.", min=0.001),
     as_json: bool = option(False, "Print the findings as JSON.", "--json"),
 ) -> None:
-    """Check versions, what is registered in every kind of process, and the machine.
+    """Check versions, registrations in every kind of process, and the machine.
 
-    Ends with status 1 if something required is missing, or if a process does not answer in time;
+    Exits with status 1 if something required is missing or a process does not answer in time; the
     findings of the other processes are still printed.
 
     Example: docagent-rl doctor --no-vllm
@@ -43,7 +43,7 @@ def doctor_command(
     progress = Console(stderr=True)
     with progress.status("") as status:
         for kind in (kind for kind, wanted in asked.items() if wanted):
-            status.update(f"asking the {kind}, at most {timeout:g} s")
+            status.update(f"checking the {kind}, at most {timeout:g} s")
             probe = examine(kind, timeout)
             progress.print(f"{kind}: {probe.error or 'answered'}", markup=False, soft_wrap=True)
             found += check_process(kind, probe)
@@ -59,7 +59,7 @@ def doctor_command(
 
 
 def _table(found: Sequence[DoctorFinding]) -> Table:
-    """Draw the findings; those that keep training from working are red."""
+    """Return the findings as a table; those that prevent training are red."""
     folded = (Column(name, overflow="fold") for name in ("", "found", "what to do"))
     table = Table("where", *folded)
     for finding in found:

@@ -1,7 +1,7 @@
-"""The processes that the doctor asks, each of one kind.
+"""The processes that the doctor starts, one for each kind.
 
 `python -m docagent_rl.commands.doctor_process KIND ANSWER` writes what is registered there to the
-file ANSWER. Its model for vLLM is a tiny one of the lab, which the checks themselves do not know.
+file ANSWER. vLLM loads a tiny model from the lab, which the checks themselves must not import.
 """
 
 import json
@@ -23,9 +23,7 @@ _MODULE = "docagent_rl.commands.doctor_process"
 
 
 def examine(kind: ProcessKind, timeout_s: float = TIMEOUT_S) -> Probe:
-    """Ask a process of a kind, which may take `timeout_s` seconds; one that fails or hangs is
-    ended.
-    """
+    """Return the answer of a process of a kind; it is ended after `timeout_s` seconds."""
     return ask_process([sys.executable, "-m", _MODULE, kind.name], timeout_s)
 
 
@@ -44,7 +42,7 @@ def _answer(kind: ProcessKind) -> Probe:
 
 
 def write_answer(kind: str, file: str) -> None:
-    """Write what is registered in a process of a kind to a file."""
+    """Write to a file what is registered in a process of a kind."""
     prepare_environment()
     found = _answer(ProcessKind[kind])
     Path(file).write_text(json.dumps(asdict(found)), encoding="utf-8")

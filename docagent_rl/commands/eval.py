@@ -1,6 +1,4 @@
-"""`docagent-rl eval` and `docagent-rl probe`: play a system or a baseline over questions, and score
-it.
-"""
+"""`docagent-rl eval` and `docagent-rl probe`: play questions and score the answers."""
 
 from __future__ import annotations
 
@@ -57,15 +55,15 @@ def eval_command(
     agent: Playing = Agent.SYSTEM,
     trajectories: Trajectories = 1,
     limit: Limit = None,
-    seed: int = option(0, "Seed of the question draw and of sampling."),
+    seed: int = option(0, "Seed for drawing questions and for sampling."),
     at_a_time: AtATime = None,
     model: ModelConfig,
 ) -> None:
-    """Play a system or a baseline over questions, record every trajectory, and score them.
+    """Let a system or a baseline answer questions, record every trajectory, and score them.
 
-    --model NAME with --base-url is a model behind an OpenAI-compatible endpoint. Without an address
-    it is a folder of weights, or a checkpoint of a run (global_step_N, or the run's folder for the
-    latest), played in this process by vLLM. `docagent-rl view OUT` shows the trajectories,
+    With --base-url, --model names a model behind an OpenAI-compatible endpoint. Without, it is a
+    folder of weights or a checkpoint of a run (global_step_N, or the run's folder for the latest),
+    which vLLM runs in this process. `docagent-rl view OUT` shows the trajectories, and
     `docagent-rl report OUT` scores them with a judge. See docs/evaluation.md.
 
     Example: docagent-rl eval vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/e1 --model
@@ -102,12 +100,12 @@ def probe_command(
     data: Questions,
     out: Path = option(..., "Folder of the runs; the same command resumes them."),
     condition: list[ProbeCondition] | None = option(
-        None, "Condition, as listed above; default: all."
+        None, "Condition, as listed above; may be repeated; default: all."
     ),
     agent: Playing = Agent.SYSTEM,
     trajectories: Trajectories = 1,
     limit: Limit = None,
-    seed: int = option(0, "Seed of the question draw, of sampling and of exchanged pages."),
+    seed: int = option(0, "Seed for drawing questions, for sampling and for exchanging pages."),
     at_a_time: AtATime = None,
     force: Force = False,
     model: ModelConfig,
@@ -116,8 +114,8 @@ def probe_command(
 
     Searches still run over the original documents; only the pages shown to the agent change: as_is,
     blank (white, no text), text_layer (white, with text), no_evidence (white where evidence is),
-    shuffled (another document's pages). An agent that reads pages loses its score, one that guesses
-    keeps it. --model works as for `docagent-rl eval`. Every condition leaves a run of its own in
+    shuffled (another document's pages). An agent that reads pages then scores less; one that
+    guesses does not. --model works as in `docagent-rl eval`. Every condition leaves its own run in
     OUT.
 
     Example: docagent-rl probe vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/probe --model
@@ -164,7 +162,7 @@ async def _play(
     *,
     announce: bool = False,
 ) -> None:
-    """Play evaluations of one agent, each into its folder; replies are kept in `out`."""
+    """Play evaluations of one agent, each into its folder; replies are cached in `out`."""
     from docagent_rl.config import DocAgentConfig, plain_section
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings
@@ -177,7 +175,7 @@ async def _play(
             playing, caching = keep_replies(each.run, model, out)
             parsed = DocAgentConfig.parse(plain_section(playing.docagent))
             if player is not None and each.agent.modelled and not model.base_url:
-                # the engine, which takes a minute to start, stays
+                # keep the engine, which takes a minute to start
                 player = cast("EnginePlayer", player).among(playing)
             else:
                 player = await open_player(playing, parsed, each.agent, caching, seed=each.seed)
@@ -193,7 +191,7 @@ async def _play(
 
 
 def _report(folder: RunFolder) -> None:
-    """Print the numbers of the benchmark; other judges are named to `docagent-rl report`."""
+    """Print the benchmark's numbers; `docagent-rl report` computes them with other judges."""
     from docagent_rl.commands.report import report
     from docagent_rl.lab.eval.report.benchmark import ReportSettings
     from docagent_rl.lab.eval.report.runs import ScoredRun
@@ -217,7 +215,7 @@ def _report_probe(
         Console().print(rendered(grid))
     if not grids:
         Console().print(
-            "No question says what its right answer is, so that there is no score to be left of."
+            "No question has a right answer to compare with, so there are no scores to compare."
         )
     data = out / DATA
     earlier = written_before(data, OURS) is not None

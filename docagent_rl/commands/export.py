@@ -1,4 +1,4 @@
-"""`docagent-rl export`: the weights of a run or a checkpoint, as a model that anything loads."""
+"""`docagent-rl export`: write the weights of a run or a checkpoint in transformers' format."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ def export_command(
 ) -> None:
     """Merge a run's checkpoint, adapters included, into a model in transformers' format.
 
-    Prints the folder. `eval --model` and `ask --model` do this by themselves. A complete model is
-    used as is.
+    Prints the model's folder. `eval --model` and `ask --model` merge checkpoints themselves. A
+    complete model is used as it is.
 
     Example: docagent-rl export workspace/runs/sft_vrag_rl_qwen2_5_vl_7b --out models/sft
     """
@@ -25,9 +25,9 @@ def export_command(
     from docagent_rl.training.engine.checkpoint import weights_folder
 
     if not Path(model).expanduser().is_dir():
-        raise UserError(f"{model}: there is no such folder")
+        raise UserError(f"{model}: no such folder")
     if out is not None and out.exists():
-        raise UserError(f"{out}: is there already: name a new folder")
+        raise UserError(f"{out} already exists: name a new folder")
     folder = Path(weights_folder(model))
     if out is not None:
         with atomic_dir(out) as target:

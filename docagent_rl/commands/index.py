@@ -1,4 +1,4 @@
-"""`docagent-rl index`: build, try and serve search indexes."""
+"""`docagent-rl index`: build, search and serve indexes."""
 
 import json
 import math
@@ -46,43 +46,50 @@ def build_command(
     store: StoreFolder,
     out: Path = option(..., "Folder of the index."),
     model: str | None = option(
-        None, "Index vectors: a name of `index models`, an encoder's file or folder."
+        None,
+        "Build an index of vectors: a name from `index models`, or an encoder's file or folder.",
     ),
     checkpoint: str | None = option(
-        None, "Folder of the model, where it is not fetched from the hub."
+        None, "Folder of the model's weights, if they are not to come from the Hugging Face hub."
     ),
-    device: str | None = option(None, "Device of torch: cpu, cuda, cuda:1; by default cpu."),
-    batch_size: int | None = option(None, "Pages at a time; by default 8, on a GPU 64.", min=1),
-    threads: int | None = option(None, "Threads of torch on the CPU; by default one.", min=1),
+    device: str | None = option(None, "Torch device, such as cpu, cuda or cuda:1; default: cpu."),
+    batch_size: int | None = option(None, "Pages per batch; default: 8, on a GPU 64.", min=1),
+    threads: int | None = option(None, "Torch threads on the CPU; default: one.", min=1),
     ray: str | None = option(
         None, "Encode on a Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"
     ),
-    encoders: int = option(1, "With --ray: actors, each with a copy of the model.", min=1),
+    encoders: int = option(1, "With --ray: number of actors, each with the model.", min=1),
     gpus: float = option(0.0, "With --ray: GPUs per actor.", min=0),
-    k1: float = option(_DEFAULTS.k1, "BM25 k1: how slowly repetitions saturate.", min=0),
-    b: float = option(_DEFAULTS.b, "BM25 b: discount of long pages, 0 to 1.", min=0, max=1),
+    k1: float = option(
+        _DEFAULTS.k1, "BM25 k1: how slowly a repeated term stops adding to the score.", min=0
+    ),
+    b: float = option(_DEFAULTS.b, "BM25 b: how much long pages are discounted.", min=0, max=1),
     stemmer: Stemmer = option(
-        _DEFAULTS.stemmer, "BM25 stemming; none for other languages than English."
+        _DEFAULTS.stemmer, "BM25 stemmer; use none for languages other than English."
     ),
     engine: SearchEngine = option(
-        SearchEngine.EMBEDDED, "Vector store; the others are optional extras."
+        SearchEngine.EMBEDDED, "Where vectors are stored; qdrant and lancedb are optional extras."
     ),
-    url: str | None = option(None, "The engine's address: http://host:6333, s3://bucket/folder."),
+    url: str | None = option(
+        None, "Address of the engine, such as http://host:6333 or s3://bucket/folder."
+    ),
     token_env: str | None = option(
-        None, "Environment variable with the token of the engine's server."
+        None, "Environment variable with the token for the engine's server."
     ),
     pool: int = option(
-        1, "Late interaction: vectors of a page that become one; 3 loses little.", min=1
+        1,
+        "Late interaction: how many vectors of a page are pooled into one; 3 loses little.",
+        min=1,
     ),
     precision: Precision = option(
-        Precision.BFLOAT16, "Numbers of the vectors of an embedded index."
+        Precision.BFLOAT16, "Number format of the vectors in an embedded index."
     ),
     force: Force = False,
 ) -> None:
     """Build an index of all pages: BM25 over words, or with --model an index of vectors.
 
-    An index that is there is brought up to date, and readers have the old one until then: BM25 is
-    made anew, in seconds; of vectors, only new and changed documents are encoded. One of other
+    An existing index is updated, and readers use the old one until then. BM25 is rebuilt, which
+    takes seconds; of vectors, only new and changed documents are encoded. An index with other
     settings or another model is replaced only with --force. An interrupted build resumes.
 
     Example: docagent-rl index build --store data/store --out data/minilm --model minilm
@@ -97,15 +104,14 @@ def build_command(
     if model is None:
         if where or form != VectorForm() or encoding != Encoding():
             raise UserError(
-                "an index of words takes --k1, --b and --stemmer alone; the other options are "
-                "about vectors: "
-                "name their model by --model"
+                "a BM25 index takes only --k1, --b and --stemmer; the other options are for "
+                "vectors: name their model with --model"
             )
         built = build_bm25(documents, out, words, force=force)
     else:
         if words != _DEFAULTS:
             raise UserError(
-                "--k1, --b and --stemmer are about words; --model makes an index of vectors"
+                "--k1, --b and --stemmer are for BM25, but --model builds an index of vectors"
             )
         began = time.monotonic()
         try:
@@ -114,10 +120,10 @@ def build_command(
             )
         except KeyboardInterrupt:
             typer.echo(
-                "stopped: the same command continues with the pages that are missing", err=True
+                "stopped: run the same command again to encode the pages that are missing", err=True
             )
-            # Python would wait for the model's pass and for pages that are being decoded; what is
-            # on the disk is whole at any time
+            # a normal exit would wait for the forward pass and for pages that are being decoded;
+            # the files on disk are complete at any time
             os._exit(130)
         if built.new:
             pace = built.new / (time.monotonic() - began)
@@ -139,18 +145,18 @@ def update_command(
     checkpoint: str | None = option(
         None, "Folder of the model, if not the one recorded in the index."
     ),
-    device: str | None = option(None, "Device of torch: cpu, cuda, cuda:1; by default cpu."),
+    device: str | None = option(None, "Torch device, such as cpu, cuda or cuda:1; default: cpu."),
     ray: str | None = option(
         None, "Encode on a Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"
     ),
-    encoders: int = option(1, "With --ray: actors, each with a copy of the model.", min=1),
+    encoders: int = option(1, "With --ray: number of actors, each with the model.", min=1),
     gpus: float = option(0.0, "With --ray: GPUs per actor.", min=0),
 ) -> None:
-    """Bring indexes of any kind up to date with a store, each by the settings or model it was built
-    with.
+    """Update indexes of any kind to a store, each with the model or settings it was built with.
 
-    Searches and servers have the old index until the new one is whole; `index serve` then goes on
-    by it. An index of the store as it is now is left alone, and no model is loaded for it.
+    Searches and servers use the old index until the new one is complete; `index serve` then
+    switches to it. An index that already matches the store is left as it is, and its model is not
+    loaded.
 
     Example: docagent-rl index update data/bm25 data/minilm --store data/store
     """
@@ -205,7 +211,7 @@ def check_index_command(
     check_command([index])
     if store is not None:
         open_index(index).check(DocumentStore(store))
-        typer.echo(f"it is of {store} as it is now")
+        typer.echo(f"it matches {store} as it is now")
 
 
 @app.command("search")
@@ -219,26 +225,26 @@ def search_command(
     checkpoint: str | None = option(
         None, "Folder of the model, if not the one recorded in the index."
     ),
-    device: str | None = option(None, "Device of torch: cpu, cuda; by default cpu."),
+    device: str | None = option(None, "Torch device, such as cpu or cuda; default: cpu."),
     rerank: str | None = option(
-        None, "Rank the best pages anew: a name of `index models`, or a file."
+        None, "Rerank the best pages: a name from `index models`, or a reranker's file."
     ),
     candidates: int = option(50, "Pages that the reranker scores.", min=1),
 ) -> None:
     """Search an index of any kind and show the pages found.
 
-    With --rerank, the column Before has each page's rank before reranking.
+    With --rerank, the column Before shows each page's rank before reranking.
 
     Example: docagent-rl index search "net revenue 2023" --index data/bm25 --store data/store
     --top-k 5
     """
     documents = DocumentStore(store)
     encoder = QueryEncoderConfig(model=checkpoint, device=device)
-    again = (
+    reranking = (
         None if rerank is None else RerankConfig(model=rerank, candidates=candidates, device=device)
     )
     config = RetrieverConfig(
-        kind=index_kind(index) or "bm25", index=index, encoder=encoder, rerank=again
+        kind=index_kind(index) or "bm25", index=index, encoder=encoder, rerank=reranking
     )
     (hits,) = open_local(config, documents).search([query], doc_id=doc, top_k=top_k)
     if not hits:
@@ -268,14 +274,14 @@ def serve_command(
         None, "Without a token: another host name that clients may use."
     ),
     max_waiting: int = option(256, "Queries that may wait; further ones get HTTP 503.", min=1),
-    threads: int = option(8, "Searches at a time.", min=1),
-    deadline_s: float = option(30.0, "Most seconds of a search, waiting included.", min=0.1),
+    threads: int = option(8, "Number of searches at the same time.", min=1),
+    deadline_s: float = option(30.0, "Maximum seconds for a search, waiting included.", min=0.1),
 ) -> None:
     """Serve searches over HTTP until interrupted.
 
-    When the index on disk is replaced or brought up to date, the server opens it and answers by it
-    from then on, without a break. One that is not of the store as it is now is served, too, and
-    that is said: its update may be under way.
+    When the index on disk is replaced or updated, the server opens it and answers from it without
+    interruption. An index that does not match the store is served with a warning, because its
+    update may be under way.
 
     Example: docagent-rl index serve --index data/bm25 --store data/store --port 8002
     """
@@ -291,13 +297,13 @@ def serve_command(
     key = "--settings" if settings else "-"
 
     def opened() -> Opened:
-        # who reranks reads pages that the index has, also when the store has them no more
+        # a reranker also reads pages that are still in the index but no longer in the store
         documents = DocumentStore(store, manifests=math.inf)
         stale = False
         try:
             found = open_local(config, documents, key)
         except StaleIndexError as error:
-            typer.echo(f"served as it is until it is brought up to date: {error}", err=True)
+            typer.echo(f"serving the old index until it is updated: {error}", err=True)
             found = open_local(config, documents, key, stale=True)
             stale = True
         return Opened(found, describe_index(found, documents, kind=config.kind, stale=stale))
@@ -306,7 +312,8 @@ def serve_command(
     hosted = SearchHost(following, threads=threads, max_waiting=max_waiting, deadline_s=deadline_s)
     if token is None and host not in ("localhost", "127.0.0.1", "::1"):
         typer.echo(
-            f"--host {host}: whoever reaches this machine may search; --token-env asks for one",
+            f"--host {host}: everyone who can reach this machine can search; --token-env requires "
+            "a token",
             err=True,
         )
     app = make_search_app(
@@ -319,9 +326,7 @@ def serve_command(
 
 
 def _config(settings: Path | None, index: Path | None) -> RetrieverConfig:
-    """Return the retriever's section: of the file, with the index over it, or of the index
-    alone.
-    """
+    """Return the retriever's section, from `settings` if given; `index` overrides its index."""
     given: dict[str, Any] = {} if index is None else {"index": index}
     if settings is not None:
         given = read_yaml(settings, "kind: bm25") | given
@@ -329,5 +334,7 @@ def _config(settings: Path | None, index: Path | None) -> RetrieverConfig:
         given["kind"] = index_kind(index)
     config = validated(RetrieverConfig, given, str(settings or "retriever"))
     if config.backend is not Backend.LOCAL:
-        raise UserError(f"--settings {settings}: a server searches itself; backend has to be local")
+        raise UserError(
+            f"--settings {settings}: backend must be local, since this server runs the searches"
+        )
     return config

@@ -1,6 +1,4 @@
-"""`docagent-rl ingest`, `check` and `demo`: fill stores, check them, make one to try everything
-on.
-"""
+"""`docagent-rl ingest`, `check` and `demo`: fill a store, check files, make a demo workspace."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -35,28 +33,26 @@ _SHOWN_USERS = 3
 def ingest_command(
     folder: str = argument(
         ...,
-        "Folder of PDFs, folders of images or images DOCUMENT_PAGE; one PDF; or a URL of such, as "
-        "s3://...",
+        "Folder with PDFs, folders of page images, or images named DOCUMENT_PAGE; one PDF; or the "
+        "URL of any of these, such as s3://...",
     ),
     store: Path = option(..., "Folder of the document store, created if needed."),
     renderer: RendererKind = option(
-        _DEFAULTS.renderer, "Renders PDF pages; pdf2image needs poppler."
+        _DEFAULTS.renderer, "Renderer of PDF pages; pdf2image needs poppler."
     ),
     dpi: int = option(_DEFAULTS.dpi, "Resolution of PDF pages, in pixels per inch."),
-    max_side: int = option(_DEFAULTS.max_side, "Most pixels of a page's longer side."),
+    max_side: int = option(_DEFAULTS.max_side, "Maximum length of a page's longer side in pixels."),
     jpeg_quality: int = option(
         _DEFAULTS.jpeg_quality, "Quality of the stored JPEG files, 1 to 95."
     ),
-    workers: int | None = option(None, "Number of processes; by default one per CPU."),
+    workers: int | None = option(None, "Number of processes; default: one per CPU."),
     ray: str | None = option(
-        None, "Work on this Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"
+        None, "Run on this Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"
     ),
-    page_seconds: float = option(_LIMITS.seconds, "Most seconds that a page may take."),
-    page_memory: float = option(
-        _LIMITS.memory_gib, "Most GiB of memory that a process may take for a page."
-    ),
+    page_seconds: float = option(_LIMITS.seconds, "Time limit per page, in seconds."),
+    page_memory: float = option(_LIMITS.memory_gib, "Memory limit of a process per page, in GiB."),
     copy_to: Path | None = option(
-        None, "Folder for a copy of the files that a URL names; kept for next time."
+        None, "Folder for a local copy of a URL's files; kept, so that only changes are fetched."
     ),
     ocr: OcrMode = option(
         OcrMode.AUTO, "Pages to read by OCR; auto: those without a good text layer."
@@ -65,49 +61,51 @@ def ingest_command(
         False, "Find headings of PDFs without bookmarks by their layout; needs Java.", "--layout"
     ),
     strict: bool = option(False, "Stop at the first bad document.", "--strict"),
-    replace: bool = option(False, "Replace other versions of stored documents.", "--replace"),
+    replace: bool = option(
+        False, "Replace stored documents whose content or settings have changed.", "--replace"
+    ),
     follow: bool = option(
         False,
-        "Make the store a mirror of FOLDER: replace what changed, remove what is gone.",
+        "Mirror FOLDER: replace documents that have changed, remove those whose files are gone.",
         "--mirror",
     ),
     however_many: bool = option(
         False,
-        "With --mirror: also where more than half of the documents are gone.",
+        "With --mirror: remove documents even if more than half of them are gone.",
         "--however-many",
     ),
     index: list[Path] | None = option(
-        None, "Bring this index of the store up to date afterwards; may be repeated."
+        None, "Update this index of the store afterwards; may be repeated."
     ),
 ) -> None:
     """Store PDFs or page images as page rasters with their text.
 
     Stored documents are skipped and an interrupted run resumes, so the same command can be
-    repeated. Documents that cannot be read, and documents of which the store holds another version,
-    are listed at the end; the exit status is then 2. It is 3 where something was left out for want
-    of time, memory or a program that works (within the limits of a page, or for --layout), and may
-    be read by the same command, run again, which tries it anew.
+    repeated. Documents that cannot be read, and documents of which the store has another version,
+    are listed at the end, and the exit status is 2. The exit status is 3 if something was left out
+    because a limit of time or memory was reached or a program failed (for a page, or for
+    --layout); running the same command again may succeed.
 
     Pages without text of their own (scans, page images) are read by OCR, without network. With
-    --layout, opendataloader-pdf finds the headings of PDFs without bookmarks by their type. The
-    last number in an image's name is its page number; pages run from 1 without gaps. With --ray,
-    all nodes must see FOLDER and STORE under the same paths.
+    --layout, opendataloader-pdf finds the headings of PDFs without bookmarks by their typography.
+    The last number in an image's name is its page number; pages run from 1 without gaps. With
+    --ray, all nodes must see FOLDER and STORE under the same paths.
 
-    A URL is read by fsspec (https:// as it stands; s3:// and gs:// after `pip install s3fs` or
-    `gcsfs`) into --copy-to, which gets what is new or has changed there, and is ingested. With
-    --mirror, what is gone there goes from the copy.
+    Files at a URL are copied to --copy-to by fsspec and ingested from there (https:// works as
+    installed; s3:// and gs:// need `pip install s3fs` or `gcsfs`). Only new and changed files are
+    copied. With --mirror, files that are gone at the URL are deleted from the copy, too.
 
-    With --mirror the folder is the truth about the store: a document goes when its file is gone,
-    and all others are stored. More than half of them stay, as a disk may not be there, unless
-    --however-many says so. A renamed file is not read again. A store of several folders is a mirror
-    of none.
+    With --mirror, the store follows the folder: once everything else is stored, documents whose
+    files are gone are removed. If these are more than half of the store, as when a disk is not
+    mounted, none is removed without --however-many. A renamed file is not read again. A store that
+    is filled from several folders cannot mirror any of them.
 
     Example: docagent-rl ingest papers/ --store data/store --mirror --index data/bm25
     """
     if "://" in folder and copy_to is None:
         raise UserError(f"{folder}: name a folder for a copy of its files with --copy-to")
     if however_many and not follow:
-        raise UserError("--however-many is about what --mirror removes: name both")
+        raise UserError("--however-many has an effect only with --mirror: give both")
     source = Path(folder)
     if copy_to is not None:
         source = mirror(folder, copy_to, follow=follow, however_many=however_many)
@@ -136,18 +134,15 @@ def ingest_command(
     update_indexes(store, index or ())
     if report.kept:
         text = (
-            f"{store} holds other versions (other content, or other settings such as --dpi or "
-            "--layout) of "
-            f"{_first(report.kept)}; questions may rest on them. Rename the new files, or replace "
-            "the stored "
-            "documents with --replace"
+            f"{store} has other versions (other content, or other settings such as --dpi or "
+            f"--layout) of {_first(report.kept)}; questions may depend on them. Rename the new "
+            "files, or replace the stored documents with --replace"
         )
         console.print(shown(text), soft_wrap=True)
     if report.withheld:
         text = (
             f"more than half of the documents of {store} are no longer in {folder}, so they stay "
-            "in the "
-            f"store: {_first(report.withheld)}. If they are to go, say --however-many"
+            f"in the store: {_first(report.withheld)}. Remove them with --however-many"
         )
         console.print(shown(text), soft_wrap=True)
     for failure in report.unread:
@@ -167,7 +162,7 @@ def _again(failure: FailedDocument) -> str:
 
 
 def update_indexes(store: Path, indexes: Iterable[Path], encoding: Encoding | None = None) -> None:
-    """Bring indexes up to date with a store, and tell of each."""
+    """Update indexes to a store, and print what changed in each."""
     for index in indexes:
         built = update_index(DocumentStore(store), index, encoding)
         whole = f"{counted(built.pages, 'page')} of {counted(built.documents, 'document')}"
@@ -176,30 +171,44 @@ def update_indexes(store: Path, indexes: Iterable[Path], encoding: Encoding | No
 
 
 def _ingest_summary(report: IngestReport) -> str:
-    files = report.passed_over
-    kinds = [f"{count} {end or 'without an ending'}" for end, count in files.most_common()]
-    parts = {
-        f"{counted(len(report.ingested), 'document')} ingested "
-        f"({counted(report.pages, 'page')})": True,
-        f", {counted(report.resumed_pages, 'page')} from an interrupted run": report.resumed_pages,
-        f", {len(report.replaced)} of them replaced": report.replaced,
-        f", {len(report.reused)} of them from pages that the store had": report.reused,
-        f", {len(report.repaired)} of them because their stored pages were "
-        "damaged": report.repaired,
-        f"; {len(report.skipped)} unchanged": True,
-        f", {len(report.completed)} of them with headings that an earlier run "
-        "missed": report.completed,
-        f"; {len(report.kept)} left as the store has them": report.kept,
-        f"; {len(report.removed)} removed": report.removed,
-        f"; {len(report.withheld)} gone from the folder": report.withheld,
-        f"; {len(report.failed)} failed": True,
-        f"\n{counted(files.total(), 'file')} passed over, neither PDF nor image "
-        f"({_first(kinds)})": files,
-        f"\n{counted(report.ocr_pages, 'page')} read by OCR": report.ocr_pages,
-        f"\n{counted(report.textless_pages, 'page')} without text": report.textless_pages,
-    }
-    text = "".join(part for part, applies in parts.items() if applies)
-    return "\n".join((text, *map(visible, quality_summary(report.qualities))))
+    """Return what became of the documents as one line, and a line for each thing to know."""
+    ingested = (
+        f"{counted(len(report.ingested), 'document')} ingested ({counted(report.pages, 'page')})"
+    )
+    if report.resumed_pages:
+        ingested += f", {counted(report.resumed_pages, 'page')} from an interrupted run"
+    if report.replaced:
+        ingested += f", {len(report.replaced)} of them replaced"
+    if report.reused:
+        ingested += f", {len(report.reused)} of them from pages that the store had"
+    if report.repaired:
+        ingested += f", {len(report.repaired)} of them because their stored pages were damaged"
+
+    unchanged = f"{len(report.skipped)} unchanged"
+    if report.completed:
+        unchanged += f", {len(report.completed)} of them with headings that an earlier run missed"
+
+    outcomes = [ingested, unchanged]
+    if report.kept:
+        outcomes.append(f"{len(report.kept)} left as the store has them")
+    if report.removed:
+        outcomes.append(f"{len(report.removed)} removed")
+    if report.withheld:
+        outcomes.append(f"{len(report.withheld)} gone from the folder")
+    outcomes.append(f"{len(report.failed)} failed")
+
+    lines = ["; ".join(outcomes)]
+    if files := report.passed_over:
+        kinds = [f"{count} {end or 'without an ending'}" for end, count in files.most_common()]
+        lines.append(
+            f"{counted(files.total(), 'file')} passed over, neither PDF nor image ({_first(kinds)})"
+        )
+    if report.ocr_pages:
+        lines.append(f"{counted(report.ocr_pages, 'page')} read by OCR")
+    if report.textless_pages:
+        lines.append(f"{counted(report.textless_pages, 'page')} without text")
+    lines += map(visible, quality_summary(report.qualities))
+    return "\n".join(lines)
 
 
 def _first(names: Sequence[str], number: int = _SHOWN) -> str:
@@ -214,10 +223,10 @@ def check_command(
 ) -> None:
     """Verify the checksums of all files of document stores, indexes, runs and checkpoints.
 
-    Runs are those of training, `eval`, `collect`, `probe`, `rescore` and `ask`. Lists damaged and
-    lost files, for a store with the pages that need them; the exit status is then 1. Files that are
-    not sealed, since a process was killed, are listed too. `index check --store` compares an index
-    with its store.
+    Runs are those of training, `eval`, `collect`, `probe`, `rescore` and `ask`. Damaged and lost
+    files are listed, for a store with the pages that need them, and the exit status is then 1.
+    Files without a seal, which a killed process leaves, are listed too. `index check --store`
+    compares an index with its store.
 
     Example: docagent-rl check data/store data/bm25 runs/mine
     """
@@ -242,42 +251,42 @@ def _audit(path: Path) -> Audit:
     if has_checkpoints(path) or is_run(path):
         return audit_run(path)
     raise UserError(
-        f"{path} is neither a document store (no {MARKER}) nor an index (no {HEADER}), and nothing "
-        "of a run "
-        "is in it: no checkpoints, no trajectories and no run.json"
+        f"{path} is neither a document store (no {MARKER}) nor an index (no {HEADER}) nor a run "
+        "(no checkpoints, no trajectories and no run.json)"
     )
 
 
 def _verdict(audit: Audit) -> str:
     if not (audit.damages or audit.unsealed):
-        return "all whole"
-    parts = [f"{len(audit.damages)} damaged" if audit.damages else "nothing seen to be damaged"]
+        return "all intact"
+    parts = [f"{len(audit.damages)} damaged" if audit.damages else "no damage found"]
     if audit.unsealed:
         parts.append(
-            f"{len(audit.unsealed)} without a seal (named above), in which damage may go unseen"
+            f"{len(audit.unsealed)} without a seal (named above), where damage may go unnoticed"
         )
     return "; ".join(parts)
 
 
 def demo_command(
     workspace: Path = option(
-        Path("workspace"), "Folder to fill; the recipes look for `workspace`."
+        Path("workspace"), "Folder to fill; recipes look for `workspace` by default."
     ),
     pdfs: Path | None = option(
-        None, "PDFs to ingest beside the synthetic ones; default <workspace>/pdfs."
+        None, "Folder of your own PDFs to ingest, too; default: <workspace>/pdfs."
     ),
     seed: int = option(0, "Seed of documents, questions and models."),
     system: list[str] | None = option(
-        None, "Make the tiny model of this system, or `all`; may be repeated."
+        None, "Make the tiny model of this system, or of `all`; may be repeated."
     ),
     claim_only: bool = option(
         False, "Only mark the workspace as one that the demo may fill.", "--claim"
     ),
 ) -> None:
-    """Make synthetic reports, ingest them and your PDFs, build index, data files and tiny models.
+    """Make a demo workspace: synthetic reports, your PDFs, an index, data files and tiny models.
 
-    The workspace must be new or made by this command; any other is refused. What exists already is
-    kept: remove a model, or the whole folder, to have it made again.
+    Reports and PDFs are ingested. The workspace must be new or made by this command; any other
+    folder is refused. Existing parts are kept: delete a model, or the whole folder, to have it made
+    again.
 
     Example: docagent-rl demo --workspace workspace --pdfs ~/reports --system alden --system vrag_rl
     """
@@ -294,7 +303,7 @@ def demo_command(
         else list(dict.fromkeys(system or [DEFAULT_SYSTEM]))
     )
     for name in names:
-        get_system(name)  # refuses one that there is not, before anything is made
+        get_system(name)  # refuse an unknown name before anything is made
     for name in names:
         report = prepare_demo(workspace, pdfs=pdfs, seed=seed, progress=True, system=name)
     Console().print(report.describe(), markup=False, highlight=False, soft_wrap=True)

@@ -15,41 +15,44 @@ COMMANDS = {
     "index": "Build, search and serve indexes of a document store.",
     "check": "Verify the checksums of all files of document stores, indexes, runs and checkpoints.",
     "data": "Make, check, convert and look at questions about documents.",
-    "demo": "Make synthetic reports, ingest them and your PDFs, build index, data files and tiny "
+    "demo": "Make a demo workspace: synthetic reports, your PDFs, an index, data files and tiny "
     "models.",
     "recipes": "List recipes, show where settings come from, check them, and compute their memory.",
     "prompts": "Show the prompts of the systems, and check files of your own.",
-    "collect": "Have a teacher or a script play a system, and keep what passes the filters.",
-    "ask": "Ask an agent about PDFs, a folder or a store, and print its answer with its pages.",
-    "eval": "Play a system or a baseline over questions, record every trajectory, and score them.",
+    "collect": "Have a teacher or a script play a system, and keep the trajectories that pass the "
+    "filters.",
+    "ask": "Ask an agent about PDFs, a folder or a store; print the answer and the pages it rests "
+    "on.",
+    "eval": "Let a system or a baseline answer questions, record every trajectory, and score them.",
     "probe": "Play questions with pages blanked, exchanged or without evidence, and compare the "
     "scores.",
-    "rescore": "Recompute rewards of stored trajectories by another variant, weight, judge or "
+    "rescore": "Recompute rewards of stored trajectories with another variant, weight, judge or "
     "estimator.",
     "view": "Open runs in the browser: trajectories with their pages, curves, warnings, evidence "
     "funnel.",
     "export": "Merge a run's checkpoint, adapters included, into a model in transformers' format.",
-    "report": "Score runs, and write their numbers beside the papers', with intervals and "
+    "report": "Score runs and compare them with the papers' numbers, with intervals and "
     "breakdowns.",
-    "doctor": "Check versions, what is registered in every kind of process, and the machine.",
+    "doctor": "Check versions, registrations in every kind of process, and the machine.",
 }
-"""The first line of each command's help. Its module has it as `<name>_command`, `<name>_app` or
-`app`.
+"""The first line of each command's help.
+
+A command's module defines it as `<name>_command`, `<name>_app` or `app`.
 """
 _MODULES = {"check": "ingest", "demo": "ingest", "prompts": "recipes", "probe": "eval"}
 """Modules that are not named like the command."""
 
 
 class LazyGroup(TyperGroup):
-    """Lists commands by their summaries and imports the one that is called."""
+    """A group that lists commands by their summaries and imports only the one that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the arguments begin with, imported, its name and the other
+        """Return the name of the command that `args` begin with, the command, and the other
         arguments.
         """
-        name, stand_in, rest = super().resolve_command(ctx, args)
-        if name not in COMMANDS or stand_in is None:
-            return name, stand_in, rest
+        name, placeholder, rest = super().resolve_command(ctx, args)
+        if name not in COMMANDS or placeholder is None:
+            return name, placeholder, rest
         module = import_module(f"docagent_rl.commands.{_MODULES.get(name, name)}")
         attributes = (f"{name}_command", f"{name}_app", "app")
         found = next(getattr(module, each) for each in attributes if hasattr(module, each))

@@ -13,16 +13,15 @@ from docagent_rl.lab.eval.choices import Agent
 
 
 def option(default: Any, text: str, *names: str, **more: Any) -> Any:
-    """Declare an option of a command by its default (`...`: none), its help and names of its own,
-    if any.
+    """Declare an option of a command: its default (`...` if it is required), its help, its names.
 
-    `more` is as for `typer.Option`.
+    Without names, its name is that of the parameter. `more` goes to `typer.Option`.
     """
     return typer.Option(default, *names, help=text, **more)
 
 
 def argument(default: Any, text: str, **more: Any) -> Any:
-    """Do the same for an argument."""
+    """Declare an argument of a command as `option` declares an option."""
     return typer.Argument(default, help=text, **more)
 
 
@@ -34,7 +33,7 @@ Overrides = Annotated[
     ),
 ]
 Questions = Annotated[
-    Path, typer.Option(help="Questions: .jsonl or .parquet, of `data import` or your own.")
+    Path, typer.Option(help="Questions as .jsonl or .parquet, from `data import` or your own.")
 ]
 OutFolder = Annotated[Path, typer.Option(help="Folder of the run; the same command resumes it.")]
 Playing = Annotated[
@@ -47,14 +46,16 @@ Limit = Annotated[
 AtATime = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Trajectories at a time; default: --concurrency, or what the engine takes."
+        min=1,
+        help="Number of trajectories to play at the same time; default: --concurrency, or what "
+        "the engine takes.",
     ),
 ]
 AnswerableOnly = Annotated[
     bool, typer.Option("--answerable-only", help="Leave out questions known to have no answer.")
 ]
 Evidence = Annotated[
-    Path | None, typer.Option(help="Document store that must hold the evidence pages.")
+    Path | None, typer.Option(help="Document store that must contain the evidence pages.")
 ]
 FractionSeed = Annotated[int, typer.Option(help="Seed of the random split.")]
 StoreFolder = Annotated[Path, typer.Option(help="Folder of the document store.")]
@@ -67,15 +68,21 @@ _MODEL: tuple[tuple[str, type, str, str], ...] = (
         "base_url",
         "Address of an OpenAI-compatible API, e.g. http://127.0.0.1:8000/v1.",
     ),
-    ("model", str, "model", "Name of the model at that address."),
+    (
+        "model",
+        str,
+        "model",
+        "Name of the model at that address; `ask`, `eval` and `probe` also take a folder of "
+        "weights or a checkpoint.",
+    ),
     ("api-key-env", str, "api_key_env", "Environment variable that holds the API key."),
     ("concurrency", int, "concurrency", "Maximum number of requests in flight."),
     ("reply-tokens", int, "max_tokens", "Maximum tokens of one reply, thoughts included."),
-    ("timeout", float, "timeout_s", "Seconds for one request; 60 by default."),
+    ("timeout", float, "timeout_s", "Maximum seconds for one request; default: 60."),
     ("temperature", float, "temperature", "Sampling temperature."),
-    ("cache", Path, "cache_dir", "Folder in which replies are kept."),
-    ("price-in", float, "price.input", "Price of a million tokens sent."),
-    ("price-out", float, "price.output", "Price of a million tokens sampled."),
+    ("cache", Path, "cache_dir", "Folder in which replies are cached."),
+    ("price-in", float, "price.input", "Price per million tokens sent."),
+    ("price-out", float, "price.output", "Price per million tokens sampled."),
     ("max-cost", float, "budget.max_cost", "Stop before more than this is spent in one run."),
     (
         "max-tokens",
@@ -86,17 +93,18 @@ _MODEL: tuple[tuple[str, type, str, str], ...] = (
     ("max-requests", int, "budget.max_requests", "Stop before more requests than this are sent."),
 )
 _OF_FIRST = {"max-cost", "max-tokens", "max-requests", "cache"}
-"""Options that only the first model of a command has."""
+"""Options that only the first of a command's models has."""
 
 
 def model_options(
     parameter: str = "endpoint", *, prefix: str = "", second: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the options of a model; its parameter gets them as one `ModelConfig`.
+    """Return a decorator that gives a command the options of a model.
 
-    `--endpoint FILE` takes a YAML file with the keys of `ModelConfig`; single options go over it.
-    `prefix` stands before the options of another model, e.g. `judge-`; a `second` one shares budget
-    and cache.
+    The command's `parameter` receives them as one `ModelConfig`. `--endpoint FILE` takes a YAML
+    file with the keys of `ModelConfig`, which single options override. `prefix`, such as `judge-`,
+    begins the names of another model's options; a `second` model shares budget and cache with the
+    first.
     """
     options = [each for each in _MODEL if not (second and each[0] in _OF_FIRST)]
     options.insert(

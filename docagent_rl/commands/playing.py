@@ -1,6 +1,4 @@
-"""Parts of commands that play trajectories: the player, the folder of replies, the counter of
-tokens.
-"""
+"""What commands that play trajectories share: players, cached replies, token counters."""
 
 from __future__ import annotations
 
@@ -24,29 +22,30 @@ if TYPE_CHECKING:
     from docagent_rl.rollout.recorder import Player
 
 ENGINE_TRAJECTORIES = 32
-"""Trajectories at a time on an engine, which batches their turns."""
+"""Number of trajectories that an engine plays at the same time; it batches their turns."""
 REPLIES = "replies"
 _QUIET = {"VLLM_LOGGING_LEVEL": "ERROR", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def check_model(agent: Agent, model: ModelConfig) -> None:
-    """See that the options say who plays; call it before anything imports vLLM, which is kept
-    quiet.
+    """Check that the options name a player, and silence vLLM; call it before vLLM is imported.
+
+    Raises:
+        UserError: A model is missing, or is named for an agent that uses none.
     """
     if agent.modelled and not model.model:
         raise UserError(
             "name the model that plays: --model with --base-url for one behind an endpoint, or "
-            "--model PATH "
-            "for a folder of weights or a checkpoint, which runs in this process"
+            "--model PATH for a folder of weights or a checkpoint, which runs in this process"
         )
     if not agent.modelled and (model.model or model.base_url):
-        raise UserError(f"--agent {agent.value} asks no model: leave out --model and --base-url")
+        raise UserError(f"--agent {agent.value} uses no model: leave out --model and --base-url")
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
 
 
 def trajectories_at_a_time(model: ModelConfig, run: DictConfig) -> int:
-    """Return how many the endpoint takes, or an engine."""
+    """Return how many trajectories to play at the same time on the endpoint or the engine."""
     if model.base_url:
         return model.concurrency
     return min(
@@ -55,7 +54,7 @@ def trajectories_at_a_time(model: ModelConfig, run: DictConfig) -> int:
 
 
 def chat_limits(run: DictConfig, parsed: DocAgentConfig, seed: int) -> ChatLimits:
-    """Return the limits of a recipe for a model behind an endpoint."""
+    """Return a recipe's token limits for a model behind an endpoint."""
     from docagent_rl.lab.agents.chat import ChatLimits
 
     context = int(run.data.max_prompt_length) + int(run.data.max_response_length)
@@ -67,10 +66,10 @@ def chat_limits(run: DictConfig, parsed: DocAgentConfig, seed: int) -> ChatLimit
 async def open_player(
     run: DictConfig, parsed: DocAgentConfig, agent: Agent, model: ModelConfig, *, seed: int
 ) -> Player:
-    """Open the player; whoever opens it closes it.
+    """Open the player; the caller closes it.
 
-    `run` is the composed configuration, checked, and `parsed` its section `docagent`. The model
-    writes the turns: a path of weights where it has no address.
+    `run` is the composed configuration, already checked, and `parsed` its section `docagent`.
+    `model` writes the turns; without an address its name is a path to weights.
     """
     if agent.modelled and not model.base_url:
         # imports torch, vLLM and verl
@@ -92,7 +91,7 @@ async def open_player(
 
 
 def open_resources(parsed: DocAgentConfig, *, validate: bool) -> EnvResources:
-    """Make what environments share, and refuse a configuration that no trajectory could play."""
+    """Open what environments share, and refuse a configuration that no trajectory could play."""
     from docagent_rl.rollout.env_resources import EnvResources
 
     resources = EnvResources(parsed, running=False)
@@ -101,12 +100,11 @@ def open_resources(parsed: DocAgentConfig, *, validate: bool) -> EnvResources:
 
 
 def keep_replies(run: DictConfig, model: ModelConfig, out: Path) -> tuple[DictConfig, ModelConfig]:
-    """Return configuration and model with the replies of all kept in the folder of the run, or as
-    named.
+    """Return the configuration and the model, set to cache all replies in the run's folder.
 
-    A trajectory that a spent budget or a kill cuts short is played again from its first turn: what
-    was paid for is then taken from there. The configuration that is given stays: it says what the
-    run is, wherever it lies.
+    Caches that are already named stay. A trajectory that a spent budget or a kill cuts short is
+    played again from its first turn, and the replies already paid for then come from the cache.
+    `run` itself does not change: it identifies the run, in whatever folder it is.
     """
     replies = out.resolve() / REPLIES
     playing = copy.deepcopy(run)
@@ -123,11 +121,12 @@ def keep_replies(run: DictConfig, model: ModelConfig, out: Path) -> tuple[DictCo
 
 
 def run_counter(run: Path) -> TokenCounter:
-    """Return the counter by which a stored run kept texts within budgets of tokens.
+    """Return the token counter with which a stored run kept texts within its token budgets.
 
-    The tokenizer is the one that the run's configuration names, or that its last checkpoint holds.
-    A run without one, as with a model behind an endpoint, estimated numbers, and so does a file
-    that belongs to no run: whoever reads its trajectories says what is wrong with it.
+    It uses the tokenizer that the run's configuration names or that its last checkpoint contains.
+    A run without a tokenizer, as with a model behind an endpoint, estimated the numbers. For
+    anything that is not a run, the estimate is returned, too: reading its trajectories raises the
+    error.
     """
     from docagent_rl.envs.token_budget import estimated_tokens
     from docagent_rl.lab.viewer.folder import ViewedRun

@@ -1,6 +1,4 @@
-"""`docagent-rl recipes` and `docagent-rl prompts`: list, show and check what can be run, and its
-prompts.
-"""
+"""`docagent-rl recipes` and `docagent-rl prompts`: list, show and check recipes and prompts."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -61,15 +59,14 @@ prompts_app = typer.Typer(
 )
 
 Names = Annotated[
-    list[str] | None, typer.Argument(help="Recipes; by default all.", metavar="[NAME]...")
+    list[str] | None, typer.Argument(help="Recipes; default: all.", metavar="[NAME]...")
 ]
 Nodes = Annotated[int | None, typer.Option("--nnodes", min=1, help="Number of nodes.")]
 GpuMemory = Annotated[
     str,
     typer.Option(
-        help="Memory of one GPU: a card (h100, a100-80, h200, l40s, a6000, rtx4090, ...), a size "
-        "as printed "
-        "on boxes (24GB, 40GB, 48GB, 80GB, 141GB), or the GiB that nvidia-smi reports."
+        help="Memory of one GPU: a card (h100, a100-80, h200, l40s, a6000, rtx4090, ...), a "
+        "nominal size (24GB, 40GB, 48GB, 80GB, 141GB), or the GiB that nvidia-smi reports."
     ),
 ]
 Gpus = Annotated[
@@ -103,10 +100,10 @@ def list_command(context: typer.Context) -> None:
 
 
 @app.command("show")
-def show_command(name: str = argument(..., "A recipe, or its file.")) -> None:
+def show_command(name: str = argument(..., "Name or file of a recipe.")) -> None:
     """Show what a recipe reproduces, its reward, and where each setting comes from.
 
-    A setting is printed in the paper, taken from the released code, chosen here, or departs from
+    A setting is printed in the paper, taken from the released code, chosen here, or different from
     the paper.
 
     Example: docagent-rl recipes show alden_qwen2_5_vl_7b
@@ -140,15 +137,13 @@ def show_command(name: str = argument(..., "A recipe, or its file.")) -> None:
 
 
 def _printed(paper: Printed, here: Any) -> str:
-    """Return a paper's value, where it stands, and the recipe's own where that is another."""
+    """Return a paper's value, where it is printed, and the recipe's own value if it differs."""
     text = f"{paper.value} ({paper.where})"
     return text if here == paper.value else f"{text}; here {'null' if here is None else here}"
 
 
 def _show_reward(config: Any, console: Console) -> None:
-    """Print the formula of a composed recipe's reward, and what it pays without knowledge of the
-    answer.
-    """
+    """Print the reward formula of a composed recipe, and what can be earned without an answer."""
     reward = reward_of(config)
     if reward is None:
         return
@@ -192,24 +187,24 @@ def _echo_columns(rows: Iterable[Sequence[str]]) -> None:
 @app.command("check")
 def recipes_check_command(
     names: list[str] | None = argument(
-        None, "Recipes, then overrides.", metavar="[NAME]... [KEY=VALUE]..."
+        None, "Recipes, then overrides of their keys.", metavar="[NAME]... [KEY=VALUE]..."
     ),
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
 ) -> None:
     """Check recipes, by name or file (all by default), without running them.
 
-    Checked are keys, types, prompts, token budgets, estimators, and whether batch sizes divide
-    among the GPUs of the recipe (or --nnodes and --gpus-per-node): as it is, with its CPU profile,
-    and with each ablation. With overrides, only the configuration that they compose is checked. The
-    exit status is 1 on problems.
+    Keys, types, prompts, token budgets and estimators are checked, and whether batch sizes can be
+    divided among the recipe's GPUs (or --nnodes and --gpus-per-node). Each recipe is checked as it
+    is, with its CPU profile, and with each ablation; if overrides are given, only with them. The
+    exit status is 1 if there are problems.
 
     Example: docagent-rl recipes check vrag_rl_qwen2_5_vl_7b data.train_batch_size=128 --nnodes 2
     """
     overrides = [word for word in names or () if "=" in word]
     names = [word for word in names or () if "=" not in word]
     if overrides and not names:
-        raise UserError(f"{overrides[0]} is an override: name the recipe that it is for")
+        raise UserError(f"{overrides[0]} is an override: name the recipe to which it applies")
     cluster = Cluster(nnodes, gpus_per_node)
     places = [located(name) for name in names or recipe_names(kind=None)]
     for name, root in places:
@@ -230,16 +225,15 @@ def recipes_check_command(
 
 @app.command("budget")
 def budget_command(
-    recipe: str = argument(..., "A recipe or its file."),
-    overrides: list[str] | None = argument(None, "Overrides, as on the launch command."),
+    recipe: str = argument(..., "Name or file of a recipe."),
+    overrides: list[str] | None = argument(None, "Overrides, as in the launch command."),
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
     gpu_memory: GpuMemory = "80GB",
 ) -> None:
-    """Print what a run takes of GPU memory, host memory and disk, by part, as Markdown. No GPU is
-    needed.
+    """Print how much GPU memory, host memory and disk a run needs, by part, as Markdown.
 
-    `recipes fit` recommends a recipe for a GPU size.
+    No GPU is needed. `recipes fit` recommends a recipe for a size of GPU.
 
     Example: docagent-rl recipes budget alden_qwen2_5_vl_7b trainer.nnodes=1 --gpu-memory h100
     """
@@ -256,10 +250,10 @@ def fit_command(
     gpus_per_node: Gpus = None,
     gpu_memory: GpuMemory = "80GB",
 ) -> None:
-    """Print each system's largest run that fits on GPUs of a size, with all weights and with LoRA.
+    """Print each system's largest run that fits on GPUs of a size, in full and with LoRA.
 
-    The numbers are those of `recipes budget`, estimates included; 5 % of what programs see of the
-    GPU stays free. No GPU is needed. By default one GPU.
+    The numbers are those of `recipes budget`, estimates included; 5 % of the GPU memory that
+    programs can use stays free. No GPU is needed. The default is one GPU.
 
     Example: docagent-rl recipes fit --gpus-per-node 1 --gpu-memory rtx4090
     """
@@ -271,8 +265,9 @@ def fit_command(
 
 
 def _verdict(findings: Sequence[RecipeFinding]) -> Text:
-    """List the problems of a recipe with the overrides that lead to them, once a profile; or return
-    `ok`.
+    """Return a recipe's problems with the overrides that cause them, or `ok`.
+
+    A problem that an ablation shares with the plain recipe is listed only once per profile.
     """
     plain = {each.profile: each.problem for each in findings if each.ablation is None}
     found = [each for each in findings if each.problem]
@@ -297,7 +292,7 @@ def list_prompts_command() -> None:
 def show_prompt_command(
     name: str = argument(..., "A system, or a prompt of `prompts list`."),
 ) -> None:
-    """Print the prompt file of a system, from which you can write your own.
+    """Print the prompt file of a system, as a start for your own.
 
     Example: docagent-rl prompts show vrag_rl > mine.yaml
     """
@@ -318,8 +313,7 @@ def check_prompt_command(
         None, "Check against this recipe's configuration, e.g. ALDEN's hybrid."
     ),
 ) -> None:
-    """Check that the parts of a prompt file fit a system; every run with docagent.prompt=FILE does
-    so too.
+    """Check that the parts of a prompt file fit a system, as a run with docagent.prompt=FILE does.
 
     Example: docagent-rl prompts check mine.yaml --system vrag_rl
     """
@@ -330,7 +324,7 @@ def check_prompt_command(
         section = plain_section(composed_recipe(recipe).docagent)
         if "env" not in section or section["system"] != system:
             raise UserError(
-                f"--recipe {recipe} is none of reinforcement learning with the system {system}"
+                f"--recipe {recipe} is not a reinforcement learning recipe of the system {system}"
             )
         env = section["env"]
     found = get_system(system)

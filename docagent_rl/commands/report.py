@@ -1,4 +1,4 @@
-"""`docagent-rl report`: numbers of runs beside the papers' and each other's."""
+"""`docagent-rl report`: compare the numbers of runs with the papers' and with each other."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def report_command(
     seed: int = option(0, "Seed of the resamples."),
     force: Force = False,
 ) -> None:
-    """Score runs, and write their numbers beside the papers', with intervals and breakdowns.
+    """Score runs and compare them with the papers' numbers, with intervals and breakdowns.
 
-    Where a benchmark needs a judge or an extractor and none is named, the embedded rule judge
-    stands in, and its numbers are marked. A judge's replies are kept in the folder of a run, so the
+    If a benchmark needs a judge or an extractor and none is named, the embedded rule judge is used
+    instead, and its numbers are marked. A judge's replies are cached in the run's folder, so the
     same command resumes.
 
     Example: docagent-rl report runs/grpo runs/spo --out report --paired --judge-base-url
@@ -50,7 +50,7 @@ def report_command(
     from docagent_rl.lab.eval.report.report import DATA, PAGE
 
     if paired and len(runs) != 2:
-        raise UserError(f"--paired compares two runs, {len(runs)} are named")
+        raise UserError(f"--paired compares two runs, but {len(runs)} are named")
     names = run_names(runs)
     with resumable():
         scored = asyncio.run(_scored(runs, names, judge))
@@ -67,11 +67,10 @@ def report(
     paired: bool = False,
     force: bool,
 ) -> None:
-    """Report on scored runs: write the files, in the place of those of an earlier report, and print
-    tables.
+    """Write the report on scored runs, which replaces an earlier report, and print its tables.
 
     Raises:
-        UserError: something else is there; nothing was written.
+        UserError: One of the files exists and is not from a report; nothing was written.
     """
     from docagent_rl.lab.eval.report.grid import rendered
     from docagent_rl.lab.eval.report.report import DATA, make_report
@@ -80,9 +79,8 @@ def report(
     earlier = written_before(out / DATA, "docagent_rl_report") is not None
     contents = {out / name: content for name, content in found.files.items()}
     seal = Seal(out)
-    with (
-        seal.writing(*contents) if seal.path.is_file() else nullcontext()
-    ):  # it is the folder of a run
+    # `out` has a seal if it is the folder of a run
+    with seal.writing(*contents) if seal.path.is_file() else nullcontext():
         write_outputs(contents, force=force or earlier)
     for grid in found.grids:
         Console().print(rendered(grid))
@@ -110,7 +108,7 @@ async def _scored(
             for number, (folder, manifest) in enumerate(zip(folders, manifests, strict=True)):
                 title = f"scoring run {number + 1} of {len(paths)}"
                 task = progress.add_task(title, total=expected_trajectories(manifest))
-                # each run keeps what its judges said, so that it can be reported on alone
+                # each run keeps its judges' replies, so that it can be reported on by itself
                 cache = judge.cache_dir or folder.path / "verdicts"
                 async with AsyncExitStack() as opened:
                     asked = judge.base_url or judge.model

@@ -1,4 +1,4 @@
-"""`docagent-rl rescore`: stored trajectories rewarded anew."""
+"""`docagent-rl rescore`: recompute the rewards of stored trajectories."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ _VERSION = 1
 
 
 def rescore_command(
-    run: Path = argument(..., "Folder of a run of the trainer, or of an evaluation."),
+    run: Path = argument(..., "Folder of a training run or of an evaluation."),
     overrides: Overrides = None,
     *,
     out: Path = option(..., "Folder for the rescored trajectories and the tables."),
-    step: list[int] | None = option(None, "Only this step; may be repeated."),
+    step: list[int] | None = option(None, "Rescore only this step; may be repeated."),
     validation: bool = option(
-        False, "Rescore trajectories of validations instead.", "--validation"
+        False, "Rescore the trajectories of validation instead.", "--validation"
     ),
-    at_a_time: int = option(32, "Trajectories at a time.", min=1),
+    at_a_time: int = option(32, "Number of trajectories at the same time.", min=1),
     force: Force = False,
 ) -> None:
-    """Recompute rewards of stored trajectories by another variant, weight, judge or estimator.
+    """Recompute rewards of stored trajectories with another variant, weight, judge or estimator.
 
-    The policy does not run: its recorded turns are replayed word for word, in the run's
-    environments with the given values. With an estimator that needs no critic, advantages are
-    compared too. `view` opens OUT.
+    The policy does not run: its recorded turns are replayed word for word in the run's
+    environments, with the overrides applied. If the estimator needs no critic, advantages are
+    compared, too. `docagent-rl view OUT` shows the result.
 
     Example: docagent-rl rescore runs/alden --out runs/alden_released --
     docagent.env.variant=released
     """
     from docagent_rl.lab.rescoring.stored import StoredRun
 
-    # verl warns of every training engine that is not installed
+    # verl warns about every training engine that is not installed
     warnings.filterwarnings("ignore", module=r"verl\.workers\.engine")
     stored = StoredRun.open(run)
     edits = list(overrides or ())
@@ -67,11 +67,11 @@ def rescore_command(
     if out.resolve() == run.resolve():
         raise UserError("--out is the run itself: name another folder")
     output = _Output(out, {"run": str(run.resolve()), "overrides": edits}, force=force)
-    with spending(ModelConfig()):  # without limits: it tells what a judge was asked
+    with spending(ModelConfig()):  # without limits, only to print what a judge was asked
         changes, turns = asyncio.run(_rescored(sides, files, at_a_time, output, run_counter(run)))
     if not changes:
         raise UserError(
-            f"{run} holds no trajectory that was played in {', '.join(files) or 'the steps named'}"
+            f"{run}: no trajectory was played in {', '.join(files) or 'the steps named'}"
         )
     output.finish(changes, turns)
 
@@ -83,10 +83,9 @@ async def _rescored(
     output: _Output,
     counter: TokenCounter,
 ) -> tuple[list[Change], list[Turns]]:
-    """Return the rewards of trajectories before and after, and both sides' advantages, where both
-    are known.
+    """Return the changes of rewards, and the advantages before and after if both can be computed.
 
-    The trajectories of a step are written and let go before the next one is read.
+    The trajectories of a step are written and released before those of the next step are read.
     """
     from docagent_rl.config import DocAgentConfig, plain_section
     from docagent_rl.lab.rescoring.difference import Change
@@ -114,7 +113,7 @@ async def _rescored(
             trajectories, resources, at_a_time=at_a_time, done=lambda: bars.advance(task)
         )
         changes.extend(map(Change.of, found))
-        # a chat model's trajectories hold no ids
+        # trajectories of a chat model have no token ids
         sampled = [each for each in found if any(turn.token_ids for turn in each.before.turns)]
         if sampled and all(credit.possible for credit in credits):
             turns[0].extend(credits[0].turns([each.before for each in sampled]))
@@ -131,9 +130,8 @@ async def _rescored(
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         for name, file in files.items():
             await step(name, file, bars)
-            await asyncio.sleep(
-                0
-            )  # the loop holds the results that it woke this up with until it runs again
+            # the event loop keeps the last results alive until it runs again
+            await asyncio.sleep(0)
     return changes, list(turns) if turns[0] else []
 
 
@@ -153,25 +151,25 @@ class _Output:
         return Seal(self.folder)
 
     def claim(self, config: DictConfig) -> None:
-        """See that nothing lies there, or an earlier rescore that may be replaced, and remove that.
+        """Prepare the folder, which must be new or empty; an earlier rescore is removed.
 
         Raises:
-            UserError: something else lies there, or it may not be replaced.
+            UserError: The folder has other files, or an earlier rescore without `force`.
         """
         from omegaconf import OmegaConf
 
         if self.folder.exists() and any(self.folder.iterdir()):
             if written_before(self.folder / DATA, _MARK) is None:
-                raise UserError(f"{self.folder} holds something else: name another folder")
+                raise UserError(f"{self.folder} contains other files: name another folder")
             if not self.force:
                 raise UserError(
-                    f"{self.folder} holds an earlier rescore: name another folder, or replace it "
-                    "with --force"
+                    f"{self.folder} contains an earlier rescore: name another folder, or replace "
+                    "it with --force"
                 )
             shutil.rmtree(self.folder / "trajectories", ignore_errors=True)
             self.seal.path.unlink(missing_ok=True)
         self.seal.write(self.folder / DATA, self._data())
-        # by which the viewer finds the documents
+        # the viewer finds the documents by it
         self.seal.write(self.folder / "hydra" / "config.yaml", OmegaConf.to_yaml(config))
 
     def finish(self, changes: Sequence[Change], turns: Sequence[Turns]) -> None:
@@ -191,7 +189,7 @@ class _Output:
         Console(stderr=True).print(where, markup=False)
 
     def _data(self, **numbers: Any) -> str:
-        """Return the content of `DATA`, with all numbers once all steps are written."""
+        """Return the content of `DATA`; its numbers are known when all steps have been written."""
         return (
             json.dumps({_MARK: _VERSION, **self.origin, **numbers}, indent=2, allow_nan=False)
             + "\n"

@@ -1,6 +1,4 @@
-"""`docagent-rl store`: look at the documents of a store, take some out, and free what none
-needs.
-"""
+"""`docagent-rl store`: list, show and remove documents of a store, and free disk space."""
 
 import json
 from itertools import groupby
@@ -28,8 +26,7 @@ _MIB = 1 << 20
 
 @app.command("list")
 def store_list_command(store: Store, json_output: bool = option(False, _JSON, "--json")) -> None:
-    """List the documents with their pages, how many of these have their text by OCR or none, and
-    their files.
+    """List the documents with their numbers of pages (all, read by OCR, without text) and files.
 
     Example: docagent-rl store list data/store
     """
@@ -54,8 +51,7 @@ def store_show_command(
     page: int | None = option(None, "Print the text of this page and nothing else.", min=1),
     json_output: bool = option(False, _JSON, "--json"),
 ) -> None:
-    """Show a document: its file, settings and bookmarks, what each page's text is from, and what is
-    amiss.
+    """Show a document: file, settings, bookmarks, where each page's text comes from, and problems.
 
     Example: docagent-rl store show data/store 2019/report --page 3
     """
@@ -91,25 +87,25 @@ def store_show_command(
 
 @app.command("remove")
 def remove_command(store: Store, doc_ids: list[str] = argument(..., "Ids of documents.")) -> None:
-    """Take documents out of a store: no search finds them once its indexes are brought up to date.
+    """Remove documents from a store; searches find them until the indexes are updated.
 
-    Their pictures and texts stay on disk until `store prune`, also in what is kept beside the store
-    (<store>.shown, <store>.described). A lost document, which `check` names, is forgotten by it.
-    The next ingest of a folder that has the files still stores them again.
+    Their pictures and texts stay on disk until `store prune`, also those in the caches next to the
+    store (<store>.shown, <store>.described). Removing a lost document, as reported by `check`,
+    clears the report. If the files are still in their folder, the next ingest stores them again.
 
     Example: docagent-rl store remove data/store 2019/report 2019/annex
     """
     remove(store, doc_ids)
     removed = counted(len(set(doc_ids)), "document")
-    typer.echo(f"{removed} removed; `docagent-rl index update` brings indexes up to date")
+    typer.echo(f"{removed} removed; update indexes with `docagent-rl index update`")
 
 
 @app.command("prune")
 def prune_command(store: Store) -> None:
-    """Remove the pictures and texts from a store that none of its documents shows any more.
+    """Delete the pictures and texts of a store that none of its documents uses any more.
 
-    It waits for an ingest that runs, and keeps the pages of interrupted ones. Bring indexes up to
-    date, and end what reads removed documents, before.
+    The command waits for a running ingest, and keeps the pages of interrupted ones. Before it,
+    update the indexes and stop all programs that read removed documents.
 
     Example: docagent-rl store prune data/store
     """
@@ -135,10 +131,11 @@ def _facts(documents: DocumentStore, doc_id: str) -> dict[str, Any]:
 
 
 def _cells(page: dict[str, Any]) -> tuple[str, ...]:
-    """Return the cells of a page in the table but for its number: pages that follow share a row."""
-    said = (page[name] or "" for name in ("text", "reason", "engine"))
+    """Return a page's cells in the table, without its number: equal neighbours share a row."""
+    size = f"{page['width']}x{page['height']}"
+    reading = (page[name] or "" for name in ("text", "reason", "engine"))
     described = "yes" if page["described"] else ""
-    return f"{page['width']}x{page['height']}", *said, ", ".join(page["findings"]), described
+    return size, *reading, ", ".join(page["findings"]), described
 
 
 def _span(numbers: list[int]) -> str:

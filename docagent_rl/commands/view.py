@@ -1,4 +1,4 @@
-"""`docagent-rl view`: trajectories with the pages they saw, in the browser or in a file."""
+"""`docagent-rl view`: show trajectories and the pages they saw, in the browser or in a file."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from docagent_rl.commands.options import argument, option
 def view_command(
     runs: list[Path] = argument(..., "Folders of runs, or of evaluations.", metavar="RUN..."),
     store: Path | None = option(
-        None, "Document store; default: the one of the run's configuration."
+        None, "Document store; default: the one in the run's configuration."
     ),
     tokenizer: Path | None = option(None, "Folder with a tokenizer.json, to show tokens as text."),
     port: int = option(0, "Port; 0 picks a free one.", min=0, max=65535),
@@ -28,7 +28,7 @@ def view_command(
 ) -> None:
     """Open runs in the browser: trajectories with their pages, curves, warnings, evidence funnel.
 
-    The server runs until interrupted. Open the printed address, which holds an access token.
+    The server runs until interrupted. Open the printed address, which contains an access token.
     Nothing is fetched from elsewhere. An index is kept in the folder of each run (view.sqlite; it
     may be deleted).
 
@@ -43,7 +43,7 @@ def view_command(
         raise UserError(f"{store}: no such store")
     if (export is None) is not (query is None):
         raise UserError(
-            "--export and --query go together: a file, and the trajectories that it shows"
+            "--export and --query go together: a file to write, and the trajectories to show in it"
         )
     opened = open_runs(runs, store, tokenizer)
     if export is not None:

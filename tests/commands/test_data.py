@@ -39,7 +39,7 @@ def test_from_synthetic_documents_to_a_training_file(tmp_path):
     assert read_parquet(out) == expected
     count = len(expected)
     told = data("validate", out, "--store", store)
-    assert f"{count} rows are well (synthetic/train {count}, unanswerable 0)" in told
+    assert f"{count} rows are valid (synthetic/train {count}, unanswerable 0)" in told
     assert f"2 of {count} " in data("show", out, "--rows", 2)
 
 
@@ -72,7 +72,7 @@ def test_four_fields_are_enough(world, tmp_path):
 def test_the_template_is_valid(tmp_path):
     data("template", "--out", tmp_path / "q.jsonl")
     told = data("validate", tmp_path / "q.jsonl").replace("\n", "")
-    assert "4 rows are well" in told
+    assert "4 rows are valid" in told
     assert "q.jsonl:4: question" in told  # without evidence, which some systems refuse
 
 

@@ -67,7 +67,7 @@ def test_other_files_of_questions_are_named_in_the_summary(download, tmp_path):
     told = ("import", "mmlongbench_doc", download.root, "--out")
     assert "not read" not in data(*told, tmp_path / "a.jsonl", *OPTIONS)
     download.json("data/question_types.json", [])
-    assert "files beside, not read │ 1 │ data/question_types.json" in data(
+    assert "other files, not read │ 1 │ data/question_types.json" in data(
         *told, tmp_path / "b.jsonl", *OPTIONS
     )
 

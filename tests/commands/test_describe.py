@@ -142,7 +142,7 @@ def test_an_endpoint_that_fails_leaves_the_store_as_it_was(store, server, ends):
     before, reply = files_of(store.path), server.compute
     if ends == 500:
         server.compute = lambda request: 500
-        assert "2 without reply" in run(store, server, status=2).stderr
+        assert "2 without a reply" in run(store, server, status=2).stderr
     elif ends == 401:
         server.compute = lambda request: reply(request) if number_of(store, request) == 1 else 401
         with pytest.raises(InfrastructureError, match="401"):
@@ -159,7 +159,7 @@ def test_an_endpoint_that_fails_leaves_the_store_as_it_was(store, server, ends):
 def test_a_page_without_reply_takes_none_from_the_others(store, server):
     reply = server.compute
     server.compute = lambda request: 400 if number_of(store, request) == 1 else reply(request)
-    assert "1 without reply" in run(store, server, status=2).stderr
+    assert "1 without a reply" in run(store, server, status=2).stderr
     assert "1,445" in DocumentStore(store.path).page(PageRef("port", 3)).searched_text()
     server.compute = reply
     assert "2 of them descriptions" in run(store, server).output

@@ -121,7 +121,7 @@ def test_an_index_of_vectors_is_built_kept_up_to_date_checked_and_searched(folde
         run(folder, "check", *at)
     assert "1 page read anew" in run(folder, "update", "@pages", "--store", "@store")
     assert "unchanged" in run(folder, *build)
-    assert "all whole" in run(folder, "check", *at)
+    assert "all intact" in run(folder, "check", *at)
     assert "new#1" in run(folder, "search", "revenue", *at, "--doc", "new")
     with pytest.raises(UserError, match="pages"):
         run(folder, *build[:5])  # words, where vectors are

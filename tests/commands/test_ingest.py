@@ -87,12 +87,12 @@ def check(*paths, status=0):
 
 def test_whole_folders_have_status_0(folder, run):
     told = check(folder / "store", folder / "index")
-    assert "2 documents, 4 pages, 6 objects; all whole" in told
-    assert "an index of 4 pages (bm25); all whole" in told
+    assert "2 documents, 4 pages, 6 objects; all intact" in told
+    assert "an index of 4 pages (bm25); all intact" in told
     for path in (run, run / "checkpoints"):
         assert "3 checkpoints" in (told := check(path))
-        assert "; all whole" in told
-    assert "1 checkpoint; all whole" in check(run / "checkpoints" / "global_step_2")
+        assert "; all intact" in told
+    assert "1 checkpoint; all intact" in check(run / "checkpoints" / "global_step_2")
 
 
 def test_every_damaged_object_is_listed_with_its_pages(folder):
@@ -235,7 +235,7 @@ def test_what_a_kill_left_is_said_and_is_no_damage(run):
     file.write_text("{}")
     told = check(run)
     assert f"{file} was being written when the run ended" in told
-    assert "all whole" not in told
+    assert "all intact" not in told
     assert Seal(run).adopt() == ["metrics/4.json"]
     told = check(run)
     assert f"{file} was sealed by a later start as it was found" in told
@@ -257,13 +257,13 @@ def test_what_a_user_does_with_a_run_is_no_damage(run, tmp_path):
         path = copied / other
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
-    assert "; all whole" in check(copied)
+    assert "; all intact" in check(copied)
     shutil.rmtree(copied / "checkpoints")
-    assert "; all whole" in check(copied)
+    assert "; all intact" in check(copied)
 
 
 def test_a_run_of_verl_alone_has_no_seal_and_that_is_said(run, tmp_path):
     save(tmp_path / "verl" / "checkpoints", 1, check=None)
     told = check(tmp_path / "verl")
     assert "global_step_1 has no manifest" in told
-    assert "all whole" not in told
+    assert "all intact" not in told

@@ -35,7 +35,7 @@ def test_four_fields_of_a_question_are_enough(store, tmp_path):
     data("convert", questions, "--store", store.path, "--out", out)
     (sample,) = read_parquet(out)
     assert (sample.doc_id, sample.answers, sample.evidence_pages) == ("K", ("41",), (1,))
-    assert "1 rows are well" in data("validate", out, "--store", store.path)
+    assert "1 rows are valid" in data("validate", out, "--store", store.path)
 
 
 def test_all_problems_are_told_at_once_with_their_lines_and_nothing_is_written(store, tmp_path):
@@ -56,7 +56,7 @@ def test_all_problems_are_told_at_once_with_their_lines_and_nothing_is_written(s
 
 def test_the_template_is_valid(tmp_path):
     data("template", "--out", tmp_path / "q.jsonl")
-    assert "rows are well" in data("validate", tmp_path / "q.jsonl")
+    assert "rows are valid" in data("validate", tmp_path / "q.jsonl")
 
 
 def test_a_part_that_is_set_aside_shares_no_document(tmp_path):

@@ -65,7 +65,7 @@ def test_what_is_removed_is_not_found_any_more(made):
     index(made, "update", made / "index")
     assert "#" not in index(made, "search", "pagek3", "--index", made / "index")
     called(store_app, "prune", made / "store")
-    assert "all whole" in called(check_command, made / "store").output
+    assert "all intact" in called(check_command, made / "store").output
     with pytest.raises(UserError, match="'K'"):
         DocumentStore(made / "store").document("K")
 
