@@ -1,8 +1,8 @@
 """Documents: ingested once, then read page by page from many processes.
 
-`store.DocumentStore` reads a content-addressed store; `ingestion.ingest` fills it from PDFs or page
-images. What refers to documents (an environment, say) needs neither, and so this package imports
-neither.
+`ingestion.ingest` fills a content-addressed store from PDFs or page images, and
+`store.DocumentStore` reads it. Code that only refers to documents, such as an environment, needs
+neither, so this package imports neither.
 """
 
 from docagent_rl.documents.references import Box, OutlineEntry, PageRef, PageRegion

@@ -1,4 +1,4 @@
-"""Text that the annotations of a page draw: values of forms, typed notes, stamps."""
+"""Text that annotations draw on a page: values of form fields, typed notes, stamps."""
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ _WITHOUT_TEXT = frozenset(
 _READ = frozenset(
     {pdfium_c.FPDF_ANNOT_FREETEXT, pdfium_c.FPDF_ANNOT_STAMP, pdfium_c.FPDF_ANNOT_WATERMARK}
 )
-"""Those whose appearance may be letters drawn as curves, or a picture of them."""
+"""Annotations that may show letters as curves or in a picture, to be read by OCR."""
 _BUTTONS = frozenset({pdfium_c.FPDF_FORMFIELD_CHECKBOX, pdfium_c.FPDF_FORMFIELD_RADIOBUTTON})
 _TYPED = frozenset(
     {
@@ -37,7 +37,7 @@ _TYPED = frozenset(
     }
 )
 _CHECKED = "\u2612"
-"""A button that is on, where its mark is drawn and no character."""
+"""Text of a button that is on and whose mark is drawn without a character."""
 _DEEPEST = 8
 
 
@@ -56,24 +56,23 @@ class _Annotation:
     kind: int
     box: Box
     value: str
-    """What a field holds or a note says; empty where that is not what is drawn."""
+    """Value of a field or text of a note; empty for annotations that do not draw it."""
     checked: bool
 
 
 def drawn_texts(
     pdf: OpenPdf, number: int, picture: Image.Image, read: Callable[[Image.Image], str] | None
 ) -> list[DrawnText]:
-    """Return the texts that annotations of page `number` draw on its picture, from top to bottom.
+    """Return the texts that the annotations of page `number` draw, from top to bottom.
 
-    Hidden ones have no ink there and are left out. A value takes the place of letters that are
-    spread over cells, or drawn as curves.
+    Hidden annotations have no ink in the picture and are left out. If letters are spread over
+    cells, the field's value is returned instead of them.
 
     Args:
         pdf: the file.
         number: the page, 1-based.
-        picture: what was drawn, annotations included.
-        read: reads the part of the picture where a stamp or note has no characters; None: none is
-            read.
+        picture: the page as it was drawn, annotations included.
+        read: OCR for stamps and notes that have no characters; None: they are left out.
     """
     with pdf.page(number) as page:
         projection = Projection(page, picture.size)
@@ -91,7 +90,7 @@ def drawn_texts(
 
 
 def _in_rows(texts: Sequence[DrawnText]) -> list[DrawnText]:
-    """Return texts from top to bottom, and those of one row from left to right."""
+    """Return texts from top to bottom, and those in one row from left to right."""
     rows: list[list[DrawnText]] = []
     for text in sorted(texts, key=lambda text: text.box.middle[1]):
         if rows and text.box.middle[1] < rows[-1][0].box.bottom:
@@ -139,7 +138,10 @@ def _string(fill: Callable[..., int]) -> str:
 
 
 def _flat_texts(pdf: OpenPdf, number: int, size: tuple[int, int]) -> Iterator[DrawnText]:
-    """Yield the characters that annotations draw, as a copy of the page has them in its content."""
+    """Yield the texts that annotations draw with characters.
+
+    They are read from a copy of the page whose annotations were made part of its content.
+    """
     with pdf.flattened(number) as page:
         count = pdfium_c.FPDFPage_CountObjects(page)
         owners = _owners(pdfium_c.FPDFPage_GetObject(page, count - 1)) if count else {}
@@ -154,9 +156,10 @@ def _flat_texts(pdf: OpenPdf, number: int, size: tuple[int, int]) -> Iterator[Dr
 
 
 def _owners(flat: Any) -> dict[int, int]:
-    """Return the number of the annotation of each text object, by address.
+    """Return the number of the annotation that each text object belongs to, by address.
 
-    Flattening leaves one form object at the end of the page, which holds one for each annotation.
+    Flattening leaves one form object at the end of the page, which contains one form object for
+    each annotation.
     """
     owners: dict[int, int] = {}
     if pdfium_c.FPDFPageObj_GetType(flat) != pdfium_c.FPDF_PAGEOBJ_FORM:
@@ -213,7 +216,7 @@ def _is_drawn(text: DrawnText, picture: Image.Image) -> bool:
 
 
 def _take_value(texts: Sequence[DrawnText], value: str) -> None:
-    """Take the value for letters in cells, which stand too far apart to be read as words."""
+    """Replace letters in cells, which are too far apart to be read as words, by the value."""
     drawn = "".join(line for text in texts for line in text.lines)
     if (
         len(texts) == 1
@@ -231,7 +234,7 @@ def _dense(text: str) -> str:
 def _without_characters(
     annotation: _Annotation, picture: Image.Image, read: Callable[[Image.Image], str] | None
 ) -> str:
-    """Return the text of an annotation that draws none as characters; empty where it has none."""
+    """Return the text of an annotation that draws no characters; empty if there is none."""
     if not has_ink(picture, annotation.box):
         return ""
     if annotation.checked:

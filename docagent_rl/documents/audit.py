@@ -16,7 +16,7 @@ from docagent_rl.documents.objects import ObjectKind, ObjectStore
 from docagent_rl.documents.references import PageRef
 
 _THREADS = 8
-_AGAIN = "the next ingest seals what it finds"
+_AGAIN = "the next ingest writes it again from the documents that it finds"
 _ERRORS = (OSError, UserError, InfrastructureError)
 
 
@@ -27,7 +27,7 @@ class Damage:
     path: Path
     problem: str
     users: tuple[str, ...] = ()
-    """The pages that show or read it; none: a manifest or a part of an index."""
+    """The pages that use it; empty for a manifest or a part of an index."""
 
 
 @dataclass(slots=True)
@@ -35,19 +35,19 @@ class Audit:
     """The result of an audit."""
 
     contents: str
-    """In words."""
+    """Summary of what was checked, for people."""
     damages: list[Damage] = field(default_factory=list)
     unsealed: list[str] = field(default_factory=list)
-    """Files without a checksum, in which damage may go unseen, in words."""
+    """Messages about files without a checksum, where damage may go unnoticed."""
     notes: list[str] = field(default_factory=list)
-    """What else is to be known."""
+    """Other messages."""
 
 
 def audit_store(root: Path, *, progress: bool = False) -> Audit:
-    """Read every manifest of a store and every object that one names; look for documents that are
-    lost.
+    """Read every manifest of a store and every object that it names, and look for lost documents.
 
-    A folder that is no store raises a `UserError`.
+    Raises:
+        UserError: The folder is not a store.
     """
     layout = StoreLayout(root.absolute()).require()
     audit = Audit("")
@@ -86,14 +86,12 @@ def audit_store(root: Path, *, progress: bool = False) -> Audit:
 
 
 def _compare_with_seal(layout: StoreLayout, audit: Audit) -> None:
-    """Miss documents that the store has held, and manifests that are those of another time or
-    store.
-    """
+    """Report lost documents, which only the seal lists, and manifests that do not match it."""
     sealed = read_seal(layout.root)
     seal = layout.seal.path
     if not (sealed.records or sealed.begun):
         if next(layout.manifests(), None) is not None:
-            problem = f"is missing or empty, so that nothing tells a lost document: {_AGAIN}"
+            problem = f"is missing or empty, so a lost document would go unnoticed: {_AGAIN}"
             audit.damages.append(Damage(seal, problem))
         return
     if sealed.broken:
@@ -103,16 +101,15 @@ def _compare_with_seal(layout: StoreLayout, audit: Audit) -> None:
         audit.damages.append(Damage(seal, problem))
     if sealed.torn:
         audit.unsealed.append(
-            f"{seal} ends within a line: an ingest was killed, or bytes were added"
+            f"{seal} ends in the middle of a line: an ingest was killed, or bytes were added"
         )
     for name, record in sealed.records.items():
         path = layout.root / name
         problem = "" if name in sealed.begun else seal_difference(path, record)
         if problem and record.about and not path.exists():
             problem = (
-                f"the document {record.about!r} is lost, of which this is the manifest: ingest it "
-                "again, or "
-                "take it out on purpose with `docagent-rl store remove`"
+                f"the document {record.about!r} is lost (this was its manifest): ingest it again, "
+                "or remove it on purpose with `docagent-rl store remove`"
             )
         elif problem:
             problem += ": delete it and ingest the document again"
@@ -121,9 +118,9 @@ def _compare_with_seal(layout: StoreLayout, audit: Audit) -> None:
     for path in sorted(layout.manifests()):
         name = path.relative_to(layout.root).as_posix()
         if name in sealed.begun:
-            audit.unsealed.append(f"{path} was being written when an ingest ended, or is now")
+            audit.unsealed.append(f"{path} was being written when an ingest ended, or still is")
         elif name not in sealed.records:
-            audit.unsealed.append(f"{path} is not in the seal of the store; {_AGAIN}")
+            audit.unsealed.append(f"{path} is not in the store's seal; the next ingest adds it")
 
 
 def _problem(store: ObjectStore, digest: str, kind: ObjectKind) -> str:

@@ -1,4 +1,4 @@
-"""The work of ingesting: looking at a source, and storing a range of its pages."""
+"""The tasks of an ingest: probing a source, and storing a range of its pages."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -50,16 +50,16 @@ from docagent_rl.documents.sources import SourceDocument, SourceKind
 from docagent_rl.documents.tiff import page_frames
 from docagent_rl.documents.workers import begin_part
 
-# Fixed, so that a run with another number of workers finds the ranges of an interrupted one.
+# Fixed, so that a run with another number of workers can resume an interrupted one.
 PAGES_PER_CHUNK = 16
 PRINTED = "printed.pdf"
-"""The PDF of an office file, among the records of its ranges."""
+"""Name of the PDF made from an office file, next to the records of its page ranges."""
 _SIZES_DPI = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ProbedDocument:
-    """A source that can be read."""
+    """A source that was opened successfully, with what was learnt about it."""
 
     source: SourceDocument
     sha256: str
@@ -68,19 +68,19 @@ class ProbedDocument:
     stamp: Stamp
     """Stamp of the files when they were hashed."""
     sizes: tuple[tuple[float, float], ...] = ()
-    """`(width, height)` of the pages in pixels at 200 dpi, from `probe_sizes`; page images count as
-    such.
+    """`(width, height)` of the pages, from `probe_sizes`: PDF pages at 200 dpi, page images in
+    their own pixels.
     """
     title: str = ""
-    """The title that the file states."""
+    """The title in the file's metadata."""
     frames: tuple[int, ...] = ()
-    """Indexes of the images of a TIFF that are its pages."""
+    """Indexes of the images in a TIFF that are its pages."""
     printed: Path | None = None
-    """The PDF that an office suite wrote of the file."""
+    """The PDF that an office suite made from the file."""
 
     @property
     def pdf(self) -> Path:
-        """The PDF: the file itself, or as it was printed."""
+        """The PDF to read: the file itself, or the one made from it."""
         return self.printed or self.source.files[0]
 
     @property
@@ -91,7 +91,7 @@ class ProbedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The store of an ingest and its settings."""
+    """The store and the settings of an ingest."""
 
     layout: StoreLayout
     render: RenderSettings
@@ -100,20 +100,18 @@ class Plan:
     """Find the headings of PDFs without bookmarks by their layout."""
 
     def key(self, probed: ProbedDocument) -> str:
-        """Return the settings that decide what is stored of a document: a change stores it anew."""
+        """Return the settings that decide what is stored; if they change, it is stored again."""
         key = self.render.pdf_key() if probed.is_pdf else self.render.image_key()
         if self.ocr is not OcrMode.AUTO:
             key = f"{key} ocr={self.ocr.value}"
         return f"{key}{BY_LAYOUT}" if self.finds_headings(probed) else key
 
     def folder(self, probed: ProbedDocument) -> Path:
-        """Return the folder of the records of a document's ranges."""
+        """Return the folder for the records of a document's page ranges."""
         return self.layout.partial(probed.source.doc_id, probed.sha256, self.key(probed))
 
     def finds_headings(self, probed: ProbedDocument) -> bool:
-        """Return whether the layout of a document tells its headings: that of a PDF without
-        bookmarks.
-        """
+        """Return whether to find headings by the layout: only for PDFs without bookmarks."""
         bookmarks = sum(entry.page is not None for entry in probed.outline)
         return (
             self.by_layout and probed.source.kind is SourceKind.PDF and bookmarks < FEWEST_ENTRIES
@@ -127,11 +125,11 @@ class PageRangeTask:
     probed: ProbedDocument
     plan: Plan
     folder: Path
-    """Folder of the records of the document's ranges."""
+    """Folder for the records of the document's page ranges."""
     first: int
     """Number of the first page."""
     known: tuple[PageEntry, ...] = ()
-    """Pages without text layer, of the same settings, whose pictures OCR has read
+    """Pages of an earlier version, with the same settings, whose pictures OCR has read already
     (`read_before`).
     """
 
@@ -142,25 +140,23 @@ class PageRangeTask:
 
     @property
     def num_pages(self) -> int:
-        """Number of pages of the range."""
+        """Number of pages in the range."""
         return self.last - self.first + 1
 
     @property
     def record(self) -> Path:
-        """The file of the chunk record, written once the pages are stored."""
+        """The file of the chunk record, written as soon as the pages are stored."""
         return self.folder / f"{self.first}.json"
 
     @property
     def files(self) -> slice:
-        """The part of the document's files that the range needs: the one file, or its page
-        images.
-        """
+        """Slice of the document's files that the range needs: its only file, or page images."""
         is_one = self.probed.source.kind is not SourceKind.IMAGES
         return slice(None) if is_one else slice(self.first - 1, self.last)
 
 
 def read_headings(probed: ProbedDocument) -> tuple[tuple[OutlineEntry, ...], Unread | None]:
-    """Return the headings of a PDF by its layout, or the reason why the reader gave none."""
+    """Return the headings of a PDF found by its layout, or the reason why there are none."""
     begin_part("its headings")
     path = probed.pdf
     with open_pdf(path) as pdf:
@@ -173,7 +169,11 @@ def read_headings(probed: ProbedDocument) -> tuple[tuple[OutlineEntry, ...], Unr
 
 
 def probe_source(source: SourceDocument) -> ProbedDocument:
-    """Hash a source, count its pages and read its outline; else raise a `DocumentError`."""
+    """Hash a source, count its pages and read its outline.
+
+    Raises:
+        DocumentError: The source cannot be read.
+    """
     try:
         stamp = stamp_of(source.files)
         if source.kind is SourceKind.IMAGES:
@@ -186,18 +186,17 @@ def probe_source(source: SourceDocument) -> ProbedDocument:
         if source.kind is SourceKind.TIFF:
             frames = tuple(page_frames(path))
             return replace(found, num_pages=len(frames), frames=frames)
-        # an office file has no pages yet: it is printed when they are needed
+        # an office file has no pages yet: it is converted to a PDF when they are needed
         return found if source.kind is SourceKind.OFFICE else _opened(found)
     except OSError as error:
         raise unreadable(error) from error
 
 
 def printed(plan: Plan, probed: ProbedDocument) -> ProbedDocument:
-    """Have an office file written as a PDF beside the records of its ranges, unless it is there;
-    look at it.
+    """Convert an office file to a PDF next to its range records, unless it exists, and probe it.
 
     Raises:
-        DocumentError: It cannot be written, or not be read.
+        DocumentError: The file cannot be converted, or the PDF cannot be read.
     """
     folder = plan.folder(probed)
     target = folder / PRINTED
@@ -218,7 +217,7 @@ def _opened(probed: ProbedDocument) -> ProbedDocument:
 
 
 def probe_sizes(source: SourceDocument) -> ProbedDocument:
-    """Look at a source as `probe_source` does, and measure its pages."""
+    """Probe a source as `probe_source` does, and measure its pages."""
     found = probe_source(source)
     sizes = []
     if source.kind is SourceKind.IMAGES:
@@ -243,10 +242,10 @@ def probe_sizes(source: SourceDocument) -> ProbedDocument:
 
 
 def store_chunk(task: PageRangeTask) -> int:
-    """Store the pages of a range, then its record; returns the number of pages.
+    """Store the pages of a range, then its record; return the number of pages.
 
     Raises:
-        DocumentError: A page cannot be read, or the file changed since it was hashed.
+        DocumentError: A page cannot be read, or the file has changed since it was hashed.
         UserError: The store cannot be written.
     """
     batch: list[Path] = []
@@ -258,7 +257,7 @@ def store_chunk(task: PageRangeTask) -> int:
             pages = tuple(_stored(task, batch, *page) for page in read(task))
         is_asked = task.first == 1 and task.plan.finds_headings(task.probed)
         headings, unread = read_headings(task.probed) if is_asked else ((), None)
-    except OSError as error:  # of the source: what the store does raises a UserError
+    except OSError as error:  # from reading the source: writing the store raises a UserError
         raise unreadable(error) from error
     begin_part("storing it")
     force(batch)
@@ -270,7 +269,7 @@ def store_chunk(task: PageRangeTask) -> int:
 def is_stored_whole(
     objects: ObjectStore, stored: tuple[ProbedDocument, tuple[PageEntry, ...]]
 ) -> bool:
-    """Return whether every picture and text of a stored document is there as it was written."""
+    """Return whether every picture and text of a stored document is there and intact."""
     for number, page in enumerate(stored[1], start=1):
         begin_part(f"stored page {number}")
         if not objects.are_whole(page.objects()):
@@ -315,9 +314,7 @@ def _frames(task: PageRangeTask) -> Iterator[tuple[str, bytes, Size, TextLayer]]
 
 
 def read_before(pages: Iterable[PageEntry]) -> tuple[PageEntry, ...]:
-    """Return the pages whose text depends on the picture alone, and that the engine of today has
-    read.
-    """
+    """Return the pages whose text depends only on the picture and is by the current OCR engine."""
     engine = engine_name()
     return tuple(
         replace(page, described=None)
@@ -351,7 +348,7 @@ def _stored(
 
 
 def _known(task: PageRangeTask, jpeg: bytes) -> PageEntry | None:
-    """Return the page with this picture that OCR has read before, if the store holds it whole."""
+    """Return the page with this picture that OCR has read before, if the store has it intact."""
     digest = hashlib.sha256(jpeg).hexdigest() if task.known else ""
     for page in task.known:
         if (page.before_turn or page.image) == digest:
@@ -362,11 +359,13 @@ def _known(task: PageRangeTask, jpeg: bytes) -> PageEntry | None:
 def _drawn(
     pdf: OpenPdf, number: int, image: Image.Image, settings: RenderSettings
 ) -> tuple[bytes, Size]:
-    """Return a rendered page as a JPEG file and its size; one that is white by damage is
-    refused.
+    """Return a rendered page as a JPEG file, and its size.
+
+    Raises:
+        DocumentError: The page is white because the file is damaged, or it cannot be shown.
     """
     if is_white(image):
-        from docagent_rl.documents.white_pages import damage  # white pages are few: when one is met
+        from docagent_rl.documents.white_pages import damage  # rarely needed and slow to import
 
         if reason := damage(pdf, number):
             raise DocumentError(f"page {number} comes out white: {reason}")
@@ -377,9 +376,8 @@ def _drawn(
 
 
 def _check_shape(name: str, size: Size) -> None:
+    # a page that no image processor accepts would otherwise fail in the middle of a trajectory
     try:
-        check_size(
-            size
-        )  # no model could be shown it: that would come out in the middle of a trajectory
+        check_size(size)
     except DisplayError as error:
         raise DocumentError(f"{name} cannot be shown: {error}") from error

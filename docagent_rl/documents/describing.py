@@ -1,7 +1,7 @@
-"""Descriptions of what pages show in pictures, by a model that sees: for searches over text alone.
+"""Descriptions of the pictures on pages by a vision model, for searches over text.
 
-They are kept beside a page's own text (`PageEntry.described`), which agents read and questions rest
-on.
+They are stored apart from a page's own text (in `PageEntry.described`): agents and questions use
+only the text.
 """
 
 import asyncio
@@ -26,18 +26,17 @@ from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.endpoints.usage import image_part
 
 _FEW_CHARACTERS = 300
-"""A page with less text, spaces apart, may say in pictures what it has to say."""
+"""A page with fewer characters, not counting spaces, may have its content in pictures."""
 _NOTHING = "none"
 _AROUND = " .*_`'\""
 _WAITING = "An ingest is writing to this store: waiting for it to end ..."
 
 
 def pictured_pages(document: Document, *, every: bool = False) -> Iterator[Page]:
-    """Yield pages that a model is worth asking about: of few characters, or with a caption of a
-    figure.
+    """Yield the pages to ask a model about: those with few characters or the caption of a figure.
 
-    Captions are those of `list_of_figures`, tables apart. `every` yields the others, too. Pages
-    that were found blank when they were to be read are left out in any case.
+    Captions come from `list_of_figures`; those of tables do not count. `every` yields the other
+    pages, too. Pages that ingestion found blank are always left out.
     """
     pages = [document.page(number) for number in range(1, document.num_pages + 1)]
     texts = {page.ref.page: page.text() for page in pages}
@@ -52,10 +51,11 @@ def pictured_pages(document: Document, *, every: bool = False) -> Iterator[Page]
 async def describe(
     pages: Sequence[Page], model: RemoteModel, done: Callable[[], None]
 ) -> tuple[dict[str, str], Counter[str]]:
-    """Ask about pages, one request each, and call `done` after each.
+    """Ask a model to describe pages, one request each, and call `done` after each.
 
-    Returns descriptions by the digest of the picture, empty where nothing is pictured, and for
-    pages without a reply the reasons.
+    Returns:
+        Descriptions by the digest of the picture, empty if nothing is pictured; and the reasons for
+        missing replies, counted.
 
     Raises:
         BudgetError: the budget is used up.
@@ -74,9 +74,9 @@ async def describe(
     async def ask(page: Page) -> None:
         content = [words, image_part(await asyncio.to_thread(page.image_bytes))]
         try:
-            # a description that was cut off is worth finding, too
+            # even a description that was cut off is worth searching
             reply = await model.ask([{"role": "user", "content": content}], partial=True)
-        except BudgetError as error:  # later pages may have replies that are kept
+        except BudgetError as error:  # go on: later pages may have cached replies
             over.append(error)
             return
         except InfrastructureError as error:
@@ -94,16 +94,14 @@ async def describe(
         await model.aclose()
     if over:
         left = sum(page.image_hash not in texts for page in pages)
-        raise over[0].leaving(f"{left} of {len(pages)} pages; the store is as it was")
+        raise over[0].leaving(f"{left} of {len(pages)} pages; the store was not changed")
     return texts, reasons
 
 
 def keep(store: Path, doc_ids: Iterable[str], texts: Mapping[str, str]) -> int:
-    """Keep descriptions, as `describe` returns them, with pages of documents; return how many
-    changed.
+    """Store the descriptions that `describe` returned; return the number of changed documents.
 
-    A page whose description is empty loses the one that it had; pages with other pictures stay as
-    they are.
+    An empty description removes the page's earlier one; pages with other pictures do not change.
 
     Raises:
         UserError: the store cannot be written.
@@ -112,7 +110,7 @@ def keep(store: Path, doc_ids: Iterable[str], texts: Mapping[str, str]) -> int:
     changed = 0
     with layout.lock(partial(Console(stderr=True).print, _WAITING)):
         digests = {each: layout.objects.put(text) if text else None for each, text in texts.items()}
-        # a document may have been taken out, or replaced, while the model was asked
+        # a document may have been removed or replaced while the model was asked
         for path in filter(Path.is_file, map(layout.manifest, doc_ids)):
             old = layout.read_manifest(path)
             pages = [

@@ -10,7 +10,7 @@ from docagent_rl.documents.settings import Size, check_size
 
 
 class DisplayRule(BaseModel):
-    """The area clamp of VRAG-RL, and the rounding of the model's image processor behind it.
+    """The area clamp of VRAG-RL, followed by the rounding of the model's image processor.
 
     A side below 1 px or a side ratio above 200, before or after the clamp, raises a `DisplayError`.
     """
@@ -22,7 +22,7 @@ class DisplayRule(BaseModel):
     max_pixels: int = Field(512 * 28 * 28, ge=1)
     """Larger images are reduced to about this area."""
     snap: bool = True
-    """Show images at grid size, so that the processor leaves them alone and displayed pixels are
+    """Show images at grid size: the processor then leaves them unchanged, and displayed pixels are
     encoder pixels.
     """
     grid: ImageGrid = ImageGrid()
@@ -38,8 +38,8 @@ class DisplayRule(BaseModel):
         least, most = self.grid.image_limits()
         if least > self.min_pixels or most < self.max_pixels:
             raise ValueError(
-                f"min_pixels and max_pixels lie outside {least} to {most}, "
-                "which the image processor leaves alone"
+                f"min_pixels and max_pixels must be within {least} to {most}: the image processor "
+                "resizes images outside of that range"
             )
         return self
 
@@ -61,8 +61,7 @@ class DisplayRule(BaseModel):
         return self.grid.tokens(shown)
 
     def max_tokens(self, side_ratio: float = 2.0) -> int:
-        """Return an upper bound on the visual tokens of an image whose sides differ at most by this
-        factor.
+        """Return an upper bound on the visual tokens of an image of at most this side ratio.
 
         The default covers ordinary pages; without `snap`, narrow crops may take a few tokens more.
         """
@@ -72,7 +71,7 @@ class DisplayRule(BaseModel):
         most = self.max_pixels / unit**2
         least = self.min_pixels / unit**2
         spread = math.sqrt(side_ratio) + 1 / math.sqrt(side_ratio)
-        # enlarging rounds both sides up; reducing rounds down, but never below one token a side
+        # enlarging rounds both sides up; reducing rounds down, but never below one token per side
         bounds = [most, math.sqrt(most * side_ratio), least + math.sqrt(least) * spread + 1]
         if not self.snap:
             # each side may be rounded up by half a token
@@ -81,9 +80,7 @@ class DisplayRule(BaseModel):
 
 
 def clamp_area(size: Size, min_pixels: int, max_pixels: int) -> Size:
-    """Scale down to `max_pixels`, then up to `min_pixels`: the display rule of the released VRAG-RL
-    code.
-    """
+    """Scale down to `max_pixels`, then up to `min_pixels`, as the released VRAG-RL code does."""
     width, height = size
     if width * height > max_pixels:
         width, height = _scale(width, height, math.sqrt(max_pixels / (width * height)))

@@ -1,6 +1,4 @@
-"""Letters of a text layer held against their glyphs: some have none, some have those of other
-letters.
-"""
+"""Checks of a text layer against the picture: letters whose font draws nothing."""
 
 import ctypes
 from collections import defaultdict
@@ -15,12 +13,12 @@ from docagent_rl.documents.ink import CONTRAST, has_ink
 from docagent_rl.documents.projection import Box, TextBoxes
 
 _MOST = 8
-"""Places at which one letter is looked at, spread over its page: fonts of a page may differ."""
+"""Occurrences of a letter to look at, spread over its page, since fonts of a page may differ."""
 _UNSEEN = frozenset({pdfium_c.FPDF_TEXTRENDERMODE_INVISIBLE, pdfium_c.FPDF_TEXTRENDERMODE_CLIP})
 
 
 def sampled(textpage: pypdfium2.PdfTextPage) -> dict[str, list[int]]:
-    """Return the letters and digits of a page, each with the indices of at most 8 places."""
+    """Return the letters and digits of a page, each with the indices of at most 8 occurrences."""
     places: dict[str, list[int]] = defaultdict(list)
     for index, character in enumerate(_characters(textpage)):
         if character.isalnum():
@@ -29,9 +27,7 @@ def sampled(textpage: pypdfium2.PdfTextPage) -> dict[str, list[int]]:
 
 
 def _characters(textpage: pypdfium2.PdfTextPage) -> Sequence[str]:
-    """Return the characters of a page by index: in one call unless some are left out of its
-    text.
-    """
+    """Return the characters of a page by index, with one call unless its text omits some."""
     count = textpage.count_chars()
     text = textpage.get_text_range(0, count)
     if len(text) == count:
@@ -45,10 +41,10 @@ def blank_letters(
     boxes: TextBoxes,
     picture: Image.Image,
 ) -> list[Box]:
-    """Return where letters stand that are to be seen, and for which their font draws nothing.
+    """Return the boxes of letters that should be visible but for which their font draws nothing.
 
-    Text that is invisible by right does not count: that of scans that were read, in the colour of
-    its ground, of no size, or outside of the page. Nor do letters at whose place the picture shows
+    Text that is invisible on purpose does not count: the text layer of a scan, text in the colour
+    of its background, without size, or outside of the page. Nor do letters where the picture shows
     something.
 
     Args:
@@ -70,7 +66,7 @@ def blank_letters(
 
 
 def without_ink(blank: Sequence[Box], picture: Image.Image) -> list[Box]:
-    """Return those of the boxes that show nothing in a picture of the page."""
+    """Return the boxes that show nothing in a picture of the page."""
     return [box for box in blank if not has_ink(picture, box.inner())]
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from docagent_rl.documents.settings import Size, check_size
 
 FRAMES = 2
-"""Frames that a still image becomes."""
+"""Number of frames into which the processor turns a still image."""
 
 
 class GridRule(StrEnum):
@@ -24,11 +24,11 @@ class GridRule(StrEnum):
     token are enlarged first (`smart_resize` of GLM-4.1V and GLM-4.6V).
     """
     TILES = "tiles"
-    """An image of any size becomes tiles, as many as suit its side ratio, and one more that shows
-    the whole of it (`get_optimal_tiled_canvas` of GOT-OCR2, which InternVL uses).
+    """An image of any size becomes tiles, as many as suit its side ratio, and one more tile that
+    shows all of it (`get_optimal_tiled_canvas` of GOT-OCR2, which InternVL uses).
     """
     FILLS = "fills"
-    """An image of any size becomes as large as `max_pixels` allows (Gemma 4)."""
+    """An image of any size is scaled to be as large as `max_pixels` allows (Gemma 4)."""
 
 
 class ImageGrid(BaseModel):
@@ -48,10 +48,10 @@ class ImageGrid(BaseModel):
     """Larger images are reduced to about this area (`size.longest_edge` of the checkpoint)."""
     rule: GridRule = GridRule.QWEN2_VL
     tile: int = Field(448, ge=1)
-    """Side of a tile in pixels (`size` of the checkpoint); of `tiles` alone."""
+    """Side of a tile in pixels (`size` of the checkpoint); only for `tiles`."""
     max_tiles: int = Field(12, ge=1)
-    """Tiles at most, that of the whole not counted (`max_patches` of the checkpoint); of `tiles`
-    alone.
+    """Maximum number of tiles, not counting the one of the whole image (`max_patches` of the
+    checkpoint); only for `tiles`.
     """
 
     @model_validator(mode="after")
@@ -63,13 +63,13 @@ class ImageGrid(BaseModel):
                 f"max_pixels is below one visual token ({self.unit}x{self.unit} pixels)"
             )
         if self.rule is GridRule.TILES and self.tile % self.unit:
-            raise ValueError(f"tile is no multiple of a visual token's side, {self.unit} pixels")
+            raise ValueError(f"tile must be a multiple of {self.unit}, a visual token's side")
         return self
 
     def image_limits(self) -> tuple[int, int]:
-        """Return the areas between which a still image is only rounded, in pixels.
+        """Return the areas in pixels between which a still image is only rounded to the grid.
 
-        Without limits images of any size are resized.
+        For rules that resize images of any size, the range is unlimited.
         """
         if not self.patches:
             return 1, sys.maxsize
@@ -102,16 +102,14 @@ class ImageGrid(BaseModel):
 
     @property
     def most_tokens(self) -> int | None:
-        """The visual tokens of an image at most, where its size has no influence."""
+        """Maximum of visual tokens of any image; None if it depends on the image's size."""
         if self.rule is GridRule.FILLS:
             return self.max_pixels // self.unit**2
         return None if self.patches else self._with_whole(self.max_tiles * self._tile_tokens)
 
     @property
     def patches(self) -> bool:
-        """True where an image between the limits is shown as it is, so that its patches are its
-        bytes.
-        """
+        """True if an image between the limits is not resampled, so its patches are its bytes."""
         return self.rule not in (GridRule.TILES, GridRule.FILLS)
 
     @property
@@ -123,8 +121,7 @@ class ImageGrid(BaseModel):
 
 
 def smart_resize(size: Size, unit: int, min_pixels: int, max_pixels: int, frames: int = 1) -> Size:
-    """Round to the grid of Qwen2-VL's image processor and its successors': sides are multiples of
-    `unit`.
+    """Round to multiples of `unit`, as the image processors of Qwen2-VL and its successors do.
 
     Limits are on the pixels of all `frames`.
     """
@@ -165,10 +162,9 @@ def _canvases(most: int) -> list[tuple[int, int]]:
 
 
 def tiled_canvas(size: Size, tile: int, most: int) -> tuple[int, int]:
-    """Return columns and rows of the tiles of an image: the grid whose side ratio is nearest to its
-    own.
+    """Return columns and rows of an image's tiles: the grid with the nearest side ratio.
 
-    Of several with one ratio it is the largest that has less than twice the image's area.
+    Of several grids with the same ratio, it is the largest with less than twice the image's area.
     """
     check_size(size)
     width, height = size

@@ -1,4 +1,4 @@
-"""Hyphens at the ends of lines: they split a word, or stand in a compound that has one anyway."""
+"""Hyphens at the ends of lines: they split a word, or belong to a hyphenated compound."""
 
 import re
 from collections import Counter
@@ -11,7 +11,7 @@ _COMPOUND = re.compile(r"(?<![^\W\d_])(?=([^\W\d_]+-[^\W\d_]+))")
 
 
 class Spellings:
-    """Counts of compounds that some pages write with a hyphen within a line, and of words."""
+    """Counts of words, and of compounds that pages write with a hyphen within a line."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._seen: Counter[str] = Counter()
@@ -21,9 +21,9 @@ class Spellings:
             self._seen.update(_COMPOUND.findall(folded))
 
     def joined(self, text: str) -> str:
-        """Return a text of PDFium's with its line-end hyphens left out, save those of compounds.
+        """Return a text from PDFium without its line-end hyphens, except those of compounds.
 
-        A hyphen stays where the pages have the compound more often with it than without.
+        A hyphen stays if the pages write the compound more often with it than without it.
         """
         return _LINE_END.sub(self._join, text)
 
@@ -36,5 +36,5 @@ class Spellings:
 
 
 def splits_words(text: str) -> bool:
-    """Return whether a text of PDFium's has hyphens at the ends of lines."""
+    """Return whether a text from PDFium has hyphens at the ends of lines."""
     return _LINE_END.search(text) is not None

@@ -1,4 +1,4 @@
-"""One ingest into a store: what is looked at, stored, repaired and left as it is."""
+"""One ingest into a store: which documents are probed, stored, repaired or left unchanged."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class IngestRun:
-    """The work of one ingest.
+    """The steps of one ingest.
 
-    `probe` looks at every source, `store` writes what is new or damaged, `complete` reads again
-    what could not be read for want of time.
+    `probe` looks at every source, `store` writes what is new or damaged, and `complete` retries
+    layouts that an earlier ingest could not read within its limits.
     """
 
     plan: Plan
@@ -72,25 +72,25 @@ class IngestRun:
     strict: bool
     replace: bool
     sealed: Sealed
-    """The documents that the store held before."""
+    """The documents that were in the store before."""
     report: IngestReport = field(default_factory=IngestReport)
     incomplete: list[ProbedDocument] = field(default_factory=list)
     """Stored documents whose layout is to be read again."""
     twins: dict[str, Manifest] = field(default_factory=dict)
-    """Documents with the pages of new ones, by the ids of these."""
+    """Stored documents with the same content as new ones, by the ids of the new ones."""
 
     def fail(self, name: str, error: DocumentError) -> None:
-        """Note that a document cannot be read.
+        """Record that a document cannot be read.
 
         Raises:
-            UserError: with `strict`.
+            UserError: `strict` is set.
         """
         if self.strict:
             raise UserError(f"{name}: {error}")
         self.report.failed.append(FailedDocument(name, str(error), isinstance(error, PassingError)))
 
     def probe(self, documents: list[SourceDocument]) -> list[Job]:
-        """Look at every source and return the documents to store, sorted by id."""
+        """Probe every source and return the documents to store, sorted by id."""
         bar = self.bars.add_task("Checking files", total=len(documents))
         jobs: list[Job] = []
         stored: list[tuple[ProbedDocument, tuple[PageEntry, ...]]] = []
@@ -126,7 +126,7 @@ class IngestRun:
         return sorted([*jobs, *self._print(unprinted)], key=lambda job: job.source.doc_id)
 
     def _print(self, documents: list[tuple[ProbedDocument, bool]]) -> Iterator[Job]:
-        """Have office files written as PDFs; with each goes whether the store holds it damaged."""
+        """Convert office files to PDFs; each comes with whether its stored version is damaged."""
         damaged = {probed.source.doc_id: is_damaged for probed, is_damaged in documents}
         bar = self.bars.add_task(
             "Printing office files", total=len(documents), visible=bool(documents)
@@ -143,9 +143,7 @@ class IngestRun:
                     )
 
     def _stored(self, path: Path) -> Manifest | None:
-        """Return the document of a manifest; None where it is absent, useless or of another
-        store.
-        """
+        """Return a manifest; None if it is missing, damaged, or differs from the seal."""
         record = self.sealed.records.get(path.relative_to(self.plan.layout.root).as_posix())
         if record is not None and seal_difference(path, record):
             return None
@@ -153,14 +151,14 @@ class IngestRun:
 
     @cached_property
     def _by_content(self) -> dict[tuple[str, str], Manifest]:
-        """Return the documents that the store held before, by content and settings."""
-        held = map(self._stored, sorted(self.plan.layout.manifests()))
-        return {(each.source.sha256, each.settings): each for each in held if each}
+        """Return the documents that were in the store before, by content and settings."""
+        manifests = map(self._stored, sorted(self.plan.layout.manifests()))
+        return {(each.source.sha256, each.settings): each for each in manifests if each}
 
     def _verify(
         self, stored: list[tuple[ProbedDocument, tuple[PageEntry, ...]]]
     ) -> Iterator[ProbedDocument]:
-        """Read the documents that the store holds; yield those that are damaged there."""
+        """Read stored documents, and yield those that are damaged."""
         bar = self.bars.add_task(
             "Checking stored documents", total=len(stored), visible=bool(stored)
         )
@@ -179,11 +177,11 @@ class IngestRun:
                         self._adopt(probed, twin)
                     else:
                         self.report.skipped.append(probed.source.doc_id)
-                    # of a run that was killed right after it wrote the manifest
+                    # left by a run that was killed right after it wrote the manifest
                     shutil.rmtree(self.plan.folder(probed), ignore_errors=True)
 
     def store(self, jobs: list[Job]) -> None:
-        """Store the documents that `probe_source` returned."""
+        """Store the documents that `probe` returned."""
         missing = sum(task.num_pages for job in jobs for task in job.missing.values())
         bar = self.bars.add_task("Storing pages", total=missing)
         by_id = {job.source.doc_id: job for job in jobs}
@@ -201,11 +199,9 @@ class IngestRun:
                     self.fail(job.source.name, outcome.error)
 
     def complete(self) -> None:
-        """Read the layouts of stored documents again that could not be read for want of time or
-        memory.
-        """
-        whole = set(self.report.skipped)
-        again = [probed for probed in self.incomplete if probed.source.doc_id in whole]
+        """Retry the layouts of stored documents that an earlier ingest could not read."""
+        intact = set(self.report.skipped)
+        again = [probed for probed in self.incomplete if probed.source.doc_id in intact]
         bar = self.bars.add_task("Reading layouts again", total=len(again), visible=bool(again))
         with closing(self.pool.run(read_headings, again)) as outcomes:
             for outcome in outcomes:
@@ -242,7 +238,7 @@ class IngestRun:
                     yield task
 
     def _commit(self, job: Job) -> None:
-        """Write the manifest: from here on the document is in the store."""
+        """Write the manifest: from then on, the document is in the store."""
         records = [read_record(ChunkEntry, task.record) for task in job.tasks]
         pages = tuple(page for record in records for page in record.pages)
         source = job.source
@@ -270,7 +266,7 @@ class IngestRun:
             self._unread(job.probed, unread)
 
     def _adopt(self, probed: ProbedDocument, twin: Manifest) -> None:
-        """Store a document with the pages of another, which has its content."""
+        """Store a document with the pages of another one that has the same content."""
         doc_id = probed.source.doc_id
         source = Source(probed.source.name, probed.sha256)
         if self._write(replace_fields(twin, doc_id=doc_id, source=source)):
@@ -278,7 +274,7 @@ class IngestRun:
         self.report.reused.append(doc_id)
 
     def _write(self, manifest: Manifest) -> bool:
-        """Write a manifest and count its pages; return whether it took the place of another."""
+        """Write a manifest and count its pages; return whether it replaced another."""
         replaced = self.plan.layout.manifest(manifest.doc_id).exists()
         report = self.report
         self.plan.layout.write_manifest(manifest)
@@ -293,7 +289,7 @@ class IngestRun:
     def _outline(
         self, probed: ProbedDocument, headings: tuple[OutlineEntry, ...], pages: Sequence[PageEntry]
     ) -> tuple[OutlineEntry, ...]:
-        """Return the bookmarks, or the headings that take their place."""
+        """Return the bookmarks, or headings found by the layout instead."""
         if not headings:
             return probed.outline
         objects = self.plan.layout.objects

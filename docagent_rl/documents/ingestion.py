@@ -1,4 +1,4 @@
-"""From a folder of PDFs or page images to a document store."""
+"""Ingestion: from a folder of PDFs or page images to a document store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -19,9 +18,7 @@ from rich.progress import (
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.seals import read_seal
-from docagent_rl.documents.chunks import (
-    Plan,
-)
+from docagent_rl.documents.chunks import Plan
 from docagent_rl.documents.contents.typography import require_reader
 from docagent_rl.documents.ingest_run import IngestRun
 from docagent_rl.documents.layout import MARKER, StoreLayout
@@ -41,9 +38,6 @@ from docagent_rl.documents.sources import (
 )
 from docagent_rl.documents.upkeep import take_out_gone
 from docagent_rl.documents.workers import WorkerPool
-
-if TYPE_CHECKING:
-    pass
 
 _WAITING = "Another ingest is writing to this store: waiting for it to end ..."
 
@@ -66,51 +60,51 @@ def ingest(
 ) -> IngestReport:
     """Store the documents under `source` (see `docagent_rl.documents.sources.discover`).
 
-    Documents that `store` holds with the same content and settings are skipped, once all their
-    stored pages have been read and are as they were written; those with damaged pages are stored
-    anew. A run that was interrupted, by Ctrl-C or by a kill, goes on where it stopped when it is
-    started again: pages are kept in ranges of `PAGES_PER_CHUNK`. A document appears in the store
-    only when it is whole. One that the store holds under another id, as after a rename, is not read
-    again, nor are page images by OCR that it holds. One process at a time writes to a store: others
-    wait for it.
+    Documents that are in `store` with the same content and settings are skipped after all their
+    stored pages have been read and found intact; documents with damaged pages are stored again. A
+    run that was interrupted, by Ctrl-C or by a kill, resumes when it is started again: pages are
+    stored in ranges of `PAGES_PER_CHUNK`. A document appears in the store only when it is complete.
+    Content that is in the store under another id, as after a rename, is not read again, nor are
+    stored page images by OCR. Only one process at a time writes to a store; others wait for it.
 
     Args:
         source: A folder, one PDF, or documents that were found otherwise (not with `ray`).
-        store: The folder of the store; made when absent.
-        settings: Of the rendering of pages.
-        limits: Of reading a page; a document that needs more is reported.
-        workers: Number of processes that read documents; by default one a CPU.
+        store: The folder of the store; created if needed.
+        settings: Settings for rendering pages.
+        limits: Limits for reading a page; a document that needs more is reported.
+        workers: Number of processes that read documents; by default one per CPU.
         progress: Show progress bars on standard error.
         strict: Raise at the first document that cannot be read instead of reporting it.
-        replace: Store a document whose content or settings have changed again; otherwise the one in
-            the store is kept (`IngestReport.kept`).
-        ray: Address of a Ray cluster that does the work (`docagent_rl.documents.ray_pool.RayPool`);
-            `source` and `store` are on folders that all its nodes see. The store comes out the
-            same.
-        ocr: Pages that are read by OCR; by default those whose text layer is empty or broken.
+        replace: Store documents again whose content or settings have changed; otherwise those in
+            the store are kept (`IngestReport.kept`).
+        ray: Address of a Ray cluster to run on (`docagent_rl.documents.ray_pool.RayPool`);
+            `source` and `store` must be on folders that all its nodes see. The resulting store is
+            the same.
+        ocr: Pages to read by OCR; by default those whose text layer is empty or broken.
         by_layout: Find the headings of PDFs without bookmarks by their layout
             (`docagent_rl.documents.contents.typography`).
-        mirror: The folder is the truth: changed documents are replaced, and, once all others are
-            stored, those that it has no more are taken out (`upkeep.take_out_gone`).
-        however_many: With `mirror`, also where they are more than half of what the store held;
-            otherwise they are left (`IngestReport.withheld`), as the folder may be that of a disk
-            which is not there.
+        mirror: Make the store follow the folder: changed documents are replaced, and after all
+            others are stored, documents that are gone from the folder are removed
+            (`upkeep.take_out_gone`).
+        however_many: With `mirror`, remove them even if they are more than half of the store;
+            otherwise they then stay (`IngestReport.withheld`), since the folder may be on a disk
+            that is not mounted.
 
     Raises:
-        UserError: The input, the store or a setting is wrong, the renderer, the OCR engine or the
-            reader of layouts is not installed, the store cannot be written (disk full, read-only),
-            or with `strict`: a document cannot be read.
+        UserError: The input, the store or a setting is wrong; the renderer, the OCR engine or the
+            reader of layouts is not installed; the store cannot be written (disk full, read-only);
+            or, with `strict`, a document cannot be read.
     """
     settings = settings or RenderSettings()
     limits = limits or IngestLimits()
-    # a program that is not installed fails before any work
+    # fail before any work if a program is not installed
     make_renderer(settings)
     if ocr is not OcrMode.NEVER:
         engine_name()
     if by_layout:
         require_reader()
     if mirror and not (isinstance(source, Path) and source.is_dir()):
-        raise UserError(f"{source} is no folder, and a store is a mirror of a folder: name one")
+        raise UserError(f"{source} is not a folder, and a store can only mirror a folder: name one")
     if workers is not None and workers < 1:
         raise UserError(f"workers={workers}: expected at least 1")
     if ray and isinstance(source, Path):

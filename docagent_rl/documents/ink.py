@@ -1,4 +1,4 @@
-"""Ink in a part of a page's picture."""
+"""Detection of ink in a part of a page's picture."""
 
 from typing import cast
 
@@ -7,15 +7,13 @@ from PIL import Image
 from docagent_rl.documents.projection import Box
 
 CONTRAST = 24
-"""Difference of the lightest and the darkest value of a channel, of 255, from which something is
-drawn.
-"""
+"""Least difference between the lightest and darkest value of a channel (0 to 255) that is ink."""
 
 
 def has_ink(picture: Image.Image, box: Box) -> bool:
-    """Return whether a box of a picture in mode RGB or RGBX is of more than one colour.
+    """Return whether a box of a picture in mode RGB or RGBX has more than one colour.
 
-    A box that lies outside of the picture has no ink.
+    A box outside of the picture has no ink.
     """
     left = max(int(box.left), 0)
     top = max(int(box.top), 0)

@@ -1,4 +1,4 @@
-"""Documents being stored, and what is still to do of each."""
+"""Documents being stored, and the page ranges that are still missing of each."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Job:
     tasks: list[PageRangeTask]
     """Its ranges of pages."""
     missing: dict[int, PageRangeTask]
-    """Those that are not stored yet, by their first pages."""
+    """Ranges that are not stored yet, by their first pages."""
     damaged: bool
-    """The store holds this version of it with pages that are damaged or gone."""
+    """The store has this version of the document, with damaged or missing pages."""
     resumed_pages: int
-    """Pages that an interrupted run stored."""
+    """Number of pages that an interrupted run had stored."""
     failed: bool = False
 
     @property
     def probed(self) -> ProbedDocument:
-        """The document as it was looked at."""
+        """The probed document."""
         return self.tasks[0].probed
 
     @property
@@ -46,9 +46,9 @@ class Job:
 def make_job(
     plan: Plan, probed: ProbedDocument, old: Manifest | None = None, *, damaged: bool = False
 ) -> Job:
-    """Return what is to do of a document, less what an interrupted run has stored.
+    """Return the job of storing a document, without the ranges that an interrupted run has stored.
 
-    Pictures that OCR has read for its `old` version, by the same settings, are not read again.
+    Pictures that OCR has read for its `old` version with the same settings are not read again.
     """
     folder = plan.folder(probed)
     known = ()
@@ -69,7 +69,7 @@ def _is_stored(task: PageRangeTask) -> bool:
 
 
 def useful_record(kind: type[RecordT], path: Path) -> RecordT | None:
-    """Read a record; None when it is absent or useless: the document is then made again."""
+    """Read a record; return None if it is missing or damaged, and so has to be made again."""
     try:
         return read_record(kind, path)
     except (FileNotFoundError, UserError):

@@ -27,13 +27,13 @@ class StoreLayout:
 
     ```
     docagent_store.json           marks the folder as a store
-    seal.jsonl                    the manifests that there are, so that a lost one is missed
-    .docagent_store.lock          held by the process that writes to it
+    seal.jsonl                    lists the manifests, so that a lost one is noticed
+    .docagent_store.lock          locked by the process that writes to the store
     objects/<2 hex>/<sha256>.*    page rasters (.jpg), page texts (.txt.gz)
-    documents/<sha256>.json       one manifest a document, named by the hash of its id
-    partial/<sha256>/<page>.json  finished page ranges of documents not finished yet
+    documents/<sha256>.json       one manifest per document, named by the hash of its id
+    partial/<sha256>/<page>.json  finished page ranges of unfinished documents
     ```
-    Ids are hashed, never joined into a path.
+    Ids are hashed and never become a part of a path.
     """
 
     root: Path
@@ -49,7 +49,7 @@ class StoreLayout:
         return Seal(self.root)
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """Write the manifest of a document: from here on the store holds it.
+        """Write the manifest of a document: from then on, the document is in the store.
 
         Raises:
             UserError: it cannot be written.
@@ -59,10 +59,10 @@ class StoreLayout:
             write(path, dump_record(manifest))
 
     def remove_manifests(self, doc_ids: Iterable[str]) -> None:
-        """Take documents out, and let the seal forget them; for the holder of the lock.
+        """Remove documents from the store and from its seal; the caller must hold the lock.
 
-        A kill on the way leaves a store without damage, and the same call goes on. The seal's last
-        line is the last that is written.
+        A kill on the way does not damage the store, and the same call then finishes the work. The
+        seal's last line is written last.
 
         Raises:
             UserError: the store cannot be written.
@@ -73,7 +73,7 @@ class StoreLayout:
                 path.unlink(missing_ok=True)
 
     def has_held(self, doc_id: str) -> bool:
-        """Return whether the seal knows a document, there or not."""
+        """Return whether the seal lists a document, lost or not."""
         sealed = read_seal(self.root)
         return self.manifest(doc_id).relative_to(self.root).as_posix() in {
             *sealed.records,
@@ -81,61 +81,63 @@ class StoreLayout:
         }
 
     def seal_rest(self) -> None:
-        """Seal manifests that the seal does not know, and write it anew; for the holder of the
-        lock.
-        """
+        """Add unlisted manifests to the seal and compact it; the caller must hold the lock."""
         known = read_seal(self.root)
         found = {}
         if known.broken:
-            return  # the evidence stays, until somebody deletes it
+            return  # keep the evidence until somebody deletes it
         for path in self.manifests():
             name = path.relative_to(self.root).as_posix()
             if name not in known.records or name in known.begun:
-                with suppress(UserError):  # `check` names a damaged one
+                with suppress(UserError):  # `check` reports a damaged one
                     found[path] = self.read_manifest(path).doc_id
         self.seal.adopt(found)
         self.seal.compact()
 
     def manifest(self, doc_id: str) -> Path:
-        """Return the path of a document's manifest, there or not."""
+        """Return the path of a document's manifest, whether it exists or not."""
         return self.root / "documents" / f"{_digest(doc_id)}.json"
 
     def manifests(self) -> Iterator[Path]:
-        """Yield the manifests that are there; files being written start with a dot."""
+        """Yield the paths of all manifests; files being written start with a dot."""
         yield from (self.root / "documents").glob("[!.]*.json")
 
     def sound_manifests(self) -> Iterator[Manifest]:
-        """Yield the records of all documents, damaged ones apart."""
+        """Yield the manifests of all documents, without damaged ones."""
         for path in self.manifests():
             with suppress(UserError, FileNotFoundError):
                 yield self.read_manifest(path)
 
     def read_manifest(self, path: Path) -> Manifest:
-        """Read one of `manifests`.
+        """Read a manifest from one of the paths in `manifests`.
 
         Raises:
-            FileNotFoundError: It is not there.
-            UserError: It is damaged, or that of another document.
+            FileNotFoundError: It does not exist.
+            UserError: It is damaged or belongs to another document.
         """
         manifest = read_record(Manifest, path)
         if _digest(manifest.doc_id) != path.stem:
             raise UserError(
-                f"{path}: damaged (it is that of another document, {manifest.doc_id!r}); "
+                f"{path}: damaged (it belongs to another document, {manifest.doc_id!r}); "
                 "delete it and ingest the document again"
             )
         return manifest
 
     def partial(self, doc_id: str, source_sha256: str, settings_key: str) -> Path:
-        """Return the folder of the page ranges of one version of a document."""
+        """Return the folder for the page ranges of one version of a document."""
         return self.root / "partial" / _digest("\0".join((doc_id, source_sha256, settings_key)))
 
     def require(self) -> StoreLayout:
-        """Check that this is a store, and of this version; else raise a `UserError`."""
+        """Return this layout after checking that the folder is a store of this version.
+
+        Raises:
+            UserError: It is not.
+        """
         marker = self.root / MARKER
         if not marker.is_file():
             raise UserError(
                 f"{self.root} is not a document store (no {MARKER}): "
-                f"make one with `docagent-rl ingest FOLDER --store {self.root}`"
+                f"create one with `docagent-rl ingest FOLDER --store {self.root}`"
             )
         try:
             found = json.loads(read_bytes(marker))
@@ -148,8 +150,10 @@ class StoreLayout:
         return self
 
     def create(self) -> StoreLayout:
-        """Make the folder a store, unless it is one; one that holds something else raises a
-        `UserError`.
+        """Make the folder a store, unless it is one already.
+
+        Raises:
+            UserError: The folder contains something else, or it cannot be written.
         """
         marker = self.root / MARKER
         try:
@@ -170,7 +174,7 @@ class StoreLayout:
                 with self.seal.writing(marker):
                     write(marker, json.dumps(_FORMAT) + "\n")
             except UserError:
-                # a process that made the store meanwhile may have cleaned up our half of the marker
+                # a process that made the store meanwhile may have removed our half-written marker
                 if not marker.exists():
                     raise
             return self.require()
@@ -181,16 +185,15 @@ class StoreLayout:
 
     @contextmanager
     def lock(self, waiting: Callable[[], None] = lambda: None) -> Generator[None]:
-        """Be the one process that writes to the store; ends with the process, also when it is
-        killed.
+        """Hold the lock that lets one process write; it is released even if the process is killed.
 
-        `waiting` is called once when another process has the store, before waiting for it to end.
+        `waiting` is called once if another process has the lock, before waiting for it.
         """
-        from filelock import FileLock, Timeout  # not by readers
+        from filelock import FileLock, Timeout  # not needed by readers
 
         lock = FileLock(self.root / _LOCK)
-        # who cannot write the lock reads only, or is told so by the first file that is to be
-        # written
+        # a process that cannot write the lock file either only reads, or fails with a clear error
+        # at the first file that it writes
         with suppress(OSError):
             try:
                 lock.acquire(blocking=False)
@@ -203,7 +206,7 @@ class StoreLayout:
             lock.release()
 
     def remove_leftovers(self) -> None:
-        """Remove the parts of files that killed processes left; for the holder of the lock."""
+        """Remove partial files that killed processes left; the caller must hold the lock."""
         for folder in (".", "documents", "objects/*", "partial/*"):
             for path in self.root.glob(f"{folder}/.*.tmp"):
                 with suppress(OSError):

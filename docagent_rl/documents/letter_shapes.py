@@ -1,6 +1,4 @@
-"""Maps from glyphs to characters that give wrong letters: the shapes of the glyphs contradict
-them.
-"""
+"""Detection of fonts that map glyphs to wrong characters, by the shapes of the glyphs."""
 
 import ctypes
 import statistics
@@ -12,13 +10,13 @@ import pypdfium2.raw as pdfium_c
 
 _FEWEST_WIDE = 8
 _FEWEST_SMALL = 10
-"""Different letters that a judgement needs."""
+"""Minimum number of different letters for a verdict."""
 _SQUARE = 0.55
-"""Width, of the height of the line, that most letters of a script of square ones have, or more."""
+"""Minimum median width, relative to the line's height, of letters in a script of square letters."""
 _SURELY_SQUARE = 0.9
 _UNEVEN = 0.4
-"""Spread of the widths of four fifths of the letters, of the usual width, that such a script has
-not.
+"""Spread of the middle four fifths of widths, relative to the median, that such a script does not
+reach.
 """
 _CONTRADICTED_SHARE = 0.4
 _RARE_SHARE = 0.5
@@ -26,16 +24,16 @@ _LEVEL = "acemnorsuvwxz"
 _TALL = "bdfhkl"
 _HANGING = "gpqy"
 _PLACES = 4
-"""Places at which a letter's shape is looked at, or a few more."""
+"""Number of occurrences of a letter (or a few more) whose shapes are looked at."""
 _UPRIGHT = 0.01
-"""Radians off the horizontal up to which a letter is looked at."""
+"""Maximum angle of a letter to the horizontal, in radians; others are ignored."""
 
 
 class _Shape(NamedTuple):
-    """A glyph's outline, as parts of the height of its line."""
+    """A glyph's outline, as fractions of the height of its line."""
 
     width: float
-    """Of the place that it takes up."""
+    """Width of the space that it takes up."""
     above: float
     """From the base line to its top."""
     below: float
@@ -45,17 +43,18 @@ class _Shape(NamedTuple):
 def is_wrongly_mapped(
     textpage: pypdfium2.PdfTextPage, letters: Mapping[str, Sequence[int]]
 ) -> bool:
-    """Return whether the letters of a page are likely to be others than its glyphs show.
+    """Return whether the letters of a page are probably not those that its glyphs show.
 
-    - Letters of East Asia that are narrow, or of many widths: those scripts fill squares.
-    - Small Latin letters of which two fifths have an outline that they cannot have: an `o` that
-      hangs below the line, a `p` that does not, a `b` as low as an `o`.
-    - Rare letters (Latin Extended-B, IPA) as the half of all: numbers of glyphs taken for
-      characters.
+    Any of these makes them so:
+
+    - East Asian letters that are narrow, or of many widths: those scripts fill squares.
+    - Small Latin letters of which two fifths have an impossible outline: an `o` that hangs below
+      the line, a `p` that does not, a `b` as low as an `o`.
+    - Half of all letters are rare (Latin Extended-B, IPA): glyph numbers were taken for characters.
 
     Args:
         textpage: the text layer.
-        letters: the letters to look at, with the indices of some of their places
+        letters: the letters to look at, with the indices of some of their occurrences
             (`glyphs.sampled`).
     """
     if not letters:
@@ -84,7 +83,7 @@ def _are_square(widths: Sequence[float]) -> bool:
     usual = statistics.median(widths)
     tenths = statistics.quantiles(widths, n=10)
     if usual >= _SURELY_SQUARE:
-        return True  # columns, too, whose letters have lines of many heights
+        return True  # also for vertical columns, in which the heights of lines vary
     return usual >= _SQUARE and tenths[-1] - tenths[0] < _UNEVEN * usual
 
 
@@ -95,7 +94,7 @@ def _contradicts(shapes: Mapping[str, _Shape]) -> bool:
     usual = statistics.median(level)
     heights = [shape.above for shape in shapes.values()]
     if usual < 0.1 or max(heights) - min(heights) < 0.15 * usual:
-        return False  # a font that is mirrored, or small capitals
+        return False  # a mirrored font, or small capitals
     wrong = 0
     for letter, shape in shapes.items():
         if letter in _LEVEL:
@@ -108,7 +107,7 @@ def _contradicts(shapes: Mapping[str, _Shape]) -> bool:
 
 
 def _shape(textpage: pypdfium2.PdfTextPage, places: Sequence[int]) -> _Shape | None:
-    """Return the usual shape of a letter; None where it stands upright at none of its places."""
+    """Return the median shape of a letter; None if none of its occurrences is upright."""
     some = places[:: max(1, len(places) // _PLACES)]
     shapes = [shape for index in some if (shape := _shape_at(textpage, index))]
     if not shapes:

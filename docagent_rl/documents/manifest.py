@@ -1,4 +1,4 @@
-"""The records of a store: a JSON file a document, one a finished range of pages."""
+"""The records of a store: one JSON file per document and per finished range of pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 BY_LAYOUT = " headings=layout"
-"""The end of the settings of a document whose headings were looked for by its layout."""
+"""Suffix of the settings of a document whose headings were looked for by its layout."""
 
 
 class TextSource(StrEnum):
@@ -32,7 +32,7 @@ class TextSource(StrEnum):
 
 
 class TextReason(StrEnum):
-    """Reasons for the source of a page's text; `page_text.assess` defines the states of layers."""
+    """Reasons for the source of a page's text; see `page_text.assess` for those of text layers."""
 
     SOUND = "sound"
     OFF = "ocr_off"
@@ -43,11 +43,11 @@ class TextReason(StrEnum):
     GARBLED = "garbled"
     SPARSE = "sparse"
     ASKED = "asked"
-    """OCR was to read every page."""
+    """Every page was to be read by OCR."""
     NO_BETTER = "ocr_no_better"
-    """The text layer looked broken, but OCR did not find that it is."""
+    """The text layer looked broken, but OCR did not read more."""
     NOTHING_READ = "nothing_read"
-    """None, or the text layer as it is: OCR read no letter and no digit."""
+    """OCR read no letter and no digit; the text layer, if any, was taken as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,42 +57,43 @@ class TextReading:
     source: TextSource
     reason: TextReason
     engine: str | None = None
-    """Name and version of the engine that read the picture, if any, whether its text was taken or
-    not.
+    """Name and version of the engine that read the picture, if one did, even if its text was not
+    used.
     """
 
 
 class Finding(StrEnum):
-    """Defects of a page that a reader should know of before relying on its picture or text."""
+    """Defects of a page that readers should know about before they rely on its picture or text."""
 
     MISSING_GLYPHS = "missing_glyphs"
     """Letters of the text layer have no ink in the picture."""
     REDRAWN = "redrawn"
-    """The picture is by the second renderer: the first one left letters out."""
+    """The picture is by the second renderer, since the first one left letters out."""
     WRONG_MAP = "wrong_map"
-    """The text layer gives other letters than the picture shows."""
+    """The text layer has other letters than the picture shows."""
     XFA_STUB = "xfa_stub"
-    """The page asks the reader to wait for a form (XFA) that no renderer here draws."""
+    """The page is a placeholder for a form (XFA) that no renderer here draws."""
     TURNED = "turned"
-    """The picture was not upright as the file has it."""
+    """The picture in the file was not upright."""
     DOUBTFUL_OCR = "doubtful_ocr"
     """OCR was unsure of much of what it read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The file or folder that a document was made from."""
+    """The file or folder from which a document was made."""
 
     name: str
     """Path inside the ingested folder."""
     sha256: str
-    """Digest of a PDF's bytes, or of the SHA-256 digests of page images, in page order."""
+    """Digest of the file's bytes, or of the SHA-256 digests of page images in page order."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageEntry:
-    """A stored page; a hash that is no SHA-256 raises a `ValueError`: it becomes a part of a
-    path.
+    """A stored page.
+
+    Hashes become parts of paths, so one that is not a SHA-256 raises a `ValueError`.
     """
 
     width: int
@@ -100,30 +101,26 @@ class PageEntry:
     image: str
     """SHA-256 of the JPEG file."""
     text: str | None
-    """SHA-256 of the text; None: the page has none."""
+    """SHA-256 of the text; None if the page has no text."""
     reading: TextReading | None = None
-    """None: the page was made without text (`derived`)."""
+    """Source of the text; None if the page was made without text (`store.derive`)."""
     described: str | None = None
-    """SHA-256 of a model's description of what the picture shows (`describing`); None: there is
-    none.
-    """
+    """SHA-256 of a model's description of the picture (`describing`); None if there is none."""
     turned: Rotation = Rotation.NONE
     """How the picture was turned to be upright (`references.turned_box`)."""
     before_turn: str | None = None
-    """SHA-256 of the picture as it was read, which is not stored; None: it was not turned."""
+    """SHA-256 of the picture before it was turned, which is not stored; None if it was not."""
     findings: tuple[Finding, ...] = ()
-    """What was found wrong with the page when it was ingested; each once, in the order of
-    `Finding`.
-    """
+    """Defects that were found during ingestion; each once, in the order of `Finding`."""
 
     def __post_init__(self) -> None:
         for name in ("image", "text", "described", "before_turn"):
             digest = getattr(self, name)
             if digest is not None and not is_digest(digest):
-                raise ValueError(f"{name}: {digest!r} is no SHA-256")
+                raise ValueError(f"{name}: {digest!r} is not a SHA-256")
 
     def objects(self) -> list[tuple[str, ObjectKind]]:
-        """Return the digests of its picture, and of its text and description, if it has any."""
+        """Return the digests and kinds of its picture, and of its text and description, if any."""
         texts = [
             (digest, ObjectKind.TEXT)
             for digest in (self.text, self.described)
@@ -134,11 +131,11 @@ class PageEntry:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Headings that were looked for by the layout and not found out."""
+    """The failure to read a document's layout for its headings."""
 
     reason: str
     may_pass: bool
-    """It was for want of time, memory or Java: the next ingest tries again."""
+    """Time, memory or Java was lacking: the next ingest tries again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,20 +148,18 @@ class Manifest:
     settings: str
     """The key of the render settings (`RenderSettings.pdf_key` or `image_key`)."""
     software: str
-    """The renderer with its version: for the record only."""
+    """The renderer and its version, for information only."""
     outline: tuple[OutlineEntry, ...]
     """The bookmarks, or the headings that were found by the layout."""
     pages: tuple[PageEntry, ...]
     title: str = ""
-    """The title that the PDF states, on one line; empty where it states none, and for page
-    images.
-    """
+    """The title in the PDF's metadata, on one line; empty if there is none, and for page images."""
     unread: Unread | None = None
-    """Why the layout gave no headings; None: it was read, or not asked."""
+    """Why the layout could not be read; None if it was read or was not needed."""
 
     @property
     def is_bookmarked(self) -> bool:
-        """True if the outline is the file's own: its author knows what it lacks."""
+        """True if the outline consists of the file's own bookmarks, which its author chose."""
         return not self.settings.endswith(BY_LAYOUT)
 
     def __post_init__(self) -> None:
@@ -181,7 +176,7 @@ class ChunkEntry:
     """Number of the first page."""
     pages: tuple[PageEntry, ...]
     headings: tuple[OutlineEntry, ...] = ()
-    """Headings of the whole document by its layout, in the range of its first pages."""
+    """Headings of the whole document found by its layout, only in the range of the first page."""
     unread: Unread | None = None
     """See `Manifest`."""
 
@@ -202,9 +197,8 @@ def read_record(kind: type[RecordT], path: Path) -> RecordT:
         UserError: The file is damaged or of another version, or may not be read.
         InfrastructureError: The file system fails.
     """
-    from pydantic import (
-        ValidationError,
-    )  # takes as long to import as four pages to render: when used
+    # imported only when used: the import takes as long as rendering four pages
+    from pydantic import ValidationError
 
     data = read_bytes(path)
     try:

@@ -1,4 +1,4 @@
-"""A local copy of the documents behind a URL: an object store or a web folder, by fsspec."""
+"""Local copies of documents at a URL (an object store or a web folder), with fsspec."""
 
 import json
 from collections.abc import Generator, Iterator, Mapping
@@ -16,7 +16,7 @@ from docagent_rl.base.text import id_problem
 from docagent_rl.documents.sources import SUFFIXES
 
 MARKS = ".docagent_mirror.json"
-"""The file in the copy that says which version of each file it holds."""
+"""The file in the copy that records the version of each copied file."""
 _VERSION = (
     "size",
     "ETag",
@@ -31,16 +31,16 @@ _BLOCK = 1 << 20
 
 
 def mirror(url: str, folder: Path, *, follow: bool = False, however_many: bool = False) -> Path:
-    """Copy the PDFs and images below a URL that are new or have changed.
+    """Copy the PDFs and images below a URL that are new or have changed, and return `folder`.
 
-    What is gone there stays here, unless the copy is to `follow`: once all others are copied, files
-    that came from there go, `however_many` they are or at most half of them. An interrupted copy
-    goes on with the next call. Keys come from the environment, as fsspec's library for the store
-    reads them.
+    With `follow`, copied files that are gone at the URL are deleted after all others are copied: at
+    most half of them, unless `however_many` is set. Otherwise they stay. The next call resumes an
+    interrupted copy. Credentials come from the environment, as fsspec's library for the store reads
+    them.
 
     Raises:
-        UserError: the URL cannot be read, its library is not installed, a name is no path below
-            `folder`, or more than half of the files are gone; these stay.
+        UserError: the URL cannot be read, its library is not installed, a name is not a path below
+            `folder`, or more than half of the files are gone, in which case none is deleted.
     """
     import fsspec
 
@@ -49,7 +49,7 @@ def mirror(url: str, folder: Path, *, follow: bool = False, however_many: bool =
         found = dict(_files(store, root))
     if follow and PurePosixPath(root).suffix.lower() in SUFFIXES:
         raise UserError(
-            f"{url} is one file, and a copy follows a folder: name a folder, or leave --mirror out"
+            f"{url} is a file, and --mirror needs a folder: name a folder, or leave out --mirror"
         )
     if not found:
         raise UserError(f"{url}: no PDFs or images there")
@@ -81,12 +81,11 @@ def _remove_gone(
     gone = sorted(marks.keys() - found.keys())
     if 2 * len(gone) > len(marks) and not however_many:
         raise UserError(
-            f"{url} has {len(gone)} of the {len(marks)} files no more that were copied from there, "
-            "such as "
-            f"{gone[0]!r}; the copy {folder} keeps them. Where that is right, say --however-many"
+            f"{len(gone)} of the {len(marks)} files that were copied from {url} are gone there, "
+            f"such as {gone[0]!r}; the copy {folder} keeps them. Delete them with --however-many"
         )
     for name in gone:
-        if not _name_problem(name):  # the list lies in the user's folder
+        if not _name_problem(name):  # the list is in a folder that others can write to
             with writable(folder):
                 (folder / name).unlink(missing_ok=True)
         del marks[name]
@@ -98,27 +97,27 @@ def _reading(url: str) -> Generator[None]:
         yield
     except UserError:
         raise
-    except Exception as error:  # the library of each store has errors of its own
+    except Exception as error:  # the library for each kind of store raises its own errors
         raise UserError(
             f"{url} cannot be read: {error or type(error).__name__}; try the same command again"
         ) from error
 
 
 def _files(store: Any, root: str) -> Iterator[tuple[str, str]]:
-    """Yield the path in the copy and that in the store of every document's file."""
-    alone = PurePosixPath(root).suffix.lower() in SUFFIXES
-    base = root.rstrip("/").rpartition("/")[0] if alone else root.rstrip("/")
-    for place in [root] if alone else store.find(root):
+    """Yield the path in the copy and the path in the store of every document's file."""
+    is_file = PurePosixPath(root).suffix.lower() in SUFFIXES
+    base = root.rstrip("/").rpartition("/")[0] if is_file else root.rstrip("/")
+    for place in [root] if is_file else store.find(root):
         name = unquote(place.removeprefix(base).lstrip("/"))
         if PurePosixPath(name).suffix.lower() not in SUFFIXES:
             continue
         if problem := _name_problem(name):
-            raise UserError(f"{place}: no name for a file here: {problem}")
+            raise UserError(f"{place}: its name cannot be used for a file here: {problem}")
         yield name, place
 
 
 def _name_problem(name: str) -> str | None:
-    """Return why a name is no path below the copy; None: it is one."""
+    """Return why a name is not a path below the copy, or None if it is."""
     parts = name.split("/")
     if ".." in parts or "" in parts:
         return "it leads out of the folder"
@@ -126,16 +125,14 @@ def _name_problem(name: str) -> str | None:
 
 
 def _mark(store: Any, place: str) -> str | None:
-    """Return what tells one version of a file from another; None where the store says nothing of
-    it.
-    """
+    """Return what identifies the version of a file; None if the store does not tell."""
     info: Mapping[str, Any] = store.info(place)
-    said = {key: str(info[key]) for key in _VERSION if info.get(key) is not None}
-    return json.dumps(said, sort_keys=True) if said else None
+    version = {key: str(info[key]) for key in _VERSION if info.get(key) is not None}
+    return json.dumps(version, sort_keys=True) if version else None
 
 
 def _marks(folder: Path) -> dict[str, str | None]:
-    """Return the versions of the files that the copy holds."""
+    """Return the versions of the files in the copy."""
     try:
         marks = json.loads((folder / MARKS).read_bytes())
     except (FileNotFoundError, ValueError):

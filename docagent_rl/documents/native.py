@@ -1,4 +1,4 @@
-"""Messages of libraries in C on the standard error output, which name no file."""
+"""Messages that C libraries write to standard error without naming the file."""
 
 import os
 import sys
@@ -14,10 +14,10 @@ _LONGEST = 200
 
 @contextmanager
 def native_messages() -> Generator[None]:
-    """Keep what is written to the error output meanwhile; a `DocumentError` gets its last line.
+    """Capture what the block writes to standard error, and add its last line to a `DocumentError`.
 
-    libtiff and others write there of files that they read in the end, or fail on: whoever reads it
-    cannot tell which. For a process of one thread.
+    libtiff and others write there about files that they then read after all, or fail on, and a user
+    cannot tell which. Only for processes with one thread.
     """
     sys.stderr.flush()
     kept = os.dup(_ERROR_OUTPUT)
@@ -27,8 +27,8 @@ def native_messages() -> Generator[None]:
             yield
         except DocumentError as error:
             sys.stderr.flush()
-            if said := _last_line(messages.fileno()):
-                raise type(error)(f"{error}; {said}") from error
+            if message := _last_line(messages.fileno()):
+                raise type(error)(f"{error}; {message}") from error
             raise
         finally:
             sys.stderr.flush()

@@ -17,18 +17,18 @@ from docagent_rl.base.text import encodable
 
 SHA256_PATTERN = "[0-9a-f]{64}"
 _LEVEL = 6
-"""Level of compression: more makes a page of text hardly smaller."""
+"""Level of compression; higher levels hardly make a page of text smaller."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file; raises an `OSError` where it cannot be read."""
+    """Return the SHA-256 of a file; one that cannot be read raises an `OSError`."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class ObjectKind(Enum):
-    """The kinds of objects, by the end of their files' names."""
+    """The kinds of objects, by the suffix of their files."""
 
     IMAGE = ".jpg"
     TEXT = ".txt.gz"
@@ -36,25 +36,25 @@ class ObjectKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
-    """Files named by the SHA-256 of what they hold, so that equal pages are stored once.
+    """Files named by the SHA-256 of their content, so that equal pages are stored once.
 
     Objects are written whole or not at all and never changed; any number of processes may read and
     write. Every read is verified against the name, which costs less than a tenth of decoding a
-    page. An object that holds something else is written anew by the next `put` of what its name
-    says.
+    page. A damaged object is written again by the next `put` of its content.
 
     Raises (all methods):
-        UserError: The object is missing or damaged, cannot be written, or its name is no SHA-256.
+        UserError: The object is missing or damaged, cannot be written, or its name is not a
+            SHA-256.
         InfrastructureError: The file system fails.
     """
 
     root: Path
 
     def put(self, content: bytes | str, batch: list[Path] | None = None) -> str:
-        """Store a JPEG file, or a text; returns the SHA-256 of its bytes, of a text in UTF-8.
+        """Store a JPEG file or a text; return the SHA-256 of its bytes (a text's in UTF-8).
 
-        It is forced to disk, or, with a `batch`, added to the files that `force` is to be called
-        with.
+        The file is forced to disk at once, or added to `batch`, with which the caller calls
+        `force`.
         """
         kind = ObjectKind.TEXT if isinstance(content, str) else ObjectKind.IMAGE
         data = content.encode("utf-8") if isinstance(content, str) else content
@@ -62,7 +62,7 @@ class ObjectStore:
         path = self.path(digest, kind)
         if not (path.is_file() and self.are_whole([(digest, kind)])):
             place(path, gzip.compress(data, _LEVEL, mtime=0) if kind is ObjectKind.TEXT else data)
-        # what was there may be of another batch, not forced yet
+        # an existing file may belong to another batch and not be forced yet
         if batch is None:
             force([path])
         else:
@@ -78,13 +78,13 @@ class ObjectStore:
         return self.read(digest, ObjectKind.TEXT).decode("utf-8")
 
     def read(self, digest: str, kind: ObjectKind) -> bytes:
-        """Return the content of an object, verified."""
+        """Return the verified content of an object."""
         path = self.path(digest, kind)
         try:
             data = read_bytes(path)
             data = gzip.decompress(data) if kind is ObjectKind.TEXT else data
             if hashlib.sha256(data).hexdigest() != digest:
-                raise ValueError("it holds something else than its name, a SHA-256, says")
+                raise ValueError("its content does not match its name, a SHA-256")
         except FileNotFoundError as error:
             raise UserError(f"missing object {path}: ingest the document again") from error
         except (ValueError, EOFError, OSError, zlib.error) as error:
@@ -94,17 +94,17 @@ class ObjectStore:
         return data
 
     def has(self, digest: str, kind: ObjectKind) -> bool:
-        """Return whether an object is here, whole or not."""
+        """Return whether an object exists, intact or not."""
         return self.path(digest, kind).is_file()
 
     def path(self, digest: str, kind: ObjectKind) -> Path:
-        """Return the file of an object, there or not."""
+        """Return the path of an object, whether it exists or not."""
         if not is_digest(digest):
             raise UserError(f"{digest!r} is not the name of a stored object")
         return self.root / digest[:2] / f"{digest}{kind.value}"
 
     def are_whole(self, objects: Iterable[tuple[str, ObjectKind]]) -> bool:
-        """Return whether objects are there as they were written."""
+        """Return whether all objects exist and are intact."""
         try:
             for digest, kind in objects:
                 self.read(digest, kind)
@@ -114,9 +114,9 @@ class ObjectStore:
 
 
 def force(paths: Iterable[Path]) -> None:
-    """Wait until files are on disk; what names them is written after that.
+    """Wait until files are on disk; call it before anything that refers to them is written.
 
-    A machine that stops before may leave some of them damaged.
+    If the machine stops before that, some of them may be damaged.
     """
     for path in paths:
         with writable(path):
@@ -133,7 +133,13 @@ def is_digest(text: str) -> bool:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file of a store; one that is not there raises a `FileNotFoundError`."""
+    """Read a file of a store.
+
+    Raises:
+        FileNotFoundError: The file does not exist.
+        UserError: The file may not be read, or the path is no file.
+        InfrastructureError: The file system fails.
+    """
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -150,15 +156,15 @@ def write(path: Path, content: str) -> None:
 
 
 def place(path: Path, data: bytes, *, forced: bool = False) -> None:
-    """Write a file whole or not at all; if the machine stops, one that is not `forced` may be
-    damaged.
+    """Write a file whole or not at all; `forced` waits until it is on disk.
 
-    `StoreLayout.remove_leftovers` cleans up after killed processes.
+    Otherwise the file may be damaged if the machine stops. `StoreLayout.remove_leftovers` cleans up
+    after killed processes.
 
     Raises:
         UserError: The disk is full, or the folder cannot be written to.
     """
-    # the name that `StoreLayout.remove_leftovers` knows; no two nodes choose the same
+    # `StoreLayout.remove_leftovers` looks for such names; no two nodes choose the same one
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     with writable(path):
         try:
@@ -175,6 +181,6 @@ def place(path: Path, data: bytes, *, forced: bool = False) -> None:
                 if forced:
                     os.fsync(handle)
             scratch.replace(path)
-        except BaseException:  # an interrupt too leaves nothing behind
+        except BaseException:  # leave nothing behind, also after an interrupt
             scratch.unlink(missing_ok=True)
             raise

@@ -1,4 +1,4 @@
-"""OCR by rapidocr (PP-OCRv6 over onnxruntime), with the models that its package holds."""
+"""OCR with rapidocr (PP-OCRv6 over onnxruntime) and the models in its package."""
 
 import math
 import re
@@ -20,9 +20,9 @@ _DETECTION = "PP-OCRv6_det_small.onnx"
 _RECOGNITION = "PP-OCRv6_rec_small.onnx"
 _DETECTION_SIDE = 960
 _MOST_SIDE = 2000
-"""rapidocr scales down to it by itself, but not to fewer than 16 pixels on the shorter side."""
+"""rapidocr itself scales down to this, but keeps at least 16 pixels on the shorter side."""
 _LEAST_SCORE = 0.5
-"""Pieces of lower scores are left out, as rapidocr does by itself."""
+"""Pieces with lower scores are left out, as rapidocr does by default."""
 _TALL = 1.5
 _FEWEST = 4
 _PROSE = 20
@@ -40,19 +40,21 @@ class Piece(NamedTuple):
     score: float = 1.0
     """How sure the engine is of the text, in [0, 1]."""
     is_tall: bool = False
-    """It stands on end: its height is more than half again its width."""
+    """True if it stands on end: its height is at least one and a half times its width."""
 
 
 def engine_name() -> str:
-    """Return the name and version of the engine; a `UserError` says that it, or a model of it, is
-    missing.
+    """Return the name and version of the engine.
+
+    Raises:
+        UserError: The engine or one of its models is not installed.
     """
     _models()
     return f"rapidocr {version('rapidocr')}"
 
 
 def recognize(image: Image.Image) -> str:
-    """Return the text of a picture, in reading order; empty when it shows none.
+    """Return the text of a picture in reading order; empty if it shows none.
 
     Raises:
         DocumentError: It cannot be read.
@@ -62,15 +64,14 @@ def recognize(image: Image.Image) -> str:
 
 
 def fitted(image: Image.Image) -> Image.Image:
-    """Return a picture in mode RGB, of at most as many pixels as the engine reads."""
+    """Return a picture in mode RGB, scaled down to the largest size that the engine reads."""
     image = image.convert("RGB")
     image.thumbnail((_MOST_SIDE, _MOST_SIDE), Image.Resampling.LANCZOS)
     return image
 
 
 def read_pieces(image: Image.Image) -> list[Piece]:
-    """Return the pieces of text of a picture from `fitted`, those that the engine is unsure of
-    among them.
+    """Return the pieces of text in a picture from `fitted`, also those with low scores.
 
     Raises:
         DocumentError: It cannot be read.
@@ -98,7 +99,7 @@ def line_score(image: Image.Image) -> float:
 
 
 def recognized_text(pieces: Iterable[Piece]) -> str:
-    """Return the text of pieces in reading order, without those of which the engine is unsure."""
+    """Return the text of pieces in reading order, without pieces of low scores."""
     return plain_text(reading_order([piece for piece in pieces if piece.score >= _LEAST_SCORE]))
 
 
@@ -108,41 +109,38 @@ def _asked(ask: Callable[[Any], Any]) -> Any:
         return ask(engine)
     except MemoryError:
         raise
-    except Exception as error:  # of three libraries, each with errors of its own
+    except Exception as error:  # three libraries raise their own kinds of errors here
         raise DocumentError(f"rapidocr fails on it ({error})") from error
 
 
 def _pixels(image: Image.Image) -> Any:
     import numpy as np
 
-    # it takes arrays as OpenCV has them, blue first
+    # rapidocr takes arrays in OpenCV's order, blue first
     return np.ascontiguousarray(np.asarray(image)[..., ::-1])
 
 
 def plain_text(lines: Iterable[str]) -> str:
-    """Return the lines as text; words that a hyphen splits at a line's end are joined, as in text
-    layers.
-    """
+    """Return lines as text, with words joined that a hyphen splits at the end of a line."""
     return _SPLIT.sub("", "\n".join(lines)).strip()
 
 
 @cache
 def _engine() -> Any:
-    """Return rapidocr with the settings that were measured to be fastest and best
-    (`benchmarks/ocr.py`).
+    """Return rapidocr with the settings that were fastest and best in `benchmarks/ocr.py`.
 
-    The classifier of upside-down lines is off (`upright` turns pages), and text is looked for in
-    the page scaled to 960 pixels; it is read in full resolution, line by line: batches of six are
-    filled up to the longest line, which takes half again the memory. Memory is kept from line to
-    line. Nothing is fetched: rapidocr loads models over the network only where it is not told their
-    files.
+    - The classifier of upside-down lines is off, since `upright` turns pages.
+    - Text is detected on the page scaled to 960 pixels, and read in full resolution.
+    - Lines are read one by one: batches of six, padded to the longest line, take half again as much
+      memory. Memory is reused from line to line.
+    - Nothing is downloaded: rapidocr only does so if it is not given the files of its models.
     """
     models = _models()
     try:
         import cv2
         from rapidocr import RapidOCR
-    except ImportError as error:  # a shared library that it needs
-        remedy = "mend that, or leave OCR out (--ocr never)"
+    except ImportError as error:  # a shared library that it needs is missing
+        remedy = "fix that, or leave OCR out (--ocr never)"
         raise UserError(f"rapidocr cannot be loaded ({error}): {remedy}") from error
     cv2.setNumThreads(1)
     return RapidOCR(
@@ -171,8 +169,7 @@ def _models() -> Path:
     ):
         raise UserError(
             f"OCR needs onnxruntime and rapidocr with the models {' and '.join(names)} in its "
-            "package: "
-            "install the versions that requirements/ pins, or leave OCR out (--ocr never)"
+            "package: install the versions that requirements/ pins, or leave OCR out (--ocr never)"
         )
     return folder
 
@@ -183,9 +180,7 @@ def _box(quad: Any, size: tuple[int, int]) -> tuple[float, float, float, float]:
 
 
 def _is_tall(quad: Any) -> bool:
-    """Return whether a piece stands on end; the engine turns such pieces to the left before it
-    reads them.
-    """
+    """Return whether a piece stands on end; the engine turns such pieces left before it reads."""
     width, height = (math.dist(quad[0], quad[corner]) for corner in (1, 3))
     return height >= _TALL * width
 
@@ -194,9 +189,9 @@ def reading_order(pieces: Iterable[Piece]) -> list[str]:
     """Return the lines of pieces, given in any order, from top to bottom, column by column.
 
     Recursive X-Y cut (Nagy and Seth 1984, "Hierarchical representation of optically scanned
-    documents"): a white strip from top to bottom parts columns when on both sides of it stand at
-    least four lines of prose, which keeps the rows of tables together; else the highest white strip
-    from left to right parts what is above it from what is below, where that shows columns.
+    documents"): a white strip from top to bottom separates columns if there are at least four lines
+    of prose on both sides, which keeps the rows of tables together. Otherwise the highest white
+    strip from left to right separates what is above from what is below, if that reveals columns.
     """
     return [row for block in _blocks(list(pieces), 0) for row in _rows(block)]
 
@@ -217,9 +212,7 @@ def _blocks(pieces: list[Piece], depth: int) -> list[list[Piece]]:
 
 
 def _parted(pieces: Sequence[Piece], axis: int, least: float) -> list[list[Piece]]:
-    """Return what is before and behind the widest gap of more than `least` along an axis (0: x, 1:
-    y).
-    """
+    """Split pieces at the widest gap of more than `least` along an axis (0: x, 1: y), if any."""
     ordered = sorted(pieces, key=lambda piece: piece.box[axis])
     widest = least
     place = 0
@@ -234,7 +227,7 @@ def _parted(pieces: Sequence[Piece], axis: int, least: float) -> list[list[Piece
 
 
 def _rows(pieces: Sequence[Piece]) -> list[str]:
-    """Return lines from top to bottom; pieces of one row become one."""
+    """Return lines from top to bottom; pieces in the same row become one line."""
     rows: list[list[Piece]] = []
     for piece in sorted(pieces, key=lambda piece: piece.box[1] + piece.box[3]):
         if rows and _beside(rows[-1][-1], piece):
@@ -248,9 +241,7 @@ def _rows(pieces: Sequence[Piece]) -> list[str]:
 
 
 def _beside(one: Piece, other: Piece) -> bool:
-    """Return whether two pieces share half of the lower one's height, and neither is over the
-    other.
-    """
+    """Return whether two pieces are side by side and share more than half of the lesser height."""
     a = one.box
     b = other.box
     shared = min(a[3], b[3]) - max(a[1], b[1])

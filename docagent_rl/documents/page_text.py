@@ -1,6 +1,4 @@
-"""The text of a page: of its text layer, unless that does not say what the page shows, or of its
-picture.
-"""
+"""The text of a page: from its text layer, or by OCR if the layer is empty or broken."""
 
 import io
 import re
@@ -27,14 +25,14 @@ _PROBES = 64
 _CID = re.compile(r"\(cid:\d+\)")
 _FOREIGN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs"})
 _FULL_PAGE = 300
-"""Letters from which on a text layer is that of a page."""
+"""Number of characters from which a text layer is taken to be complete."""
 _PICTURE_SHARE = 0.4
 _MANY_PATHS = 500
-"""Letters as drawings; charts have fewer."""
+"""Number of drawn paths that may be letters; charts have fewer."""
 _MOST_OBJECTS = 3000
 _BLANK_CONTRAST = 24
 _SMALLEST_SIDE = 8
-"""Pixels of the shorter side below which a picture holds no letters."""
+"""Shorter side in pixels below which a picture cannot show letters."""
 _MORE_TIMES = 1.25
 
 
@@ -46,9 +44,9 @@ class TextLayer:
     unmapped: float = 0.0
     """Share of its glyphs without a character."""
     hidden: Callable[[], bool] = lambda: False
-    """Tells whether pictures or drawings on the page may show text that is not in it."""
+    """Returns whether pictures or drawings on the page may show text that is not in the layer."""
     findings: tuple[Finding, ...] = ()
-    """What was found wrong with it, or with the picture."""
+    """Defects of the layer or of the picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +56,15 @@ class PageText:
     text: str
     reading: TextReading
     turn: Rotation = Rotation.NONE
-    """How the picture has to be turned to be upright; only that of a page whose text is by OCR
-    is.
-    """
+    """How the picture has to be turned to be upright; only pages with text by OCR are turned."""
     findings: tuple[Finding, ...] = ()
-    """What is wrong with the picture or with what OCR read."""
+    """Defects of the picture or of the text that OCR read."""
 
 
 def read_page(name: str, jpeg: bytes, layer: TextLayer, mode: OcrMode) -> PageText:
-    """Read the text of a page, named `page 12` or so; the engine is started when a page needs it.
+    """Read the text of a page; `name`, such as `page 12`, is for messages.
+
+    The OCR engine is started only when a page needs it.
 
     Raises:
         DocumentError: OCR fails on the page.
@@ -89,7 +87,7 @@ def read_page(name: str, jpeg: bytes, layer: TextLayer, mode: OcrMode) -> PageTe
             scan = read_scan(picture)
         except DocumentError as error:
             raise DocumentError(f"{name}: {error}; --ocr never leaves its text out") from error
-    if not any(map(str.isalnum, scan.text)):  # specks and strokes are read as a dot or a dash
+    if not any(map(str.isalnum, scan.text)):  # OCR reads specks and strokes as dots and dashes
         return _of_layer(layer, TextReason.NOTHING_READ, engine_name())
     if is_better(scan.text, layer.text, state):
         return _of_scan(scan, TextReading(TextSource.OCR, state, engine_name()))
@@ -97,8 +95,7 @@ def read_page(name: str, jpeg: bytes, layer: TextLayer, mode: OcrMode) -> PageTe
 
 
 def read_part(picture: Image.Image) -> str:
-    """Return the text of a part of a page's picture; empty where it shows nothing that OCR could
-    read.
+    """Return the text of a part of a page's picture; empty if there is nothing that OCR can read.
 
     Raises:
         DocumentError: OCR fails on it.
@@ -110,18 +107,22 @@ def read_part(picture: Image.Image) -> str:
 
 
 def _of_scan(scan: Scan, reading: TextReading) -> PageText:
-    found = {Finding.TURNED: scan.turn is not Rotation.NONE, Finding.DOUBTFUL_OCR: scan.is_doubtful}
-    findings = tuple(finding for finding, applies in found.items() if applies)
-    return PageText(scan.text, reading, scan.turn, findings)
+    findings = []
+    if scan.turn is not Rotation.NONE:
+        findings.append(Finding.TURNED)
+    if scan.is_doubtful:
+        findings.append(Finding.DOUBTFUL_OCR)
+    return PageText(scan.text, reading, scan.turn, tuple(findings))
 
 
 def is_better(text: str, layer: str, state: TextReason) -> bool:
-    """Return whether a text that OCR read is to take the place of a text layer.
+    """Return whether a text read by OCR should replace a text layer.
 
-    A sparse layer gives way to 1.25 times as many letters and digits as it has; others to any.
+    For a sparse layer, OCR must read at least 1.25 times as many letters and digits as the layer
+    has; for other states of the layer, any letter or digit is enough.
     """
-    read, held = (sum(map(str.isalnum, each)) for each in (text, layer))
-    return read >= _MORE_TIMES * held if state is TextReason.SPARSE else read > 0
+    by_ocr, in_layer = (sum(map(str.isalnum, each)) for each in (text, layer))
+    return by_ocr >= _MORE_TIMES * in_layer if state is TextReason.SPARSE else by_ocr > 0
 
 
 def _of_layer(layer: TextLayer, reason: TextReason, engine: str | None = None) -> PageText:
@@ -130,26 +131,24 @@ def _of_layer(layer: TextLayer, reason: TextReason, engine: str | None = None) -
 
 
 def layer_text(textpage: pypdfium2.PdfTextPage) -> str:
-    """Return the text layer inside the page box; words split by a hyphen at a line's end are
-    joined.
-    """
+    """Return the text layer inside the page box, with words joined that a hyphen splits."""
     return clean_text(textpage.get_text_bounded()).strip()
 
 
 def assess(text: str, unmapped: float, hidden: Callable[[], bool]) -> TextReason:
-    """Return the fault of a text layer; `SOUND` when it has none.
+    """Return what is wrong with a text layer; `SOUND` if nothing is.
 
     - `EMPTY`: it has no characters.
-    - `GARBLED`: at least a fifth of its characters are replacement, private or control characters,
-      unassigned ones, `(cid:12)`, or of glyphs that the font maps to no character.
+    - `GARBLED`: at least a fifth of its characters are replacement, private, control or unassigned
+      characters, `(cid:12)`, or glyphs that the font maps to no character.
     - `SPARSE`: it has fewer than 300 characters, and pictures or drawings on the page may show
-      more: a stamp on a scan. OCR has the last word.
+      more text, as on a scan with a stamp. OCR then decides.
 
     Args:
         text: the text layer as it is stored.
         unmapped: share of its glyphs that have no character (`unmapped_share`).
-        hidden: tells whether pictures or drawings may show text that is not in the layer
-            (`may_hide_text`); called for short layers only.
+        hidden: returns whether pictures or drawings may show text that is not in the layer
+            (`may_hide_text`); only called for short layers.
     """
     letters = "".join(text.split())
     if not letters:
@@ -162,15 +161,13 @@ def assess(text: str, unmapped: float, hidden: Callable[[], bool]) -> TextReason
 
 
 def is_blank(picture: Image.Image) -> bool:
-    """Return whether a picture in mode L is of one colour, or nearly."""
+    """Return whether a picture in mode L has only one colour, or nearly so."""
     low, high = cast("tuple[int, int]", picture.getextrema())
     return high - low < _BLANK_CONTRAST
 
 
 def unmapped_share(textpage: pypdfium2.PdfTextPage) -> float:
-    """Return the share of the glyphs of a page that its fonts map to no character, by at most 64 of
-    them.
-    """
+    """Return the share of a page's glyphs without a character, estimated from about 64 of them."""
     count = textpage.count_chars()
     if not count:
         return 0.0
@@ -181,9 +178,7 @@ def unmapped_share(textpage: pypdfium2.PdfTextPage) -> float:
 
 
 def may_hide_text(page: pypdfium2.PdfPage) -> bool:
-    """Return whether two fifths of a page are pictures, or 500 paths are drawn on it: letters,
-    maybe.
-    """
+    """Return whether pictures cover two fifths of a page, or 500 paths on it may be letters."""
     width, height = page.get_size()
     covered = 0.0
     paths = 0

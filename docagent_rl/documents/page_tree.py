@@ -1,4 +1,4 @@
-"""The page tree of a PDF, walked: PDFium believes the number that the file states."""
+"""A check of a PDF's page tree: PDFium trusts the number of pages that the file states."""
 
 import logging
 from collections.abc import Iterator
@@ -11,24 +11,24 @@ from docagent_rl.documents.pdf import OpenPdf
 from docagent_rl.documents.settings import DocumentError
 
 _MOST_NODES = 1 << 17
-"""Nodes of a tree that are looked at: of one with loops there is no end."""
+"""Maximum number of nodes to visit, since a tree with loops has no end."""
 _BEAT = 64
 
 
 def check_page_count(pdf: OpenPdf) -> Iterator[None]:
-    """Check that the page tree holds no page that PDFium does not show; yields as it goes on.
+    """Check that PDFium shows all pages of the page tree; yield from time to time on the way.
 
-    A tree that cannot be walked says nothing: what is wrong with the file shows as its pages are
+    A tree that cannot be walked passes the check: defects of such a file show when its pages are
     read.
 
     Raises:
-        DocumentError: it holds more.
+        DocumentError: the tree contains more pages than PDFium shows.
     """
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     found = 0
     try:
         with pypdf.PdfReader(pdf.path) as reader:
-            # PDFium opened it without a password, so that there is none to ask for
+            # PDFium opened the file without a password, so the password is empty
             if reader.is_encrypted:
                 reader.decrypt("")
             for found, _ in enumerate(_leaves(reader), start=1):
@@ -36,18 +36,17 @@ def check_page_count(pdf: OpenPdf) -> Iterator[None]:
                     yield
     except MemoryError:
         raise
-    except Exception:  # of a parser on a damaged file
+    except Exception:  # on a damaged file, the parser may raise anything
         return
     if found > pdf.num_pages:
         raise DocumentError(
-            f"it says that it has {pdf.num_pages} pages (/Count), and its page tree holds {found}: "
-            "the rest "
-            "would be left out; save it anew with a program that repairs PDFs"
+            f"the file states {pdf.num_pages} pages (/Count), but its page tree contains {found}: "
+            "the rest would be left out; repair it by saving it with another program"
         )
 
 
 def _leaves(reader: pypdf.PdfReader) -> Iterator[Any]:
-    """Yield the nodes without children that are there, in no order."""
+    """Yield the existing nodes without children, in no particular order."""
     left: list[Any] = [reader.root_object["/Pages"]]
     for _ in range(_MOST_NODES):
         if not left:

@@ -30,8 +30,9 @@ _REASONS = {
 
 
 class OpenPdf:
-    """A PDF file being read; pages are 1-based. Not for use from several threads (PDFium is not
-    safe).
+    """A PDF file being read; pages are 1-based.
+
+    PDFium is not thread-safe, so only one thread may use it.
     """
 
     def __init__(self, path: Path, pdf: pypdfium2.PdfDocument) -> None:
@@ -46,15 +47,15 @@ class OpenPdf:
 
     @property
     def is_sound(self) -> bool:
-        """True if the table of objects was read as it stands, not rebuilt from the objects
-        found.
-        """
+        """True if the file's table of objects is valid and was not rebuilt by PDFium."""
         return bool(pdfium_c.FPDF_DocumentHasValidCrossReferenceTable(self._pdf))
 
     @contextmanager
     def page(self, number: int) -> Generator[pypdfium2.PdfPage]:
-        """Open PDFium's page `number`; blocks inside one for the same page share it, which is
-        parsed once.
+        """Open page `number`; nested blocks for the same page share it, so it is parsed once.
+
+        Raises:
+            DocumentError: The page cannot be read.
         """
         if self._open is not None and self._open[0] == number:
             yield self._open[1]
@@ -75,15 +76,17 @@ class OpenPdf:
 
     @contextmanager
     def flattened(self, number: int) -> Generator[pypdfium2.PdfPage]:
-        """Open a copy of page `number` with its annotations as part of its content, as they are
-        drawn.
+        """Open a copy of page `number` whose annotations are made part of its content.
+
+        Raises:
+            DocumentError: The annotations are damaged.
         """
         with closing(pypdfium2.PdfDocument.new()) as copy:
             try:
                 copy.import_pages(self._pdf, [number - 1])
                 with closing(copy[0]) as page:
                     pdfium_c.FPDFPage_Flatten(page, pdfium_c.FLAT_NORMALDISPLAY)
-                with closing(copy[0]) as page:  # it has to be opened again to show the change
+                with closing(copy[0]) as page:  # only a page that is opened again has the change
                     yield page
             except pypdfium2.PdfiumError as error:
                 raise DocumentError(
@@ -94,8 +97,8 @@ class OpenPdf:
     def drawn(self, number: int) -> Generator[pypdfium2.PdfPage]:
         """Open page `number` to be drawn.
 
-        PDFium draws fields of the form that the file states alone; those of pages that were taken
-        out of a form, which states none, become a part of the content.
+        PDFium draws fields only if the file declares a form. Pages that were extracted from a form
+        have fields but no form; their fields are made part of the content.
         """
         with self.page(number) as page:
             if self.form is not None or not _has_fields(page):
@@ -106,14 +109,13 @@ class OpenPdf:
 
     @property
     def form(self) -> pypdfium2.PdfFormEnv | None:
-        """The fields of forms; None for a file without any."""
+        """PDFium's form environment; None for a file without a form."""
         return self._pdf.formenv
 
     def is_xfa_stub(self, page: pypdfium2.PdfPage) -> bool:
-        """Return whether a page stands in for a form (XFA) that only a few programs draw: "Please
-        wait…".
+        """Return whether a page ("Please wait…") replaces a form (XFA) that few programs can draw.
 
-        It is the one page of its file, and shows none of the fields of the form.
+        It is then the only page of its file, and has no fields.
         """
         is_dynamic = pdfium_c.FPDF_GetFormType(self._pdf) == pdfium_c.FORMTYPE_XFA_FULL
         return is_dynamic and self.num_pages == 1 and not _has_fields(page)
@@ -125,8 +127,8 @@ class OpenPdf:
             destination = bookmark.get_dest()
             index = destination.get_index() if destination else None
             page = index + 1 if index is not None and index < self.num_pages else None
-            # `PdfBookmark.get_title` decodes strictly: one broken title would lose the whole
-            # document
+            # not `PdfBookmark.get_title`, which decodes strictly: one broken title would make the
+            # whole document fail
             title = utf16(
                 lambda *buffer, item=bookmark: pdfium_c.FPDFBookmark_GetTitle(item, *buffer)
             )
@@ -142,14 +144,14 @@ class OpenPdf:
         return False
 
     def title(self) -> str:
-        """Return the title that the file states, on one line; empty where there is none."""
+        """Return the title in the file's metadata, on one line; empty if there is none."""
         text = utf16(lambda *buffer: pdfium_c.FPDF_GetMetaText(self._pdf, b"Title", *buffer))
         return " ".join(clean_text(text).split())
 
 
 @contextmanager
 def open_pdf(path: Path) -> Generator[OpenPdf]:
-    """Open a PDF; the file is read as needed, never as a whole.
+    """Open a PDF; the file is read as needed, never all at once.
 
     Raises:
         DocumentError: The file is empty, encrypted, damaged or truncated.
@@ -160,15 +162,15 @@ def open_pdf(path: Path) -> Generator[OpenPdf]:
     except pypdfium2.PdfiumError as error:
         raise DocumentError(_reason(path)) from error
     with closing(pdf):
-        # form fields are drawn only when the form environment exists before the first page is
-        # opened what it says of XFA forms is a finding of their page (`is_xfa_stub`)
+        # form fields are drawn only if the form environment exists before the first page is opened;
+        # its warnings about XFA forms are covered by a finding of the page (`is_xfa_stub`)
         logging.getLogger("pypdfium2").setLevel(logging.ERROR)
         pdf.init_forms()
         yield OpenPdf(path, pdf)
 
 
 def annotations(page: pypdfium2.PdfPage) -> Generator[Any]:
-    """Yield PDFium's handles of the annotations of a page, each open until the next."""
+    """Yield PDFium's handles of a page's annotations; each is closed before the next is opened."""
     for index in range(pdfium_c.FPDFPage_GetAnnotCount(page)):
         annotation = pdfium_c.FPDFPage_GetAnnot(page, index)
         try:
@@ -178,7 +180,7 @@ def annotations(page: pypdfium2.PdfPage) -> Generator[Any]:
 
 
 def _has_fields(page: pypdfium2.PdfPage) -> bool:
-    """Return whether a page has fields of a form that take up room."""
+    """Return whether a page has form fields with an area."""
     sides = pdfium_c.FS_RECTF()
     for annotation in annotations(page):
         pdfium_c.FPDFAnnot_GetRect(annotation, sides)
@@ -189,20 +191,22 @@ def _has_fields(page: pypdfium2.PdfPage) -> bool:
 
 
 def raster_scale(page: pypdfium2.PdfPage, dpi: int, max_side: int) -> float:
-    """Return pixels a point (1/72 inch), for `dpi` or for `max_side` pixels on the longer side if
-    less.
+    """Return pixels per point (1/72 inch) for `dpi`, or less to keep the longer side in `max_side`.
+
+    Raises:
+        DocumentError: The page has no area.
     """
     width, height = page.get_size()
     if not (width > 0 and height > 0):
         raise DocumentError(f"a page of {width} x {height} points cannot be rendered")
-    # PDFium rounds sides up: stay a little below the limit so that rounding ends on it
+    # PDFium rounds sides up: stay a little below the limit, so that they are rounded to it
     return min(dpi / POINTS_PER_INCH, (max_side - 1e-3) / max(width, height))
 
 
 def clean_text(text: str, spellings: Spellings | None = None) -> str:
     """Return text as it is stored: words split at a line's end joined, without control characters.
 
-    `spellings` knows the compounds that keep their hyphen; by default there are none.
+    `spellings` decides which compounds keep their hyphen; by default none do.
     """
     joined = (spellings or Spellings()).joined(text.replace("\r\n", "\n").replace("\r", "\n"))
     # a lone surrogate cannot be written as UTF-8
@@ -210,8 +214,9 @@ def clean_text(text: str, spellings: Spellings | None = None) -> str:
 
 
 def utf16(fill: Callable[[ctypes.Array | None, int], int]) -> str:
-    """Return a text of PDFium's: `fill` writes it to a buffer of a length in bytes, and returns its
-    own.
+    """Return a text that PDFium writes to a buffer.
+
+    `fill` takes the buffer, or None, and its size in bytes; it returns the size of the text.
     """
     size = fill(None, 0)
     buffer = ctypes.create_string_buffer(max(size, 2))
@@ -222,8 +227,8 @@ def utf16(fill: Callable[[ctypes.Array | None, int], int]) -> str:
 def _reason(path: Path) -> str:
     """Return why PDFium did not open a file.
 
-    The code in the exception does not tell: for a file without pages it is left from an earlier
-    file.
+    The error code in the exception is of no use: for a file without pages, it is left over from an
+    earlier file.
     """
     document = pdfium_c.FPDF_LoadDocument(os.fsencode(path) + b"\0", None)
     if document:
@@ -234,9 +239,7 @@ def _reason(path: Path) -> str:
 
 
 def _check_complete(path: Path) -> None:
-    """Refuse files cut short, of which PDFium would rebuild the part that is left without a
-    word.
-    """
+    """Refuse truncated files, of which PDFium would silently rebuild the part that is left."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL_BYTES))

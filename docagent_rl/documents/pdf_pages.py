@@ -1,6 +1,4 @@
-"""Pages of a PDF as they are stored: picture, text that it shows, and what was found wrong with
-them.
-"""
+"""Pages of a PDF as they are stored: their pictures, their texts and their defects."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -29,9 +27,9 @@ class PdfPages:
     Args:
         pdf: the file.
         settings: how its pages are drawn.
-        numbers: the pages that are read, 1-based: their spelling tells which hyphens at line ends
+        numbers: the pages that are read, 1-based: their spelling decides which hyphens at line ends
             stay.
-        read: reads a part of a picture, for stamps without characters; None: they are left out.
+        read: OCR for a part of a picture, for stamps without characters; None: they are left out.
     """
 
     def __init__(
@@ -48,8 +46,9 @@ class PdfPages:
         self._renderer = make_renderer(settings)
 
     def read(self, number: int) -> tuple[Image.Image, TextLayer]:
-        """Return the picture of page `number` (1-based), good until the next is read, and its text
-        layer.
+        """Return the picture of page `number` (1-based) and its text layer.
+
+        The picture is valid only until the next page is read.
 
         Raises:
             DocumentError: The page cannot be drawn or read.
@@ -72,8 +71,10 @@ class PdfPages:
         textpage: pypdfium2.PdfTextPage,
         picture: Image.Image,
     ) -> tuple[Image.Image, tuple[Finding, ...]]:
-        """Return the picture, drawn by the second renderer where the first left letters out, and
-        findings.
+        """Return the page's picture and its defects.
+
+        The picture is drawn again by the second renderer if the first one left letters out and the
+        second one draws more of them.
         """
         letters = sampled(textpage)
         boxes = TextBoxes(textpage, Projection(page, picture.size))
@@ -97,13 +98,11 @@ class PdfPages:
         try:
             return self._second.render(self._pdf, number)
         except DocumentError:
-            return None  # the first picture is there
+            return None  # keep the first picture
 
     @cached_property
     def _second(self) -> PdfiumRenderer | None:
-        """The renderer that finds fonts of the system for those a file lacks; None without
-        poppler.
-        """
+        """The renderer that uses system fonts for fonts that a file lacks; None without poppler."""
         if self._settings.renderer is RendererKind.PDF2IMAGE:
             return None
         try:

@@ -1,4 +1,4 @@
-"""Texts that annotations draw, put into the text of their page where a reader meets them."""
+"""Insertion of the texts that annotations draw into the text of their page."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from docagent_rl.documents.annotations import DrawnText
 from docagent_rl.documents.projection import Box, TextBoxes
 
 _LEADERS = frozenset("_.\u2026 ")
-"""What marks the place to write at, under the text that is written there."""
+"""Characters of the lines on which a form is filled in."""
 _ROW_SHARE = 0.5
-"""Share of the lower of two heights that overlaps where two texts stand in one row."""
+"""Minimum overlap, relative to the lesser height, of two texts in the same row."""
 
 
 class _Character(NamedTuple):
@@ -25,18 +25,18 @@ class _Character(NamedTuple):
 def placed(
     textpage: pypdfium2.PdfTextPage, boxes: TextBoxes, texts: Sequence[DrawnText], bounds: Box
 ) -> str:
-    """Return the text of a page with what annotations draw on it, each once.
+    """Return the text of a page with the texts that annotations draw on it, each once.
 
-    A text follows what stands to its left in the same row (the label of a field), else it goes
-    before what stands to its right (that of a box to tick), else it has lines of its own below the
-    text above it. One that stands in the page's content at the same place, as in a form that was
-    flattened, is not repeated.
+    A text is inserted behind the text to its left in the same row (such as the label of a field),
+    else before the text to its right (such as the label of a tick box), else on new lines below the
+    text above it. A text that the page's content has at the same place, as in a flattened form, is
+    not repeated.
 
     Args:
         textpage: the page's own text.
         boxes: the boxes of its characters.
-        texts: those of the annotations, from top to bottom.
-        bounds: the page; characters outside are left out.
+        texts: the texts of annotations, from top to bottom.
+        bounds: the page; characters outside of it are left out.
     """
     pieces, shown = _content(textpage, boxes, bounds)
     before: dict[int, str] = defaultdict(str)
@@ -64,8 +64,9 @@ def placed(
 def _content(
     textpage: pypdfium2.PdfTextPage, boxes: TextBoxes, bounds: Box
 ) -> tuple[list[str], list[_Character]]:
-    """Return the characters of a page by index, empty for those outside, and those that have a
-    place.
+    """Return the characters of a page by index, and the visible ones among them with their boxes.
+
+    Characters outside of `bounds` are empty in the first list and missing in the second.
     """
     pieces: list[str] = []
     shown: list[_Character] = []
@@ -83,7 +84,7 @@ def _content(
 
 
 def _stands_there(text: DrawnText, shown: Sequence[_Character]) -> bool:
-    """Return whether the page's own content has the letters of a text where it is drawn."""
+    """Return whether the page's own content has the same letters where a text is drawn."""
     extent = text.extent or text.box
     under = "".join(each.text for each in shown if extent.holds(each.box.middle))
     return "".join("".join(text.lines).split()) in under
@@ -95,7 +96,7 @@ def _same_row(one: Box, other: Box) -> bool:
 
 
 def _past_leaders(pieces: Sequence[str], index: int) -> int:
-    """Return the index of the last of the leaders that follow a character, or its own."""
+    """Return the index of the last leader that directly follows a character, or its own index."""
     end = index
     while end + 1 < len(pieces) and pieces[end + 1] in _LEADERS:
         end += 1
@@ -103,9 +104,7 @@ def _past_leaders(pieces: Sequence[str], index: int) -> int:
 
 
 def _above(shown: Sequence[_Character], box: Box) -> _Character | None:
-    """Return a character of the nearest text above a box, of that in the same column if there is
-    any.
-    """
+    """Return a character of the nearest text above a box, preferably in the same column."""
     higher = [each for each in shown if each.box.middle[1] < box.middle[1]]
     column = [each for each in higher if each.box.left < box.right and each.box.right > box.left]
     return max(column or higher, key=lambda each: each.box.bottom, default=None)

@@ -1,4 +1,4 @@
-"""Places on a page of a PDF, as pixels of its picture."""
+"""The projection of a PDF page's coordinates to pixels of its picture."""
 
 import ctypes
 from typing import NamedTuple
@@ -9,17 +9,15 @@ import pypdfium2.raw as pdfium_c
 from docagent_rl.documents.settings import Size
 
 _FINE = 16
-"""Parts of a pixel: PDFium rounds to whole numbers of what it is asked for."""
+"""Fractions of a pixel to ask PDFium for, which rounds coordinates to whole numbers."""
 _FLAT = 0.02
-"""Side of a glyph's box, of that of its place in the line, up to which the font has no outline for
-it.
-"""
+"""Maximum side of a glyph's box, relative to its space in the line, of a glyph without outline."""
 _SURELY_SOLID = 0.5
-"""Points."""
+"""Side in points above which a glyph certainly has an outline."""
 
 
 class Box(NamedTuple):
-    """A rectangle in pixels of a page's picture, from the upper left corner."""
+    """A rectangle in pixels of a page's picture; the origin is the upper left corner."""
 
     left: float
     top: float
@@ -46,7 +44,7 @@ class Box(NamedTuple):
         )
 
     def inner(self) -> "Box":
-        """Return its middle half each way, which neighbours do not reach into."""
+        """Return its middle half in both directions, which neighbouring glyphs do not reach."""
         across = (self.right - self.left) / 4
         down = (self.bottom - self.top) / 4
         return Box(self.left + across, self.top + down, self.right - across, self.bottom - down)
@@ -57,7 +55,7 @@ class Box(NamedTuple):
 
 
 class Projection:
-    """The map from a page's points to pixels of its picture: the page may be cropped and turned."""
+    """The map from points of a page, which may be cropped and turned, to pixels of its picture."""
 
     def __init__(self, page: pypdfium2.PdfPage, size: Size) -> None:
         self.size = size
@@ -74,7 +72,7 @@ class Projection:
         )
 
     def box(self, left: float, bottom: float, right: float, top: float) -> Box:
-        """Return where a rectangle of the page lies."""
+        """Return the box of a rectangle of the page."""
         first = self._point(left, bottom)
         second = self._point(right, top)
         return Box(
@@ -110,15 +108,13 @@ class TextBoxes:
         self._sides = [ctypes.c_double() for _ in range(4)]
 
     def loose(self, index: int) -> Box:
-        """Return the box of the line that a character takes up, whatever its glyph."""
+        """Return the box that a character takes up in its line, whatever its glyph."""
         pdfium_c.FPDFText_GetLooseCharBox(self._textpage, index, self._loose)
         loose = self._loose
         return self._projection.box(loose.left, loose.bottom, loose.right, loose.top)
 
     def is_flat(self, index: int) -> bool:
-        """Return whether a glyph has no outline, by its box, one side of which is next to
-        nothing.
-        """
+        """Return whether a glyph has no outline: one side of its box is nearly zero."""
         pdfium_c.FPDFText_GetCharBox(self._textpage, index, *self._sides)
         left, right, bottom, top = (side.value for side in self._sides)
         across = right - left

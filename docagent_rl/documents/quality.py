@@ -1,6 +1,4 @@
-"""A line that says how well the pages of a document were read, and what to do where they were
-not.
-"""
+"""Messages on how well the pages of a document were read, and what to do if they were not."""
 
 from __future__ import annotations
 
@@ -12,13 +10,13 @@ from docagent_rl.base.text import counted
 from docagent_rl.documents.manifest import Finding, Manifest, PageEntry, TextReason, TextSource
 
 _LONG = 10
-"""Pages from which a PDF is looked through by its headings."""
+"""Number of pages from which a PDF without headings is worth a message."""
 _NAMED = 5
-"""Pages that are named; others are counted."""
+"""Number of pages that are named; the others are counted."""
 
 
 class Trait(StrEnum):
-    """A trait of a page that is worth knowing, in the words of a line."""
+    """Traits of a page that are worth knowing, in the words of messages."""
 
     UNREAD = "pictures without text"
     DOUBTFUL = "doubtful OCR"
@@ -32,13 +30,12 @@ class Trait(StrEnum):
 
 REMEDIES = {
     Trait.UNREAD: "describe what they show (`docagent-rl describe`), or scan sharper",
-    Trait.DOUBTFUL: "compare with the picture; scan at 200 dpi or more, or write a text layer with "
-    "ocrmypdf "
-    "where the script is not Latin, Chinese or Japanese",
+    Trait.DOUBTFUL: "compare with the picture; scan at 200 dpi or more, or add a text layer with "
+    "ocrmypdf if the script is not Latin, Chinese or Japanese",
     Trait.MISSING_GLYPHS: "embed the fonts when the PDF is written, or install them here",
     Trait.XFA_STUB: "open it in Acrobat and print it to PDF",
 }
-"""What to do about the traits that cost something."""
+"""What to do about the traits for which pages may be misread."""
 _BY_FINDING = {
     Finding.DOUBTFUL_OCR: Trait.DOUBTFUL,
     Finding.MISSING_GLYPHS: Trait.MISSING_GLYPHS,
@@ -51,18 +48,16 @@ _BY_FINDING = {
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """The quality of what was read of a document."""
+    """How well the pages of a document were read."""
 
     doc_id: str
     num_pages: int
     pages: Mapping[Trait, tuple[int, ...]]
-    """Numbers of the pages of each trait that any page has, in the order of `Trait`."""
+    """Numbers of the pages with each trait that any page has, in the order of `Trait`."""
     is_flat: bool
-    """A PDF of some length without bookmarks, whose layout was not asked for headings and may have
-    some.
-    """
+    """True for a long PDF without bookmarks whose layout was not read for headings."""
     unread: str
-    """Why the layout gave no headings; empty: it was read, or not asked."""
+    """Why the layout could not be read; empty if it was read or was not needed."""
 
     @property
     def poor(self) -> int:
@@ -70,15 +65,14 @@ class Quality:
         return len({page for trait in REMEDIES for page in self.pages.get(trait, ())})
 
     def line(self) -> str:
-        """Return it as a line, with what to do."""
+        """Return the quality as one line, with what to do."""
         parts = [self._part(trait) for trait in self.pages]
         if self.unread:
             parts.append(f"no headings ({self.unread})")
         if self.is_flat:
             parts.append("no bookmarks: `--layout --replace` looks for headings")
         return (
-            f"{self.doc_id}, {counted(self.num_pages, 'page')}: "
-            f"{'; '.join(parts) or 'nothing amiss'}"
+            f"{self.doc_id}, {counted(self.num_pages, 'page')}: {'; '.join(parts) or 'no problems'}"
         )
 
     def _part(self, trait: Trait) -> str:
@@ -92,7 +86,7 @@ class Quality:
 
 
 def quality(manifest: Manifest) -> Quality:
-    """Return how well a stored document was read, by its manifest alone."""
+    """Return how well a stored document was read, using only its manifest."""
     found: dict[Trait, list[int]] = {trait: [] for trait in Trait}
     for number, page in enumerate(manifest.pages, start=1):
         for trait in _traits(page):
@@ -112,8 +106,9 @@ def quality(manifest: Manifest) -> Quality:
 
 
 def quality_summary(found: Iterable[Quality], most: int = 10) -> Sequence[str]:
-    """Return lines for what was read badly: the documents with the most such pages, the others
-    counted.
+    """Return lines about pages that were read badly.
+
+    The `most` documents with the most such pages have lines of their own; the others are counted.
     """
     every = list(found)
     poor = sorted((each for each in every if each.poor), key=lambda each: (-each.poor, each.doc_id))
@@ -121,8 +116,7 @@ def quality_summary(found: Iterable[Quality], most: int = 10) -> Sequence[str]:
     if rest := poor[most:]:
         pages = sum(each.poor for each in rest)
         lines.append(
-            f"and {counted(len(rest), 'more document')} with {counted(pages, 'page')} of these "
-            "kinds"
+            f"and {counted(len(rest), 'more document')} with {counted(pages, 'such page')}"
         )
     if turned := sum(len(each.pages.get(Trait.TURNED, ())) for each in every):
         lines.append(f"{counted(turned, 'page')} turned upright")

@@ -1,4 +1,4 @@
-"""The work of ingesting on the nodes of a Ray cluster."""
+"""A pool that runs the tasks of an ingest on the nodes of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _RETRIES = 3
-"""Times that Ray starts work anew whose node died."""
+"""Number of times that Ray restarts a task whose node died."""
 _REACH_S = 10
 
 
 class RayPool:
     """A `WorkerPool` over the nodes of a Ray cluster.
 
-    Each task of Ray has one CPU and a process of its own that works under the limits, so that
-    limits and errors are the same as on one machine. Ray starts the work of a node that died anew.
+    Each Ray task has one CPU and its own process that works under the limits, so limits and errors
+    are the same as on one machine. Ray restarts the tasks of a node that died.
 
     Args:
-        address: `HOST:PORT`, or `auto` for the cluster that runs here. None is started: its ports
-            would be open to the network.
-        workers: Number of processes at most; by default one a CPU of the cluster.
+        address: `HOST:PORT`, or `auto` for the cluster that runs here. No cluster is started, since
+            its ports would be open to the network.
+        workers: Maximum number of processes; by default one per CPU of the cluster.
         limits: As for `WorkerPool`.
         shared: Paths that every node has to see.
     """
@@ -56,7 +56,7 @@ class RayPool:
     def run(
         self, function: Callable[[T], R], tasks: Iterable[T]
     ) -> Generator[TaskOutcome[T, R], None, None]:
-        """Run as `WorkerPool.run`.
+        """Run tasks as `WorkerPool.run` does.
 
         Raises:
             Exception: Whatever `function` raises, other than `DocumentError`.
@@ -87,7 +87,7 @@ class RayPool:
 
 
 _pool = lru_cache(maxsize=1)(partial(WorkerPool, 1))
-"""The process of this process of Ray, kept for its next task."""
+"""The worker process of this Ray process, kept for its next task."""
 
 
 def _outcome(
@@ -103,8 +103,10 @@ def _outcome(
 
 
 def connect_ray(address: str) -> bool:
-    """Connect to a cluster that runs, at `HOST:PORT` or `auto`; return False when this process was
-    connected.
+    """Connect to the running cluster at `HOST:PORT` or `auto`.
+
+    Returns:
+        Whether this call connected; False if the process was connected already.
 
     Raises:
         UserError: There is no cluster.
@@ -113,16 +115,15 @@ def connect_ray(address: str) -> bool:
 
     if ray.is_initialized():
         return False
-    remedy = "start one with `ray start --head`, or leave --ray out for this machine alone"
-    if address == "local":  # for Ray: start one
-        raise UserError(f"--ray names a cluster that runs: {remedy}")
+    remedy = "start one with `ray start --head`, or leave out --ray to use only this machine"
+    if address == "local":  # with this address, Ray would start a cluster
+        raise UserError(f"--ray needs the address of a running cluster: {remedy}")
     host, _, port = address.rpartition(":")
     try:
-        if (
-            host and port.isdecimal() and "/" not in host
-        ):  # Ray tries for minutes where nothing listens
+        # Ray tries for minutes if nothing listens there, so try to connect first
+        if host and port.isdecimal() and "/" not in host:
             socket.create_connection((host, int(port)), timeout=_REACH_S).close()
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
-    except Exception as error:  # of a Ray that does not answer in time it is no type of its own
+    except Exception as error:  # Ray has no error type for a cluster that does not answer in time
         raise UserError(f"no Ray cluster at {address!r} ({error}): {remedy}") from error
     return True

@@ -1,4 +1,4 @@
-"""Documents, pages, regions and bookmarks by name."""
+"""References to documents, pages and regions, and the entries of outlines."""
 
 from __future__ import annotations
 
@@ -46,7 +46,11 @@ class PageRef:
 
     @classmethod
     def parse(cls, text: str) -> PageRef:
-        """Read `doc_id#page`, the form that `str()` writes; the id itself may hold `#`."""
+        """Parse `doc_id#page`, the form that `str()` writes; the id itself may contain `#`.
+
+        Raises:
+            UserError: The text is not a page reference.
+        """
         doc_id, _, number = text.rpartition("#")
         if not doc_id or not (number.isascii() and number.isdigit()):
             raise UserError(
@@ -57,7 +61,7 @@ class PageRef:
 
 @dataclass(frozen=True, order=True, slots=True)
 class PageRegion:
-    """A rectangle of a page; one that is empty or outside raises a `UserError`."""
+    """A rectangle on a page; one that is empty or outside of the page raises a `UserError`."""
 
     page: PageRef
     box: Box
@@ -78,7 +82,7 @@ def is_inside(box: Box) -> bool:
 
 
 def turned_box(box: Box, turn: Rotation) -> Box:
-    """Return where a box of a page is once the page has been turned."""
+    """Return where a box of a page is after the page has been turned."""
     left, top, right, bottom = box
     for _ in range(turn // Rotation.RIGHT):
         left, top, right, bottom = 1 - bottom, left, 1 - top, right
@@ -87,19 +91,19 @@ def turned_box(box: Box, turn: Rotation) -> Box:
 
 @dataclass(frozen=True, slots=True)
 class OutlineEntry:
-    """A bookmark of a document."""
+    """A bookmark or heading of a document."""
 
     title: str
     level: int
     """Depth in the tree of bookmarks, 1 at the top."""
     page: int | None
-    """The page it leads to, 1-based; None when it leads to no page of this document."""
+    """The page it leads to, 1-based; None if it leads to no page of this document."""
 
 
 def unknown_document(doc_id: str, known: Iterable[str], place: str) -> UserError:
-    """Return the error for an id that `place` does not hold, with the ids most like it."""
+    """Return the error for an id that is not in `place`, with the most similar known ids."""
     ids = list(known)
-    hint = f"it holds {len(ids)} documents" + (f", such as {ids[0]!r}" if ids else "")
+    hint = f"it contains {len(ids)} documents" + (f", such as {ids[0]!r}" if ids else "")
     if similar := difflib.get_close_matches(doc_id, ids, n=3):
         hint = "did you mean " + " or ".join(map(repr, similar)) + "?"
     return UserError(f"no document {doc_id!r} in {place}: {hint}")

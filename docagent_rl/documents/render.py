@@ -1,4 +1,4 @@
-"""Rasters of pages, of PDFs or of image files, and their JPEG files."""
+"""Rendering of PDF pages and conversion of page images to JPEG files."""
 
 import ctypes
 import io
@@ -20,27 +20,29 @@ from docagent_rl.documents.tiff import eight_bits
 from docagent_rl.documents.upright import turned
 
 FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "JPEG2000", "AVIF", "PPM")
-"""Opened, whatever a file is named: others may start programs of their own (EPS: Ghostscript)."""
+"""The formats that are opened, whatever a file's name. Others may start programs (EPS starts
+Ghostscript).
+"""
 IMAGE_SOFTWARE = f"Pillow {Image.__version__}"
-"""Reader of image files, with its version, for the record."""
+"""The reader of image files and its version, for information."""
 
 _POPPLER_TIMEOUT_S = 300
 _BYTES_A_PIXEL = 4
 _STEP = 16
-"""Every so many pixels both ways one is looked at for its colour."""
+"""Distance in both directions of the pixels whose colours are looked at."""
 _COLOURED = 32
-"""Difference of the strongest and the weakest channel, of 255, from which a pixel has colour."""
+"""Least difference between the strongest and weakest channel (0 to 255) of a coloured pixel."""
 _MOST_COLOURED = 0.02
 _ORIENTATION_TAG = 0x0112
 
 
 class PdfiumRenderer:
-    """A renderer by PDFium, in this process."""
+    """A renderer that uses PDFium in this process."""
 
     software = (
         f"pypdfium2 {pypdfium2.version.PYPDFIUM_INFO} (pdfium {pypdfium2.version.PDFIUM_INFO})"
     )
-    """Name and version, for the record."""
+    """Name and version, for information."""
     _pixels = (ctypes.c_ubyte * 0)()
 
     def __init__(self, settings: RenderSettings) -> None:
@@ -49,7 +51,11 @@ class PdfiumRenderer:
     def render(self, pdf: OpenPdf, number: int) -> Image.Image:
         """Return page `number` (1-based) in mode RGB, or RGBX, whose fourth byte has no meaning.
 
-        It may share memory with this renderer: it is good until the next page is rendered.
+        The image may share memory with this renderer, and is then valid only until the next page is
+        rendered.
+
+        Raises:
+            DocumentError: The page cannot be rendered.
         """
         with pdf.drawn(number) as page:
             scale = raster_scale(page, self._settings.dpi, self._settings.max_side)
@@ -59,12 +65,12 @@ class PdfiumRenderer:
                 )
             except pypdfium2.PdfiumError as error:
                 raise DocumentError(f"page {number} cannot be rendered ({error})") from error
-            # four bytes a pixel are what Pillow works on: no copy
+            # Pillow works on four bytes per pixel, so nothing is copied
             return bitmap.to_pil()
 
     def _bitmap(self, width: int, height: int, **options: Any) -> pypdfium2.PdfBitmap:
-        # one piece of memory for all pages: the system clears new pages of it, which takes half as
-        # long as drawing
+        # reuse one buffer for all pages: the system clears new memory, which takes half as long as
+        # drawing
         size = width * height * _BYTES_A_PIXEL
         if len(self._pixels) < size:
             self._pixels = (ctypes.c_ubyte * size)()
@@ -72,8 +78,9 @@ class PdfiumRenderer:
 
 
 class Pdf2ImageRenderer(PdfiumRenderer):
-    """A renderer by poppler's `pdftoppm`, as the papers' code has it, at the scale of
-    `PdfiumRenderer`.
+    """A renderer that uses poppler's `pdftoppm`, as the papers' code does.
+
+    It renders at the same scale as `PdfiumRenderer`.
     """
 
     def __init__(self, settings: RenderSettings) -> None:
@@ -81,8 +88,7 @@ class Pdf2ImageRenderer(PdfiumRenderer):
         if missing:
             raise UserError(
                 f"the renderer pdf2image needs poppler, but {' and '.join(missing)} is not on the "
-                "PATH: "
-                "install it (Debian: apt install poppler-utils) or use the renderer pdfium"
+                "PATH: install it (Debian: apt install poppler-utils) or use the renderer pdfium"
             )
         from importlib.metadata import version
 
@@ -90,7 +96,7 @@ class Pdf2ImageRenderer(PdfiumRenderer):
         self.software = f"pdf2image {version('pdf2image')} (poppler)"
 
     def render(self, pdf: OpenPdf, number: int) -> Image.Image:
-        """Return a page as `PdfiumRenderer.render`."""
+        """Render a page as `PdfiumRenderer.render` does."""
         import pdf2image
         from pdf2image.exceptions import PDFPageCountError, PDFPopplerTimeoutError, PDFSyntaxError
 
@@ -99,8 +105,8 @@ class Pdf2ImageRenderer(PdfiumRenderer):
         try:
             images = pdf2image.convert_from_path(
                 pdf.path,
-                # not `size`, which pdftoppm takes before it turns the page; fractions reach it as
-                # they are
+                # not `size`, which pdftoppm applies before it turns the page; fractional values are
+                # passed on to it as they are
                 dpi=scale * POINTS_PER_INCH,  # ty: ignore[invalid-argument-type]
                 first_page=number,
                 last_page=number,
@@ -116,15 +122,15 @@ class Pdf2ImageRenderer(PdfiumRenderer):
 
 def make_renderer(settings: RenderSettings) -> PdfiumRenderer:
     """Return the renderer that `settings` names."""
-    return (PdfiumRenderer if settings.renderer is RendererKind.PDFIUM else Pdf2ImageRenderer)(
-        settings
-    )
+    if settings.renderer is RendererKind.PDFIUM:
+        return PdfiumRenderer(settings)
+    return Pdf2ImageRenderer(settings)
 
 
 def encode_jpeg(image: Image.Image, quality: int, *, half_colour: bool = False) -> bytes:
     """Return `image`, in mode RGB or RGBX, as a JPEG file.
 
-    `half_colour` keeps half of the colours' resolution both ways (4:2:0 in place of 4:4:4).
+    `half_colour` halves the resolution of the colours in both directions (4:2:0 instead of 4:4:4).
     """
     buffer = io.BytesIO()
     image.save(buffer, format="JPEG", quality=quality, subsampling=2 if half_colour else 0)
@@ -132,22 +138,20 @@ def encode_jpeg(image: Image.Image, quality: int, *, half_colour: bool = False) 
 
 
 def turned_jpeg(jpeg: bytes, turn: Rotation, quality: int) -> tuple[bytes, Size]:
-    """Return the picture of a JPEG file turned clockwise, as another one, and its size in
-    pixels.
-    """
+    """Turn the picture of a JPEG file clockwise; return the new file and its size in pixels."""
     with Image.open(io.BytesIO(jpeg), formats=("JPEG",)) as image:
         upright = turned(image.convert("RGB"), turn)
     return encode_jpeg(upright, quality, half_colour=has_little_colour(upright)), upright.size
 
 
 def has_little_colour(image: Image.Image) -> bool:
-    """Return whether the text of an RGB or RGBX page stays legible with half of its colours'
-    resolution.
+    """Return whether the text of an RGB or RGBX page stays legible at half the colour resolution.
 
-    4:2:0 takes two thirds of the time of 4:4:4 and leaves black text as it is. Coloured text on
-    white is read as well; on a ground of another colour it is lost (tesseract, letters of 5 to 8
-    points at 144 dpi: from 0.91 to 1.00 of the words down to 0.01 to 0.57). Such a ground takes up
-    pixels: pages with colour in more than 2 of 100 keep all of it.
+    Encoding with 4:2:0 takes two thirds of the time of 4:4:4 and does not change black text.
+    Coloured text on white can still be read; on a coloured background it is lost (tesseract,
+    letters of 5 to 8 points at 144 dpi: from 0.91 to 1.00 of the words down to 0.01 to 0.57). Such
+    backgrounds are large, so pages with colour in more than 2 % of their pixels keep the full
+    resolution.
     """
     red, green, blue = _sparse(image).split()[:3]
     lightest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
@@ -157,10 +161,8 @@ def has_little_colour(image: Image.Image) -> bool:
 
 
 def is_white(image: Image.Image) -> bool:
-    """Return whether every pixel of an image in mode RGB or RGBX is white, looking no further than
-    needed.
-    """
-    # the darkest value of each channel: of a few pixels that stand for all, then of all
+    """Return whether every pixel of an image in mode RGB or RGBX is white."""
+    # compare the darkest value of each channel, first in a sample, since most pages are not white
     return all(
         cast("tuple[int, int]", channel.getextrema())[0] == 255
         for part in (_sparse(image), image)
@@ -176,16 +178,15 @@ def _sparse(image: Image.Image) -> Image.Image:
 def read_page_image(
     path: Path, settings: RenderSettings, frame: int | None = None
 ) -> tuple[bytes, Size]:
-    """Read a page image, or one of the images of a TIFF, by its index, as a JPEG file and its size
-    in pixels.
+    """Read a page image, or the image of a TIFF at index `frame`; return a JPEG file and its size.
 
-    A JPEG that needs no change keeps its bytes; anything else is turned upright (EXIF), laid on
-    white, scaled down to `max_side` and encoded.
+    A JPEG that needs no change keeps its bytes; any other image is turned upright (EXIF), put on a
+    white background, scaled down to `max_side` pixels and encoded.
 
     Raises:
-        DocumentError: The file cannot be read, is not an image of `FORMATS`, is damaged, holds
-            numbers without a scale, several images where `frame` names none, or one of more than
-            178,956,970 pixels.
+        DocumentError: The file cannot be read, is not an image in one of `FORMATS`, is damaged, has
+            values of unknown range, has several images although `frame` is not given, or has more
+            than 178,956,970 pixels.
     """
     with native_messages():
         try:
@@ -194,14 +195,14 @@ def read_page_image(
             raise
         except Image.DecompressionBombError as error:
             raise DocumentError(
-                f"{path.name} has too many pixels ({error}): write it smaller"
+                f"{path.name} has too many pixels ({error}): save it smaller"
             ) from error
-        # damaged files make decoders raise whatever their code trips over, from TypeError to
-        # struct.error
+        # on damaged files, decoders raise any kind of error, from TypeError to struct.error
         except Exception as error:
             kinds = ", ".join(FORMATS)
             raise DocumentError(
-                f"{path.name} is damaged or no image ({type(error).__name__}); {kinds} are read"
+                f"{path.name} is damaged or not an image ({type(error).__name__}); supported "
+                f"formats: {kinds}"
             ) from error
 
 
@@ -219,7 +220,7 @@ def _convert(path: Path, settings: RenderSettings) -> tuple[bytes, Size]:
     data = path.read_bytes()
     name = path.name
     with warnings.catch_warnings():
-        # what a file is suspected of is of no use to the reader: it is an error or it is not
+        # warnings about files that might be damaged do not help: a file is read or it is not
         warnings.simplefilter("ignore")
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             _check_image(image, data, name)
@@ -234,15 +235,15 @@ def _convert(path: Path, settings: RenderSettings) -> tuple[bytes, Size]:
 
 def _check_image(image: Image.Image, data: bytes, name: str) -> None:
     if image.format == "PNG":
-        # the decoder passes over the checksums of the pixels and shows what is left of them
+        # the decoder ignores the checksums of the pixels and would show a damaged image
         with Image.open(io.BytesIO(data), formats=("PNG",)) as again:
             again.verify()
     if (frames := getattr(image, "n_frames", 1)) > 1:
-        raise DocumentError(f"{name} holds {frames} images: write one file a page")
+        raise DocumentError(f"{name} contains {frames} images: save one file per page")
 
 
 def _normalise(image: Image.Image, name: str, max_side: int) -> Image.Image:
-    from PIL import ImageOps  # of no use to those who read PDFs
+    from PIL import ImageOps  # not needed for PDFs
 
     page = ImageOps.exif_transpose(eight_bits(image, name))
     if page.has_transparency_data:

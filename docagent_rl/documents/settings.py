@@ -11,40 +11,38 @@ Size = tuple[int, int]
 
 MAX_SIDE_RATIO = 200
 """Image processors refuse images whose sides differ by more than this factor."""
-# Raised when the stored pages would come out differently for the same settings: documents ingested
-# before are then stored anew when they are ingested again, and stay readable until then.
+# Increased when the same settings lead to different stored pages: documents that were ingested
+# before are then stored again when they are ingested again, and stay readable until then.
 _PDF_PIPELINE = 4
 _IMAGE_PIPELINE = 2
 
 
 class DocumentError(UserError):
-    """One document cannot be read; the message is the reason, without the file's name."""
+    """A document cannot be read; the message is the reason, without the file's name."""
 
 
 class PassingError(DocumentError):
-    """A document could not be read in the time or memory that there was, or by a program that is
-    broken.
+    """A document could not be read within the limits of time and memory, or a program failed.
 
-    Another run may read it, on an idler machine or with other limits.
+    Another run may succeed, on a less busy machine or with other limits.
     """
 
 
 class DisplayError(ValueError):
-    """An image cannot be shown: a side is empty, or the sides differ too much."""
+    """An image cannot be shown: it has no area, or its sides differ too much."""
 
 
 class RendererKind(StrEnum):
-    """The programs that can rasterise a PDF page: pypdfium2, or pdf2image over poppler's
-    `pdftoppm`.
-    """
+    """The programs that can rasterise PDF pages: pypdfium2, or pdf2image (poppler's `pdftoppm`)."""
 
     PDFIUM = "pdfium"
     PDF2IMAGE = "pdf2image"
 
 
 class OcrMode(StrEnum):
-    """The pages that are read by OCR: `auto` those whose text layer is empty or broken, `always`
-    all that show anything.
+    """Which pages to read by OCR.
+
+    `auto` reads those whose text layer is empty or broken, `always` all that are not blank.
     """
 
     AUTO = "auto"
@@ -58,20 +56,19 @@ class RenderSettings:
 
     renderer: RendererKind = RendererKind.PDFIUM
     dpi: int = 144
-    """Pixels an inch of a PDF page; page images keep their own size."""
+    """Resolution of PDF pages in pixels per inch; page images keep their own size."""
     max_side: int = 4096
-    """Pixels of the longer side at most; larger pages are scaled down, keeping their aspect
-    ratio.
-    """
+    """Maximum length of the longer side in pixels; larger pages are scaled down proportionally."""
     jpeg_quality: int = 90
-    """Quality of the stored JPEG, 1 to 95."""
+    """Quality of the stored JPEG files, 1 to 95."""
 
     def __post_init__(self) -> None:
         _check_ranges(self, dpi=(10, 1200), max_side=(16, 13_000), jpeg_quality=(1, 95))
 
     def pdf_key(self) -> str:
-        """Return everything that decides what a PDF's pages look like: a change renders the
-        document anew.
+        """Return all settings that decide what a PDF's pages look like.
+
+        If they change, the document is rendered again.
         """
         return (
             f"pdf/{_PDF_PIPELINE} renderer={self.renderer.value} dpi={self.dpi} "
@@ -79,18 +76,18 @@ class RenderSettings:
         )
 
     def image_key(self) -> str:
-        """Return the same for documents that are folders of page images."""
+        """Return all settings that decide what page images look like, as `pdf_key` for PDFs."""
         return f"images/{_IMAGE_PIPELINE} max_side={self.max_side} jpeg_quality={self.jpeg_quality}"
 
 
 @dataclass(frozen=True, slots=True)
 class IngestLimits:
-    """Limits of reading a page: a document that needs more is reported and left out."""
+    """Limits for reading a page; a document that needs more is reported and left out."""
 
     seconds: float = 120.0
-    """Time for a page, its text and its file."""
+    """Seconds for rendering a page, reading its text and writing its file."""
     memory_gib: float = 4.0
-    """Memory (address space) of a process in GiB, on top of what it takes when it starts."""
+    """Memory (address space) of a process in GiB, in addition to what it takes at its start."""
 
     def __post_init__(self) -> None:
         _check_ranges(self, seconds=(0.1, 86_400), memory_gib=(0.1, 65_536))
@@ -104,7 +101,11 @@ def _check_ranges(settings: object, **ranges: tuple[float, float]) -> None:
 
 
 def check_size(size: Size) -> None:
-    """Refuse sizes that no image processor takes: a side below 1 px, or a side ratio above 200."""
+    """Refuse sizes that no image processor accepts: a side below 1 px or a side ratio above 200.
+
+    Raises:
+        DisplayError: The size is one of them.
+    """
     short, long = sorted(size)
     if short < 1:
         raise DisplayError(f"an image of {size[0]}x{size[1]} pixels has no area")

@@ -1,4 +1,4 @@
-"""Pages at the sizes they are shown at, drawn once for all processes."""
+"""A disk cache of pages at the sizes at which they are shown, for all processes."""
 
 import hashlib
 import logging
@@ -23,15 +23,16 @@ logger = logging.getLogger(__name__)
 
 
 class ShownRasters:
-    """Rasters on disk by a hash of page, size and filter.
+    """A cache of rasters on disk, by a hash of page, size and filter.
 
-    Files are whole or absent, checked at every read and never changed; a page that changes has
-    another name. Any number of processes share them. When the folder is full, the oldest go. A file
-    that cannot be read or written is as if it was not there.
+    Files are whole or absent, verified on every read and never changed; a page that changes gets
+    another name. Any number of processes can share the cache. When the folder is full, the oldest
+    files are evicted. A file that cannot be read or written counts as missing.
 
     Args:
-        folders: Folders to read, and the first that can be written to is filled; made when absent.
-        capacity: Bytes to keep in a folder, whatever the number of processes.
+        folders: Folders to read from; new files go to the first that can be written to. They are
+            created if needed.
+        capacity: Maximum size of a folder in bytes, for all processes together.
     """
 
     def __init__(self, folders: Sequence[Path], *, capacity: int) -> None:
@@ -43,8 +44,9 @@ class ShownRasters:
         return partial(ShownRasters, capacity=self._capacity), (self._folders,)
 
     def get(self, key: str, size: Size) -> Image.Image | None:
-        """Return the RGB image of a key, a SHA-256, the caller's own; None when it is not here at
-        `size`.
+        """Return the RGB image with a key (a SHA-256), or None if it is not cached at `size`.
+
+        The caller owns the image.
         """
         for folder in self._folders:
             path = _path(folder, key)
@@ -53,11 +55,11 @@ class ShownRasters:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, ValueError) as error:
-                logger.warning("%s is drawn anew: %s", path, error)
+                logger.warning("%s cannot be used and is drawn again: %s", path, error)
         return None
 
     def put(self, key: str, image: Image.Image) -> None:
-        """Keep an RGB image, unless it is larger than a 256th of the capacity."""
+        """Cache an RGB image, unless it is larger than 1/256 of the capacity."""
         size = _HEADER.size + 3 * image.width * image.height
         if self._filled is None or size > self._capacity // _BUCKETS:
             return
@@ -68,17 +70,17 @@ class ShownRasters:
             _make_room(path.parent, self._capacity // _BUCKETS - size)
             place(path, header + pixels)
         except (OSError, UserError) as error:
-            logger.warning("pages at display sizes are not kept any more: %s", error)
+            logger.warning("pages at display sizes are no longer cached: %s", error)
             self._filled = None
 
 
 def beside(store: Path) -> Path:
-    """Return the folder for the pages of a store."""
+    """Return the cache folder for the pages of a store, next to the store."""
     return store.with_name(f"{store.name}.shown")
 
 
 def _can_be_filled(folder: Path) -> bool:
-    """Make a folder, and return whether files can be kept in it."""
+    """Create a folder if needed, and return whether files can be written to it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -91,10 +93,15 @@ def _path(folder: Path, key: str) -> Path:
 
 
 def _read(path: Path, key: str, size: Size) -> Image.Image:
-    """Read the image of a file; an `OSError` or a `ValueError` says that it is damaged."""
+    """Read the image in a file.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: It is damaged.
+    """
     data = path.read_bytes()
     if len(data) != _HEADER.size + 3 * size[0] * size[1]:
-        raise ValueError("it has another length")
+        raise ValueError("it has the wrong length")
     pixels = memoryview(data)[_HEADER.size :]
     if _HEADER.unpack_from(data) != (_MAGIC, *size, _checksum(key, size, pixels)):
         raise ValueError("it is damaged")
@@ -108,7 +115,7 @@ def _checksum(key: str, size: Size, pixels: bytes | memoryview) -> bytes:
 
 
 def _make_room(bucket: Path, most: int) -> None:
-    """Remove the oldest files until no more than `most` bytes are left."""
+    """Remove the oldest files until the others take up at most `most` bytes."""
     files = []
     with suppress(FileNotFoundError), os.scandir(bucket) as entries:
         for entry in (each for each in entries if each.name.endswith(".rgb")):

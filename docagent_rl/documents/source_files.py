@@ -1,4 +1,4 @@
-"""The files that documents are made from: whether they change, and what they hold."""
+"""Stamps and hashes of the files from which documents are made."""
 
 import hashlib
 import stat
@@ -14,15 +14,15 @@ Stamp = tuple[tuple[int, int], ...]
 
 
 def stamp_of(files: tuple[Path, ...]) -> Stamp:
-    """Return what changes with the content of files, as far as can be told without reading them.
+    """Return sizes and modification times, to notice changes of files without reading them.
 
     Raises:
-        DocumentError: one is a pipe, a socket or a device.
-        OSError: one cannot be looked at.
+        DocumentError: One of them is a pipe, a socket or a device.
+        OSError: The status of one cannot be read.
     """
     found = [path.stat() for path in files]
     for path, status in zip(files, found, strict=True):
-        if not stat.S_ISREG(status.st_mode):  # opening a pipe waits for ever
+        if not stat.S_ISREG(status.st_mode):  # opening a pipe would block for ever
             raise DocumentError(f"{path.name} is not a regular file")
     return tuple((status.st_size, status.st_mtime_ns) for status in found)
 
@@ -42,6 +42,6 @@ def hash_file(path: Path) -> str:
 
 
 def unreadable(error: OSError) -> DocumentError:
-    """Return the error of a document with a file that cannot be read."""
+    """Return the error for a document with a file that cannot be read."""
     name = f"{Path(error.filename).name}: " if isinstance(error.filename, str) else ""
     return DocumentError(f"cannot be read ({name}{error.strerror or error})")

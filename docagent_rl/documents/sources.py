@@ -22,13 +22,13 @@ IMAGE_SUFFIXES = frozenset({
     ".jp2", ".j2k", ".j2c", ".jpc", ".jpf", ".jpx", ".ppm", ".pgm", ".pbm", ".pnm",
 })
 # fmt: on
-# of pictures that are not read: they may be pages
+# suffixes of pictures that cannot be read but may be pages
 _OTHER_SUFFIXES = frozenset(
     {".heic", ".heif", ".hif", ".jxl", ".jxr", ".tga", ".pcx", ".psd", ".djvu", ".djv"}
 )
 SUFFIXES = IMAGE_SUFFIXES | _OTHER_SUFFIXES | OFFICE_SUFFIXES | {".pdf"}
 _OPEN_ELSEWHERE = "~$"
-"""Begins the names of files that Office keeps beside those that it has open."""
+"""Prefix of the lock files that Office puts next to open files."""
 
 
 class SourceKind(StrEnum):
@@ -39,7 +39,7 @@ class SourceKind(StrEnum):
     TIFF = "tiff"
     """A TIFF of several pages."""
     OFFICE = "office"
-    """A file that an office suite writes as a PDF."""
+    """An office file, which is converted to a PDF."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,67 +54,68 @@ class SourceDocument:
     """Path of the file or folder inside the ingested folder."""
 
     def __post_init__(self) -> None:
-        # names that look the same are the same
+        # normalise Unicode, so that names that look the same are the same
         object.__setattr__(self, "doc_id", composed(self.doc_id))
 
 
 @dataclass(frozen=True, slots=True)
 class FailedDocument:
-    """A source that was left out, by its path inside the ingested folder."""
+    """A source that was left out."""
 
     name: str
+    """Path inside the ingested folder."""
     reason: str
     may_pass: bool = False
-    """It was for want of time, memory or a program: another run may read it."""
+    """Time, memory or a program was lacking: another run may succeed."""
 
 
 @dataclass(slots=True)
 class IngestReport:
-    """The outcome of an ingest, by document id, sorted."""
+    """The outcome of an ingest; all lists are sorted by document id."""
 
     ingested: list[str] = field(default_factory=list)
-    """Documents stored by this run, whole."""
+    """Documents that this run stored."""
     replaced: list[str] = field(default_factory=list)
-    """Those among `ingested` of which the store held another version (other content or
+    """Documents among `ingested` of which the store had another version (other content or
     settings).
     """
     repaired: list[str] = field(default_factory=list)
-    """Those among `ingested` of which the store held this version, with damaged or missing
+    """Documents among `ingested` of which the store had this version, with damaged or missing
     pages.
     """
     skipped: list[str] = field(default_factory=list)
-    """Documents that the store held already."""
+    """Documents that were in the store already."""
     kept: list[str] = field(default_factory=list)
-    """Documents of which the store holds another version, and which were not to be replaced."""
+    """Documents of which the store has another version that was not to be replaced."""
     reused: list[str] = field(default_factory=list)
-    """Those among `ingested` whose pages the store held under another id."""
+    """Documents among `ingested` whose pages were in the store under another id."""
     removed: list[str] = field(default_factory=list)
-    """Documents that were taken out, as the folder has them no more."""
+    """Documents that were removed because they are gone from the folder."""
     withheld: list[str] = field(default_factory=list)
-    """Documents that the folder has no more and that were not taken out, since they are too
-    many.
-    """
+    """Documents that are gone from the folder but were not removed, because they are too many."""
     failed: list[FailedDocument] = field(default_factory=list)
     unread: list[FailedDocument] = field(default_factory=list)
     """Stored documents whose layout could not be read, with the reason."""
     completed: list[str] = field(default_factory=list)
-    """Those among `skipped` whose layout an earlier run could not read and this one did."""
+    """Documents among `skipped` whose layout an earlier run could not read and this one did."""
     pages: int = 0
-    """Pages of the ingested documents."""
+    """Number of pages of the ingested documents."""
     resumed_pages: int = 0
-    """Those among `pages` that an interrupted run had stored."""
+    """Number of pages among `pages` that an interrupted run had stored."""
     ocr_pages: int = 0
-    """Pages of the ingested documents that have their text by OCR."""
+    """Number of pages of the ingested documents with text by OCR."""
     textless_pages: int = 0
-    """Pages of the ingested documents that have no text."""
+    """Number of pages of the ingested documents without text."""
     qualities: list[Quality] = field(default_factory=list)
     """How well the ingested documents were read."""
     passed_over: Counter[str] = field(default_factory=Counter)
-    """Files that are neither PDFs nor pictures, by the ends of their names, as `.docx`."""
+    """Numbers of files that were ignored, such as those that are neither PDFs nor pictures, by
+    suffix.
+    """
 
     @property
     def may_pass(self) -> bool:
-        """True if something could not be read that another run may read."""
+        """True if something could not be read that another run may be able to read."""
         return any(failure.may_pass for failure in (*self.failed, *self.unread))
 
     def sort(self) -> None:
@@ -141,12 +142,12 @@ class Sources:
 
     documents: list[SourceDocument] = field(default_factory=list)
     failed: list[FailedDocument] = field(default_factory=list)
-    """Files that belong to no document and folders that cannot be read, with the reason."""
+    """Files that belong to no document and folders that cannot be read, with the reasons."""
     passed_over: Counter[str] = field(default_factory=Counter)
     """See `IngestReport`."""
 
     def add(self, document: SourceDocument) -> None:
-        """Add a document, or the reason why its name is not one."""
+        """Add a document, or a failure if its name cannot be that of a document."""
         if problem := _name_problem(document.name):
             self.fail(document.name, problem)
         else:
@@ -157,9 +158,7 @@ class Sources:
         self.failed.append(FailedDocument(_printable(name), reason))
 
     def settle(self) -> None:
-        """Sort the documents by id; those that share one are left out, each with the name of
-        another.
-        """
+        """Sort the documents by id; those that share an id fail, each with the name of another."""
         by_id: dict[str, list[SourceDocument]] = defaultdict(list)
         for document in self.documents:
             by_id[document.doc_id].append(document)
@@ -178,17 +177,19 @@ class Sources:
 def discover(source: Path) -> Sources:
     """Find the documents under `source`, sorted by id.
 
-    A PDF is a document named by its path below `source` without `.pdf`, such as `2019/report`. A
-    sub-folder that holds images is a document named by its path. Images directly in `source` are
-    named `<document>_<page>`. In both, the last number in a file's name is that of its page, and
-    pages run from 1 without gaps. A TIFF of several pages is a document named as a PDF is, as is a
-    file of an office suite without a PDF of its name beside it. Hidden files and document stores
-    are passed over; files of other kinds are counted; links that lead out of `source`, and
-    documents that would have the same id (`a.pdf` beside a folder `a` of images), are reported. A
-    single file that is a document may be given instead of a folder.
+    - A PDF is a document named by its path below `source` without `.pdf`, such as `2019/report`. So
+      are a TIFF of several pages, and an office file unless there is a PDF of the same name.
+    - A sub-folder with images is a document named by its path. Images directly in `source` are
+      named `<document>_<page>`. In both cases, the last number in a file's name is its page number,
+      and pages run from 1 without gaps.
+    - Hidden files and document stores are ignored, and files of other kinds are only counted. Links
+      out of `source`, and documents that would have the same id (`a.pdf` next to a folder `a` of
+      images), are reported as failures.
+
+    `source` may also be a single file that is a document.
 
     Raises:
-        UserError: `source` does not exist, cannot be read or holds no document.
+        UserError: `source` does not exist, cannot be read or contains no document.
     """
     try:
         if not source.exists():
@@ -199,7 +200,7 @@ def discover(source: Path) -> Sources:
     if source.is_file():
         kind = _whole(source)
         if kind is None:
-            kinds = "a PDF, a TIFF of several pages nor a file of an office suite"
+            kinds = "a PDF, a TIFF of several pages nor an office file"
             raise UserError(f"{source} is neither a folder, {kinds}")
         _add_file(found, source, source.name, kind)
     else:
@@ -221,7 +222,7 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
         found.fail(_name(folder, source), reason)
 
     def stays(path: Path) -> bool:
-        """Report a path that leads out of `source`."""
+        """Return whether a path stays in `source`; report it if not."""
         if reason := link_out(path, source):
             found.fail(_name(path, source), reason)
         return reason is None
@@ -247,13 +248,11 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
 
 
 def link_out(path: Path, folder: Path) -> str | None:
-    """Return why a file or folder in `folder` is not read: it is, or is behind, a link out of
-    it.
-    """
+    """Return why a file or folder is not read, or None: it may be behind a link out of `folder`."""
     target = Path(os.path.realpath(path))
     if target.is_relative_to(os.path.realpath(folder)):
         return None
-    return _printable(f"a link that leads out of the folder, to {target}: put a copy in its place")
+    return _printable(f"a link out of the folder, to {target}: replace it by a copy")
 
 
 def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Path]) -> None:
@@ -279,8 +278,8 @@ def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Pat
         by_document[composed(doc_id)].append(path)
     for doc_id, paths in by_document.items():
         others = [path for path in paths if path.suffix.lower() in _OTHER_SUFFIXES]
-        for path in others:  # without them the pages of the others would be wrong
-            reason = "a picture of a kind that is not read: write it as PNG or JPEG, or take it out"
+        for path in others:  # without these pages, the document would be incomplete
+            reason = "a picture in an unsupported format: save it as PNG or JPEG, or remove it"
             found.fail(_name(path, source), reason)
         if others:
             continue
@@ -292,18 +291,17 @@ def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Pat
 
 
 def _order_pages(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """Return the files in page order: the last number in a file's name is that of its page."""
+    """Return the files in page order: the last number in a file's name is its page number."""
     last = 0
     ordered = []
-    # walk the files, not the range: one file may carry a huge number
+    # iterate over the files, not over numbers: a file may have a huge number
     for number, path in sorted((_page_number(path), path) for path in paths):
         if number == last:
-            raise DocumentError(f"page {number} is there twice: {ordered[-1].name} and {path.name}")
+            raise DocumentError(f"page {number} exists twice: {ordered[-1].name} and {path.name}")
         if number != last + 1:
             raise DocumentError(
                 f"page {last + 1} is missing before {path.name}: number the files from 1 without "
-                "gaps; the "
-                "last number in a file's name is that of its page"
+                "gaps; the last number in a file's name is its page number"
             )
         last = number
         ordered.append(path)
@@ -314,19 +312,19 @@ def _page_number(path: Path) -> int:
     numbers = re.findall("[0-9]+", path.stem)
     if not numbers or int(numbers[-1]) == 0:
         raise DocumentError(
-            f"the name of {path.name} holds no page number: number the files from 1"
+            f"the name of {path.name} contains no page number: number the files from 1"
         )
     return int(numbers[-1])
 
 
 def _whole(path: Path) -> SourceKind | None:
-    """Return the kind of a file that is a document of its own; None: it may be a page of one."""
+    """Return the kind of a file that is a whole document; None if it may be a page of one."""
     suffix = path.suffix.lower()
     if suffix == ".pdf":
         return SourceKind.PDF
     if suffix in OFFICE_SUFFIXES:
         return SourceKind.OFFICE
-    # opening a pipe waits for ever
+    # `is_file` first: opening a pipe would block for ever
     is_long = suffix in TIFF_SUFFIXES and path.is_file() and len(page_frames(path)) > 1
     return SourceKind.TIFF if is_long else None
 
@@ -335,7 +333,7 @@ def _add_file(found: Sources, path: Path, name: str, kind: SourceKind) -> None:
     if kind is SourceKind.OFFICE and (problem := missing_office()):
         found.fail(name, problem)
         return
-    # without `.pdf` alone: `report.v1.2.pdf` is `report.v1.2`
+    # only the last suffix is removed: `report.v1.2.pdf` is `report.v1.2`
     found.add(SourceDocument(name.removesuffix(path.suffix), kind, (path,), name))
 
 
@@ -344,7 +342,7 @@ def _name(path: Path, source: Path) -> str:
 
 
 def _name_problem(name: str) -> str | None:
-    """Return why a name cannot be that of a document; None: it can."""
+    """Return why a name cannot be that of a document, or None if it can."""
     return "its name is not UTF-8: rename it" if lone_surrogate(name) else id_problem(name)
 
 

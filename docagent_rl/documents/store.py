@@ -1,6 +1,4 @@
-"""The document store, for readers: documents, their pages, pictures and texts; and stores made of
-others.
-"""
+"""Reading from document stores: documents, pages, pictures and texts; and derived stores."""
 
 from __future__ import annotations
 
@@ -31,11 +29,11 @@ from docagent_rl.documents.shown import ShownRasters
 _CACHED_MANIFESTS = 256
 _WHITE_QUALITY = 90
 _CONTEXTS = 3
-"""Version of the rules for titles and headings: indexes of texts made by others are built anew."""
+"""Version of the rules for titles and headings; if it changes, text indexes are built again."""
 
 
 class PageContent(StrEnum):
-    """The content of pages that an index is built from."""
+    """The content of pages from which an index is built."""
 
     IMAGE = "image"
     TEXT = "text"
@@ -44,20 +42,19 @@ class PageContent(StrEnum):
 class DocumentStore:
     """The documents that `docagent_rl.documents.ingestion.ingest` wrote to a folder.
 
-    Reading is lazy and cached, and may be done from many threads and processes; a pickled store
-    carries its path and opens it anew. A manifest once read is kept: a document ingested again is
-    seen by stores opened after that.
+    Reading is lazy and cached, and many threads and processes may do it; a pickled store consists
+    of its path, and is opened again. Manifests are cached after the first read: only stores that
+    are opened later see a document that is ingested again.
 
     Raises (all methods):
-        UserError: The folder is not a store, or the store has no such document or page, or holds it
-        damaged.
+        UserError: The folder is not a store, or the document or page does not exist or is damaged.
 
     Args:
         path: The folder of the store.
-        image_cache: Number of decoded rasters to keep (about 6 MB each for A4 at 144 dpi).
-        manifests: Number of manifests to keep; `math.inf` for a reader to whom documents stay that
-            are taken out or replaced meanwhile, until their objects are freed (`upkeep.prune`).
-        shown: Pages at the sizes that they are shown at; None: they are not kept.
+        image_cache: Number of decoded rasters to cache (about 6 MB each for A4 at 144 dpi).
+        manifests: Number of manifests to cache; with `math.inf`, documents that were read once stay
+            readable after they are removed or replaced, until `upkeep.prune` frees their objects.
+        shown: Cache of pages at the sizes at which they are shown; None: they are not cached.
     """
 
     def __init__(
@@ -76,7 +73,7 @@ class DocumentStore:
         self.shown = shown
         self._images: cachetools.LRUCache[str, Image.Image] = cachetools.LRUCache(image_cache)
         self._manifests: cachetools.LRUCache[str, Manifest] = cachetools.LRUCache(manifests)
-        # a manifest's file name is the hash of its id, so what was read once stays right
+        # a manifest's file name is the hash of its id, so this cache never becomes stale
         self._ids_by_file: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -93,7 +90,7 @@ class DocumentStore:
             if path.name not in self._ids_by_file:
                 try:
                     self._ids_by_file[path.name] = self._layout.read_manifest(path).doc_id
-                except FileNotFoundError:  # taken out since it was listed
+                except FileNotFoundError:  # removed since it was listed
                     continue
             ids.append(self._ids_by_file[path.name])
         return sorted(ids)
@@ -105,7 +102,7 @@ class DocumentStore:
         return sum(1 for _ in self._layout.manifests())
 
     def manifest(self, doc_id: str) -> Manifest:
-        """Return the record of a document."""
+        """Return the manifest of a document."""
         with self._lock:
             manifest = self._manifests.get(doc_id)
         if manifest is None:
@@ -139,15 +136,15 @@ class DocumentStore:
                 yield PageRef(doc_id, number)
 
     def fingerprint(self, content: PageContent) -> str:
-        """Return a SHA-256 over all documents' ids and their `digests`.
+        """Return a SHA-256 over the ids and `digests` of all documents.
 
-        An index keeps it to notice that the store has changed since; a change of the rasters leaves
-        the fingerprint of the texts as it was.
+        An index stores it to notice later changes of the store. Changed rasters do not change the
+        fingerprint of the texts.
         """
         digest = hashlib.sha256()
         for doc_id in self.doc_ids():
             hashes = self.document(doc_id).digests(content)
-            # lengths first, so that no two corpora give the same stream
+            # lengths come first, so that no two corpora yield the same bytes
             name = doc_id.encode("utf-8")
             digest.update(f"{len(name)} {len(hashes)} ".encode() + name + " ".join(hashes).encode())
         return digest.hexdigest()
@@ -170,12 +167,12 @@ class DocumentStore:
             with self._lock:
                 if self._image_cache:
                     self._images[image_hash] = image
-        # a copy, so that a caller who draws on it does not draw on everybody's page
+        # a copy, so that callers can draw on it without changing the cached page
         return image.copy()
 
 
 class Document:
-    """A document: its pages, its outline and its source. Nothing is decoded until asked for."""
+    """A document: its pages, its outline and its source. Nothing is decoded until it is needed."""
 
     def __init__(self, store: DocumentStore, manifest: Manifest) -> None:
         self._store = store
@@ -183,9 +180,9 @@ class Document:
         self.doc_id: str = manifest.doc_id
         """The name of the document in its store."""
         self.title: str = manifest.title
-        """The title that the PDF states; empty when it states none and for page images."""
+        """The title in the PDF's metadata; empty if there is none, and for page images."""
         self.source: Source = manifest.source
-        """The file or folder it was made from."""
+        """The file or folder from which it was made."""
         self.is_bookmarked: bool = manifest.is_bookmarked
         """See `Manifest.is_bookmarked`."""
 
@@ -202,22 +199,20 @@ class Document:
 
     @property
     def outline(self) -> list[OutlineEntry]:
-        """The PDF's bookmarks, or headings by its layout (`ingest --layout`), in reading order."""
+        """The PDF's bookmarks, or headings found by its layout (`ingest --layout`), in order."""
         return list(self._manifest.outline)
 
     def digests(self, content: PageContent) -> list[str]:
-        """Return the hashes of all that an index of such a content is made of, pages in their
-        order.
+        """Return the hashes of everything from which an index of `content` is built, in page order.
 
-        An index of texts holds descriptions, titles and headings too
-        (`docagent_rl.retrieval.bm25`).
+        For texts, this includes descriptions, titles and headings (`docagent_rl.retrieval.bm25`).
         """
         pages = self._manifest.pages
         if content is PageContent.IMAGE:
             return [page.image for page in pages]
         marks = json.dumps([_CONTEXTS, self.title, [astuple(entry) for entry in self.outline]])
         return [
-            # a page without description has the digest that it had before there were any
+            # without a description, a page's digest is just that of its text
             *(
                 (page.text or "-") + (f"+{page.described}" if page.described else "")
                 for page in pages
@@ -226,7 +221,7 @@ class Document:
         ]
 
     def page(self, number: int) -> Page:
-        """Return page `number`, 1-based; a number that it does not have raises a `UserError`."""
+        """Return page `number`, 1-based; if there is no such page, raise a `UserError`."""
         if (
             isinstance(number, bool)
             or not isinstance(number, int)
@@ -240,7 +235,7 @@ class Document:
 
 
 class Page:
-    """A page of a document; a stored file that is missing or damaged raises a `UserError`."""
+    """A page of a document; reading a missing or damaged file raises a `UserError`."""
 
     def __init__(self, store: DocumentStore, ref: PageRef, record: PageEntry) -> None:
         self._store = store
@@ -248,21 +243,19 @@ class Page:
         self.size: tuple[int, int] = (record.width, record.height)
         """(width, height) of the raw raster in pixels, known without decoding it."""
         self.image_hash: str = record.image
-        """SHA-256 of the stored JPEG file: the identity of the page's picture, in every process and
-        run.
-        """
+        """SHA-256 of the stored JPEG file; it identifies the picture in all processes and runs."""
         self.text_hash: str | None = record.text
-        """SHA-256 of the text in UTF-8; None when the page has none."""
+        """SHA-256 of the text in UTF-8; None if the page has no text."""
         self.described_hash: str | None = record.described
-        """SHA-256 of the description in UTF-8; None when the page has none."""
+        """SHA-256 of the description in UTF-8; None if the page has no description."""
         self.reading: TextReading | None = record.reading
         """Source of the text, with the reason; None for pages that were made without text."""
         self.turned: Rotation = record.turned
-        """How the picture was turned when it was stored; boxes of the file's page are elsewhere on
-        it.
+        """How the picture was turned when it was stored; boxes for the page in the original file
+        have to be turned, too (`references.turned_box`).
         """
         self.findings: tuple[Finding, ...] = record.findings
-        """What was found wrong with the page when it was stored."""
+        """Defects of the page that were found when it was ingested."""
 
     def __reduce__(self) -> tuple:
         return self._store.page, (self.ref,)
@@ -279,15 +272,13 @@ class Page:
         return self._store.objects.image(self.image_hash)
 
     def text(self) -> str:
-        """Return the text, of the text layer or by OCR (`reading`); empty when the page has
-        none.
-        """
+        """Return the text, from the text layer or by OCR (`reading`); empty if there is none."""
         return self._store.objects.text(self.text_hash) if self.text_hash else ""
 
     def searched_text(self) -> str:
-        """Return the text and behind it the description of the picture, as far as there are any.
+        """Return the text followed by the description of the picture, as far as they exist.
 
-        This is for what ranks pages alone: agents and questions rest on `text`.
+        Only for ranking pages: agents and questions use `text`.
         """
         digests = filter(None, (self.text_hash, self.described_hash))
         return "\n\n".join(map(self._store.objects.text, digests))
@@ -295,12 +286,12 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class PageFace:
-    """The picture and the text that take the place of a page's."""
+    """The picture and the text that replace those of a page."""
 
     picture: PageRef | None
-    """The page whose picture is shown, with its description; None: a white one of the same size."""
+    """The page whose picture and description to show; None: a white picture of the same size."""
     text: PageRef | None
-    """The page whose text there is; None: none."""
+    """The page whose text to use; None: no text."""
 
 
 def derive(
@@ -310,20 +301,20 @@ def derive(
     faces: Callable[[PageRef], PageFace],
     outline: Callable[[str, Sequence[OutlineEntry]], Sequence[OutlineEntry]],
 ) -> DocumentStore:
-    """Make a store of the same documents, with as many pages, that shows others in their places.
+    """Make a store of the same documents, with the pages replaced by others.
 
-    Pictures and texts that stay are linked, or copied where the disk has no links. The store is
-    whole or absent.
+    Pictures and texts that are still used are linked, or copied if the disk does not support links.
+    The new store is complete or absent.
 
     Args:
-        store: of the documents.
-        target: folder of the new store; one that is there is replaced.
+        store: the store of the documents.
+        target: folder of the new store; an existing one is replaced.
         doc_ids: the documents.
-        faces: gives the face of each page.
-        outline: gives the bookmarks that stay, of a document's id and its bookmarks.
+        faces: returns what replaces the picture and text of a page.
+        outline: returns the bookmarks to keep, from a document's id and its bookmarks.
 
     Raises:
-        UserError: the store holds no such document or page, or the folder cannot be written.
+        UserError: the store has no such document or page, or the folder cannot be written.
     """
     with atomic_dir(target) as folder:
         layout = StoreLayout(folder).create()
@@ -333,7 +324,7 @@ def derive(
                 _page(store, layout.objects, faces(PageRef(doc_id, number)), own)
                 for number, own in enumerate(found.pages, start=1)
             )
-            # a title would tell what the pages do not show any more
+            # the title would reveal what the pages no longer show
             entries = tuple(outline(doc_id, found.outline))
             manifest = replace(found, pages=pages, outline=entries, title="")
             layout.write_manifest(manifest)
@@ -342,13 +333,13 @@ def derive(
 
 
 def gather(store: DocumentStore, target: Path, names: Mapping[str, str]) -> DocumentStore:
-    """Make a store of some documents, by id, with the ids that are given to them.
+    """Make a store of some documents; `names` maps their ids to the ids in the new store.
 
-    Pictures and texts are linked, or copied where the disk has no links. The store is whole or
-    absent.
+    Pictures and texts are linked, or copied if the disk does not support links. The new store is
+    complete or absent.
 
     Raises:
-        UserError: the store holds no such document, or the folder cannot be written.
+        UserError: the store has no such document, or the folder cannot be written.
     """
     with atomic_dir(target) as folder:
         layout = StoreLayout(folder).create()
@@ -387,9 +378,9 @@ def _take(old: ObjectStore, new: ObjectStore, digest: str, kind: ObjectKind) -> 
     try:
         os.link(source, target)
     except FileNotFoundError:
-        old.read(digest, kind)  # says what to do
+        old.read(digest, kind)  # raises an error that says what to do
         raise
-    except OSError:  # another disk, or one without links
+    except OSError:  # another disk, or one without hard links
         shutil.copyfile(source, target)
 
 

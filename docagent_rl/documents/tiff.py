@@ -1,4 +1,4 @@
-"""TIFF files: the pages that they hold; and grey values of 16 bits."""
+"""TIFF files: finding their pages, and converting 16-bit grey values."""
 
 import struct
 from collections.abc import Generator
@@ -12,7 +12,7 @@ from docagent_rl.documents.settings import DocumentError
 TIFF_SUFFIXES = frozenset({".tif", ".tiff"})
 _SUBFILE_TYPE = 254
 _NO_PAGE = 0b101
-"""Bits of `NewSubfileType`: a smaller copy of another image, or a mask of transparency."""
+"""Bits of `NewSubfileType` for a smaller copy of another image and for a transparency mask."""
 _PHOTOMETRIC = 262
 _WHITE_IS_0 = 0
 _ORIENTATION = 0x0112
@@ -23,10 +23,10 @@ _MOST_FRAMES = 100_000
 
 
 def page_frames(path: Path) -> list[int]:
-    """Return the indexes of the images of a TIFF that are pages, without decoding any.
+    """Return the indexes of the images in a TIFF that are pages, without decoding any.
 
-    Smaller copies and masks are none. A file that is no TIFF, or is damaged, has those up to the
-    damage.
+    Smaller copies and masks are not pages. For a damaged file, the pages before the damage are
+    returned; for other files, none.
     """
     frames: list[int] = []
     try:
@@ -60,7 +60,7 @@ def _subfile_types(file: BinaryIO) -> Generator[int]:
         for _ in range(min(count, 1 << 16)):
             tag, _, _, value = _read(file, f"{order}{entry}")
             if tag == _SUBFILE_TYPE:
-                # a long stands in the first four bytes of its field
+                # a 32-bit value is in the first four bytes of its field
                 (kind,) = struct.unpack(f"{order}I", value)
         yield kind
         (place,) = _read(file, f"{order}{offset}")
@@ -71,21 +71,20 @@ def _read(file: BinaryIO, form: str) -> tuple[Any, ...]:
 
 
 def eight_bits(image: Image.Image, name: str) -> Image.Image:
-    """Return a picture of grey values of 16 bits with 8; others as they are.
+    """Convert a picture with 16-bit grey values to 8 bits; return other pictures unchanged.
 
-    White is the largest number of as many bits as the brightest pixel needs: cameras and scanners
-    of 10, 12 or 14 bits leave the upper ones empty.
+    White is the largest number with as many bits as the brightest pixel needs: cameras and scanners
+    with 10, 12 or 14 bits leave the upper bits empty.
 
     Raises:
-        DocumentError: Its numbers have 32 bits or fractions, and which is white is not known.
+        DocumentError: The values are 32-bit integers or floats, so it is unknown which is white.
     """
     if not image.mode.startswith(("I", "F")):
         return image
     if not image.mode.startswith("I;16"):
         raise DocumentError(
-            f"{name} holds numbers of 32 bits (mode {image.mode}), and which is white is not "
-            "known: write it "
-            "with 8 or 16 bits"
+            f"{name} has 32-bit values (mode {image.mode}), and it is unknown which is white: save "
+            "it with 8 or 16 bits"
         )
     import numpy as np
 

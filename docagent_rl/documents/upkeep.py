@@ -1,4 +1,4 @@
-"""Documents taken out of a store on purpose, and objects that no document needs any more."""
+"""Removal of documents from a store, and of objects that no document needs any more."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,19 +25,19 @@ class Pruned:
 
     files: int
     bytes: int
-    """Bytes of the files that were removed."""
+    """Total size of the removed files."""
     ranges: int
-    """Ranges of pages of interrupted ingests, which were kept."""
+    """Number of page ranges of interrupted ingests, which were kept."""
 
 
 def remove(store: Path, doc_ids: Sequence[str]) -> None:
-    """Take documents out of a store; `prune` frees the room that they took.
+    """Remove documents from a store; `prune` then frees their disk space.
 
-    One that was lost, or whose removal a kill cut short, is forgotten, too.
+    Lost documents, and those whose removal was interrupted by a kill, are removed from the seal.
 
     Raises:
-        UserError: the store has never held one of them, and none was removed; or it cannot be
-            written.
+        UserError: one of them has never been in the store, in which case none is removed; or the
+            store cannot be written.
     """
     layout = StoreLayout(store).require()
     with layout.lock(partial(Console(stderr=True).print, _WAITING)):
@@ -49,14 +49,14 @@ def remove(store: Path, doc_ids: Sequence[str]) -> None:
 
 
 def prune(store: Path) -> Pruned:
-    """Remove pictures and texts that no document of a store shows.
+    """Delete pictures and texts that no document of a store uses.
 
-    It waits for an ingest that runs, and keeps what interrupted ones have stored. A reader that
-    opened the store before a document was taken out or replaced can read it no more.
+    The function waits for a running ingest, and keeps what interrupted ones have stored. A reader
+    that opened the store before a document was removed or replaced can then no longer read it.
 
     Raises:
-        UserError: a document is damaged or lost, so that nobody knows what it needs; or the store
-            cannot be written. Nothing was removed.
+        UserError: a document is damaged or lost, so it is unknown what it needs, and nothing was
+            deleted; or the store cannot be written.
     """
     layout = StoreLayout(store).require()
     with layout.lock(partial(Console(stderr=True).print, _WAITING)):
@@ -85,8 +85,7 @@ def _needed_by_documents(layout: StoreLayout) -> set[tuple[str, ObjectKind]]:
         if record.about and name not in sealed.begun and not (layout.root / name).is_file():
             raise UserError(
                 f"the document {record.about!r} is lost from {layout.root}: ingest it again, or "
-                "take it out "
-                "with `docagent-rl store remove`"
+                "remove it with `docagent-rl store remove`"
             )
     for path in layout.manifests():
         needed.update(_objects(layout.read_manifest(path).pages))
@@ -98,27 +97,27 @@ def _objects(pages: Iterable[PageEntry]) -> Iterable[tuple[str, ObjectKind]]:
 
 
 def _object(path: Path) -> tuple[str, ObjectKind] | None:
-    """Return the object that a file is; None: it is none of ours."""
+    """Return the digest and kind of the object in a file; None if it is not an object."""
     digest, _, end = path.name.partition(".")
     kind = next((kind for kind in ObjectKind if kind.value == f".{end}"), None)
     return None if kind is None or not is_digest(digest) else (digest, kind)
 
 
 def take_out_gone(layout: StoreLayout, found: Sources, most: int) -> tuple[list[str], list[str]]:
-    """Take documents out that a folder has no more; for the holder of the lock.
+    """Remove documents whose files are gone from a folder; the caller must hold the lock.
 
-    A document stays whose file or folder, or a folder above it, is there and cannot be read, or is
+    A document stays if its file or folder, or a folder above it, exists but cannot be read or is
     left out for another reason.
 
     Args:
-        layout: the store, which holds all documents of the folder by now.
+        layout: the store, into which all documents of the folder have been ingested.
         found: the documents of the folder.
-        most: the most documents to take out, those apart whose content the store has under another
-            id.
+        most: the maximum number of documents to remove, not counting those whose content is in the
+            store under another id. If more are gone, none is removed.
 
     Returns:
-        Ids of the documents that were taken out, and of those that were too many: one of the lists
-        is empty.
+        Ids of the documents that were removed, and of those that stay because they are too many:
+        one of the lists is empty.
     """
     there = {document.doc_id for document in found.documents}
     left_out = [failure.name for failure in found.failed]
@@ -139,8 +138,8 @@ def take_out_gone(layout: StoreLayout, found: Sources, most: int) -> tuple[list[
 
 
 def _concerns(failed: str, source: str) -> bool:
-    """Return whether what was left out is a source, holds it, or is a part of it."""
-    if source.endswith("_*"):  # images beside one another
+    """Return whether a path that was left out is a source, contains it, or is a part of it."""
+    if source.endswith("_*"):  # images named <document>_<page>
         return failed.startswith(source.removesuffix("*"))
     one = PurePosixPath(failed)
     other = PurePosixPath(source)

@@ -1,9 +1,9 @@
-"""Scans that lie on a side or upside down: which way is up, by what OCR reads both ways.
+"""Detection of scans that lie on a side or upside down, by the scores of OCR both ways.
 
-The engine is sure of lines that are upright (0.98 on the mean of real pages, by letter) and of
-those that it turns to be so, and unsure of lines that are upside down (0.50 to 0.67). It turns
-lines that stand on end to the left: a page on its side is read well when its top is at the right,
-and not when it is at the left.
+The engine is sure of upright lines (a mean of 0.98 per letter on real pages) and of lines that it
+turns upright itself, and unsure of lines that are upside down (0.50 to 0.67). It turns lines that
+stand on end to the left: a page on its side is read well if its top is at the right, and badly if
+its top is at the left.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,32 +16,32 @@ from docagent_rl.documents.ocr import Piece, fitted, line_score, read_pieces, re
 from docagent_rl.documents.references import Rotation
 
 _SURE = 0.85
-"""Mean score from which a page is read the right way."""
+"""Minimum mean score of a page that is read the right way up."""
 _GAIN = 0.15
-"""By how much the score has to rise for a page to be turned."""
+"""Minimum gain in score for a page to be turned."""
 _DOUBTFUL = 0.8
 _FEWEST_LETTERS = 12
-"""Letters and digits below which nothing is turned."""
+"""Minimum number of letters and digits for a page to be turned."""
 _ON_END = 0.75
-"""Share of the letters in lines that stand on end from which a page lies on its side."""
+"""Minimum share of letters in lines that stand on end, for a page on its side."""
 _FEWEST_LINES = 3
 _WRITTEN_DOWN = 0.5
-"""Share of letters that Chinese or Japanese may write from top to bottom."""
+"""Minimum share of East Asian letters for a page that may be written from top to bottom."""
 _LINES_TRIED = 3
 
 
 _TRANSPOSED = {
-    Rotation.RIGHT: Image.Transpose.ROTATE_270,  # Pillow counts against the clock
+    Rotation.RIGHT: Image.Transpose.ROTATE_270,  # Pillow turns counter-clockwise
     Rotation.OVER: Image.Transpose.ROTATE_180,
     Rotation.LEFT: Image.Transpose.ROTATE_90,
 }
 
 
 class Scan(NamedTuple):
-    """The text of the picture of a page."""
+    """The text that OCR read on the picture of a page."""
 
     text: str
-    """In reading order; empty when it shows none."""
+    """The text in reading order; empty if there is none."""
     turn: Rotation = Rotation.NONE
     """How the picture has to be turned to be upright; the text is that of the turned picture."""
     is_doubtful: bool = False
@@ -49,17 +49,17 @@ class Scan(NamedTuple):
 
 
 def turned(image: Image.Image, turn: Rotation) -> Image.Image:
-    """Return a picture turned clockwise, all of it."""
+    """Return a whole picture turned clockwise."""
     return image.transpose(_TRANSPOSED[turn]) if turn else image
 
 
 def read_scan(image: Image.Image) -> Scan:
-    """Read the picture of a page whichever way it lies.
+    """Read the picture of a page, whichever way up it is.
 
-    It is read once where that goes well. Where lines stand on end, or the engine is unsure, it is
-    read again, turned; it counts as turned when the lines then lie, and the engine is sure of them,
-    and surer than before. When in doubt it is left as it is: with few letters, in a script that the
-    engine does not know, or where Chinese is written from top to bottom.
+    If lines stand on end or the engine is unsure, the picture is turned and read again. The turned
+    picture is used if its lines are then horizontal and the engine is sure of them, and surer than
+    before. In doubt the picture stays as it is: with few letters, in a script that the engine does
+    not know, or if Chinese is written from top to bottom.
 
     Raises:
         DocumentError: It cannot be read.
@@ -78,15 +78,13 @@ def read_scan(image: Image.Image) -> Scan:
 
 
 def score(pieces: Sequence[Piece]) -> float:
-    """Return the mean of the pieces' scores, by the number of their characters; 0 where there are
-    none.
-    """
+    """Return the mean of the pieces' scores, weighted by their lengths; 0 if there are none."""
     length = sum(len(piece.text) for piece in pieces)
     return sum(piece.score * len(piece.text) for piece in pieces) / length if length else 0.0
 
 
 def _suspected(pieces: Sequence[Piece], image: Image.Image) -> Rotation:
-    """Return the turn that would make a page upright that was read so."""
+    """Return the turn that would probably make a page upright, given the pieces that were read."""
     sure = score(pieces) >= _SURE
     if _stands_on_end(pieces):
         if not sure:
@@ -110,8 +108,8 @@ def _stands_on_end(pieces: Sequence[Piece]) -> bool:
 def _is_written_down(pieces: Sequence[Piece], image: Image.Image) -> bool:
     """Return whether lines that stand on end are columns of upright characters.
 
-    The engine reads both. Cut into squares that are laid side by side, columns stay legible, and
-    lines that lie on a side do not.
+    The engine reads both such columns and lines that lie on a side. If they are cut into squares
+    that are put side by side, only columns stay legible.
     """
     text = "".join(piece.text for piece in pieces)
     if sum(map(_is_square, text)) < _WRITTEN_DOWN * len(text):
@@ -124,7 +122,7 @@ def _is_written_down(pieces: Sequence[Piece], image: Image.Image) -> bool:
 
 
 def _is_square(letter: str) -> bool:
-    """Return whether a letter is one of Chinese, Japanese or Korean."""
+    """Return whether a letter is Chinese, Japanese or Korean."""
     return (
         "\u3040" <= letter <= "\u30ff"
         or "\u3400" <= letter <= "\u9fff"
@@ -133,7 +131,7 @@ def _is_square(letter: str) -> bool:
 
 
 def _laid(image: Image.Image, column: Piece) -> Image.Image:
-    """Return the characters of a column side by side."""
+    """Return a picture of the characters of a column side by side."""
     left, top, right, bottom = (
         round(edge * image.size[place % 2]) for place, edge in enumerate(column.box)
     )

@@ -1,6 +1,4 @@
-"""White pages: blank by right, or what is left of a damaged page, whose content is read apart from
-PDFium.
-"""
+"""Detection of damage on pages that come out white, by reading their content without PDFium."""
 
 import ctypes
 import logging
@@ -21,9 +19,7 @@ _WRITING = frozenset((b"Tj", b"TJ", b"'", b'"'))
 
 
 def damage(pdf: OpenPdf, number: int) -> str | None:
-    """Return why page `number` (1-based), which came out white, is no blank page; None when it may
-    be one.
-    """
+    """Return the damage that makes page `number` (1-based) white, or None if it may be blank."""
     with pdf.page(number) as page:
         reason = _not_drawn(page)
         objects = pdfium_c.FPDFPage_CountObjects(page)
@@ -63,17 +59,17 @@ def _is_visible_text(item: pypdfium2.PdfObject, page: pypdfium2.PdfPage) -> bool
 
 
 def _content_damage(pdf: OpenPdf, number: int) -> str | None:
-    """Return the fault of the content of a page on which PDFium found nothing."""
-    # PDFium passes over a stream that it cannot decode without a word: read it with another program
+    """Return what is wrong with the content of a page on which PDFium found nothing."""
+    # PDFium silently skips a stream that it cannot decode, so read it with another library
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
         with pypdf.PdfReader(pdf.path) as reader:
-            # PDFium opened it without a password, so that there is none to ask for
+            # PDFium opened the file without a password, so the password is empty
             if reader.is_encrypted and not reader.decrypt(""):
                 return "it cannot be decrypted"
             page = reader.pages[number - 1]
             if page.get("/Type") != "/Page":
-                return "what stands in its place among the pages is no page"
+                return "its entry in the page tree is not a page"
             if "/Contents" not in page:
                 return (
                     None
@@ -86,14 +82,20 @@ def _content_damage(pdf: OpenPdf, number: int) -> str | None:
             return _not_drawn_content(ContentStream(contents, reader))
     except MemoryError:
         raise
-    except Exception as error:  # of a parser on a damaged file
+    except Exception as error:  # on a damaged file, the parser may raise anything
         return f"its content cannot be read ({type(error).__name__}: {error})"
 
 
 def _check_whole(stream: PdfObject | None) -> None:
-    """Decode a deflated stream strictly: a `ValueError` or `zlib.error` says that it is damaged."""
+    """Decode a deflated stream strictly.
+
+    Raises:
+        TypeError: It is not a stream.
+        ValueError: It is truncated.
+        zlib.error: It is damaged.
+    """
     if not isinstance(stream, StreamObject):
-        raise TypeError("the content is no stream")
+        raise TypeError("the content is not a stream")
     if stream.get("/Filter") in ("/FlateDecode", ["/FlateDecode"]):
         decoder = zlib.decompressobj()
         decoder.decompress(stream._data)

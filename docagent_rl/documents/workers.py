@@ -1,4 +1,4 @@
-"""Processes that work on tasks under limits of time and memory, and the pool that outlives them."""
+"""A pool of processes that run tasks under limits of time and memory, and may be killed."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _START = (
     "from {module} import serve_tasks; serve_tasks({handle}, {memory!r})"
 )
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""A worker is one thread. numpy reserves address space for one a core, which on a machine of many
-cores would be the memory that reading a page may take.
+"""A worker uses one thread. With one per core, numpy would reserve so much address space on a
+machine with many cores that the memory limit of a page would be reached.
 """
 _NEVER = float("inf")
 
@@ -39,8 +39,9 @@ _listeners: list[Callable[[str], None]] = []
 
 
 def begin_part(part: str) -> None:
-    """Begin `part` (`page 12`) of a task, which gives it its time anew; without effect outside
-    workers.
+    """Report that a part of a task, such as `page 12`, begins, which restarts its time limit.
+
+    Outside of workers, this does nothing.
     """
     for listener in _listeners:
         listener(part)
@@ -52,78 +53,76 @@ def _address_space() -> int:
 
 
 def serve_tasks(handle: int, memory_gib: float) -> None:
-    """Work on `(function, task)` pairs from a socket, a file descriptor, until its other end is
-    closed.
+    """Run `(function, task)` pairs from the socket with descriptor `handle` until it is closed.
 
-    Sends the part of the task that begins, as a string, at every beat, and at its end
-    `(result, error)`: what it raised, or None. Tasks may take `memory_gib` GiB of memory.
+    Whenever a part of a task begins (`begin_part`), its name is sent as a string; at the end of the
+    task, `(result, error)` is sent, where `error` is the exception or None. Tasks may take
+    `memory_gib` GiB of memory.
     """
     channel = connection.Connection(handle)
     threading.Thread(target=_end_with_parent, args=(handle,), daemon=True).start()
     most = _address_space() + int(memory_gib * _GIB)
-    # programs that this process starts inherit it
-    with contextlib.suppress(
-        ValueError, OSError
-    ):  # a lower limit is set already, or the system has none
+    # programs that this process starts inherit the limit; setting it fails if a lower one is set
+    # already, or if the system has no such limits
+    with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     part = ""
 
-    def tell(name: str) -> None:
+    def report_part(name: str) -> None:
         nonlocal part
         part = name
         channel.send(name)
 
-    _listeners.append(tell)
-    # an error of the pipe: the parent has ended, perhaps without reading what we said
+    _listeners.append(report_part)
+    # these errors mean that the parent has ended, perhaps without reading the last messages
     with contextlib.suppress(EOFError, ConnectionResetError, BrokenPipeError):
         while True:
             function, task = channel.recv()
-            tell("")
+            report_part("")
             try:
                 done = function(task), None
             except MemoryError:
                 reason = f"{part or 'it'} takes more than {memory_gib:g} GiB of memory"
                 done = None, PassingError(reason)
-            except Exception as error:  # whatever it is: the parent raises it
-                error.add_note(traceback.format_exc())  # a traceback does not travel
+            except Exception as error:  # the parent raises it
+                error.add_note(traceback.format_exc())  # tracebacks cannot be pickled
                 done = None, error
             channel.send(done)
 
 
 def _end_with_parent(handle: int) -> None:
     poll = select.poll()
-    poll.register(handle, 0)  # hang-ups are reported unasked
+    poll.register(handle, 0)  # hang-ups are always reported
     poll.poll()
-    if os.getpgrp() == os.getpid():  # a fork of a warm process is in the group of others
-        os.killpg(0, signal.SIGKILL)  # with the programs that this process started
+    # kill also the programs that this process started; but a fork shares the group of its parent
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome(Generic[T, R]):
-    """The outcome of a task: a result, or the reason why its document is bad."""
+    """The outcome of a task: a result, or the error of a document that cannot be read."""
 
     task: T
     result: R | None = None
     error: DocumentError | None = None
 
     def value(self) -> R:
-        """Return the result; a `DocumentError` says that the document is bad."""
+        """Return the result, or raise the `DocumentError`."""
         if self.error is not None:
             raise self.error
         return cast("R", self.result)
 
 
 class WorkerPool:
-    """Processes that work on tasks under `limits`, started when there is work and killed at the
-    end.
+    """Processes that run tasks under `limits`, started when there is work and killed at the end.
 
-    They are started apart from `multiprocessing`, so that scripts need no
-    `if __name__ == "__main__":`.
+    They are not started by `multiprocessing`, so scripts need no `if __name__ == "__main__":`.
 
     Args:
-        workers: Number of processes at most.
-        limits: Limits of a task between two beats (`begin_part`).
+        workers: Maximum number of processes.
+        limits: Limits for each part of a task (`begin_part`).
     """
 
     def __init__(self, workers: int, limits: IngestLimits) -> None:
@@ -141,12 +140,12 @@ class WorkerPool:
     def run(
         self, function: Callable[[T], R], tasks: Iterable[T]
     ) -> Generator[TaskOutcome[T, R], None, None]:
-        """Run `function` on every task and yield the outcomes as they come.
+        """Run `function` on every task and yield the outcomes in the order in which they finish.
 
-        `tasks` is read as the work goes on. A task that takes too long or too much memory is
-        reported as bad and its process killed, as is one whose process dies by itself (a crash in
-        native code, the kernel's memory killer). Closing the generator, and any exception, kills
-        what is under way.
+        `tasks` is consumed lazily. If a task takes too long or too much memory, its process is
+        killed and its outcome is an error, as it is if the process dies by itself (by a crash in
+        native code or the kernel's out-of-memory killer). Closing the generator, or any exception,
+        kills running tasks.
 
         Raises:
             Exception: Whatever `function` raises, other than `DocumentError`.
@@ -177,7 +176,7 @@ class WorkerPool:
 
 
 class _Worker:
-    """A process and the task that it works on."""
+    """A process and the task that it runs."""
 
     def __init__(self, limits: IngestLimits) -> None:
         self._limits = limits
@@ -187,8 +186,8 @@ class _Worker:
         code = _START.format(
             path=sys.path, module=__name__, handle=theirs.fileno(), memory=limits.memory_gib
         )
-        # a session of its own: Ctrl-C is the parent's, and programs that it starts are killed with
-        # it
+        # in its own session, so that only the parent handles Ctrl-C, and the programs that the
+        # process starts can be killed with it
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", code],
@@ -199,7 +198,7 @@ class _Worker:
             )
         except OSError as error:
             raise InfrastructureError(
-                f"no process to read documents can be started ({error})"
+                f"no process for reading documents can be started ({error})"
             ) from error
         finally:
             theirs.close()
@@ -207,15 +206,18 @@ class _Worker:
     def begin(self, function: Callable[[T], R], task: T) -> None:
         self.task: object = task
         self._part = ""
-        # the time to start up is not the task's
+        # the time to start the process does not count
         self.deadline = time.monotonic() + self._limits.seconds if self._started else _NEVER
-        with contextlib.suppress(
-            BrokenPipeError, ConnectionResetError
-        ):  # its end is noticed as an answer is
+        # a dead process is noticed when its answer is read
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.channel.send((function, task))
 
     def advance(self) -> TaskOutcome | None:
-        """Take the next message; the outcome, or None when there is none yet."""
+        """Read the next message, or kill the process if there is none: its time is over.
+
+        Returns:
+            The outcome of the task, or None if it is still running.
+        """
         if not self.channel.poll():
             self.kill()
             return self._bad(f"{self._part or 'it'} took more than {self._limits.seconds:g} s")
@@ -247,7 +249,7 @@ class _Worker:
             raise InfrastructureError(
                 f"the process that reads documents did not start (status {status})"
             )
-        # which of the two it was cannot be told
+        # it is impossible to tell which of the two it was
         return self._bad(
             f"{self._part or 'it'}: the process that read it was killed "
             f"(a crash of the renderer, or more than {self._limits.memory_gib:g} GiB of memory)"
@@ -258,7 +260,7 @@ class _Worker:
 
 
 def _ready(busy: list[_Worker]) -> list[_Worker]:
-    """Wait for the workers that have sent something, or are out of time."""
+    """Wait for workers that have sent something, or else return those whose time is over."""
     first = min(worker.deadline for worker in busy)
     timeout = None if first == _NEVER else max(0.0, first - time.monotonic())
     channels = connection.wait([worker.channel for worker in busy], timeout)

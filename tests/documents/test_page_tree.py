@@ -28,7 +28,7 @@ def test_pages_beyond_the_count_are_not_left_out_in_silence(inbox, write_pdf, tm
     assert list(report.ingested) == ["whole"]
     (failure,) = report.failed
     assert failure.name == "short.pdf"
-    assert "1 pages (/Count), and its page tree holds 30" in failure.reason
+    assert "1 pages (/Count), but its page tree contains 30" in failure.reason
 
 
 def test_a_right_count_and_a_tree_that_cannot_be_walked_say_nothing(inbox, write_pdf):

@@ -92,7 +92,7 @@ def test_a_summary_names_the_worst_and_counts_the_rest():
     found.append(quality(manifest(page(), *turned, doc_id="long")))
     first, rest, turned, flat = quality_summary(found, most=1)
     assert first.startswith("d3, 4 pages: doubtful OCR on pages 1, 2, 3 (")
-    assert rest == "and 2 more documents with 3 pages of these kinds"
+    assert rest == "and 2 more documents with 3 such pages"
     assert turned == "10 pages turned upright"
     assert flat.startswith("1 PDF of 10 pages or more has no bookmarks")
     assert quality_summary([quality(manifest(page()))]) == []

@@ -277,5 +277,5 @@ def test_a_manifest_cannot_lead_out_of_its_store(store, tmp_path):
     digest = store.page(PageRef("K", 1)).image_hash
     body = re.sub(r',\s*"checksum": "[0-9a-f]{64}"\s*\}', "}", path.read_text())
     path.write_text(seal(body.replace(digest, "../../../../etc/passwd")))
-    with pytest.raises(UserError, match="passwd' is no SHA-256"):
+    with pytest.raises(UserError, match="passwd' is not a SHA-256"):
         DocumentStore(copy).document("K").page(1).image()

@@ -1,6 +1,4 @@
-"""The contents of a document: its title, a table of contents and a list of figures, by bookmarks or
-text.
-"""
+"""The title, table of contents and list of figures of a document, from its bookmarks or text."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +12,7 @@ from docagent_rl.documents.references import OutlineEntry
 
 MAX_LEVEL = 3
 FEWEST_ENTRIES = 3
-"""Bookmarks or headings that make a table of contents."""
+"""Minimum number of bookmarks or headings for a table of contents."""
 _MARKDOWN_SHARE = 0.1
 _MARKDOWN = re.compile(r"(#{1,6})\s+(\S.*)")
 _LONGEST_NUMBERED = 120
@@ -31,7 +29,7 @@ _REFERENCES = re.compile(
     r"(?i)(?:[\dIVX]+\.?\s+)?(?:references(?: and notes)?|bibliography|(?:literature|works) cited"
     r"|literatur(?:verzeichnis)?|bibliographie|références|referencias|referências)"
 )
-"""The line that a list of references follows, whose numbers are none of sections."""
+"""The heading of a list of references; numbers behind it are not section numbers."""
 _FOLIO = re.compile(r"\s\d{1,3}$")
 _LONGEST_CAPITALS = 80
 _SIGNS = frozenset("<>=$[]{}#\\|~^_*@")
@@ -43,7 +41,7 @@ _PLACEHOLDER = re.compile(
     r"|microsoft \w+.*|\(?anonymous\)?"
     r"|.*\.(?:docx?|dvi|tex|pdf|pptx?|xlsx?|indd|qxd|e?ps|html?|md|odt|rtf|txt)"
 )
-"""Titles that programs write where nobody stated one."""
+"""Titles that programs write if the author gave none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +49,9 @@ class Heading:
     """An entry of a table of contents."""
 
     level: int
-    """1 at the top, 3 at most."""
+    """Level from 1 at the top to 3."""
     title: str
-    """On one line."""
+    """The title on one line."""
     page: int
     """The first page of the section, 1-based."""
 
@@ -68,16 +66,17 @@ def table_of_contents(
     """Return the headings of a document (MM-Doc-R1, document preparation; the paper names no
     method).
 
-    The first source that gives at least 3 entries: the bookmarks, or what was found by the layout
-    (`typography`) when the document was ingested; lines in capitals of a manual page; Markdown
-    headings in the page texts; the printed table of contents and lines with section numbers; the
-    first line of every page. Lines that pages repeat are dropped first.
+    They come from the first of these sources that yields at least 3 entries: the bookmarks, or the
+    headings found by the layout (`typography`) when the document was ingested; the lines in
+    capitals of a manual page; Markdown headings in the page texts; the printed table of contents
+    and lines with section numbers; the first line of every page. Lines that are repeated on many
+    pages are dropped first.
 
     Args:
         outline: the bookmarks; those that lead to no page of `texts` are left out.
         texts: text of the pages by 1-based number.
-        max_title: characters of a title at most.
-        first_lines: use first lines, too: they find pages, and are no headings.
+        max_title: maximum length of a title in characters.
+        first_lines: use first lines, too, which help to find pages but are not headings.
     """
     found: list[Heading] = []
     for source in _sources(outline, texts, first_lines=first_lines):
@@ -88,9 +87,7 @@ def table_of_contents(
 
 
 def shortened(entries: Sequence[Heading], max_entries: int) -> tuple[Heading, ...]:
-    """Return at most `max_entries`: without the deepest level, then without the next, then the
-    first ones.
-    """
+    """Return at most `max_entries`, dropping the deepest levels first and then the last entries."""
     kept = tuple(entries)
     for level in range(MAX_LEVEL, 1, -1):
         if len(kept) > max_entries:
@@ -101,16 +98,16 @@ def shortened(entries: Sequence[Heading], max_entries: int) -> tuple[Heading, ..
 def list_of_figures(texts: Mapping[int, str], *, max_caption: int = 160) -> tuple[Caption, ...]:
     """Return the captions of figures, tables and charts in page order (see `captions`).
 
-    `texts` goes by 1-based page number.
+    `texts` maps 1-based page numbers to texts.
     """
     return captions(_body(texts), max_caption=max_caption)
 
 
 def document_title(stated: str, texts: Mapping[int, str]) -> str:
-    """Return the title of a document on one line; empty where there is none.
+    """Return the title of a document on one line; empty if there is none.
 
-    `stated` is that of the file, taken unless it is a placeholder or the name of a file; else it is
-    the heading of Markdown that the first page begins with.
+    It is `stated`, the title in the file's metadata, unless that is a placeholder or a file name;
+    else the Markdown heading at the start of the first page with text.
     """
     title = " ".join(stated.split())[:_LONGEST_TITLE]
     if _has_letters(title) and not _PLACEHOLDER.fullmatch(title):
@@ -121,9 +118,9 @@ def document_title(stated: str, texts: Mapping[int, str]) -> str:
 
 
 def render_contents(entries: Sequence[Heading], *, omitted: int = 0) -> str:
-    """Return one line an entry, indented by level: `title … p.7`; the word `none` for no entries.
+    """Return one line per entry, indented by level: `title … p.7`; or the word `none`.
 
-    A last line counts `omitted` entries that are not shown.
+    If entries are `omitted`, a last line says how many.
     """
     return _listed(
         (f"{'  ' * (h.level - 1)}{h.title} … p.{h.page}" for h in entries), omitted, "headings"
@@ -131,8 +128,9 @@ def render_contents(entries: Sequence[Heading], *, omitted: int = 0) -> str:
 
 
 def render_figures(captions: Sequence[Caption], *, omitted: int = 0) -> str:
-    """Return one line a caption: `Figure 1. ... … p.7`; `none` for no captions; `omitted` as for
-    headings.
+    """Return one line per caption, `Figure 1. ... … p.7`, or `none`.
+
+    If captions are `omitted`, a last line says how many.
     """
     return _listed(
         (f"{caption.text} … p.{caption.page}" for caption in captions), omitted, "captions"
@@ -156,9 +154,7 @@ def _body(texts: Mapping[int, str]) -> dict[int, list[str]]:
 def _sources(
     outline: Iterable[OutlineEntry], texts: Mapping[int, str], *, first_lines: bool
 ) -> Iterator[list[Heading]]:
-    """Yield headings from the best source to the last resort, looked at when earlier ones give
-    little.
-    """
+    """Yield the headings of each source, the best one first; sources are read lazily."""
     yield [
         Heading(min(entry.level, MAX_LEVEL), title, entry.page)
         for entry in outline
@@ -176,8 +172,9 @@ def _sources(
 
 
 def _markdown(pages: Pages) -> list[Heading]:
-    """Return headings of pages that are Markdown; a text layer with shell comments on a few pages
-    is none.
+    """Return the headings of Markdown pages, or nothing if few pages have any.
+
+    The latter may be a text layer with comments of shell scripts.
     """
     found = [
         Heading(min(len(match[1]), MAX_LEVEL), match[2], page)
@@ -191,9 +188,7 @@ def _markdown(pages: Pages) -> list[Heading]:
 
 
 def _text_headings(pages: Pages) -> list[Heading]:
-    """Return what the printed table of contents names and lines with section numbers, in reading
-    order.
-    """
+    """Return the entries of the printed contents and lines with section numbers, in order."""
     printed = printed_contents(pages)
     body = {page: lines for page, lines in pages.items() if page not in printed.pages}
     blocks = [*printed.entries, *_numbered(body, printed.entries)]
@@ -202,9 +197,7 @@ def _text_headings(pages: Pages) -> list[Heading]:
 
 
 def _capitals(pages: Pages) -> list[Heading]:
-    """Return lines in capitals, if some are names of sections that manual pages have: NAME,
-    SYNOPSIS.
-    """
+    """Return lines in capitals if some of them are sections of manual pages: NAME, SYNOPSIS."""
     found = [
         Heading(1, line, page)
         for page, lines in pages.items()
@@ -219,9 +212,7 @@ def _capitals(pages: Pages) -> list[Heading]:
 
 
 def _has_letters(text: str) -> bool:
-    """Return whether a text has the letters of a title: three, or one of a script that needs
-    fewer.
-    """
+    """Return whether a text has enough letters for a title: three, or one of an Asian script."""
     letters = [character for character in text if character.isalpha()]
     return len(letters) >= _FEWEST_LETTERS or any(ord(letter) >= 0x3040 for letter in letters)
 
@@ -229,9 +220,9 @@ def _has_letters(text: str) -> bool:
 def _numbered(pages: Pages, listed: Sequence[HeadingBlock]) -> list[HeadingBlock]:
     """Return lines whose section numbers continue one another.
 
-    With a printed table only subsections of sections that it lists. Without one, none if they
-    begin late in the document (steps of a list) or crowd on few pages (an outline without page
-    numbers).
+    If there is a printed table of contents, only subsections of its sections are returned. If there
+    is none, nothing is returned if the lines begin late in the document (steps of a list) or are
+    crowded on few pages (an outline without page numbers).
     """
     lines = [(page, index, line) for page, body in pages.items() for index, line in enumerate(body)]
     last = max(
@@ -265,9 +256,7 @@ def _numbered(pages: Pages, listed: Sequence[HeadingBlock]) -> list[HeadingBlock
 
 
 def _is_at_foot(block: HeadingBlock, pages: Pages) -> bool:
-    """Return whether a line is among the last of its page, as footnotes are: headings have text
-    below.
-    """
+    """Return whether a line is among the last of its page, like a footnote and unlike a heading."""
     lines = len(pages[block.page])
     return lines >= _FEWEST_WITH_FOOT and block.first >= lines - max(
         _FOOT_LINES, _FOOT_SHARE * lines
@@ -275,8 +264,9 @@ def _is_at_foot(block: HeadingBlock, pages: Pages) -> bool:
 
 
 def _heading_label(line: str) -> LineLabel | None:
-    """Return the section number of a line that may be a heading; none of a sentence or a printed
-    table.
+    """Return the section number of a line that may be a heading.
+
+    Return None for sentences and for lines of a printed table of contents.
     """
     if len(line) > _LONGEST_NUMBERED or line.endswith(_SENTENCE_END):
         return None
@@ -292,14 +282,20 @@ def _heading_label(line: str) -> LineLabel | None:
 
 
 def _levelled(blocks: Sequence[HeadingBlock]) -> list[Heading]:
-    """Return headings with levels by number where most have one; others stand at the top."""
+    """Return headings with levels.
+
+    If at least half of the headings have numbers, these give the levels; otherwise numbered
+    headings are at the top. Headings without number are below the top if others have numbers.
+    """
     labels = [read_label(block.text) for block in blocks]
     by_number = sum(label is not None for label in labels) >= _NUMBERED_SHARE * len(blocks)
-    levels = [
-        len(label.number) if label and by_number else 1 if label or not any(labels) else 2
-        for label in labels
-    ]
-    return [
-        Heading(min(level, MAX_LEVEL), block.text, block.page)
-        for level, block in zip(levels, blocks, strict=True)
-    ]
+    headings = []
+    for label, block in zip(labels, blocks, strict=True):
+        if label and by_number:
+            level = len(label.number)
+        elif label or not any(labels):
+            level = 1
+        else:
+            level = 2
+        headings.append(Heading(min(level, MAX_LEVEL), block.text, block.page))
+    return headings

@@ -22,7 +22,7 @@ _LEADERS = re.compile(r"(?:[.\u00b7\u2024\u2026_]\s?){3,}\s*\w{0,8}\s*$")
 _ENDS_SENTENCE = (".", ":", "!", "?", ")", "\u3002", '"', "\u201d")
 _MARKED_SHARE = 0.6
 _FEWEST_MARKED = 5
-# words behind which a line goes on with a reference: "... as can be seen in / Figure 3. Then ..."
+# words after which a sentence continues with a reference: "... as can be seen in / Figure 3. Then"
 _LEADING_WORDS = frozenset(
     """
     a an and are as at by cf compare e.g from i.e in is like of on or per see than that the this to
@@ -37,9 +37,9 @@ class Caption:
     """The caption of a figure, a table or a chart."""
 
     text: str
-    """Its first line."""
+    """The first line of the caption."""
     page: int
-    """1-based."""
+    """Page number, 1-based."""
 
     @property
     def is_of_table(self) -> bool:
@@ -49,7 +49,7 @@ class Caption:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """A line in the form of a caption."""
+    """The parts of a line that has the form of a caption."""
 
     kind: str
     number: str
@@ -65,10 +65,10 @@ def captions(pages: Mapping[int, Sequence[str]], *, max_caption: int) -> tuple[C
     """Return the captions among the lines of pages, in page order, each once.
 
     A caption is a line that begins with a word such as Figure or Table and a number, followed by a
-    mark, by a title or by nothing. References are left out: lines that go on in small letters
-    ("Figure 3 shows"), lines in the middle of a sentence, and, where most captions of a kind have a
-    mark behind the number, those without one. So are lines that end in dot leaders, which belong to
-    a printed list.
+    mark, by a title or by nothing. References are left out: lines that continue in lower case
+    ("Figure 3 shows"), lines in the middle of a sentence, and lines without a mark after the number
+    if most captions of that kind have one. Lines that end in dot leaders are left out, too, since
+    they belong to a printed list.
     """
     found = [
         (page, line, form, index > 0 and _breaks_off(lines[index - 1]))
@@ -89,7 +89,7 @@ def captions(pages: Mapping[int, Sequence[str]], *, max_caption: int) -> tuple[C
         Caption(line[:max_caption].rstrip(), page)
         for page, line, form, inside in found
         if (form.marked or form.kind not in usually_marked)
-        # a caption may stand below any line, but then no better one has its number
+        # a caption may follow an unfinished line, but only if no better line has its number
         and not (inside and (not form.marked or (form.kind, form.number) in certain))
     )
     return tuple(dict.fromkeys(kept))
@@ -101,7 +101,7 @@ def _form(line: str) -> _Form | None:
         return None
     rest = match["rest"].strip()
     if rest and not match["mark"] and rest[0].islower():
-        # small letters go on a sentence; a single one names a part of the figure
+        # lower case continues a sentence, except a single letter, which is a part of the figure
         first = rest.split(maxsplit=1)[0].strip("()")
         if len(first) != 1 or len(rest) > 3:
             return None

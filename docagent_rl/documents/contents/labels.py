@@ -1,4 +1,4 @@
-"""Section numbers at the head of lines, and their order."""
+"""Section numbers at the start of lines, and their order."""
 
 import re
 import unicodedata
@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 Number = tuple[int, ...]
-"""A section number: (2, 1) for 2.1; a letter counts from 1,000 on, so that appendices follow
-chapters.
-"""
+"""A section number, such as (2, 1) for 2.1. Letters are above 1,000: appendices follow chapters."""
 
 _LETTER = 1000
 _ROMANS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
@@ -31,19 +29,19 @@ _LETTERED = re.compile(r"^(?:[A-Z]|[IVXLC]{1,7})[.:]?\s+(?=\S)")
 
 @dataclass(frozen=True, slots=True)
 class LineLabel:
-    """The number at the head of a line."""
+    """The section number at the start of a line."""
 
     number: Number
     title: str
-    """The rest of the line, maybe empty."""
+    """The rest of the line, possibly empty."""
     named: bool
-    """A word such as Chapter leads it."""
+    """True if it follows a word such as Chapter."""
     marked: bool
-    """A full stop, a colon or a dash ends it."""
+    """True if it ends with a full stop, a bracket, a colon or a dash."""
 
 
 def read_label(line: str) -> LineLabel | None:
-    """Return the section number that a line begins with, if it begins with one."""
+    """Return the section number with which a line begins, or None."""
     named = _NAMED.fullmatch(line)
     match = named or _PLAIN.fullmatch(line)
     if match is None:
@@ -63,15 +61,13 @@ def _part(text: str) -> int:
 
 
 def roman(text: str) -> int:
-    """Return the value of a Roman numeral up to the letter C, in capitals or not, oddly spelt or
-    not.
-    """
+    """Return the value of a Roman numeral with letters up to C, in any case and spelling."""
     values = [_ROMANS[letter] for letter in text.upper()]
     return sum(-value if value < after else value for value, after in pairwise([*values, 0]))
 
 
 def title_keys(line: str) -> tuple[str, str]:
-    """Return the letters and digits of a line, case folded: with its number and without."""
+    """Return the case-folded letters and digits of a line, with its section number and without."""
     label = read_label(line)
     title = label.title if label else _LETTERED.sub("", line)
     return _plain(line), _plain(title) or _plain(line)
@@ -83,16 +79,16 @@ def _plain(text: str) -> str:
 
 
 def longest_sequence(numbers: Sequence[Number]) -> list[int]:
-    """Return the positions of the numbers that are most likely section numbers: they rise, most by
-    one step.
+    """Return the positions of the numbers that are most likely section numbers.
 
-    Of all rising subsequences the one of the largest score: a step to the first subsection (2 to
-    2.1) or to the next number of this or a higher level (2.1.3 to 2.2 or 3) counts 1, any other
-    step forward a tenth. Lists that start at 1 again and numbers in the text do not fit in. Takes n
-    log n steps.
+    They are the increasing subsequence with the largest score: a step to the first subsection (2 to
+    2.1) or to the next number of the same or a higher level (2.1.3 to 2.2 or 3) counts 1, and any
+    other step forward 0.1. Lists that start again at 1 and numbers in the text do not fit in. The
+    time is O(n log n).
     """
     best = _BestBelow()
-    under: dict[Number, tuple[float, int]] = {}  # best score of a sequence that ends under a prefix
+    # the best score and last position of sequences that end with a number under a prefix
+    under: dict[Number, tuple[float, int]] = {}
     ends: dict[Number, tuple[float, int]] = {}
     before: list[int] = []
     for position, number in enumerate(numbers):
@@ -121,12 +117,12 @@ def longest_sequence(numbers: Sequence[Number]) -> list[int]:
 
 
 class _BestBelow:
-    """The best `(score, position)` of the numbers below any number."""
+    """A map from a number to the best `(score, position)` of the smaller numbers in it."""
 
     def __init__(self) -> None:
         self._numbers: list[Number] = []
         self.entries: list[tuple[float, int]] = []
-        """Entries that no smaller number exceeds: they rise."""
+        """Increasing entries, parallel to `_numbers`; others are dropped."""
 
     def below(self, number: Number) -> tuple[float, int]:
         place = bisect_left(self._numbers, number)

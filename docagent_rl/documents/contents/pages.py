@@ -1,4 +1,4 @@
-"""Lines of pages without running headers and footers."""
+"""Removal of running headers and footers from the lines of pages."""
 
 import re
 from collections import Counter, defaultdict
@@ -23,11 +23,13 @@ _FOLIO = re.compile(r"(?:(\d{1,4}|[ivxlc]{1,8})\s+)?(.*?)(?:\s+(\d{1,4}|[ivxlc]{
 def body_lines(pages: Pages) -> dict[int, list[str]]:
     """Return `pages` without running headers and footers.
 
-    A line is one when more than 30 % of the pages, and at least 3, hold it, numbers not told apart
-    (a heading of a short document may well stand on 2: on its contents page, too). Or when it is
-    among the first or last two lines of at least 3 pages (2 with page numbers in it), page numbers
-    aside, as is the title of a chapter on top of its pages. A number there that 30 % of the pages
-    have in step is a page number by itself.
+    A line is a running header or footer in any of these cases:
+
+    - More than 30 % of the pages, and at least 3, contain it, with any numbers. (In a short
+      document, a heading may well be on 2 pages: the contents page has it, too.)
+    - It is among the first or last two lines of at least 3 pages (2 if it has a page number), not
+      counting page numbers, such as the title of a chapter at the top of its pages.
+    - It has a number there that increases with the pages on 30 % of them: a page number.
     """
     masks = {page: [_masked(line) for line in lines] for page, lines in pages.items()}
     seen = Counter(mask for page in masks.values() for mask in set(page))
@@ -44,36 +46,38 @@ def body_lines(pages: Pages) -> dict[int, list[str]]:
 
 
 def _masked(line: str) -> str:
-    # numbers do not tell lines apart, save those of sections, figures and tables
+    # ignore numbers when comparing lines, except those of sections, figures and tables
     if read_label(line) is not None or is_caption(line):
         return line.casefold()
     return _DIGITS.sub("#", line.casefold())
 
 
 class _Edge(NamedTuple):
-    """A line at the edge of a page, with the page numbers that may stand at its ends."""
+    """A line at the top or bottom of a page, with the possible page numbers at its ends."""
 
     page: int
     index: int
     text: str
     words: str
-    """Without the numbers."""
+    """The line without the numbers."""
     first: list[int]
+    """The number at its start, if any."""
     last: list[int]
+    """The number at its end, if any."""
 
 
 def _running(pages: Pages) -> set[tuple[int, int]]:
-    """Return `(page, index of the line)` of the running headers and footers at the edges of pages.
+    """Return `(page, index of the line)` of running headers and footers at the edges of pages.
 
-    The first of equal lines without a page number stays: it may be the heading that the others
-    repeat.
+    The first of equal lines without page numbers is not one of them: it may be the heading that the
+    others repeat.
     """
     edges = [
         _edge(page, index, lines[index])
         for page, lines in pages.items()
         for index in {*range(len(lines))[:_EDGE], *range(len(lines))[-_EDGE:]}
     ]
-    # distance between a page's place and its printed number, where many pages agree
+    # the distance between a page's position and its printed number, on which many pages agree
     votes = Counter(edge.page - number for edge in edges for number in edge.last)
     many = max(_FEWEST, _REPEATED_SHARE * len(pages))
     running: set[tuple[int, int]] = set()
@@ -98,9 +102,9 @@ def _running(pages: Pages) -> set[tuple[int, int]]:
 def _edge(page: int, index: int, text: str) -> _Edge:
     label = read_label(text)
     if label and label.named and not label.title:
-        # the number of "UNIT 3" is its own, though each page may begin a unit
+        # the number in "UNIT 3" is not a page number, even if each page begins a unit
         return _Edge(page, index, text, text.casefold(), [], [])
-    # every line matches: all of it may be words
+    # every line matches, since all of it may be words
     found = cast("re.Match[str]", _FOLIO.fullmatch(text[:_LONGEST]))
     first, words, last = found.groups()
     if words.isdecimal() and len(words) < _LONGEST_FOLIO:

@@ -1,4 +1,4 @@
-"""A printed table of contents: its entries, and the pages of the file that they lead to."""
+"""The printed table of contents: its entries, and the pages of the file to which they lead."""
 
 import re
 from collections import Counter, defaultdict
@@ -34,8 +34,9 @@ class HeadingBlock(NamedTuple):
 
     page: int
     first: int
-    """Index of the first line on the page; -1: the heading was not found there."""
+    """Index of the first line on the page; -1 if the heading was not found there."""
     last: int
+    """Index of the last line."""
     text: str
 
 
@@ -43,32 +44,31 @@ class ContentsEntry(NamedTuple):
     """A line of a printed table of contents."""
 
     title: str
-    """Without leaders and page."""
+    """The title, without leaders and page number."""
     printed: int
-    """The page number, negative for a Roman one."""
+    """The page number; negative for a Roman numeral."""
     wrapped: str
-    """The line before, when it has no page number: the title may begin there."""
+    """The preceding line if it has no page number, since the title may begin there."""
     leaders: bool
-    """Dots lead to the number."""
+    """True if dots lead to the number."""
 
 
 class PrintedContents(NamedTuple):
     """The printed table of contents of a document."""
 
     entries: tuple[HeadingBlock, ...]
-    """In the order of the table; empty when there is none that can be trusted."""
+    """Entries in the order of the table; empty if there is no table that can be trusted."""
     pages: frozenset[int]
-    """Pages of the file that hold printed tables (of contents, figures, tables), whether trusted or
-    not.
-    """
+    """Pages of the file with printed lists (of contents, figures, tables), trusted or not."""
 
 
 def printed_contents(pages: Pages) -> PrintedContents:
-    """Find the printed table of contents and the pages that its entries lead to.
+    """Find the printed table of contents and the pages to which its entries lead.
 
-    Printed page numbers are mapped to places by the headings themselves: the distance most entries
-    agree on whose title stands alone on a line of some page. Of several lists (contents, then
-    figures, then tables) the first whose titles are found counts; a list of captions does not.
+    Printed page numbers are mapped to pages of the file with the headings: of the entries whose
+    title is alone on a line of some page, most agree on the offset. Of several lists (contents,
+    then figures, then tables), the first one whose titles are found is taken, unless it is a list
+    of captions.
     """
     tables = _table_pages(pages)
     spots = _Spots({page: lines for page, lines in pages.items() if page not in tables})
@@ -94,7 +94,7 @@ def _table_pages(pages: Pages) -> frozenset[int]:
         bare = place < front and len(entries) >= max(_FEWEST_BARE, _BARE_SHARE * len(lines))
         if dotted or (bare and _rises([entry.printed for entry in entries])):
             found.add(page)
-    # the end of a table may hold too few lines to be known by itself
+    # the last page of a table may have too few lines to be recognised by itself
     for page in sorted(found):
         entries = [_entry(line) for line in pages.get(page + 1, ())[:_FIRST_LINES]]
         if any(entry and entry.leaders for entry in entries):
@@ -140,9 +140,7 @@ def _entry(line: str, wrapped: str = "") -> ContentsEntry | None:
 
 
 class _Spots:
-    """The places of titles that stand alone: on one line, or on up to three that follow each
-    other.
-    """
+    """An index of lines, and of up to three lines in a row, by the titles that they may be."""
 
     def __init__(self, pages: Pages) -> None:
         self._of: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
@@ -157,9 +155,7 @@ class _Spots:
                         self._of[key].append((page, first, last))
 
     def of(self, title: str) -> list[tuple[int, int, int]]:
-        """Return (page, first line, last line) of every place, in page order, the shortest
-        first.
-        """
+        """Return (page, first line, last line) of every occurrence of a title, in page order."""
         full, bare = title_keys(title)
         return self._of.get(full) or self._of.get(bare, []) if full else []
 
@@ -181,7 +177,7 @@ def _locate(entries: Sequence[ContentsEntry], spots: _Spots, *, last: int) -> li
 
 
 def _offset(entries: Sequence[ContentsEntry], spots: _Spots) -> int | None:
-    """Return place in the file less printed number, as most titles have it."""
+    """Return the most frequent difference of a title's page in the file and its printed number."""
     votes: Counter[int] = Counter()
     for entry in entries:
         votes.update({page - abs(entry.printed) for page, _, _ in spots.of(entry.title)})

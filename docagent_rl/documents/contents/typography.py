@@ -1,8 +1,8 @@
-"""Headings of PDFs by their type, as opendataloader-pdf (the extra `layout`, which needs Java)
-reads it.
+"""Headings of PDFs by their typography, read by opendataloader-pdf (extra `layout`; needs Java).
 
-It takes every line for a heading that stands out: terms of lists, lines of tables and labels of
-charts, too. Here those are kept whose type is larger than that of the text, or as large and rare.
+The program takes every line that stands out for a heading, including terms in lists, rows of tables
+and labels of charts. This module keeps those whose type is larger than that of the text, or as
+large and rare.
 """
 
 import json
@@ -37,32 +37,33 @@ _LETTERS = 0.6
 _SENTENCE_END = (".", ",", ";", ":", "!")
 _OPENING = frozenset("[(\"'“«¿¡")
 _A_PAGE = 0.5
-"""Headings a page that type no larger than the text's may give; terms of lists are more."""
+"""Maximum headings per page in a type as large as the text's; terms in lists are more frequent."""
 _LARGER = 0.5
-"""Points."""
+"""Minimum difference in points to the text's size of a type that is larger."""
 _JAVA = (
     "-Xmx1g",
     "-XX:+UseSerialGC",
     "-XX:ReservedCodeCacheSize=64m",
     "-XX:CompressedClassSpaceSize=64m",
 )
-"""By itself it reserves a quarter of the memory, which may be more than a worker has
+"""By default, Java reserves a quarter of the memory, which may be more than a worker may take
 (`--page-memory`).
 """
 _START_S = 60
 _PAGE_S = 1
-"""Seconds of processor time for its start and for each page: the same on a busy machine."""
+"""Limits of processor time in seconds, for the start and per page; busy machines do not change it.
+"""
 _WAITED = 20
-"""Times as many seconds may go by until it is taken for stuck."""
+"""Multiple of the processor time after which the program counts as stuck."""
 _LOOK_S = 0.05
-"""Seconds between two looks at it."""
+"""Interval of polling in seconds."""
 
 Type = tuple[str, float]
 """Font and size in points."""
 
 
 def require_reader() -> None:
-    """Raise a `UserError` where opendataloader-pdf or Java is not installed."""
+    """Raise a `UserError` if opendataloader-pdf or Java is not installed."""
     host = socket.gethostname()
     if find_spec("opendataloader_pdf") is None:
         raise UserError(
@@ -75,20 +76,20 @@ def require_reader() -> None:
 
 
 def typed_headings(path: Path, num_pages: int) -> tuple[OutlineEntry, ...]:
-    """Return the headings of a PDF of so many pages in reading order, with levels by their type.
+    """Return the headings of a PDF in reading order, with levels by their type.
 
     Raises:
-        DocumentError: opendataloader-pdf cannot read it.
-        PassingError: It needs more processor time than a minute and a second a page, more memory
-            than there is, or another Java.
-        UserError: it, or Java, is not installed on this machine, or there is no room for temporary
-            files.
+        DocumentError: opendataloader-pdf cannot read the file.
+        PassingError: opendataloader-pdf needs more processor time than a minute and a second per
+            page, more memory than there is, or another Java.
+        UserError: opendataloader-pdf or Java is not installed on this machine, or temporary files
+            cannot be written.
     """
     require_reader()
     jar = resources.files("opendataloader_pdf") / "jar" / "opendataloader-pdf-cli.jar"
     try:
         with TemporaryDirectory() as folder, resources.as_file(jar) as program:
-            # under a name that is neither an option nor more than Java can spell
+            # under a name that cannot be read as an option, and that Java can encode
             given = Path(folder) / "document.pdf"
             given.symlink_to(path.absolute())
             options = [
@@ -100,26 +101,27 @@ def typed_headings(path: Path, num_pages: int) -> tuple[OutlineEntry, ...]:
                 "off",
                 "--quiet",
             ]
-            with (Path(folder) / "said").open("w+", errors="replace") as said:
+            with (Path(folder) / "output").open("w+", errors="replace") as output:
                 command = ["java", *_JAVA, "-jar", str(program), str(given), *options]
-                status = _finished(subprocess.Popen(command, stdout=said, stderr=said), num_pages)
-                said.seek(0)
-                lines = [line.strip() for line in said if line.strip()]
+                process = subprocess.Popen(command, stdout=output, stderr=output)
+                status = _finished(process, num_pages)
+                output.seek(0)
+                lines = [line.strip() for line in output if line.strip()]
             if status or not (file := given.with_suffix(".json")).is_file():
-                # it names the file that it cannot read; all else is trouble of Java's
+                # it names the file if it cannot read it; other messages are about Java
                 kind = DocumentError if any(given.name in line for line in lines) else PassingError
                 raise kind(f"opendataloader-pdf fails on it ({'; '.join(lines[-2:]) or status})")
             written = file.read_text(encoding="utf-8")
-    except OSError as error:  # of this machine: the file itself has been read before
-        raise UserError(f"--layout: no work on {socket.gethostname()} ({error})") from error
+    except OSError as error:  # not due to the file, which has been read before
+        raise UserError(f"--layout cannot be used on {socket.gethostname()} ({error})") from error
     try:
         return kept_headings(json.loads(written))
     except (KeyError, TypeError, ValueError) as error:
-        raise DocumentError(f"opendataloader-pdf wrote what is not known ({error!r})") from error
+        raise DocumentError(f"opendataloader-pdf wrote unexpected JSON ({error!r})") from error
 
 
 def _finished(process: subprocess.Popen[bytes], num_pages: int) -> int:
-    """Wait for the reader, and return its status; it is ended when it takes too long."""
+    """Wait for the program and return its status; kill it if it takes too long."""
     most = _START_S + _PAGE_S * num_pages
     end = time.monotonic() + _WAITED * most
     try:
@@ -142,8 +144,9 @@ def _finished(process: subprocess.Popen[bytes], num_pages: int) -> int:
 
 
 def kept_headings(document: Mapping[str, Any]) -> tuple[OutlineEntry, ...]:
-    """Return the headings of opendataloader-pdf's JSON that are none of charts, tables, lists or
-    formulas.
+    """Return the headings in opendataloader-pdf's JSON, without those that only look like headings.
+
+    These are lines of charts, tables, lists and formulas.
     """
     lengths: Counter[Type] = Counter()
     for each in document["kids"]:
@@ -173,12 +176,12 @@ def kept_headings(document: Mapping[str, Any]) -> tuple[OutlineEntry, ...]:
 def with_numbered(
     typed: Sequence[OutlineEntry], texts: Mapping[int, str]
 ) -> tuple[OutlineEntry, ...]:
-    """Return headings by their type and those whose numbers continue one another, in reading order.
+    """Return headings by their type and by section numbers that continue one another, in order.
 
-    A number tells the level, and that of other headings of the same type.
+    A heading's number gives its level, and the level of other headings of the same type.
 
     Args:
-        typed: what `typed_headings` found.
+        typed: the headings that `typed_headings` returned.
         texts: text of the pages by 1-based number.
     """
     numbered = {
@@ -212,7 +215,7 @@ def with_numbered(
 
 
 def _place(title: str, lines: Sequence[str]) -> int:
-    """Return the index of the line that a title begins on; both are letters and digits alone."""
+    """Return the index of the line on which a title begins; both are only letters and digits."""
     whole = (place for place, line in enumerate(lines) if line == title)
     begun = (place for place, line in enumerate(lines) if line and title.startswith(line))
     return next(chain(whole, begun), len(lines))
