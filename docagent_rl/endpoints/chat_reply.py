@@ -1,4 +1,4 @@
-"""Bodies of chat completions, and failed requests in words that hold no key."""
+"""Parsing of chat completions, and errors of failed requests without the API key."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from docagent_rl.endpoints.retrying import describe_error, retry_after_s
 from docagent_rl.endpoints.usage import Usage, text_tokens
 
 _CUT_OFF = "length"
-# how servers say that a reply ended by itself; some say nothing
+# what servers send when a reply ended by itself; some send nothing
 _ENDED = frozenset({None, "stop", "stop_sequence", "eos_token", "end_turn"})
 ChatMessage = Mapping[str, Any]
 """A message of the chat-completions protocol: `role` and `content`."""
@@ -24,14 +24,14 @@ THINK_OPEN = "<think>"
 _THINK_CLOSE = "</think>"
 # far more than is ever shown; what is not shown need not be searched for the key
 _LONGEST = 4000
-_PASSING = (408, 409, 425, 429)
-# OpenAI's code for an account that is empty, which comes with 429, too: no wait fills it
+_TRANSIENT_STATUSES = (408, 409, 425, 429)
+# OpenAI's code for an account without credit, also sent with status 429: waiting does not help
 _EMPTY_ACCOUNT = "insufficient_quota"
 _REQUEST_STATUSES = (400, 413, 422)
-"""Statuses of a request that is too long, or that a filter stops; others may pass."""
+"""Statuses for a single request, which is too long or blocked by a filter; others may succeed."""
 _MOST_CHOICES = 16
 IN_A_ROW = 10
-"""Requests without a usable reply, and without any reply between them, that end a command."""
+"""Number of consecutive requests without a usable reply that end a command."""
 # vLLM, OpenAI, SGLang, llama.cpp, TGI, Anthropic's and Google's gateways
 _TOO_LONG = re.compile(
     r"context[_ ](?:length|window|size)|maximum (?:model|sequence|input) length|max_model_len"
@@ -40,7 +40,7 @@ _TOO_LONG = re.compile(
     r"|inputs.{0,40}must (?:have|be) (?:less|at most)",
     re.IGNORECASE,
 )
-# OpenAI's models that think, one parameter a time
+# messages of OpenAI's reasoning models, which name one parameter at a time
 _SAMPLING = re.compile(
     r"(?=.*\b(?:max_tokens|max_completion_tokens|temperature)\b)"
     r"(?=.*(?:unsupported|not supported|does not support|only the default|deprecated|not "
@@ -48,35 +48,34 @@ _SAMPLING = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _THINKING = (
-    "; models that think often take neither max_tokens nor another temperature than 1: "
-    "extra_body={max_completion_tokens: 0, temperature: 1} of this endpoint sets both (its length "
-    "stays that "
-    "of max_tokens)"
+    "; reasoning models often accept neither max_tokens nor a temperature other than 1: set "
+    "extra_body={max_completion_tokens: 0, temperature: 1} for this endpoint (the length is still "
+    "that of max_tokens)"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """A reply as the model wrote it, thoughts included, and its tokens."""
+    """A reply as the model wrote it, thoughts included, and its token counts."""
 
     text: str
     prompt_tokens: int
     completion_tokens: int
     thoughts: str = ""
-    """The text that the server keeps apart (`reasoning_content`)."""
+    """Thoughts that the server returns separately (`reasoning_content`)."""
     cut_off: bool = False
-    """It reached its greatest length."""
+    """True if it reached its maximum length."""
 
     @property
     def usage(self) -> Usage:
-        """Its tokens."""
+        """Its token counts."""
         return Usage(self.prompt_tokens, self.completion_tokens)
 
 
 class _Message(BaseModel):
     model_config = ConfigDict(strict=True)
     content: str | None = None
-    # servers name it in two ways, and some keep other things there
+    # servers use one of two names, and some put other things there
     reasoning_content: Any = None
     reasoning: Any = None
 
@@ -92,36 +91,38 @@ class _Choice(BaseModel):
 
 
 class _Completion(BaseModel):
-    # one is asked for; a problem with each of millions would take gigabytes
+    # one choice was requested; errors about millions of them would take gigabytes
     choices: list[_Choice] = Field(min_length=1, max_length=_MOST_CHOICES, fail_fast=True)
 
 
 def read_reply(body: bytes, usage: Usage, *, partial: bool = False) -> ChatReply:
-    """Return the first choice of a chat completion, whose body may be anything at all.
+    """Return the first choice of a chat completion; `body` may contain anything.
 
-    `usage` is as the server reports it; without tokens of the reply, they are estimated. `partial`
-    accepts a reply that was cut off, and one of thoughts alone.
+    `usage` is what the server reported; if it lacks the reply's tokens, they are estimated. With
+    `partial`, a reply may be cut off or consist of thoughts only.
 
     Raises:
-        ReplyError: it is no chat completion, has no text, or the text did not end by itself.
-        CutOffError: the text reached its greatest length; not for a partial reply.
+        ReplyError: The body is not a chat completion, has no text, or the text did not end by
+            itself.
+        CutOffError: The text reached its maximum length, and `partial` is not set.
     """
     try:
         choice = _Completion.model_validate_json(body).choices[0]
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "body"
-        raise ReplyError(f"the reply is no chat completion: {where}: {first['msg']}") from error
+        raise ReplyError(f"the reply is not a chat completion: {where}: {first['msg']}") from error
     cut_off = choice.finish_reason == _CUT_OFF
     content = choice.message.content
     if cut_off and not partial:
         raise CutOffError("the reply was cut off: raise max_tokens")
     if not cut_off and choice.finish_reason not in _ENDED:
         raise ReplyError(
-            f"the reply did not end by itself but by {str(choice.finish_reason)[:40]!r}"
+            f"the reply did not end by itself: its finish_reason is "
+            f"{str(choice.finish_reason)[:40]!r}"
         )
     if content is None and not partial:
-        raise ReplyError("a reply without text")
+        raise ReplyError("the reply has no text")
     text = content or ""
     thoughts = choice.message.thoughts
     tokens = usage.completion_tokens or text_tokens(text) + text_tokens(thoughts)
@@ -129,45 +130,42 @@ def read_reply(body: bytes, usage: Usage, *, partial: bool = False) -> ChatReply
 
 
 def without_thoughts(text: str) -> str:
-    """Return the text of a reasoning model after its thoughts; without thoughts, all of it.
+    """Return a reasoning model's text after its thoughts; all of it if there are no thoughts.
 
     Raises:
-        ReplyError: the thoughts do not end.
+        ReplyError: The thoughts do not end.
     """
     thoughts, closed, rest = text.partition(_THINK_CLOSE)
     answer = (rest if closed else thoughts).strip()
     if answer.startswith(THINK_OPEN):
         raise ReplyError(
-            "a reply whose thoughts do not end; a model that thinks may need more max_tokens"
+            "the thoughts in the reply do not end; a reasoning model may need more max_tokens"
         )
     return answer
 
 
 def reply_text(text: str) -> str:
-    """Return a reply without thoughts, and without the marks of `untrusted` in texts that it
-    quotes.
+    """Return a reply without thoughts, and without `untrusted`'s marks in texts that it quotes.
 
     Raises:
-        ReplyError: nothing is left.
+        ReplyError: Nothing is left.
     """
     words = without_invisible(encodable(without_thoughts(text))).strip()
     if not words:
-        raise ReplyError("a reply without text; a model that thinks may need more max_tokens")
+        raise ReplyError("the reply has no text; a reasoning model may need more max_tokens")
     return words
 
 
 class ReplyError(ValueError):
-    """A reply that cannot be used; another attempt may bring a better one."""
+    """A reply cannot be used; another attempt may yield a better one."""
 
 
 class CutOffError(ValueError):
-    """A reply that was cut off at the limit of its length."""
+    """A reply was cut off at its maximum length."""
 
 
 class TransientError(Exception):
-    """A failure that another attempt may cure, perhaps after the seconds that the service asks to
-    wait.
-    """
+    """A request failed, and another attempt may succeed, perhaps only after `retry_after_s`."""
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -175,13 +173,11 @@ class TransientError(Exception):
 
 
 class BusyError(TransientError):
-    """A request that the service was too busy to accept; the wait for it does not count as an
-    attempt.
-    """
+    """A service was too busy to accept a request, which does not count as an attempt."""
 
 
 class RequestRefusedError(Exception):
-    """A request that would be refused again, with the status of the reply where there was one."""
+    """A request was refused and would be refused again; `status` is that of the reply, if any."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -189,23 +185,22 @@ class RequestRefusedError(Exception):
 
 
 class TooLongError(RequestRefusedError):
-    """A conversation that the model's context does not hold."""
+    """A conversation is too long for the model's context."""
 
 
 def failure(error: openai.OpenAIError, key: str) -> TransientError | RequestRefusedError:
-    """Return an error of the client library, in our words and without the key.
+    """Translate an error of the client library to one of ours, without the API key.
 
-    The library's errors hold the request and the reply, and a reply may hold the key: none of them
-    may be the cause or the context of what is raised.
+    The library's errors contain the request and the reply, and a reply may contain the key: they
+    must not become the cause or the context of an error that is raised.
     """
     if isinstance(error, openai.APIStatusError):
         message = redacted(f"HTTP {error.status_code}: {_server_message(error)}", key)
         if 300 <= error.status_code < 400:
-            message += "; no redirect is followed"
-        if error.status_code in _PASSING or error.status_code >= 500:
+            message += "; redirects are not followed"
+        if error.status_code in _TRANSIENT_STATUSES or error.status_code >= 500:
             wait = retry_after_s(error.response.headers)
-            # 503 is said of overload and of defects alike; who says when to come again means the
-            # first
+            # servers send 503 both for overload and for defects; with Retry-After it means overload
             limited = error.status_code == 429 and error.code != _EMPTY_ACCOUNT
             busy = limited or (error.status_code in (429, 503) and wait is not None)
             return (BusyError if busy else TransientError)(message, wait)
@@ -223,32 +218,33 @@ def failure(error: openai.OpenAIError, key: str) -> TransientError | RequestRefu
 
 
 class Unanswered:
-    """Counts requests without a usable reply since the last that had one."""
+    """A counter of consecutive requests without a usable reply."""
 
     def __init__(self) -> None:
         self._in_a_row = 0
         self._answered = False
 
     def answered(self) -> None:
-        """Note that a reply came."""
+        """Record a usable reply, which resets the counter."""
         self._in_a_row = 0
         self._answered = True
 
     def reason(self, error: InfrastructureError) -> str | None:
-        """Return why one request has no usable reply, by the error of `RemoteModel` that it met.
+        """Record an error of `RemoteModel`, and return why its request has no usable reply.
 
-        `None` where no other will have one: the endpoint lets nobody in, or this was one of
-        `IN_A_ROW`.
+        Return None if further requests are pointless: the endpoint refuses all of them, or
+        `IN_A_ROW` have failed in a row.
         """
         cause = error.__cause__ or error
         refused = isinstance(cause, RequestRefusedError)
         refuses_all = refused and cause.status not in _REQUEST_STATUSES
-        self._in_a_row += not (refused and self._answered)  # others are answered
+        # if other requests were answered, a refusal is due to this request and does not count
+        self._in_a_row += not (refused and self._answered)
         return None if refuses_all or self._in_a_row >= IN_A_ROW else describe_error(cause)
 
 
 def _server_message(error: openai.APIStatusError) -> str:
-    """Return the message of the error's body, as far as it has one."""
+    """Return the message in the error's body, or else that of the error itself."""
     body = error.body
     text = body.get("message") if isinstance(body, Mapping) else body
     if isinstance(text, str) and text.strip():

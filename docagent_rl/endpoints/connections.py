@@ -1,8 +1,7 @@
-"""The connections of a server: how many there are, and how long a client may take over its side of
-each.
+"""Limits on a server's connections: their number, and the time that clients may take.
 
-uvicorn waits without end for the rest of a head and for a client that does not read its answer, and
-takes connections until the process has no file left to open.
+uvicorn itself waits without limit for the rest of a request's head and for a client that does not
+read its response, and accepts connections until the process runs out of file descriptors.
 """
 
 import asyncio
@@ -16,21 +15,21 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_S = 20.0
-"""Seconds in which the head of a request has to arrive, also that of a connection's first."""
+"""Seconds within which the head of a request must arrive, including a connection's first one."""
 READ_S = 60.0
-"""Seconds in which an answer has to be read."""
+"""Seconds within which a response must be read."""
 _MOST = 1024
 _FEWEST = 8
 _FILES = 1 << 16
-"""Open files that are asked for, where the system's hard limit lets."""
+"""Limit of open files to request, as far as the system's hard limit allows."""
 
 
 class BoundedProtocol(H11Protocol):
-    """A connection that is closed when its client takes too long, or when another needs its place.
+    """A connection that is closed if its client takes too long, or if another one needs its place.
 
-    Beyond `most_connections` a new one takes the place of one whose client has yet to send a head:
-    first of those that never sent any, then of those that wait for another, the one that has waited
-    longest. Where all are at work, the new one is closed.
+    Beyond `most_connections`, a new connection replaces one whose client has yet to send a head:
+    among those that never sent one, or else among those idle between requests, the one that has
+    waited longest. If all connections are busy, the new one is closed.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -38,11 +37,11 @@ class BoundedProtocol(H11Protocol):
         self._head: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self.place = (False, self.loop.time())
-        """Whether it has sent a whole head, and the time since which it waits for one."""
+        """Whether a complete head was received, and the time since when the next one is awaited."""
 
     @property
     def is_waited_for(self) -> bool:
-        """The client has yet to send a head."""
+        """True if the client has yet to send a head."""
         return self.conn.their_state is h11.IDLE and not self.transport.is_closing()
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -64,14 +63,14 @@ class BoundedProtocol(H11Protocol):
             self._head = _cancelled(self._head)
 
     def on_response_complete(self) -> None:
-        """See `uvicorn`: the next request may come, or the connection ends."""
+        """See `uvicorn`: the next request may arrive, or the connection ends."""
         self.place = (True, self.loop.time())
         super().on_response_complete()
         if self.transport.is_closing():
             self._wait_for_reader()
 
     def timeout_keep_alive_handler(self) -> None:
-        """See `uvicorn`: no request came."""
+        """See `uvicorn`: no further request arrived."""
         super().timeout_keep_alive_handler()
         self._wait_for_reader()
 
@@ -96,9 +95,7 @@ class BoundedProtocol(H11Protocol):
             self._head = self.loop.call_later(HEAD_S, self.transport.abort)
 
     def _wait_for_reader(self) -> None:
-        """End the connection if what is written is not read in time; closing it would wait without
-        end.
-        """
+        """Abort the connection if written data is not read in time; closing might take forever."""
         if self._unread is None and self.transport.get_write_buffer_size():
             self._unread = self.loop.call_later(READ_S, self.transport.abort)
 
@@ -110,10 +107,9 @@ def _cancelled(timer: asyncio.TimerHandle | None) -> None:
 
 @functools.cache
 def most_connections() -> int:
-    """Return the connections that this process has room for: half of the files that it may still
-    open.
+    """Return the maximum number of connections: half of the files that the process can still open.
 
-    The limit of open files is raised as far as the system lets.
+    The limit of open files is raised as far as the system allows.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
@@ -123,5 +119,5 @@ def most_connections() -> int:
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if allowed == resource.RLIM_INFINITY:
         return _MOST
-    is_open = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names are counted
+    is_open = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - only the number matters
     return max(_FEWEST, min(_MOST, (allowed - is_open) // 2))

@@ -1,9 +1,9 @@
-"""The policy of every HTTP client of ours: a service may send anything, anywhere, for ever.
+"""The policy of all our HTTP clients, for services that may send anything, anywhere, for ever.
 
-No redirect is followed, for it would take what is sent, a prompt or a key, to an address that
-nobody named. A reply is not compressed, has a greatest length, and a time in which it has to be
-whole. Keys come from the environment alone. Messages hold no key (`redacted`) and name addresses by
-`public_url`.
+Redirects are not followed, since they would take a prompt or a key to an address that nobody
+configured. Replies must not be compressed, have a maximum length, and must be complete within a
+time limit. Keys come only from the environment. Messages contain no key (`redacted`) and show
+addresses by `public_url`.
 """
 
 import ipaddress
@@ -20,32 +20,32 @@ import httpx2
 from docagent_rl.base.errors import UserError
 
 LONGEST_REPLY = 8 << 20
-"""Bytes of a reply at most: ten times one of 100,000 tokens, or the hits of the largest search."""
+"""Maximum bytes of a reply: ten times a reply of 100,000 tokens, or the hits of the largest search.
+"""
 PLAIN = {"Accept-Encoding": "identity"}
-"""The header of every request: little may unpack to much, so nothing is unpacked."""
+"""The header of every request. A small reply may decompress to a huge one, so none is accepted."""
 
 _LOGS = {"openai._base_client": logging.INFO, "httpx2": logging.WARNING, "httpcore2": logging.INFO}
-"""Below these levels the loggers write addresses with their passwords, reason phrases and headers
-of replies, and those of some versions whole request bodies, page images included.
+"""Minimum levels of loggers. Below, they write addresses with passwords, reason phrases and headers
+of replies, and some versions write whole request bodies, page images included.
 """
 NO_KEY = "none"
-"""The key of servers that ask for none."""
+"""The key for servers that need none."""
 HIDDEN = "[api key]"
-"""The stand-in of a key in messages."""
+"""What replaces a key in messages."""
 _TELLING = 16
 _HERE = ("localhost", "127.0.0.1", "::1")
 
 
 class BodyError(Exception):
-    """A body that is not read any further."""
+    """A body breaks the policy and is not read any further."""
 
 
 def client_options(url: str) -> dict[str, Any]:
-    """Return the arguments of an `httpx2.AsyncClient` by this policy; its caller bounds the whole
-    time.
+    """Return the arguments of an `httpx2.AsyncClient` under this policy.
 
-    Proxies of the environment are taken, but not to this machine: a proxy elsewhere has another
-    loopback.
+    The caller has to limit the total time. Proxies from the environment are used, except for
+    requests to this machine: for a proxy elsewhere, the loopback address is another machine.
     """
     keep_logs_clean()
     return {
@@ -57,12 +57,12 @@ def client_options(url: str) -> dict[str, Any]:
 
 
 async def _bound(response: httpx2.Response) -> None:
-    """Let a response that is not read yet end at `LONGEST_REPLY`: reading more raises `BodyError`.
+    """Limit an unread response to `LONGEST_REPLY` bytes: reading more raises a `BodyError`.
 
     Raises:
-        BodyError: the response is compressed.
+        BodyError: The response is compressed.
     """
-    # of an asynchronous client
+    # the client is asynchronous
     stream = cast("httpx2.AsyncByteStream", response.stream)
     response.stream = _Bounded(stream, bounded(response.headers, stream))
 
@@ -80,14 +80,15 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 def bounded(headers: Mapping[str, str], pieces: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """Return the pieces of a body, as the connection brings them, up to `LONGEST_REPLY` bytes.
+    """Return the pieces of a body as they arrive, up to `LONGEST_REPLY` bytes.
 
     Raises:
-        BodyError: the headers say that the body is compressed, or, while it is read, it is longer.
+        BodyError: The body is compressed, according to the headers; or, while the pieces are
+            consumed, it is too long.
     """
     encoding = headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity"):
-        raise BodyError(f"the reply is compressed by {encoding[:20]!r}, which was not asked for")
+        raise BodyError(f"the reply is compressed by {encoding[:20]!r}, which was not requested")
     return _up_to_the_longest(pieces)
 
 
@@ -101,7 +102,7 @@ async def _up_to_the_longest(pieces: AsyncIterable[bytes]) -> AsyncIterator[byte
 
 
 def is_loopback(url: str) -> bool:
-    """Return whether an address is one of this machine's own: `localhost`, 127.0.0.0/8, `::1`."""
+    """Return whether an address is a loopback address: `localhost`, 127.0.0.0/8, `::1`."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -110,9 +111,7 @@ def is_loopback(url: str) -> bool:
 
 
 def proxy_variable(url: str) -> str | None:
-    """Return the environment variable, with its value, that sends requests for an address to a
-    proxy.
-    """
+    """Return the environment variable, with its value, that sets an address's proxy, if any."""
     parts = urlsplit(url)
     proxies = getproxies()
     kind = next((kind for kind in (parts.scheme, "all") if kind in proxies), None)
@@ -122,9 +121,10 @@ def proxy_variable(url: str) -> str | None:
 
 
 def past_proxies() -> dict[str, str]:
-    """Return variables that keep the proxies of the environment from this machine's own addresses.
+    """Return environment variables that exclude this machine from the proxies of the environment.
 
-    For the libraries that ask services here: trackers, Ray, verl. Nothing where there is no proxy.
+    They are for libraries that send requests to this machine: trackers, Ray, verl. If there is no
+    proxy, the result is empty.
     """
     if not set(getproxies()) - {"no"}:
         return {}
@@ -135,7 +135,7 @@ def past_proxies() -> dict[str, str]:
 
 
 def public_url(url: str) -> str:
-    """Return the address without what may be secret in it: user, password and query."""
+    """Return an address without its parts that may be secret: user, password and query."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -144,11 +144,10 @@ def public_url(url: str) -> str:
 
 
 def check_url(url: str | None, setting: str) -> str:
-    """Return the address without slashes at its end.
+    """Return an address without trailing slashes.
 
     Raises:
-        UserError: it is no address of HTTP; the message names the setting and holds no secret of
-            it.
+        UserError: It is not an HTTP address; the message names the setting and contains no secret.
     """
     try:
         parts = urlsplit(url or "")
@@ -163,40 +162,37 @@ def check_url(url: str | None, setting: str) -> str:
 
 
 def keep_logs_clean() -> None:
-    """Silence what the libraries under our clients write about requests."""
+    """Silence what the libraries of our clients log about requests."""
     for logger, level in _LOGS.items():
         logging.getLogger(logger).setLevel(max(logging.getLogger(logger).level, level))
 
 
 def read_api_key(variable: str | None, setting: str) -> str:
-    """Return the key in an environment variable, stripped; `NO_KEY` when no variable is named.
+    """Return the key in an environment variable, stripped; `NO_KEY` if no variable is named.
 
     Raises:
-        UserError: the variable is not set, or no header could carry its value, which is not
-            repeated; the message names the setting.
+        UserError: The variable is not set, or its value cannot be sent in a header; the message
+            names the setting and does not contain the value.
     """
     if variable is None:
         return NO_KEY
-    # files of secrets end in a line feed
+    # values that are read from files often end with a line feed
     key = os.environ.get(variable, "").strip()
     if not key:
         raise UserError(f"{setting}: the environment variable {variable} is not set")
     if not (key.isascii() and key.isprintable()):
         raise UserError(
-            f"{setting}: the environment variable {variable} holds characters that no key has: "
-            "control "
-            "characters, or others than ASCII"
+            f"{setting}: the environment variable {variable} contains control or non-ASCII "
+            "characters, which no key has"
         )
     return key
 
 
 def redacted(text: str, key: str) -> str:
-    """Hide the key in a message, in any case."""
+    """Hide the key, in upper or lower case, in a message."""
     return text if key == NO_KEY else re.sub(re.escape(key), HIDDEN, text, flags=re.IGNORECASE)
 
 
 def without_key(body: bytes, key: str) -> bytes:
-    """Hide the key in a reply of a model. Short keys, such as `EMPTY`, are words that a reply may
-    hold.
-    """
+    """Hide the key in a model's reply, unless it is short: `EMPTY` may be a word of the reply."""
     return body.replace(key.encode(), HIDDEN.encode()) if len(key) >= _TELLING else body

@@ -1,4 +1,4 @@
-"""JSON values by key on disk."""
+"""A cache of JSON values on disk."""
 
 import json
 import os
@@ -11,14 +11,14 @@ from docagent_rl.base.io import atomic_write
 
 
 class JsonCache:
-    """JSON values, each a file named by its key, that stay until their folder is deleted.
+    """A cache of JSON values, each in a file named by its key, that lasts until it is deleted.
 
-    Threads and processes may share the folder, which is made with the first value. Keys are
-    hexadecimal digits. A damaged file counts as absent. All methods block, and raise
-    `InfrastructureError` when the disk fails.
+    Threads and processes may share the folder, which is created with the first value. Keys are
+    hexadecimal digits. A damaged file counts as missing. All methods block, and raise an
+    `InfrastructureError` if the disk fails.
 
     Raises:
-        UserError: the folder cannot be used.
+        UserError: The folder cannot be used.
     """
 
     def __init__(self, folder: Path, what: str) -> None:
@@ -26,12 +26,10 @@ class JsonCache:
         self._what = f"the {what} {folder}"
         place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
         if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
-            raise UserError(
-                f"{self._what} cannot be opened: {place} is no folder that can be written"
-            )
+            raise UserError(f"{self._what} cannot be opened: {place} is not a writable folder")
 
     def get(self, key: str) -> Any:
-        """Return the value under `key`, or `None`."""
+        """Return the value of `key`, or None."""
         try:
             return json.loads(self._file(key).read_bytes())
         except (FileNotFoundError, ValueError, RecursionError):
@@ -40,8 +38,9 @@ class JsonCache:
             raise self._failure(error) from error
 
     def put(self, key: str, value: Any) -> Any:
-        """Keep a value unless there is one, and return the one that is kept, the same for all
-        processes.
+        """Store a value unless there is one already; return the stored value.
+
+        All processes that put a value get the same one.
         """
         file = self._file(key)
         try:
@@ -52,9 +51,9 @@ class JsonCache:
                 if file.exists() and self.get(key) is None:
                     file.unlink(missing_ok=True)
                 Path(whole.name).chmod(0o644)
-                try:  # unlike a rename, a link leaves what is there
+                try:  # unlike a rename, a link does not replace an existing file
                     os.link(whole.name, file)
-                except OSError:  # it is there, or this file system has no links
+                except OSError:  # the file exists, or the file system does not support links
                     if not file.exists():
                         atomic_write(file, json.dumps(value))
         except OSError as error:

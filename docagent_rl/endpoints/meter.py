@@ -1,4 +1,4 @@
-"""Requests to the models of a command: counted by model, and kept within a budget."""
+"""A meter that counts the requests of a command by model and keeps them within a budget."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _ROUNDING = 1e-9
 
 
 class BudgetError(UserError):
-    """The next request would pass the budget; results so far are kept."""
+    """The next request could exceed the budget; results so far are kept."""
 
     def leaving(self, left: str) -> BudgetError:
-        """Return the same error with the work that is left undone."""
+        """Return the same error with a message about the work that is left undone."""
         return BudgetError(f"{self}. Left undone: {left}")
 
 
 class Amount(NamedTuple):
-    """Money, tokens (sent and sampled, together) and requests."""
+    """An amount of money, tokens (sent and sampled together) and requests."""
 
     cost: float = 0.0
     tokens: float = 0
@@ -40,22 +40,24 @@ class Amount(NamedTuple):
 
 @dataclass(slots=True)
 class Account:
-    """The requests to one model; without a price no cost."""
+    """The requests to one model."""
 
     requests: int = 0
     cached: int = 0
-    """Replies from the cache, which cost nothing."""
+    """Number of replies from the cache, which cost nothing."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float | None = None
+    """None if the price is unknown."""
 
 
 class Meter:
-    """Counts requests to models, and keeps limits (on cost, tokens, requests) before one is sent.
+    """A counter of requests to models that enforces limits on cost, tokens and requests.
 
-    A request reserves what it may cost at most and is charged what it did cost. One that would pass
-    a limit together with requests in flight waits for them; one that would pass it anyway is
-    refused. Threads and event loops may share a meter.
+    A request reserves its maximum amount before it is sent, and is charged the actual amount
+    afterwards. A request that would exceed a limit only together with those in flight waits for
+    them; one that would exceed it in any case is refused. Threads and event loops may share a
+    meter.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class Meter:
             return {model: replace(account) for model, account in sorted(self._accounts.items())}
 
     def words(self) -> str:
-        """Return the sum of all charges in words."""
+        """Return the sum of all accounts as text."""
         spent = self.spent
         words = f"{spent.requests:,} requests, {spent.tokens:,} tokens"
         if spent.cost or self._limits.cost < math.inf:
@@ -98,7 +100,7 @@ class Meter:
 
         from docagent_rl.base.text import shown
 
-        table = Table(title="Models asked")
+        table = Table(title="Requests to models")
         table.add_column("model")
         for heading in ("requests", "from cache", "tokens in", "tokens out", "cost"):
             table.add_column(heading, justify="right")
@@ -119,51 +121,48 @@ class Meter:
     async def request(
         self, model: str, price: Price, sent: int, sampled: int
     ) -> AsyncGenerator[Callable[[Usage], None]]:
-        """Count a request of about `sent` and at most `sampled` tokens, and hold room for it in the
-        block.
+        """Count a request of about `sent` and at most `sampled` tokens, reserved during the block.
 
-        Gives what charges its tokens.
+        Yields a function that charges the tokens that were actually used.
 
         Raises:
-            BudgetError: there is no room, nor will there be when the requests in flight are done.
+            BudgetError: The request would exceed a limit, even after those in flight have ended.
         """
-        room = Amount(price.cost(sent, sampled), sent + sampled, 1)
-        held = room._replace(requests=0)
-        while not self._take(model, room, held):
+        most = Amount(price.cost(sent, sampled), sent + sampled, 1)
+        # the request itself is counted at once, so only money and tokens are reserved
+        reserved = most._replace(requests=0)
+        while not self._reserve(model, most, reserved):
             await asyncio.sleep(_POLL_S)
         try:
-            yield lambda usage: self._pay(model, price, usage)
+            yield lambda usage: self._charge(model, price, usage)
         finally:
             with self._lock:
-                self._reserved.remove(held)
+                self._reserved.remove(reserved)
 
-    def _take(self, model: str, room: Amount, held: Amount) -> bool:
-        """Count a request and hold its tokens and money, if there is room beside those in
-        flight.
-        """
+    def _reserve(self, model: str, most: Amount, reserved: Amount) -> bool:
+        """Count a request and reserve its money and tokens, unless those in flight prevent it."""
         with self._lock:
-            after = _sum((self.spent, room))
-            if name := self._passed(after):
-                asked = getattr(room, name)
+            after = _sum((self.spent, most))
+            if name := self._exceeded(after):
+                needed = getattr(most, name)
                 limit = getattr(self._limits, name)
                 raise BudgetError(
                     f"the budget is used up: {self.words()} so far, and the next request may take "
-                    f"{asked:,.6g} and pass the {limit:,.6g} of --max-{name}. What was paid for is "
-                    "kept: the "
-                    "same command goes on from here"
+                    f"{needed:,.6g} and exceed the {limit:,.6g} of --max-{name}. Replies that were "
+                    "paid for are kept: run the same command again to resume"
                 )
-            if self._passed(_sum((after, *self._reserved))):
+            if self._exceeded(_sum((after, *self._reserved))):
                 return False
-            self._reserved.append(held)
+            self._reserved.append(reserved)
             self.count(model, requests=1)
             return True
 
-    def _passed(self, amount: Amount) -> str | None:
-        """Return the limit that the amount passes; sums of prices are rounded."""
+    def _exceeded(self, amount: Amount) -> str | None:
+        """Return the name of a limit that the amount exceeds, tolerating rounding of sums."""
         each = zip(Amount._fields, amount, self._limits, strict=True)
         return next((name for name, much, most in each if much > most * (1 + _ROUNDING)), None)
 
-    def _pay(self, model: str, price: Price, usage: Usage) -> None:
+    def _charge(self, model: str, price: Price, usage: Usage) -> None:
         with self._lock:
             self.count(model, **asdict(usage))
             if price.is_known:
@@ -181,9 +180,7 @@ _current: ContextVar[Meter | None] = ContextVar("docagent_meter", default=None)
 
 @contextmanager
 def metering(meter: Meter) -> Generator[None]:
-    """Charge everything that the block asks: the models that it opens, and the judge and the roles
-    of environments, which it does not see.
-    """
+    """Charge to `meter` all requests of the block, also those of environments' judges and roles."""
     token = _current.set(meter)
     try:
         yield
@@ -192,5 +189,5 @@ def metering(meter: Meter) -> Generator[None]:
 
 
 def current_meter() -> Meter | None:
-    """Return the meter of the block of `metering` around the caller; `None` outside of one."""
+    """Return the meter of the `metering` block around the caller, or None outside of one."""
     return _current.get()

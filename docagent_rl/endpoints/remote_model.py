@@ -1,6 +1,4 @@
-"""A language model behind an OpenAI-compatible endpoint: one client for judges, roles and
-commands.
-"""
+"""The client of language models behind OpenAI-compatible endpoints."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ from docagent_rl.endpoints.http_client import (
 )
 from docagent_rl.endpoints.json_cache import JsonCache
 from docagent_rl.endpoints.meter import Meter, current_meter
-from docagent_rl.endpoints.retrying import Answers, Places, call_service
+from docagent_rl.endpoints.retrying import AnswerCache, ConcurrencyLimit, call_service
 from docagent_rl.endpoints.usage import Usage, digestible, message_tokens, reported_usage
 
 if TYPE_CHECKING:
@@ -51,29 +49,30 @@ if TYPE_CHECKING:
 
 _HELLO = [{"role": "user", "content": "Reply with the word ready."}]
 _LENGTH = "max_completion_tokens"
-"""The other name of `max_tokens`, the only one that OpenAI's models that think take."""
+"""The other name of `max_tokens`, the only one that OpenAI's reasoning models accept."""
 _EDITION = 2
 _NO_SAMPLING = Sampling()
 _REPLY = TypeAdapter(ChatReply)
 
 
 class RemoteModel:
-    """A model that is asked once for everything: its replies are metered and, with a folder, kept.
+    """A model behind an endpoint, with metered requests and an optional cache of replies.
 
-    Equal requests in flight are sent once, and a kept reply costs nothing. May be used from several
-    event loops; each has its own connections and its own limit on the requests in flight
+    Equal requests in flight are sent only once, and cached replies cost nothing. Several event
+    loops may use a model; each has its own connections and its own limit on requests in flight
     (`endpoint.concurrency`).
 
     Args:
-        endpoint: the address.
-        name: of the model's part, for messages, e.g. `teacher`.
-        temperature: where the sampling of a reply names none.
-        cache_dir: folder of the replies given before. `None` keeps nothing.
-        meter: may be shared; by default that of `meter.metering` around a request, else its own.
-        remembered: replies that are kept in memory as well.
+        endpoint: the address and the limits of requests.
+        name: the model's role, such as `teacher`, for messages.
+        temperature: the temperature if the sampling of a reply has none.
+        cache_dir: folder in which replies are cached; None: no cache on disk.
+        meter: a meter, which may be shared; by default that of the `meter.metering` block around a
+            request, or else an own one.
+        remembered: number of replies to cache in memory as well.
 
     Raises:
-        UserError: the key's environment variable is not set, the address is none, or the cache
+        UserError: The key's environment variable is not set, the address is wrong, or the cache
             cannot be opened.
     """
 
@@ -96,15 +95,15 @@ class RemoteModel:
         self._cache = None if cache_dir is None else JsonCache(cache_dir, f"{name} cache")
         self._meter = meter
         self._own_meter = Meter()
-        self._places = Places(endpoint.concurrency)
-        self._coming: Answers[ChatReply] = Answers(remembered)
+        self._limit = ConcurrencyLimit(endpoint.concurrency)
+        self._answers: AnswerCache[ChatReply] = AnswerCache(remembered)
         self._connections: WeakKeyDictionary[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = (
             WeakKeyDictionary()
         )
 
     @property
     def meter(self) -> Meter:
-        """The meter that is charged now."""
+        """The meter to which requests are charged now."""
         return self._meter or current_meter() or self._own_meter
 
     async def ask(
@@ -118,41 +117,41 @@ class RemoteModel:
     ) -> ChatReply:
         """Return one reply.
 
-        One that was cut off at `max_tokens` is asked for again only when it is sampled: at
-        temperature 0 it would be cut off again. A server that is busy (429, or 503 with
-        `Retry-After`) is waited for until the deadline, without using up attempts (see
+        A reply that was cut off at `max_tokens` is requested again only if it is sampled: at
+        temperature 0 it would be cut off again. While the server is busy (429, or 503 with
+        `Retry-After`), requests are repeated until the deadline without using up attempts (see
         `call_service`).
 
         Args:
-            messages: to send, page images as `usage.image_part`. Spellings of special tokens in
-                their texts are broken, also those that the texts of one message make together.
-            accept: raises `ReplyError` for a text that is worth another attempt. What it accepts is
-                kept.
-            sampling: of this reply, where the endpoint's settings are not meant.
-            sample: tells several replies to the same messages apart.
-            partial: accept a reply that was cut off, or that consists of thoughts alone.
+            messages: messages to send, with page images as `usage.image_part`. Spellings of special
+                tokens in their texts are broken up, also those across the texts of one message.
+            accept: raises a `ReplyError` for a text that is worth another attempt. Accepted replies
+                are cached.
+            sampling: parameters for this reply that override the endpoint's settings.
+            sample: number that distinguishes several replies to the same messages.
+            partial: accept a reply that was cut off or consists of thoughts only.
 
         Raises:
-            BudgetError: the request may pass the budget; nothing was sent.
-            InfrastructureError: the endpoint failed, refused the request, or the reply reached its
-                greatest length and is not to be partial; its cause is the last failure
+            BudgetError: The request may exceed the budget; nothing was sent.
+            InfrastructureError: The endpoint failed or refused the request, or the reply reached
+                its maximum length without `partial`; the cause is the last failure
                 (`CutOffError`).
         """
         key = await asyncio.to_thread(self.key, messages, sampling, sample, partial)
 
         async def fetch() -> ChatReply:
-            if (kept := await asyncio.to_thread(self._kept, key)) is not None:
+            if (cached := await asyncio.to_thread(self._cached, key)) is not None:
                 self.meter.count(self.model, cached=1)
-                return kept
+                return cached
             reply = await self._complete(
                 messages, accept, sampling, partial, self.endpoint.patience_s
             )
             if self._cache is None:
                 return reply
-            # another process may be faster, and all agree on one reply
+            # if another process was faster, take its reply, so that all have the same one
             return _read(await asyncio.to_thread(self._cache.put, key, asdict(reply))) or reply
 
-        reply, shared = await self._coming.get(key, fetch)
+        reply, shared = await self._answers.get(key, fetch)
         if shared:
             self.meter.count(self.model, cached=1)
         return reply
@@ -160,10 +159,10 @@ class RemoteModel:
     async def check(
         self, messages: Sequence[ChatMessage] = _HELLO, accept: Callable[[str], object] = reply_text
     ) -> None:
-        """Ask for a sign of life, past the cache, within `timeout_s`. A busy endpoint is there.
+        """Check that the endpoint replies within `timeout_s`, bypassing the cache; it may be busy.
 
         Raises:
-            UserError: there is no reply (the message names endpoint and model), or no budget for
+            UserError: There is no reply (the message names endpoint and model), or no budget for
                 the request.
         """
         try:
@@ -173,7 +172,7 @@ class RemoteModel:
                 return
             remedy = "base_url, model and api_key_env, or --base-url, --model and --api-key-env"
             if proxy := proxy_variable(self.endpoint.base_url or ""):
-                remedy += f"; it was asked through {proxy}, which NO_PROXY can except it from"
+                remedy += f"; the request went through {proxy}, which NO_PROXY can prevent"
             raise UserError(f"the {self.name} does not answer: {error}. Check {remedy}") from error
 
     async def aclose(self) -> None:
@@ -189,16 +188,16 @@ class RemoteModel:
         sample: int = 0,
         partial: bool = False,
     ) -> str:
-        """Return the SHA-256, in hexadecimal digits, of all that decides a reply.
+        """Return the hexadecimal SHA-256 of everything on which a reply depends.
 
-        Its greatest length does not, unless it may be partial: one that ended by itself had room
-        enough.
+        The maximum length only matters for partial replies: a reply that ended by itself had enough
+        room.
         """
         chosen = {"temperature": self.temperature, **sampling.fields()}
         chosen.pop("max_tokens", None)
         decides: dict[str, Any] = {
             "edition": _EDITION,
-            "server": self.endpoint.base_url,  # two servers may call different weights by one name
+            "server": self.endpoint.base_url,  # servers may have different weights under one name
             "model": self.model,
             "messages": [digestible(message) for message in messages],
             "sampling": chosen,
@@ -212,10 +211,10 @@ class RemoteModel:
     def known(
         self, messages: Sequence[ChatMessage], sampling: Sampling = _NO_SAMPLING, sample: int = 0
     ) -> ChatReply | None:
-        """Return a reply that is kept, without asking. Blocks."""
-        return self._kept(self.key(messages, sampling, sample))
+        """Return a reply from the cache, without sending a request. Blocks."""
+        return self._cached(self.key(messages, sampling, sample))
 
-    def _kept(self, key: str) -> ChatReply | None:
+    def _cached(self, key: str) -> ChatReply | None:
         return None if self._cache is None else _read(self._cache.get(key))
 
     async def _complete(
@@ -226,10 +225,10 @@ class RemoteModel:
         partial: bool,
         deadline_s: float,
     ) -> ChatReply:
-        """Ask until there is a reply that `accept` lets through."""
+        """Send requests until there is a reply that `accept` accepts."""
         endpoint = self.endpoint
         most = sampling.max_tokens or self.endpoint.max_tokens
-        # images are decoded for their sizes
+        # in a thread, since images are opened for their sizes
         unreported = Usage(await asyncio.to_thread(message_tokens, messages), 0)
         sendable = [_sendable(message) for message in messages]
         again = (TransientError, TimeoutError, ReplyError)
@@ -237,18 +236,18 @@ class RemoteModel:
 
         async def attempt() -> ChatReply:
             sent = unreported.prompt_tokens
-            async with self.meter.request(self.model, endpoint.price, sent, most) as pay:
+            async with self.meter.request(self.model, endpoint.price, sent, most) as charge:
                 try:
                     body = await self._body(sendable, sampling)
-                except TimeoutError:  # it may be at work, and be paid for
-                    pay(unreported)
+                except TimeoutError:  # the server may still be at work, and it may cost money
+                    charge(unreported)
                     raise
                 usage = reported_usage(body) or unreported
                 try:
                     reply = read_reply(body, usage, partial=partial)
                     usage = reply.usage
                 finally:
-                    pay(usage)
+                    charge(usage)
                 accept(reply.text)
                 return reply
 
@@ -260,12 +259,12 @@ class RemoteModel:
             backoff_s=endpoint.backoff_s,
             retry_on=(*again, CutOffError) if chance and sampling.seed is None else again,
             give_up_on=(RequestRefusedError, CutOffError),
-            places=self._places,
+            limit=self._limit,
             uncounted=(BusyError,),
         )
 
     async def _body(self, messages: Sequence[ChatMessage], sampling: Sampling) -> bytes:
-        """Return the body of the reply to one request, without the key."""
+        """Send one request, and return the body of the reply without the API key."""
         endpoint = self.endpoint
         chosen = {
             "temperature": self.temperature,
@@ -276,10 +275,10 @@ class RemoteModel:
         temperature = chosen.pop("temperature")
         length = _LENGTH if _LENGTH in endpoint.extra_body else "max_tokens"
         try:
-            # the client's own limit begins anew with every piece of a reply
+            # needed since the client's own timeout restarts with every piece of a reply
             async with asyncio.timeout(endpoint.timeout_s):
-                # raw: the client would pass malformed bodies through unchecked, or fail in many
-                # ways
+                # get the raw body: on malformed ones, the client would fail in many ways, or not
+                # at all
                 reply = await self._connection().chat.completions.with_raw_response.create(
                     model=self.model,
                     messages=cast("Iterable[ChatCompletionMessageParam]", messages),
@@ -293,8 +292,8 @@ class RemoteModel:
             failed = TransientError(str(error))
         except openai.OpenAIError as error:
             failed = failure(error, self._key)
-        # outside of the handlers: what was caught may hold the key, and so must not become the
-        # context
+        # raised outside of the handlers, since the caught error may contain the key and must not
+        # become the context
         raise failed
 
     def _connection(self) -> openai.AsyncOpenAI:
@@ -316,14 +315,14 @@ class RemoteModel:
 def open_model(
     config: ModelConfig, name: str, cache_dir: Path | None, *, meter: Meter | None = None
 ) -> RemoteModel:
-    """Return the model of a configuration, `name`d by its part.
+    """Return the model of a configuration; `name` is its role, for messages.
 
-    Replies are kept in the folder that the configuration names, else in `cache_dir`, if any. The
-    meter is by default that of `meter.metering`, else one of its own.
+    Replies are cached in the folder that the configuration names, or else in `cache_dir`, if any.
+    The meter is by default that of the `meter.metering` block, or else an own one.
 
     Raises:
-        UserError: it names no model, the key's environment variable is not set, or the cache cannot
-            be opened.
+        UserError: The configuration names no model, the key's environment variable is not set, or
+            the cache cannot be opened.
     """
     config.require(f"the {name}")
     return RemoteModel(
@@ -336,7 +335,7 @@ def open_model(
 
 
 def _read(value: Any) -> ChatReply | None:
-    """Return the reply that a cache holds; `None` for foreign values."""
+    """Return a cached value as a reply, or None if it is not one."""
     try:
         return _REPLY.validate_python(value)
     except ValidationError:
@@ -347,7 +346,7 @@ def _sendable(message: ChatMessage) -> ChatMessage:
     content = message["content"]
     if isinstance(content, str):
         return {**message, "content": without_tokens(encodable(content))}
-    # a server may join the texts, also those on both sides of an image
+    # a server may join the texts of a message, even those on both sides of an image
     texts = without_joint_tokens(
         [encodable(part["text"]) for part in content if part["type"] == "text"]
     )

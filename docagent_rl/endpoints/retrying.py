@@ -1,6 +1,4 @@
-"""Calls of services that may fail: places, attempts, one deadline, many in order, and shared
-answers.
-"""
+"""Calls of services that may fail: retries, deadlines, limits on concurrency, shared answers."""
 
 import asyncio
 import math
@@ -29,19 +27,19 @@ from docagent_rl.base.text import visible
 T = TypeVar("T")
 J = TypeVar("J")
 _LONGEST_WAIT_S = 8.0
-"""Seconds of backoff at most: a service that is there again is asked soon."""
+"""Maximum backoff in seconds, so that a service that has recovered is called soon."""
 _LEAST_WAIT_S = 0.05
-"""Before a call that was not taken is made again, which may be as often as the deadline lets."""
+"""Minimum seconds between attempts, of which there may be any number until the deadline."""
 LONGEST_ASKED_WAIT_S = 120.0
-"""Seconds that a service may ask to wait; it is asked again after these when it asks for more."""
+"""Maximum seconds to wait if a service asks for a pause, even if it asks for a longer one."""
 
 _background: list[asyncio.AbstractEventLoop] = []
 _lock = threading.Lock()
 _SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
 
 
-class Places:
-    """A limit on the calls at a time; every event loop has its own."""
+class ConcurrencyLimit:
+    """A limit on the number of concurrent calls, separate for every event loop."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -50,8 +48,8 @@ class Places:
         )
 
     @asynccontextmanager
-    async def hold(self, clock: asyncio.Timeout) -> AsyncGenerator[None]:
-        """Hold a place. While none is free the clock, a running deadline, stands still."""
+    async def slot(self, clock: asyncio.Timeout) -> AsyncGenerator[None]:
+        """Occupy one slot; while waiting for a free one, the deadline `clock` is paused."""
         loop = asyncio.get_running_loop()
         left = (clock.when() or loop.time()) - loop.time()
         clock.reschedule(None)
@@ -64,7 +62,7 @@ async def call_service(
     call: Callable[[], Awaitable[T]],
     *,
     what: str,
-    places: Places,
+    limit: ConcurrencyLimit,
     attempts: int,
     deadline_s: float,
     backoff_s: float,
@@ -72,28 +70,29 @@ async def call_service(
     give_up_on: tuple[type[Exception], ...] = (),
     uncounted: tuple[type[Exception], ...] = (),
 ) -> T:
-    """Await `call()` until it succeeds.
+    """Await `call()`, and retry it until it succeeds.
 
-    A failure of `retry_on` may say in `retry_after_s` how many seconds the service asks to wait.
-    The next attempt comes no sooner, up to `LONGEST_ASKED_WAIT_S`; when the deadline comes sooner,
-    there is none.
+    An exception in `retry_on` may have an attribute `retry_after_s`, the seconds that the service
+    asks to wait. The next attempt is not made earlier (up to `LONGEST_ASKED_WAIT_S`), or not at all
+    if the deadline comes first.
 
     Args:
-        call: makes a fresh awaitable for every attempt.
+        call: returns a new awaitable for every attempt.
         what: name of the service for the error message.
-        places: one is held by each attempt, and none during the backoff.
-        attempts: at most.
-        deadline_s: seconds for all attempts and the backoff between them, without waiting for a
-            place.
-        backoff_s: seconds before the second attempt, doubled every time, up to as much again added
-            at random.
-        retry_on: failures after which to try again.
-        give_up_on: failures of the service that another attempt would not change.
-        uncounted: those of `retry_on` that are no attempts, for the service did not take the call
-            (it is busy, or about to start again): only the deadline ends them.
+        limit: limit on concurrent attempts; the backoff between attempts does not count.
+        attempts: maximum number of attempts.
+        deadline_s: maximum seconds for all attempts and the backoff between them, without the time
+            of waiting for `limit`.
+        backoff_s: seconds before the second attempt, doubled every time; up to as many seconds are
+            added at random.
+        retry_on: exceptions after which to try again.
+        give_up_on: exceptions after which another attempt would be pointless.
+        uncounted: exceptions in `retry_on` that do not count as attempts, since the service did not
+            accept the call (it is busy or restarting): these are retried until the deadline.
 
     Raises:
-        InfrastructureError: the attempts or the deadline are spent, or a failure of `give_up_on`.
+        InfrastructureError: The attempts are used up, the deadline has passed, or an exception in
+            `give_up_on` was raised.
     """
     deadline = asyncio.timeout(deadline_s)
     loop = asyncio.get_running_loop()
@@ -105,13 +104,13 @@ async def call_service(
             while True:
                 made += 1
                 try:
-                    async with places.hold(deadline):
+                    async with limit.slot(deadline):
                         return await call()
                 except retry_on as error:
                     last = error
                 counted += not isinstance(last, uncounted)
                 left = (deadline.when() or math.inf) - loop.time()
-                # a deadline that has just passed ends this at the next wait, and says so
+                # if the deadline has just passed, the next wait raises its error
                 if counted >= attempts or _asked(last) > max(left, 0.0):
                     raise last
                 await asyncio.sleep(_wait(last, made, backoff_s))
@@ -126,9 +125,7 @@ async def call_service(
 
 
 def in_background(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine, run on an event loop that the threads of this process
-    share.
-    """
+    """Run a coroutine on an event loop shared by all threads of the process; return its result."""
     with _lock:
         if not _background:
             loop = asyncio.new_event_loop()
@@ -140,9 +137,7 @@ def in_background(work: Coroutine[Any, Any, T]) -> T:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a service asks to wait (`Retry-After`, RFC 9110, section 10.2.3);
-    dates are not read.
-    """
+    """Return the seconds in `Retry-After` (RFC 9110, section 10.2.3); dates are ignored."""
     asked = headers.get("retry-after", "").strip()
     return float(asked) if _SECONDS.fullmatch(asked) else None
 
@@ -152,8 +147,9 @@ def _asked(error: Exception) -> float:
 
 
 def _wait(error: Exception, made: int, backoff_s: float) -> float:
-    """Return the seconds before the next of `made` attempts; those told the same do not come
-    together.
+    """Return the seconds to wait after `made` attempts.
+
+    A random part spreads the attempts of clients that were told the same.
     """
     backoff = min(backoff_s * 2.0 ** min(made - 1, 60), _LONGEST_WAIT_S)
     return max(backoff, _asked(error), _LEAST_WAIT_S) + random.uniform(0, backoff_s)
@@ -166,10 +162,10 @@ async def run_jobs(
     at_once: int,
     done: Callable[[], None] | None = None,
 ) -> None:
-    """Do all jobs, in their order, `at_once` at a time, and call `done` after each.
+    """Run all jobs in order, `at_once` at a time, and call `done` after each.
 
-    When one fails no other is begun, and those at work come to their end: what they ask for is paid
-    for already. Then the first failure is raised.
+    If one fails, no other is started, but those that are running are completed, since their
+    requests have been paid for. Then the first failure is raised.
     """
     waiting = iter(jobs)
     failures = []
@@ -178,7 +174,7 @@ async def run_jobs(
         for job in jobs:
             try:
                 await work(job)
-            except Exception as error:  # whatever it is: raised below, when the others have ended
+            except Exception as error:  # raised below, after the others have ended
                 failures.append(error)
             if failures:
                 return
@@ -196,11 +192,11 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {visible(lines[0][:300])}" if lines else type(error).__name__
 
 
-class Answers(Generic[T]):
-    """Answers of one service by question, for several event loops; equal questions in flight share
-    one.
+class AnswerCache(Generic[T]):
+    """A cache of a service's answers, for several event loops; equal calls in flight share one.
 
-    Failures are shared and not kept. A `capacity` of 0 keeps no answer, `None` shares none either.
+    Failures are shared but not cached. A `capacity` of 0 caches no answer; None does not share any,
+    either.
     """
 
     def __init__(self, capacity: int | None) -> None:
@@ -212,7 +208,7 @@ class Answers(Generic[T]):
         ] = WeakKeyDictionary()
 
     async def get(self, question: Hashable, ask: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """Return the answer, and whether somebody else had asked for it."""
+        """Return the answer, and whether it comes from the cache or from another caller."""
         if self._capacity is None:
             return await ask(), False
         with self._lock:
@@ -233,5 +229,5 @@ class Answers(Generic[T]):
                         self._known[question] = done.result()
 
             task.add_done_callback(settle)
-        # who gives up does not take the answer from those who wait with him
+        # shielded, so that a caller that is cancelled does not cancel the others' call
         return await asyncio.shield(task), shared

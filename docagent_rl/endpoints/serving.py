@@ -1,9 +1,8 @@
-"""Runs every HTTP server of ours, by one policy: who may ask, under which name, for how much, in
-what time.
+"""The policy of all our HTTP servers: authentication, host names, and limits of size and time.
 
-Whoever has no token has to ask under a name of this machine. A page elsewhere whose name was made
-to mean this machine (DNS rebinding) asks under its own. With a token any name will do: such a page
-does not know it.
+Without a token, clients have to use a name of this machine as the host. This keeps out web pages
+whose own host name was made to resolve to this machine (DNS rebinding). With a token, any name is
+allowed, since such a page does not know the token.
 """
 
 import asyncio
@@ -24,33 +23,32 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.connections import BoundedProtocol, most_connections
 
 BODY_S = 30.0
-"""Seconds in which the body of a request has to arrive."""
+"""Seconds within which the body of a request must arrive."""
 IDLE_S = 75
-"""Seconds that a connection may wait for its next request."""
+"""Maximum seconds that a connection may be idle between requests."""
 GRACE_S = 10
-"""Seconds that requests have to end in when a server is asked to."""
+"""Seconds that running requests have to end when a server is stopped."""
 _LONGEST_HEAD = 96 << 10
 _BACKLOG = 4096
 _JSON = "application/json"
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 _QUERY = "token"
-"""The parameter that carries the token in the address that a browser opens first."""
+"""The query parameter with the token in the address that a browser opens first."""
 
 
 class Guard:
-    """An ASGI application around another one. It reads bodies itself, so that the other gets
-    bounded ones.
+    """An ASGI application that protects another one, to which it passes only complete bodies.
 
     Args:
         app: the other application.
-        token: that clients have to send (`Authorization: Bearer`); None: none.
-        names: of this machine, beside `localhost`, its host name and its addresses. They matter
-            without a token alone.
-        open_paths: that need no token.
-        cookie: name of the cookie in which browsers keep the token, which the address that they
-            open first carries as `?token=`; None: browsers are not served.
-        largest_body: bytes of a request's body.
-        headers: of every answer.
+        token: token that clients must send (`Authorization: Bearer`); None: no token.
+        names: names of this machine besides `localhost`, its host name and its addresses. They only
+            matter without a token.
+        open_paths: paths that need no token.
+        cookie: name of the cookie in which browsers store the token, which the address that they
+            open first has as `?token=`; None: browsers are not served.
+        largest_body: maximum size of a request's body in bytes.
+        headers: headers of every response.
     """
 
     def __init__(
@@ -90,7 +88,7 @@ class Guard:
             async with asyncio.timeout(BODY_S):
                 body = await self._body(receive)
         except HTTPException as error:
-            # what was not read of the request, and may never end, goes with the connection
+            # close the connection, since the unread rest of the request may never end
             headers = {**(error.headers or {}), "Connection": "close"}
             refusal = JSONResponse({"error": error.detail}, error.status_code, headers)
             await refusal(scope, receive, answer)
@@ -99,7 +97,7 @@ class Guard:
             late = {"error": f"the body did not arrive within {BODY_S:g} s"}
             await JSONResponse(late, 408, {"Connection": "close"})(scope, receive, answer)
             return
-        except ConnectionError:  # nobody is there to answer to
+        except ConnectionError:  # the client has disconnected
             return
         given = False
 
@@ -116,24 +114,22 @@ class Guard:
         scope = request.scope
         headers = request.headers
         if self._token is None:
-            # probes of HTTP/1.0 name none, and browsers always do
+            # probes with HTTP/1.0 send no host, but browsers always do
             self._check_name(headers.get("host", "localhost"))
         elif scope["path"] not in self._open_paths:
             self._check_token(request, self._token)
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if self._largest_body and scope["method"] not in _WITHOUT_BODY and kind != _JSON:
-            # of the kinds that pages elsewhere may send, JSON is none
+            # other web pages may send some content types, but not JSON
             raise HTTPException(415, f"expected Content-Type: {_JSON}")
 
     def _check_name(self, host: str) -> None:
         try:
             name = urlsplit(f"//{host}").hostname or ""
             if name not in self._names:
-                ipaddress.ip_address(name)  # which nobody can make to mean another machine
+                ipaddress.ip_address(name)  # addresses are safe, since they cannot be rebound
         except ValueError:
-            problem = (
-                "that is no name of this server: ask by its address, or let it ask for a token"
-            )
+            problem = "that is not a name of this server: use its address, or start it with a token"
             raise HTTPException(400, problem) from None
 
     def _check_token(self, request: HTTPConnection, token: str) -> None:
@@ -152,7 +148,7 @@ class Guard:
             "Location": f"{path}?{left}" if left else path,
             "Set-Cookie": f"{self._cookie}={token}; HttpOnly; SameSite=Lax; Path=/",
         }
-        raise HTTPException(303, "go on without the token in the address", headers)
+        raise HTTPException(303, "continue without the token in the address", headers)
 
     async def _body(self, receive: Any) -> bytes:
         body = bytearray()
@@ -173,10 +169,10 @@ def _same(sent: str, token: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that takes connections, at a free port for 0; they wait until a server runs.
+    """Return a listening socket; port 0 picks a free port. Connections wait until a server runs.
 
     Raises:
-        UserError: the address cannot be listened at.
+        UserError: It is impossible to listen at the address.
     """
     try:
         family, kind, proto, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -186,15 +182,13 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(min(_BACKLOG, most_connections()))
     except (OSError, OverflowError) as error:
         raise UserError(
-            f"--host {host} --port {port}: cannot listen there ({error}): name another"
+            f"--host {host} --port {port}: cannot listen there ({error}): choose another"
         ) from error
     return listener
 
 
 def url_of(listener: socket.socket) -> str:
-    """Return a server's URL without a path; one that listens at all addresses has the machine's
-    name.
-    """
+    """Return a server's URL without a path; for all addresses, it has the machine's name."""
     host, port = listener.getsockname()[:2]
     if ipaddress.ip_address(host).is_unspecified:
         host = socket.gethostname()
@@ -202,15 +196,13 @@ def url_of(listener: socket.socket) -> str:
 
 
 def run(app: Guard, listener: socket.socket) -> None:
-    """Serve until SIGINT or SIGTERM, bring requests that are answered to an end, and close the
-    socket.
-    """
+    """Serve until SIGINT or SIGTERM, complete running requests, and close the socket."""
     with listener:
         make_server(app).run(sockets=[listener])
 
 
 def make_server(app: Guard) -> uvicorn.Server:
-    """Return the server of an application; none runs without a guard."""
+    """Return the server of an application, which must be behind a guard."""
     config = uvicorn.Config(
         app,
         http=BoundedProtocol,

@@ -1,6 +1,4 @@
-"""Tokens of messages and replies: as a server reports them, or estimated; and images as parts of
-messages.
-"""
+"""Token counts of messages and replies, reported or estimated; images as parts of messages."""
 
 import base64
 import hashlib
@@ -13,13 +11,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, ValidationError
 
 _CHARACTERS = 4
-"""Characters of a token: of English text in the vocabularies of the last years."""
+"""Characters per token of English text, in the vocabularies of recent years."""
 _OVERHEAD = 4
-"""Tokens of a message beside its content."""
+"""Tokens of a message in addition to its content."""
 _PATCH = 28 * 28
-"""Pixels of a visual token, as in Qwen2.5-VL."""
+"""Pixels per visual token, as in Qwen2.5-VL."""
 _UNKNOWN_IMAGE = 1024
-"""Tokens of an image that cannot be opened."""
+"""Tokens assumed for an image that cannot be opened."""
 
 
 _Count = Annotated[int, Field(strict=True, ge=0, le=10**12)]
@@ -27,7 +25,7 @@ _Count = Annotated[int, Field(strict=True, ge=0, le=10**12)]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of the messages sent and of one reply, thoughts included."""
+    """Token counts of the messages sent and of one reply, thoughts included."""
 
     prompt_tokens: _Count
     completion_tokens: _Count
@@ -38,9 +36,7 @@ class _Body(BaseModel):
 
 
 def reported_usage(body: bytes) -> Usage | None:
-    """Return the usage in the body of a chat completion; `None` when there is none that can be
-    read.
-    """
+    """Return the usage in the body of a chat completion, or None if it has no valid usage."""
     try:
         return _Body.model_validate_json(body).usage
     except ValidationError:
@@ -48,13 +44,13 @@ def reported_usage(body: bytes) -> Usage | None:
 
 
 def text_tokens(text: str) -> int:
-    """Estimate the tokens of a text: one for four ASCII characters and for each other one."""
+    """Estimate a text's tokens: one per four ASCII characters, one per other character."""
     wide = 0 if text.isascii() else sum(ord(character) > 127 for character in text)
     return math.ceil((len(text) - wide) / _CHARACTERS) + wide
 
 
 def message_tokens(messages: Iterable[Mapping[str, Any]]) -> int:
-    """Estimate the tokens of messages; images count by their pixels."""
+    """Estimate the tokens of messages; images by their numbers of pixels."""
     total = 0
     for message in messages:
         content = message["content"]
@@ -64,7 +60,7 @@ def message_tokens(messages: Iterable[Mapping[str, Any]]) -> int:
 
 
 def pixel_tokens(pixels: int) -> int:
-    """Estimate the tokens of an image of so many pixels."""
+    """Estimate the tokens of an image with a number of pixels."""
     return math.ceil(pixels / _PATCH)
 
 
@@ -74,7 +70,7 @@ def image_part_bytes(part: Mapping[str, Any]) -> bytes:
 
 
 def image_part(data: bytes, kind: str = "image/jpeg") -> dict[str, Any]:
-    """Return a picture, of a media type, as part of a message."""
+    """Return an image with media type `kind` as a part of a message."""
     url = f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
     return {"type": "image_url", "image_url": {"url": url}}
 
@@ -99,7 +95,7 @@ def _part_tokens(part: Mapping[str, Any]) -> int:
     from PIL import Image
 
     try:
-        with Image.open(io.BytesIO(image_part_bytes(part))) as image:  # reads the header alone
+        with Image.open(io.BytesIO(image_part_bytes(part))) as image:  # reads only the header
             return max(1, pixel_tokens(image.width * image.height))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         return _UNKNOWN_IMAGE

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import encodable
 from docagent_rl.documents import PageRef
-from docagent_rl.endpoints.retrying import Answers, Places, call_service
+from docagent_rl.endpoints.retrying import AnswerCache, ConcurrencyLimit, call_service
 from docagent_rl.envs.roles import RoleModel
 from docagent_rl.envs.search_log import SearchNote, note_search
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
@@ -72,12 +72,12 @@ class RetrieverService:
     concurrency: int = AT_A_TIME
     name: str = "retriever"
     cached: int = 0
-    _places: Places = field(init=False, repr=False, compare=False)
-    _answers: Answers[tuple[Hit, ...]] = field(init=False, repr=False, compare=False)
+    _limit: ConcurrencyLimit = field(init=False, repr=False, compare=False)
+    _answers: AnswerCache[tuple[Hit, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_places", Places(self.concurrency))
-        object.__setattr__(self, "_answers", Answers(self.cached or None))
+        object.__setattr__(self, "_limit", ConcurrencyLimit(self.concurrency))
+        object.__setattr__(self, "_answers", AnswerCache(self.cached or None))
 
     async def search(
         self, query: str, *, doc_id: str | None, top_k: int, exclude: Collection[PageRef] = ()
@@ -132,7 +132,7 @@ class RetrieverService:
             deadline_s=self.deadline_s,
             backoff_s=self.backoff_s,
             retry_on=(OSError, ServiceFailedError),
-            places=self._places,
+            limit=self._limit,
             uncounted=(NotTakenError,),
         )
         return tuple(hits)

@@ -89,7 +89,7 @@ def test_compression_is_a_failure_since_little_may_unpack_to_much(raw, kind):
 @pytest.mark.parametrize("choices", ["1," * (1 << 20) + "1", '{"message":{}},' * (1 << 18) + "{}"])
 def test_a_million_problems_of_a_reply_are_one(raw, choices):
     raw.respond(f'{{"choices":[{choices}]}}'.encode())
-    assert "the reply is no chat completion: choices" in refused(raw.url, times=16)
+    assert "the reply is not a chat completion: choices" in refused(raw.url, times=16)
 
 
 def test_no_proxy_stands_between_this_machine_and_itself(raw, monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.retrying import (
     LONGEST_ASKED_WAIT_S,
-    Places,
+    ConcurrencyLimit,
     call_service,
     describe_error,
     retry_after_s,
@@ -49,7 +49,9 @@ def calling(*outcomes, **settings):
 
     async def run():
         try:
-            result = await call_service(service, **{**OPTIONS, "places": Places(1), **settings})
+            result = await call_service(
+                service, **{**OPTIONS, "limit": ConcurrencyLimit(1), **settings}
+            )
         except InfrastructureError as error:
             result = error
         return result, made, virtual_clock.now()
@@ -102,7 +104,7 @@ def test_a_service_that_is_given_up(outcomes, settings, made, seconds, last):
     assert calls in (made, made + 1)  # the last wait may end at the deadline
 
 
-def crowd(number, seconds, places, **settings):
+def crowd(number, seconds, limit, **settings):
     """Call a service many times at once; returns the results and how many calls ran together at
     most.
     """
@@ -120,7 +122,7 @@ def crowd(number, seconds, places, **settings):
 
     async def run():
         calls = (
-            call_service(service, places=places, **{**OPTIONS, **settings}) for _ in range(number)
+            call_service(service, limit=limit, **{**OPTIONS, **settings}) for _ in range(number)
         )
         return await asyncio.gather(*calls, return_exceptions=True)
 
@@ -128,11 +130,11 @@ def crowd(number, seconds, places, **settings):
 
 
 def test_waiting_for_a_place_does_not_count_and_every_event_loop_has_its_own():
-    places = Places(2)
+    limit = ConcurrencyLimit(2)
     for _ in range(2):
-        assert crowd(60, 1, places) == (["done"] * 60, 2)
+        assert crowd(60, 1, limit) == (["done"] * 60, 2)
     # what hangs loses its place
-    results, most = crowd(5, 60, Places(2))
+    results, most = crowd(5, 60, ConcurrencyLimit(2))
     assert ([type(result) for result in results], most) == ([InfrastructureError] * 5, 2)
     with pytest.raises(ZeroDivisionError):
         calling(ZeroDivisionError())

@@ -152,7 +152,7 @@ async def test_a_search_has_a_deadline(retriever):
 def test_services_are_alike_by_what_they_were_made_of():
     first, second = RetrieverService(None), RetrieverService(None)
     assert first == second != RetrieverService(None, name="other")
-    assert [name for name in ("Places", "Answers") if name in repr(first)] == []
+    assert [name for name in ("ConcurrencyLimit", "AnswerCache") if name in repr(first)] == []
 
 
 def test_a_service_asks_three_times_within_a_minute_and_keeps_nothing():

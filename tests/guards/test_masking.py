@@ -9,7 +9,7 @@ import torch
 from docagent_rl.advantages import Advantages, register, registered_estimators
 from docagent_rl.advantages.registry import _ESTIMATORS
 from docagent_rl.base.errors import UserError
-from docagent_rl.endpoints.retrying import Places, call_service
+from docagent_rl.endpoints.retrying import ConcurrencyLimit, call_service
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.training.trainer.accounts import (
@@ -150,7 +150,7 @@ def test_waiting_for_a_place_at_a_service_is_no_failure():
     """60 calls of half a second, two at a time, under a deadline of five seconds a call."""
 
     async def calls():
-        places = Places(2)
+        limit = ConcurrencyLimit(2)
 
         async def answer():
             await asyncio.sleep(0.5)
@@ -161,7 +161,7 @@ def test_waiting_for_a_place_at_a_service_is_no_failure():
             "deadline_s": 5,
             "backoff_s": 0,
             "retry_on": (OSError,),
-            "places": places,
+            "limit": limit,
         }
         return await asyncio.gather(
             *(call_service(answer, what="it", **options) for _ in range(60))
