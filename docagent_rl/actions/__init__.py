@@ -1,1 +1,1 @@
-"""Actions, grammars and coordinates."""
+"""The actions of agents, the grammars that parse them, and coordinates on pages."""

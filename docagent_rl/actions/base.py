@@ -1,6 +1,7 @@
-"""The actions of agents, and the interface of the grammars that read them.
+"""The actions of agents, and the interface of the grammars that parse them.
 
-A system adds an action as a subclass of `Action`, or of one of those here that it is a form of.
+A system adds an action by subclassing `Action`, or by subclassing one of the actions below to
+specialise it.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ Box = tuple[float, float, float, float]
 
 
 class StopCause(Enum):
-    """Reasons for the end of an assistant turn's sampling."""
+    """The reason why sampling of an assistant turn stopped."""
 
     END_OF_TURN = "end_of_turn"
     TRUNCATED = "truncated"
     """The turn hit its token cap or the end of the context."""
     CONTROL_TOKEN = "control_token"
-    """A chat-control or vision placeholder id was sampled; that id was dropped."""
+    """A chat-control token or a vision placeholder was sampled; its id was dropped."""
 
 
 class InvalidReason(Enum):
-    """Reasons why a turn holds no action that can be executed."""
+    """The reason why a turn contains no executable action."""
 
     NO_ACTION = "no_action"
     UNCLOSED = "unclosed"
@@ -36,15 +37,15 @@ class InvalidReason(Enum):
     CONTROL_TOKEN = "control_token"
     BAD_ARGUMENT = "bad_argument"
     SEVERAL = "several"
-    """More than one action, where a system takes exactly one."""
+    """More than one action, in a system that accepts exactly one per turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One parsed action: spans of its tagged block, tags included, and of the block's content.
+    """One parsed action: the span of its tagged block (tags included) and of the block's content.
 
-    Token-level rewards find their tokens by `argument`. An invalid turn without any block has
-    neither.
+    Token-level rewards locate their tokens through `argument`. Both spans are `None` for an invalid
+    turn that contains no block.
     """
 
     block: Span | None
@@ -52,27 +53,33 @@ class Action:
 
     @property
     def kind(self) -> str:
-        """The name by which it is recorded: a form of an action goes by the action's."""
-        return self._general().__name__.lower()
+        """The name under which the action is recorded.
+
+        A system's specialised action is recorded under the name of the action it specialises.
+        """
+        return self._base_action().__name__.lower()
 
     def arguments(self) -> dict[str, Any]:
-        """Return its arguments by name, ready for JSON; a form of an action adds nothing."""
+        """Return the arguments by name, ready for JSON; fields that a specialised action adds are
+        left out.
+        """
         names = [
             field.name
-            for field in fields(self._general())
+            for field in fields(self._base_action())
             if field.name not in ("block", "argument")
         ]
-        return {name: _listed(getattr(self, name)) for name in names}
+        return {name: _as_json(getattr(self, name)) for name in names}
 
     @classmethod
-    def _general(cls) -> type[Action]:
+    def _base_action(cls) -> type[Action]:
+        """Return the direct subclass of `Action` that this class is or specialises."""
         known = (kind for kind in cls.__mro__ if issubclass(kind, Action))
         return next((kind for kind in known if Action in kind.__bases__), cls)
 
 
 @dataclass(frozen=True, slots=True)
 class Search(Action):
-    """Ask the retriever."""
+    """Send a query to the retriever."""
 
     query: str
 
@@ -86,8 +93,9 @@ class Fetch(Action):
 
 @dataclass(frozen=True, slots=True)
 class Select(Action):
-    """Choose among the candidates shown last, 1-based; no choice at all when a system forgives
-    that.
+    """Choose among the most recent candidates by 1-based number.
+
+    `choices` may be empty in systems that tolerate that.
     """
 
     choices: tuple[int, ...]
@@ -95,14 +103,14 @@ class Select(Action):
 
 @dataclass(frozen=True, slots=True)
 class Crop(Action):
-    """Zoom into boxes of the image shown last."""
+    """Zoom into boxes of the most recent image."""
 
     boxes: tuple[Box, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Read(Action):
-    """Have pages read for a goal, pages 1-based."""
+    """Have pages read for a goal; page numbers are 1-based."""
 
     pages: tuple[int, ...]
     goal: str
@@ -122,27 +130,27 @@ class Finish(Action):
 
 @dataclass(frozen=True, slots=True)
 class Invalid(Action):
-    """A turn that cannot be executed: a defined observation and a defined penalty, never an
+    """A turn that cannot be executed; it gets a defined observation and penalty, never an
     exception.
 
-    `detail` is one clause for the feedback; it never holds a closed example of an action.
+    `detail` is one clause for the feedback; it never contains a closed example of an action.
     """
 
     reason: InvalidReason
     detail: str
 
     def arguments(self) -> dict[str, Any]:
-        """Return the reason; the detail is recorded beside the action."""
+        """Return the reason; the detail is recorded separately, next to the action."""
         return {"reason": self.reason.value}
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedTurn:
-    """One assistant turn as a grammar reads it.
+    """One assistant turn, parsed by a grammar.
 
     Args:
         action: the action to execute.
-        surplus: later closed actions, which are counted and not executed.
+        surplus: later closed actions, which are counted but not executed.
         thoughts: spans of the closed thought blocks' contents.
         notes: spans of the contents of closed notes that are not blank.
     """
@@ -157,9 +165,10 @@ class Grammar(Protocol):
     """Parses any text into an action."""
 
     def parse(self, text: str, stop: StopCause = StopCause.END_OF_TURN) -> ParsedTurn:
-        """Parse the decoded text of an assistant turn, special tokens removed; never raises."""
+        """Parse the decoded text of an assistant turn without special tokens; never raises."""
         ...
 
 
-def _listed(value: Any) -> Any:
-    return [_listed(item) for item in value] if isinstance(value, tuple) else value
+def _as_json(value: Any) -> Any:
+    """Return the value with tuples, at any depth, turned into lists."""
+    return [_as_json(item) for item in value] if isinstance(value, tuple) else value

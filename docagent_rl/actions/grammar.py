@@ -1,7 +1,7 @@
-"""Tag grammars: the tagged blocks of a turn, the one that is its action, and the content of a
-block.
+"""Tag grammars: find the tagged blocks of a turn, pick its action and parse the block's content.
 
-Every function is total: a turn without an action and bad content become `Invalid`.
+No function here raises on model output: a turn without an action, or with malformed content,
+becomes `Invalid`.
 """
 
 import json
@@ -27,9 +27,9 @@ from docagent_rl.actions.base import (
 
 @dataclass(frozen=True, slots=True)
 class TagBlock:
-    """A closed block `<tag>content</tag>`: spans of the block, tags included, and of its content.
+    """A closed block `<tag>content</tag>`: its span (tags included) and the span of its content.
 
-    `nested`: the content holds another tag of the scanner's set, opening or closing.
+    `nested` is true if the content contains another of the scanner's tags, opening or closing.
     """
 
     tag: str
@@ -40,15 +40,15 @@ class TagBlock:
 
 @dataclass(frozen=True, slots=True)
 class TagScan:
-    """The blocks of a text.
+    """The blocks found in a text.
 
     Args:
-        visible: the text with hidden blocks overwritten by spaces; all spans are valid in both.
-        blocks: the closed blocks in order, none inside another.
+        visible: the text with hidden blocks overwritten by spaces; spans are valid in both texts.
+        blocks: the closed blocks in order; blocks do not nest.
         hidden: spans of the contents of the closed hidden blocks, in order.
-        hidden_open: a hidden block was opened and never closed; the rest of the text was
+        hidden_open: a hidden block was opened but never closed; the rest of the text was
             overwritten.
-        opened: some tag was opened, closed or not.
+        opened: at least one tag was opened, whether or not it was closed.
         notes: spans of the contents of the closed notes that are not blank, in order.
     """
 
@@ -60,7 +60,7 @@ class TagScan:
     notes: tuple[Span, ...] = ()
 
     def content(self, block: TagBlock) -> str:
-        """Return the visible content of a block, surrounding whitespace removed."""
+        """Return the visible content of a block, stripped of surrounding whitespace."""
         start, end = block.inner
         return self.visible[start:end].strip()
 
@@ -68,14 +68,14 @@ class TagScan:
 class TagScanner:
     """Finds the closed blocks of a set of tags outside hidden blocks.
 
-    A block begins at the earliest opening tag that is closed at all and ends at the first closing
-    tag of its name; the search for the next block goes on behind it. Tags are exact: lower and
-    upper case differ, attributes are not allowed. Whatever stands in a hidden block, thoughts for
-    example, is never a tag.
+    A block begins at the earliest opening tag that has a matching closing tag and ends at the first
+    closing tag of the same name; the search for the next block continues after it. Tags match
+    exactly: they are case-sensitive and take no attributes. Text inside a hidden block, such as a
+    thought, never counts as a tag.
 
     Args:
         tags: names of the tags to find.
-        hidden: names of the tags whose blocks are blanked out first, one name after the other.
+        hidden: names of the tags whose blocks are blanked out first, one name after another.
         notes: names of the tags whose blocks are blanked out next. Unlike a hidden block, a note
             that is never closed hides nothing.
     """
@@ -84,7 +84,7 @@ class TagScanner:
         self, tags: Iterable[str], hidden: Iterable[str] = ("think",), notes: Iterable[str] = ()
     ) -> None:
         names = "|".join(re.escape(tag) for tag in tags)
-        # no repetition in the pattern, hence no backtracking
+        # the pattern contains no repetition, so it cannot backtrack
         self._tag = re.compile(f"<(/?)({names})>")
         self._hidden = tuple(hidden)
         self._notes = tuple(notes)
@@ -117,7 +117,13 @@ class TagScanner:
 def _blank(
     text: str, opening: str, closing: str, *, to_end: bool = True
 ) -> tuple[str, list[Span], bool]:
-    """Overwrite `opening … closing` by spaces; an unclosed one reaches to the end or stays."""
+    """Overwrite `opening … closing` with spaces.
+
+    An unclosed block is overwritten up to the end of the text if `to_end`, and kept otherwise.
+
+    Returns:
+        The text, the spans of the contents of the closed blocks, and whether a block was unclosed.
+    """
     pieces = []
     spans = []
     at = 0
@@ -155,8 +161,9 @@ def _blocks(marks: list[re.Match[str]]) -> Iterable[TagBlock]:
 
 
 def _closing_marks(marks: list[re.Match[str]]) -> list[int | None]:
-    """Return for every opening mark the index of the next closing mark of its name; `None` for
-    others.
+    """Return, for every opening tag, the index of the next closing tag of its name.
+
+    The entry is `None` for closing tags and for opening tags that are never closed.
     """
     found: list[int | None] = [None] * len(marks)
     next_closing: dict[str, int] = {}
@@ -170,8 +177,9 @@ def _closing_marks(marks: list[re.Match[str]]) -> list[int | None]:
 
 
 Reader = Callable[[str, Span, Span], Action]
-"""`(content, block span, content span) -> action`: read the stripped content of a block; never
-raises.
+"""`(content, block span, content span) -> action`: parse the stripped content of a block.
+
+A reader never raises.
 """
 
 _DETAIL = {
@@ -191,17 +199,17 @@ class TagGrammar:
     Rules, in this order:
 
     1. A turn that ended at a control token is `CONTROL_TOKEN`, whatever its text.
-    2. Closed hidden blocks are blanked out, an unclosed one to the end of the turn.
-    3. The action is the first closed block in what remains; with another action tag inside it is
+    2. Closed hidden blocks are blanked out; an unclosed one is blanked out to the end of the turn.
+    3. The action is the first closed block that remains; if it contains another action tag, it is
        `NESTED`.
-    4. Without a closed block: `TRUNCATED` when the turn hit its cap, else `UNCLOSED` when a tag was
-       opened, else `NO_ACTION`.
-    5. Later closed blocks are surplus: parsed, not to be executed.
+    4. Without a closed block, the turn is `TRUNCATED` if it hit its cap, else `UNCLOSED` if a tag
+       was opened, else `NO_ACTION`.
+    5. Later closed blocks are surplus: they are parsed but not executed.
 
     Args:
-        readers: for every action tag the function that reads its content.
-        hidden: names of the tags that are never scanned for actions.
-        notes: names of further such tags, whose blocks count only when closed.
+        readers: the function that parses the content, for every action tag.
+        hidden: names of the tags whose content is never scanned for actions.
+        notes: names of further such tags, whose blocks count only if they are closed.
     """
 
     def __init__(
@@ -248,25 +256,25 @@ def _invalid(
 
 
 def read_search(content: str, block: Span, argument: Span) -> Action:
-    """Read a query: any text that is not blank."""
+    """Parse a query: any text that is not blank."""
     if not content:
         return bad_argument("the query is empty", block, argument)
     return Search(block, argument, content)
 
 
 def read_answer(content: str, block: Span, argument: Span) -> Action:
-    """Read an answer: any text; a blank one ends the trajectory too."""
+    """Parse an answer: any text; a blank answer ends the trajectory too."""
     return Answer(block, argument, content)
 
 
 def read_box(content: str, block: Span, argument: Span) -> Action:
-    """Read one box `[x1, y1, x2, y2]`: a strict JSON list of four finite numbers, none below 0.
+    """Parse one box `[x1, y1, x2, y2]`: a strict JSON list of four finite, non-negative numbers.
 
-    Whether it lies on an image, and on how much of it, is for the environment to say.
+    The environment checks whether the box lies on an image.
     """
     try:
         value = strict_json(content)
-    # deeply nested brackets exhaust the parser's stack
+    # deeply nested brackets overflow the parser's stack
     except (ValueError, RecursionError):
         return bad_argument(_BOX_FORM, block, argument)
     if (
@@ -285,18 +293,19 @@ def read_box(content: str, block: Span, argument: Span) -> Action:
 
 
 def strict_json(text: str) -> Any:
-    """Parse JSON with every number as a float: integers too large become infinite, booleans stay
-    booleans.
+    """Parse JSON with every number as a float; integers that are too large become infinity.
+
+    Booleans stay booleans.
 
     Raises:
-        ValueError: not JSON, or one of the constants NaN and Infinity that JSON does not have.
-        RecursionError: nested too deeply.
+        ValueError: the text is not JSON, or contains NaN or Infinity, which JSON does not define.
+        RecursionError: the text is nested too deeply.
     """
     return json.loads(text, parse_int=float, parse_constant=_refuse_constant)
 
 
 def bad_argument(detail: str, block: Span | None, argument: Span | None) -> Invalid:
-    """Return an action that is well formed but cannot be executed."""
+    """Return the `Invalid` action for a well-formed block whose argument cannot be executed."""
     return Invalid(block, argument, InvalidReason.BAD_ARGUMENT, detail)
 
 

@@ -1,4 +1,4 @@
-"""Judges, and formulas of rewards."""
+"""Judges, answer metrics and reward formulas."""
 
 from docagent_rl.base.public import exporter
 

@@ -1,9 +1,8 @@
-"""Answers that name something and must match exactly: dates, counts, phone numbers, e-mails and
-their like.
+"""Identifier-like answers that must match exactly: dates, counts, phone numbers, e-mails and so on.
 
 Doc-V* scores such answers by exact match (appendix C, reward) and names four classes without
-defining them; the rules here do. Edit distance would reward near misses: `14,350` is similar to
-`14,250` by 0.83.
+defining them; the rules here define them. Edit distance would reward near misses: the similarity of
+`14,350` and `14,250` is 0.83.
 """
 
 import re
@@ -27,7 +26,7 @@ class AnswerKind(StrEnum):
 
     EMAIL = "email"
     URL = "url"
-    """A web address or the name of a file."""
+    """A web address or a file name."""
     DATE = "date"
     """A date, a year, a range of years or a time of day."""
     PHONE = "phone"
@@ -40,10 +39,10 @@ class AnswerKind(StrEnum):
 
 
 class IdentifierRule(StrEnum):
-    """A choice of the kinds that must match exactly."""
+    """The set of answer kinds that must match exactly."""
 
     ALL = "all"
-    """All kinds but text."""
+    """All kinds except text."""
     PAPER = "paper"
     """The four that the paper names: dates, counts, phone numbers, e-mails."""
 
@@ -80,7 +79,7 @@ _DAY = r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
 _DATES = tuple(
     re.compile(pattern, re.ASCII)
     for pattern in (
-        # three groups with one separator; a year of four digits stands at either end or not at all
+        # three groups with one separator; a four-digit year may stand at either end
         rf"(?:{_YEAR}|\d{{1,2}})(?P<sep>[/.-])\d{{1,2}}(?P=sep)(?:{_YEAR}|\d{{1,2}})",
         # two groups: month and year, year and month, day and month
         rf"(?:0?[1-9]|1[0-2])[/-]{_YEAR}|{_YEAR}[/-](?:0[1-9]|1[0-2])|\d{{1,2}}/\d{{1,2}}",
@@ -93,8 +92,8 @@ _DATES = tuple(
 )
 
 _PHONE = re.compile(r"[0-9 +().-]+")
-# what is a plain number is no phone number, however long; three and four digits around a point may
-# be one
+# a plain number is not a phone number, however long it is; three digits, a point and four digits
+# may be one
 _PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _POINTED_PHONE = re.compile(r"[0-9]{3}\.[0-9]{4}")
 
@@ -111,17 +110,16 @@ _NUMBER = re.compile(
 
 
 def fold_kind(text: str) -> str:
-    """Return text in NFKC, case folded, with single blanks, every dash and minus sign a hyphen."""
-    # case folding may undo the normal form, so it is taken again
+    """Return text in NFKC, case-folded, with single spaces, and with a hyphen for every dash."""
+    # case folding may undo the normalisation, so normalise again
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return _DASHES.sub("-", " ".join(folded.split()))
 
 
 def kind_of(text: str, rule: IdentifierRule = IdentifierRule.ALL) -> AnswerKind:
-    """Return the kind of a gold answer: the first, in the order of `_RULES`, whose rule fits all of
-    it.
+    """Return the kind of a gold answer: the first in `_RULES` whose test matches the whole text.
 
-    Answers of a kind that `rule` does not tell apart are text.
+    Answers of a kind that `rule` does not distinguish count as text.
     """
     folded = fold_kind(text)
     return next(
@@ -131,10 +129,9 @@ def kind_of(text: str, rule: IdentifierRule = IdentifierRule.ALL) -> AnswerKind:
 
 
 def norm_id(kind: AnswerKind, text: str) -> str:
-    """Return the form in which two answers of a kind are compared, gold answer and prediction
-    alike.
+    """Return the normal form in which gold answers and predictions of a kind are compared.
 
-    What does not look like the kind at all is only folded, so that it equals nothing by accident.
+    A text that does not look like the kind at all is only folded, so it cannot match by accident.
     """
     return _RULES[kind][1](fold_kind(text))
 
@@ -157,14 +154,13 @@ def _norm_phone(folded: str) -> str:
     if _PHONE.fullmatch(folded):
         plus = "+" if folded.startswith("+") else ""
         return plus + re.sub(r"[ ().-]", "", folded.removeprefix("+"))
-    # a count with blanks between its groups looks like a phone number, and must equal itself with
-    # commas
+    # a count with spaces between its groups looks like a phone number; it must equal the same count
+    # written with commas
     return _norm_count(folded)
 
 
 def _norm_date(folded: str) -> str:
-    # a bare number such as 1,500 is read as a year when it has no separator; it must equal itself
-    # with one
+    # a bare number such as 1500 is taken for a year; it must equal the same number written 1,500
     if _COUNT.fullmatch(folded):
         return _norm_count(folded)
     spaced = re.sub(r"[ ,]+", " ", folded).strip()
@@ -208,6 +204,6 @@ _RULES: Mapping[AnswerKind, tuple[Callable[[str], object], Callable[[str], str]]
     AnswerKind.NUMBER: (_number_parts, _norm_number),
     AnswerKind.TEXT: (lambda _: True, str),
 }
-"""The test of a folded text and the form in which it is compared, by kind; the first that fits
-counts.
+"""For each kind, the test of a folded text and its normal form; the first kind that matches
+wins.
 """

@@ -1,6 +1,6 @@
-"""The score of a short answer: edit distance for text, exact match for identifiers.
+"""Scoring of short answers: edit distance for text, exact match for identifiers.
 
-Doc-V*'s answer term (appendix C), and how `collect` compares an answer with its references.
+This is Doc-V*'s answer term (appendix C); `collect` uses it to compare answers with references.
 """
 
 import re
@@ -23,16 +23,16 @@ ABSTENTIONS = (
     "none",
     "unknown",
 )
-"""Answers that decline; prompts ask for the first."""
+"""Answers that decline to answer; prompts ask for the first one."""
 
 _ITEM_ENDS = re.compile(r"[;\r\n]+")
 
 
 class GoldForm(Enum):
-    """The meaning of several gold answers."""
+    """The way in which several gold answers are meant."""
 
     VARIANTS = "variants"
-    """Each of them is right by itself."""
+    """Each of them is a right answer."""
     LIST = "list"
     """All of them together are the answer."""
     ABSTENTION = "abstention"
@@ -45,7 +45,7 @@ class Gold:
 
     Args:
         form: how the texts are meant.
-        texts: gold texts; none for an abstention.
+        texts: the gold texts; empty for an abstention.
     """
 
     form: GoldForm
@@ -57,9 +57,9 @@ class AnswerRule:
     """The rule by which answers are scored.
 
     Args:
-        threshold: similarities of free text below it count as 0 (tau in the paper).
+        threshold: a similarity of free text below this value counts as 0 (tau in the paper).
         identifiers: which kinds of answers must match exactly.
-        abstentions: what counts as declining to answer.
+        abstentions: the phrases that count as declining to answer.
     """
 
     threshold: float = 0.5
@@ -67,20 +67,21 @@ class AnswerRule:
     abstentions: tuple[str, ...] = ABSTENTIONS
 
     def abstains(self, text: str) -> bool:
-        """Return whether a text is one of `abstentions`, but for case, blanks and punctuation
-        around it.
+        """Return whether a text is one of `abstentions`.
+
+        Case, whitespace and surrounding punctuation are ignored.
         """
         return _bare(text) in {_bare(phrase) for phrase in self.abstentions}
 
     def score(self, prediction: str | None, gold: Gold) -> float:
         """Return R_a, in [0, 1].
 
-        - Nothing answered, or blanks: 0.
-        - A prediction that abstains: 1 if the gold does too, else 0.
-        - Variants: the best score of a single text.
-        - A list: the prediction is split at semicolons and line breaks; the best one-to-one
-          matching of the items' scores, divided by the longer length. The paper does not speak of
-          lists.
+        - No answer, or a blank one: 0.
+        - A prediction that abstains: 1 if the gold abstains too, else 0.
+        - Variants: the best score over the gold texts.
+        - A list: the prediction is split at semicolons and line breaks; the score is the sum of the
+          best one-to-one matching of items, divided by the length of the longer list. The paper
+          does not mention lists.
         """
         if prediction is None or not prediction.strip():
             return 0.0
@@ -104,14 +105,13 @@ class AnswerRule:
         items = [item.strip() for item in _ITEM_ENDS.split(prediction) if item.strip()]
         if not items or self.abstains(prediction):
             return 0.0
-        # equal items are scored once, however often a policy repeats them
+        # score equal items only once, however often a policy repeats them
         scores = {item: [self._score_text(item, gold) for gold in golds] for item in items}
         return best_matching([scores[item] for item in items]) / max(len(items), len(golds))
 
 
 def best_matching(scores: Sequence[Sequence[float]]) -> float:
-    """Return the largest sum of scores that a one-to-one matching of rows and columns (n, m) can
-    have.
+    """Return the largest total score of a one-to-one matching of rows and columns, of shape (n, m).
 
     Raises:
         ValueError: a score is negative or not finite.

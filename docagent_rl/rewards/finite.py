@@ -1,16 +1,14 @@
-"""The numbers that a reward may be."""
+"""The range of numbers that a reward may take."""
 
 import math
 from typing import Any
 
 LARGEST = 3.4028234663852886e38
-"""The largest number of 32 bits: the trainer's rewards are of that type."""
+"""The largest 32-bit float, the type of the trainer's rewards."""
 
 
 def is_finite(value: Any) -> bool:
-    """Return whether a value is a number to the trainer, too: no NaN, no infinity, nothing beyond
-    32 bits.
-    """
+    """Return whether a value stays finite as a 32-bit float of the trainer; NaN does not."""
     try:
         return math.isfinite(value) and abs(value) <= LARGEST
     except (TypeError, OverflowError):

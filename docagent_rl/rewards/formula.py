@@ -1,4 +1,4 @@
-"""The sum of a reward's terms, as data: it rewards a trajectory, and is shown with it."""
+"""The weighted sum of a reward's terms as data, used to compute a reward and to display it."""
 
 import math
 from collections.abc import Mapping
@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The condition for terms to count: `term` lies above `above`; else the reward is
-    `otherwise`.
-    """
+    """A condition on the whole sum: the reward is `otherwise` unless `term` is above `above`."""
 
     term: str
     above: float
@@ -21,10 +19,12 @@ class Formula:
     """A weighted sum of terms.
 
     Args:
-        weights: of the terms, by name.
-        gate: before all of them.
-        turnwise: it holds for every turn, and a trajectory's reward is the sum over its turns.
-        tokens: weights of terms that are charged on tokens inside of a turn, beside sum and gate.
+        weights: the weight of each term, by name.
+        gate: a condition on the sum; `None` if terms always count.
+        turnwise: the formula applies to every turn, and a trajectory's reward is the sum over its
+            turns.
+        tokens: weights of the terms that are applied to single tokens within a turn, outside the
+            sum and the gate.
     """
 
     weights: Mapping[str, float]
@@ -33,11 +33,11 @@ class Formula:
     tokens: Mapping[str, float] = field(default_factory=dict)
 
     def opens(self, values: Mapping[str, float]) -> bool:
-        """Return whether the gate lets terms count; without a gate they always do."""
+        """Return whether the gate is open; a formula without a gate is always open."""
         return self.gate is None or values.get(self.gate.term, 0.0) > self.gate.above
 
     def total(self, values: Mapping[str, float]) -> float:
-        """Return the reward, without what tokens are charged; absent terms are 0."""
+        """Return the reward without token-level terms; absent terms count as 0."""
         if self.gate is not None and not self.opens(values):
             return self.gate.otherwise
         return math.fsum(weight * values.get(name, 0.0) for name, weight in self.weights.items())
@@ -52,7 +52,7 @@ class Formula:
 
 
 def _sum(weights: Mapping[str, float]) -> str:
-    """Write terms that count, as `0.2 search + outcome - 0.5 repetition`."""
+    """Return the terms of non-zero weight as text: `0.2 search + outcome - 0.5 repetition`."""
     text = ""
     for name, weight in weights.items():
         if weight:

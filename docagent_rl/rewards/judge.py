@@ -1,4 +1,4 @@
-"""Judges, which say how right an answer is, and their configuration."""
+"""The interface of judges, which score answers, and their configuration."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -20,23 +20,23 @@ class Judge(Protocol):
 
         Args:
             question: the question.
-            references: right answers, any of which counts; a list answer is one reference with its
-                items joined by `"; "`; `text.NOT_ANSWERABLE` where a refusal is right.
-            prediction: the text of the terminal answer.
+            references: the right answers, each of which is accepted; a list answer is one reference
+                with its items joined by `"; "`; `text.NOT_ANSWERABLE` if a refusal is right.
+            prediction: the text of the final answer.
 
         Returns:
             The outcome in `[0, 1]`; judges that give verdicts return exactly 0 or 1.
 
         Raises:
-            InfrastructureError: a service failed after its retries and deadline.
+            InfrastructureError: a service still failed after its retries, or missed its deadline.
         """
         ...
 
     async def check(self) -> None:
-        """See that the judge works, before anything depends on it.
+        """Check that the judge works before anything depends on it.
 
         Raises:
-            UserError: it does not; the message says what to change.
+            UserError: the judge does not work; the message says what to change.
         """
         ...
 
@@ -45,30 +45,36 @@ class JudgeKind(StrEnum):
     """A way to judge answers."""
 
     RULE = "rule"
-    """Says the reference and nothing beside it; no model. Not for papers: docs/rule_judge.md."""
+    """Accepts an answer that states the reference and nothing else; uses no model.
+
+    Not for numbers in a paper: see docs/rule_judge.md.
+    """
     EXACT = "exact"
     """Exact match after normalisation."""
     ANLS = "anls"
     """Graded by edit distance."""
     RECALL = "recall"
-    """Graded by the share of reference tokens. A list of guesses gets nearly all of it: not to
-    train on.
+    """Graded by the share of reference tokens in the answer.
+
+    Do not train on it: a list of guesses scores nearly 1.
     """
     OPENAI = "openai"
     """A language model behind an OpenAI-compatible endpoint."""
 
 
 class JudgeConfig(Endpoint):
-    """Configuration of the judge. All keys but `kind` and `threshold` belong to `openai`."""
+    """Configuration of the judge. All keys except `kind` and `threshold` apply to `openai` only."""
 
     kind: JudgeKind | None = None
-    """`null`: nobody has chosen. It is `rule` then, where preflight lets it (`service_checks`)."""
+    """`null` means that no kind was chosen: `rule` is used if preflight allows it
+    (`service_checks`).
+    """
     threshold: float = Field(0.5, ge=0, le=1)
-    """`anls`: similarities below it count as 0."""
+    """For `anls`: a similarity below this value counts as 0."""
     prompt: str = "judge"
-    """Prompt of the package or path of a `.yaml` file."""
+    """Name of a prompt of this package, or path of a `.yaml` file."""
     cache_dir: Path | None = None
-    """Folder in which verdicts are kept; `null` keeps none."""
+    """Folder in which verdicts are cached; `null` disables the cache."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -84,7 +90,7 @@ def make_judge(config: JudgeConfig) -> Judge:
         UserError: the key's environment variable is not set, the prompt is unusable or the cache
             cannot be opened.
     """
-    # imports that reading a configuration does without
+    # imported here because parsing a configuration does not need these modules
     if config.kind is JudgeKind.OPENAI:
         from docagent_rl.base.prompts import load_prompt
         from docagent_rl.endpoints.remote_model import RemoteModel

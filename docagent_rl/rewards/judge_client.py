@@ -1,4 +1,4 @@
-"""Judges that ask a language model behind an OpenAI-compatible endpoint."""
+"""A judge that asks a language model behind an OpenAI-compatible endpoint."""
 
 from __future__ import annotations
 
@@ -29,24 +29,23 @@ class VerdictError(ReplyError):
 
 
 def parse_verdict(reply: str, *, echoes: bool = False) -> bool:
-    """Return the verdict of a judge: the content of its last `<judge>` tag, which must be `true` or
-    `false`.
+    """Return a judge's verdict: its last `<judge>` tag, which must contain `true` or `false`.
 
-    Surrounding whitespace and case do not matter; "not true" is no verdict, and neither is a reply
-    with both. Thoughts hold none.
+    Surrounding whitespace and case do not matter. "not true" is not a verdict, and neither is a
+    reply that contains both verdicts. Thoughts are ignored.
 
     Args:
-        reply: of the judge.
-        echoes: what was judged spells a verdict itself, so a tag may be a quotation. Then all tags
-            must agree, and the last must end the reply.
+        reply: the reply of the judge.
+        echoes: the judged texts spell a verdict tag themselves, so a tag of the reply may be a
+            quotation. All tags must then agree, and the last one must end the reply.
 
     Raises:
-        VerdictError: there is no such tag, it holds anything else, or it may be a quotation.
-        ReplyError: thoughts that do not end.
+        VerdictError: there is no such tag, its content is anything else, or it may be a quotation.
+        ReplyError: the thoughts are not closed.
     """
-    said = without_thoughts(reply)
-    # an end of thoughts that never began may be a quotation too
-    whole = reply if echoes and not reply.lstrip().startswith(THINK_OPEN) else said
+    visible = without_thoughts(reply)
+    # a closing tag of thoughts that were never opened may be a quotation too
+    whole = reply if echoes and not reply.lstrip().startswith(THINK_OPEN) else visible
     *pieces, rest = whole.split(_CLOSE)
     words = [piece.rpartition(_OPEN)[2].strip().casefold() for piece in pieces if _OPEN in piece]
     if not words or _OPEN not in pieces[-1] or words[-1] not in ("true", "false"):
@@ -59,12 +58,12 @@ def parse_verdict(reply: str, *, echoes: bool = False) -> bool:
 
 
 class RemoteJudge:
-    """A `Judge` that asks for one verdict an answer, and once for equal ones (VRAG-RL, model-based
-    outcome reward).
+    """A `Judge` that requests one verdict per distinct answer (VRAG-RL, model-based outcome
+    reward).
 
     Args:
-        model: is asked; cached and metered as it says.
-        prompt: parts `user` and, optionally, `system` (`JUDGE_PROMPT`).
+        model: the model to ask; it caches and meters its replies as configured.
+        prompt: the parts `user` and, optionally, `system` (`JUDGE_PROMPT`).
     """
 
     def __init__(self, model: RemoteModel, prompt: PromptTemplate) -> None:
@@ -75,10 +74,10 @@ class RemoteJudge:
         """See `Judge`.
 
         Raises:
-            BudgetError: the request may pass the budget.
-            InfrastructureError: the endpoint failed, or no reply had a verdict that can be read.
+            BudgetError: the request might exceed the budget.
+            InfrastructureError: the endpoint failed, or no reply had a readable verdict.
         """
-        # what is judged spells a verdict itself
+        # whether the judged texts spell a verdict tag themselves
         echoes = any(_ANY_TAG.search(text) for text in (question, *references, prediction))
         reply = await self.model.ask(
             self._messages(question, references, prediction),
@@ -87,18 +86,18 @@ class RemoteJudge:
         return float(parse_verdict(reply.text))
 
     async def check(self) -> None:
-        """Ask for one verdict, past the cache, to see that the judge gives one.
+        """Request one verdict, bypassing the cache, to check that the judge gives one.
 
         Raises:
-            UserError: it does not; the message names the endpoint and the model.
+            UserError: the judge gives none; the message names the endpoint and the model.
         """
         await self.model.check(self._messages("What is two plus two?", ["4"], "4"), parse_verdict)
 
     def _messages(
         self, question: str, references: Sequence[str], prediction: str
     ) -> list[dict[str, str]]:
-        # verdict tags stand in square brackets, which the parser does not take when a judge quotes
-        # them
+        # rewrite verdict tags with square brackets, so that the parser ignores them if the judge
+        # quotes them
         question, prediction, *golds = (
             _ANY_TAG.sub(r"[\1judge]", text) for text in (question, prediction, *references)
         )

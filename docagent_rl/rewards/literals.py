@@ -1,4 +1,4 @@
-"""Reading Python literals out of text without evaluating it."""
+"""Parsing of Python literals without evaluating code."""
 
 import ast
 import operator
@@ -30,36 +30,36 @@ _DISPLAYS: dict[type[ast.AST], Callable[[list[Any]], Any]] = {
 def safe_literal(text: str, *, logic: bool = False) -> Any:
     """Return the value of a Python expression made of literals and arithmetic between numbers.
 
-    Stands in for the `eval()` of official scorers: strings, numbers, booleans, `None`, lists,
-    tuples, sets and dictionaries, unary plus and minus, and `+ - * / // % **` between numbers.
-    Nothing is called or looked up. As with `eval()`, blanks and tabs may stand before the
-    expression, and no indented line.
+    This replaces the `eval()` of official scorers. It supports strings, numbers, booleans, `None`,
+    lists, tuples, sets and dictionaries, unary plus and minus, and `+ - * / // % **` between
+    numbers. No function is called and no name is looked up. As with `eval()`, spaces and tabs may
+    precede the expression, but an indented later line is an error.
 
     Args:
         text: the expression.
-        logic: also `and`, `or`, and `& | ^ ~` between whole numbers: for an `eval()` that got any
-            text, where `3 and 4` is 4.
+        logic: also support `and`, `or`, and `& | ^ ~` between integers. This reproduces an `eval()`
+            that was applied to arbitrary text, where `3 and 4` is 4.
 
     Raises:
-        ValueError: anything else, text of more than `MAX_CHARS` characters, or arithmetic that
-            fails or runs out of bounds.
+        ValueError: the text is anything else, is longer than `MAX_CHARS` characters, or its
+            arithmetic fails or exceeds the bounds.
     """
     if len(text) > MAX_CHARS:
-        raise ValueError(f"a literal of {len(text)} characters is not read")
+        raise ValueError(f"a literal of {len(text)} characters is too long")
     try:
         tree = ast.parse(text.lstrip(" \t"), mode="eval")
         if not logic and any(isinstance(node, _LOGIC) for node in ast.walk(tree)):
             raise ValueError("logic is not a literal")
         return _value(tree.body)
-    # deep nesting exhausts the parser; sets refuse unhashable items; numbers overflow or divide by
-    # zero
+    # deep nesting exhausts the parser, sets reject unhashable items, and numbers overflow or are
+    # divided by zero
     except (SyntaxError, RecursionError, MemoryError, TypeError, ArithmeticError) as error:
         raise ValueError(f"not a literal: {type(error).__name__}") from error
 
 
 def _value(node: ast.expr | None) -> Any:
-    """Return the value of an expression; as in Python, parts that do not matter are not read."""
-    # `None` is the key of a dictionary that is unpacked, which is no literal
+    """Return the value of an expression; as in Python, `and` and `or` short-circuit."""
+    # the key is `None` for an unpacked dictionary (`**x`), which is not a literal
     match node:
         case ast.Constant(value=value) if value is None or isinstance(value, str | int | float):
             return value
@@ -86,15 +86,15 @@ def _computed(op: ast.AST, *numbers: Any) -> int | float:
         raise ValueError(
             f"no {type(op).__name__} of {', '.join(type(each).__name__ for each in numbers)}"
         )
-    # written so that infinity fails too
+    # written as `not all(... <= ...)` so that NaN and infinity fail too
     if len(numbers) > 1 and not all(abs(number) <= _MAX_NUMBER for number in numbers):
         raise ValueError("a number is too large")
     if isinstance(op, ast.Pow) and abs(numbers[-1]) > _GREATEST_POWER:
         raise ValueError("the exponent is too large")
     value = compute(*numbers)
     if not isinstance(value, int | float):
-        raise ValueError("the result is no real number")
-    # numbers of more digits than Python writes down; floats have their infinity
+        raise ValueError("the result is not a real number")
+    # Python refuses to print integers of too many digits; floats become infinite instead
     if len(numbers) > 1 and isinstance(value, int) and abs(value) > _MAX_NUMBER:
         raise ValueError("the result is too large")
     return value

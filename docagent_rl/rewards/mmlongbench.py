@@ -11,7 +11,7 @@ from docagent_rl.rewards.literals import safe_literal
 from docagent_rl.rewards.text import edit_distance
 
 FAIL_TO_ANSWER = "Fail to answer"
-"""The reply of an extractor when the answer only says that the material could not be read."""
+"""An extractor's reply if the answer only says that the material could not be read."""
 
 _ANSWER = "Extracted answer:"
 _FORMAT = "Answer format:"
@@ -33,8 +33,9 @@ class AnswerFormat(StrEnum):
 
     @classmethod
     def of(cls, name: str) -> AnswerFormat:
-        """Return the format of that name: MMLongBench-Doc's, LongDocURL's or DUDE's; of others it
-        is text.
+        """Return the format for a name used by MMLongBench-Doc, LongDocURL or DUDE.
+
+        Any other name is treated as `STR`.
         """
         return _FORMATS.get(name.strip().casefold(), cls.STR)
 
@@ -50,32 +51,32 @@ _FORMATS = {
 
 
 def extracted_answer(reply: str) -> str | None:
-    """Return the short answer in an extractor's reply; `None` when it does not hold to the form.
+    """Return the short answer in an extractor's reply; `None` if the reply is malformed.
 
-    The form is a line `Extracted answer: ...` and then `Answer format: ...`, case-sensitive. The
-    format line is not used: scores go by the gold format.
+    The expected form is a line `Extracted answer: ...` followed by `Answer format: ...`,
+    case-sensitive. The format line is ignored: scores depend on the gold format.
     """
     _, label, found = reply.partition(_FORMAT)[0].partition(_ANSWER)
     return found.partition(_ANSWER)[0].strip() if label else None
 
 
 def unlabelled(text: str) -> str:
-    """Return text for an extractor, without the labels of its reply, which it might quote."""
+    """Defuse the labels of an extractor's reply in its input, since it might quote them."""
     return _LABEL.sub(r"\1 -", text)
 
 
 def answer_rightness(
     gold: str | Sequence[str], prediction: str, answer_format: AnswerFormat
 ) -> float:
-    """Return how right an extracted answer is.
+    """Score an extracted answer against the gold answer.
 
     Args:
-        gold: the right answer; for a list its items, or their Python literal.
+        gold: the right answer; for a list, its items or the list as a Python literal.
         prediction: the extracted answer.
         answer_format: format of the gold answer.
 
     Returns:
-        A value in `[0, 1]`; 0 for whatever would stop the official scorer.
+        A value in `[0, 1]`; 0 for input on which the official scorer would crash.
     """
     match answer_format:
         case AnswerFormat.LIST:
@@ -89,16 +90,17 @@ def answer_rightness(
 
 
 def clean_answer(text: object) -> str:
-    """Clean a text as officially: case, parentheses, one pair of outer quotes, leading `$`,
-    trailing `%`.
+    """Clean a text as the official scorer does.
 
-    The official code also strips units such as miles, but throws the result away; so do we.
+    The text is lower-cased; parentheses, one pair of outer quotes, leading `$` and trailing `%` are
+    removed. The official code also strips units such as miles but discards the result, so we do not
+    strip them.
     """
     return unwrapped(str(text).lower().strip()).rstrip("%").strip()
 
 
 def unwrapped(text: str) -> str:
-    """Return text without groups in parentheses, one pair of outer quotes and leading `$`."""
+    """Return text without parenthesised groups, one pair of outer quotes and leading `$`."""
     plain = _without_parentheses(text)
     plain = plain[1:] if plain[:1] in ("'", '"') else plain
     plain = plain[:-1] if plain[-1:] in ("'", '"') else plain
@@ -106,8 +108,9 @@ def unwrapped(text: str) -> str:
 
 
 def mmlongbench_anls(gold: str, prediction: str) -> float:
-    """`1 - edits / longer length`, 0 unless above 0.5; lengths are those of the upper-cased
-    texts.
+    """Return `1 - edits / longer length`, or 0 unless that is above 0.5.
+
+    Lengths are those of the upper-cased texts.
     """
     longest = max(len(gold.upper()), len(prediction.upper()))
     if not longest:
@@ -117,8 +120,9 @@ def mmlongbench_anls(gold: str, prediction: str) -> float:
 
 
 def is_exact(gold: str) -> bool:
-    """Return whether a cleaned gold answer (an address, file, page, number, date) is compared by
-    equality.
+    """Return whether a cleaned gold answer is compared by equality.
+
+    This holds for addresses, files, pages, numbers and dates.
     """
     return (
         "https://" in gold
@@ -131,13 +135,14 @@ def is_exact(gold: str) -> bool:
 
 
 def text_score(gold: str, prediction: str) -> float:
-    """Equality or `mmlongbench_anls` of two cleaned texts, as the gold answer asks (`is_exact`)."""
+    """Score two cleaned texts by equality if `is_exact(gold)`, else by `mmlongbench_anls`."""
     return float(gold == prediction) if is_exact(gold) else mmlongbench_anls(gold, prediction)
 
 
 def number_score(gold: str, prediction: str) -> float:
-    """Return whether two cleaned texts are one number, within 1 % or after rounding, or as
-    percentages.
+    """Return 1.0 if two cleaned texts are the same number, else 0.0.
+
+    Numbers may differ by 1 % or by rounding, and either may be a percentage.
     """
     try:
         wanted = float(gold)
@@ -150,7 +155,7 @@ def number_score(gold: str, prediction: str) -> float:
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text is read as a number; `nan` and `inf` are."""
+    """Return whether `float` accepts a text; it accepts `nan` and `inf`."""
     try:
         float(text)
     except ValueError:
@@ -194,11 +199,11 @@ def _items(value: str | Sequence[str]) -> list[str]:
     """Return cleaned items, sorted as strings.
 
     Raises:
-        ValueError: text that begins like a list and is none.
+        ValueError: a text begins like a list but is not one.
     """
     if isinstance(value, str):
         parsed = safe_literal(value, logic=True) if value.startswith("[") else value
-        # `[1], [2]` is a tuple, which the official scorer takes for one item
+        # `[1], [2]` is a tuple, which the official scorer treats as a single item
         value = parsed if isinstance(parsed, list) else [parsed]
     return sorted(clean_answer(item) for item in value)
 

@@ -1,4 +1,4 @@
-"""Rewards for the pages that were shown, and for their order."""
+"""Retrieval rewards: NDCG, recall, precision and F1 of the pages shown."""
 
 import math
 from collections.abc import Hashable, Iterable
@@ -7,10 +7,10 @@ from collections.abc import Hashable, Iterable
 def ndcg(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> float:
     """Return the normalised discounted cumulative gain of the pages shown, in [0, 1] (VRAG-RL).
 
-    `DCG = sum_i (2^s_i - 1) / log2(i + 1)` with `s_i = 1` when the i-th page shown is gold and 0
-    otherwise, divided by the same sum over |G| gold pages in a row. The ideal runs over all gold
-    pages, also when there are more of them than a trajectory can show. Repetitions are skipped and
-    take no rank; 0 when nothing was shown or nothing is gold.
+    `DCG = sum_i (2^s_i - 1) / log2(i + 1)` with `s_i = 1` if the i-th page shown is gold and 0
+    otherwise, divided by the DCG of an ideal ranking of |G| gold pages. The ideal ranking contains
+    all gold pages, even if a trajectory cannot show that many. Repeated pages are skipped and take
+    no rank. The value is 0 if no page was shown or there are no gold pages.
     """
     wanted = set(gold)
     if not wanted:
@@ -20,15 +20,14 @@ def ndcg(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> float:
 
 
 def gain(ranks: Iterable[int]) -> float:
-    """Return the gain of relevant items at ranks from 1, discounted: the sum of
-    `1 / log2(rank + 1)`.
-    """
+    """Return the DCG of relevant items at 1-based ranks: the sum of `1 / log2(rank + 1)`."""
     return math.fsum(1.0 / math.log2(rank + 1) for rank in ranks)
 
 
 def recall(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> float | None:
-    """Return the share of the gold pages that were shown; `None`, for no average, when nothing is
-    gold.
+    """Return the share of gold pages that were shown.
+
+    The value is `None` if there are no gold pages, so that it enters no average.
     """
     wanted = set(gold)
     return len(wanted.intersection(shown)) / len(wanted) if wanted else None
@@ -37,8 +36,8 @@ def recall(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> float | None:
 def navigation(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> dict[str, float]:
     """Return `recall`, `precision` and `f1` of the pages of one trajectory (ALDEN, Eq. 9 to 11).
 
-    Each in `[0, 1]`; all 0 when no page was shown; none of them, for no average, when nothing is
-    gold.
+    Each is in `[0, 1]`, and 0 if no page was shown. The mapping is empty if there are no gold
+    pages, so that the trajectory enters no average.
     """
     pages = set(shown)
     wanted = set(gold)

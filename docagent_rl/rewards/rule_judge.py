@@ -1,8 +1,8 @@
-"""Judges that compare texts by rule; none of them can fail or be unreachable.
+"""Judges that compare texts by rule; they need no service, so they cannot fail.
 
-`RuleJudge` is for laptops, tests and cheap ablations: no model, no service, the same verdict every
-time. It is not for numbers that go into a paper. `docs/rule_judge.md` has its accuracy by kind of
-answer.
+`RuleJudge` is for laptops, tests and cheap ablations: it uses no model and no service, and its
+verdicts are deterministic. Do not use it for numbers in a paper. `docs/rule_judge.md` lists its
+accuracy by kind of answer.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from docagent_rl.rewards.rule.verdicts import polarity
 from docagent_rl.rewards.rule.words import fold
 
 MAX_CHARS = 2000
-"""Longer answers are right only when they are the reference."""
+"""A longer answer is right only if it is equal to the reference."""
 
 _OF_WHAT = re.compile(
     r"(?:\b(?:of|for|to|than|from|by no means|like)|['\u2019]s)\s*\n", re.IGNORECASE
@@ -29,7 +29,7 @@ _OF_WHAT = re.compile(
 _RATIO = re.compile(r"\b(\d+)(?: to |-to-)(\d+)\b")
 
 
-class _AlwaysThere:
+class _LocalJudge:
     """A judge that needs no service."""
 
     __slots__ = ()
@@ -39,28 +39,30 @@ class _AlwaysThere:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleJudge(_AlwaysThere):
+class RuleJudge(_LocalJudge):
     """A judge without a model, for laptops, tests and questions with short answers.
 
-    An answer is right when it is one of the references, or says it and beside it only words that
-    answer nothing (`docs/rule_judge.md`). Where a rule cannot tell, it is wrong: a policy that is
-    trained on these verdicts looks for whatever is rewarded by mistake.
+    An answer is right if it is equal to a reference, or states it together with nothing but words
+    that could not be an answer themselves (`docs/rule_judge.md`). An answer that the rules cannot
+    decide is wrong, because a policy that is trained on these verdicts exploits every false
+    positive.
     """
 
     async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
         """See `Judge`; never fails."""
-        # an answer as long as a turn takes half a second
+        # judging an answer as long as a whole turn takes half a second
         return await asyncio.to_thread(self._judge, question, references, prediction)
 
     def _judge(self, question: str, references: Sequence[str], prediction: str) -> float:
-        given = _Given(question, prediction)
-        return float(any(given.is_right(reference) for reference in references))
+        answer = _ParsedAnswer(question, prediction)
+        return float(any(answer.is_right(reference) for reference in references))
 
 
 @dataclass(frozen=True, slots=True)
-class LikenessJudge(_AlwaysThere):
-    """Graded by the greatest likeness of a reference and the answer, in `[0, 1]`
-    (`rewards.text`).
+class LikenessJudge(_LocalJudge):
+    """A judge that scores an answer by its similarity to the closest reference, in `[0, 1]`.
+
+    The similarities are in `rewards.text`.
     """
 
     likeness: Callable[[str, str], float]
@@ -70,8 +72,8 @@ class LikenessJudge(_AlwaysThere):
         return max((self.likeness(reference, prediction) for reference in references), default=0.0)
 
 
-class _Given:
-    """An answer, read once for all its references."""
+class _ParsedAnswer:
+    """An answer, parsed once and compared with all references."""
 
     def __init__(self, question: str, prediction: str) -> None:
         self._asked = QuestionHints(question)
@@ -92,8 +94,8 @@ class _Given:
 
     @cached_property
     def _stressed(self) -> list[Atom]:
-        """The part in bold, where the words around it are no answer."""
-        # the rival of **Paris** is not Paris
+        """The part in bold, provided that the words around it are not an answer."""
+        # "the rival of **Paris**" does not answer "Paris"
         if not self._bare.stressed or _OF_WHAT.search(self._bare.rest):
             return []
         stressed = read(self._spelt(self._bare.stressed))
@@ -104,11 +106,11 @@ class _Given:
         return stressed if is_answer else []
 
     def _spelt(self, text: str) -> str:
-        """Return a folded text; where a ratio is asked for, 3 to 1 is 3:1."""
+        """Return the folded text; if the question asks for a ratio, `3 to 1` becomes `3:1`."""
         return fold(_RATIO.sub(r"\1:\2", text) if "ratio" in self._asked.keys else text)
 
     def is_right(self, reference: str) -> bool:
-        """Return whether the answer is the reference, or says it."""
+        """Return whether the answer is equal to the reference or states it."""
         if reference.split() == self._whole.split():
             return bool(reference.strip())
         if self._is_long or len(reference) > MAX_CHARS:
@@ -135,7 +137,7 @@ def _equal(one: str, other: str) -> bool:
 
 
 def _holds(items: Sequence[Sequence[Atom]], said: Sequence[Atom], question: QuestionHints) -> bool:
-    """Return whether an answer says every item, each in its own place, and nothing else."""
+    """Return whether an answer states every item, each at its own position, and nothing else."""
     if not said:
         return False
     hits: frozenset[int] = frozenset()
@@ -151,7 +153,7 @@ def _holds(items: Sequence[Sequence[Atom]], said: Sequence[Atom], question: Ques
 
 
 def _forms(reference: Sequence[Atom], question: QuestionHints) -> list[list[Atom]]:
-    """Return the ways in which a reference may be said, the fullest first."""
+    """Return the forms in which a reference may be stated, the longest first."""
     idle_words = ((), question.nouns, TITLES | SUFFIXES)
     found = [[atom for atom in reference if atom.text not in idle] for idle in idle_words]
     return [form for i, form in enumerate(found) if form and form not in found[:i]]
@@ -160,7 +162,7 @@ def _forms(reference: Sequence[Atom], question: QuestionHints) -> list[list[Atom
 def _spans(
     wanted: Sequence[Atom], form: Sequence[Atom], said: Sequence[Atom], question: QuestionHints
 ) -> list[range]:
-    """Return where a form of a reference stands in an answer."""
+    """Return the positions at which a form of a reference occurs in an answer."""
     places = [range(at, at + len(form)) for at in range(len(said) - len(form) + 1)]
     return [
         place
@@ -171,8 +173,9 @@ def _spans(
 
 
 def _has_unit(said: Sequence[Atom], end: int, question: QuestionHints) -> bool:
-    """Return whether a number has a unit of the question, which may not be that of the
-    reference.
+    """Return whether a number is followed by a unit of the question.
+
+    That unit may differ from the unit of the reference.
     """
     if said[end - 1].number is None or end == len(said):
         return False
@@ -182,9 +185,9 @@ def _has_unit(said: Sequence[Atom], end: int, question: QuestionHints) -> bool:
 def _same(form: Sequence[Atom], at: int, given: Atom, question: QuestionHints) -> bool:
     wanted = form[at]
     if wanted.days:
-        # one that can be read in two ways is right only where both are: 03/04/2021
+        # an ambiguous date such as 03/04/2021 is right only if both readings are
         return bool(given.days) and given.days <= wanted.days
-    # section 3.2 is not section 3.20
+    # labels are compared as text: section 3.2 is not section 3.20
     is_label = bool(NUMBERED & {form[at - 1].text if at else "", *question.asked})
     if None in (wanted.number, given.number) or (is_label and "." in wanted.text + given.text):
         return (wanted.text, wanted.number) == (given.text, given.number)

@@ -1,4 +1,4 @@
-"""Comparing short texts: SQuAD's normalisation, edit distance, ANLS, token recall."""
+"""Comparison of short texts: SQuAD normalisation, edit distance, ANLS and token recall."""
 
 import re
 import string
@@ -7,44 +7,42 @@ from collections import Counter
 from rapidfuzz.distance import Levenshtein
 
 NOT_ANSWERABLE = "Not answerable"
-"""Reference, and right answer, of a question that its document does not answer."""
+"""The reference, and the right answer, for a question that its document does not answer."""
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def squad_normalise(text: str) -> str:
-    """SQuAD's normalisation: lower case, ASCII punctuation deleted, articles dropped, single
+    """Apply SQuAD's normalisation: lower-case, drop ASCII punctuation and articles, collapse
     spaces.
 
-    An article is a whole word also beside punctuation that stays, such as a dash or a curly
-    quotation mark.
+    An article is also recognised next to punctuation that is kept, such as a dash or a curly quote.
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(reference: str, prediction: str) -> float:
-    """Return 1 when both are the same after `squad_normalise`, and not empty; else 0."""
+    """Return 1 if both texts are equal after `squad_normalise` and not empty, else 0."""
     answer = squad_normalise(prediction)
     return float(bool(answer) and answer == squad_normalise(reference))
 
 
 def token_recall(reference: str, prediction: str) -> float:
-    """Share of the reference's tokens, counted with multiplicity, that the prediction holds; in
-    `[0, 1]`.
-    """
+    """Return the share of reference tokens (with multiplicity) in the prediction, in `[0, 1]`."""
     wanted = Counter(squad_normalise(reference).split())
     found = wanted & Counter(squad_normalise(prediction).split())
     return found.total() / wanted.total() if wanted else 0.0
 
 
 def anls(reference: str, prediction: str, threshold: float = 0.5) -> float:
-    """Average normalised Levenshtein similarity of one pair, lower case, outer spaces removed.
+    """Return the normalised Levenshtein similarity (ANLS) of one pair of stripped, lower-case
+    texts.
 
-    What MP-DocVQA computes for one gold answer, without its rules for questions and for the
+    This is what MP-DocVQA computes for one gold answer, without its rules for questions and for the
     prediction `none` (`docagent_rl.lab.eval.metrics.answers`).
 
     Returns:
-        `1 - distance / longer length` when that is at least `threshold`, else 0; 0 for an empty
+        `1 - distance / longer length` if that is at least `threshold`, else 0; 0 for an empty
         prediction.
     """
     a = reference.strip().lower()
@@ -57,5 +55,5 @@ def anls(reference: str, prediction: str, threshold: float = 0.5) -> float:
 
 
 def edit_distance(a: str, b: str) -> int:
-    """Levenshtein distance with unit costs, on code points."""
+    """Return the Levenshtein distance with unit costs, counted in code points."""
     return Levenshtein.distance(a, b)

@@ -1,3 +1,4 @@
-"""The parts of the rule judge: frames, spelling, words, quantities, dates, questions, claims,
-verdicts.
+"""The parts of the rule judge.
+
+They cover framing phrases, spelling, words, quantities, dates, questions, claims and verdicts.
 """

@@ -51,7 +51,7 @@ LABEL = re.compile(
     rf"|^{EDGE}\[{_NAME}\][\ue003 ]*",
     re.IGNORECASE | re.MULTILINE,
 )
-"""The beginning of a line that announces the answer behind it."""
+"""The beginning of a line that announces the answer after it."""
 
 _TO_WHAT = r"(?: (?:to|for|of|on|in) [^.:\n]{1,100}?)?(?:,[^,.:\n]{1,80},)?"
 _TO_WHAT_ELSEWHERE = r"(?: (?:auf|à|a|zu) [^.:\n]{1,80}?)?"
@@ -85,4 +85,4 @@ STATED = re.compile(
     ),
     re.IGNORECASE,
 )
-"""Words that lead to the answer within a sentence."""
+"""Words within a sentence that announce the answer."""

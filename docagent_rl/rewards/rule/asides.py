@@ -1,4 +1,4 @@
-"""Phrases behind an answer: explanations, sources, citations, offers of more help."""
+"""Phrases after an answer: explanations, sources, citations, offers of more help."""
 
 import re
 
@@ -23,7 +23,7 @@ ASIDE = re.compile(
     + r"(?: \([^()\n]{0,40}\))?[\ue003\s]*[:\uff1a]",
     re.IGNORECASE | re.MULTILINE,
 )
-"""The beginning of a part that explains the answer or says where it stands."""
+"""The beginning of a part that explains the answer or cites its source."""
 
 CLOSING = re.compile(
     EDGE
@@ -69,7 +69,7 @@ SOURCED = re.compile(
     ),
     re.IGNORECASE,
 )
-"""A sentence that says where the answer stands."""
+"""A sentence that says where the answer was found."""
 
 _LABELS = any_of(
     "pages?, pp?\\.?, pg\\.?, tables?, figures?, fig\\.?, charts?, graphs?, sections?, sec\\.?, "
@@ -120,7 +120,7 @@ _AS = any_of(
     rf"which (?:is|was|can be) {SAID}, see, from, based on, on, in, laut, wie, selon, según, gemäß",
 )
 MARKER = re.compile(rf"(?:\s*(?:{_MARKERS}))+(?=[\ue001\ue003*.。\s]*\Z)", re.IGNORECASE)
-"""The number of a source behind an answer: [7]."""
+"""The number of a source after an answer, such as [7]."""
 CITATION = re.compile(
     rf"(?:\s*(?:{_BRACKETS}|{_PARENTHESES}))+(?=[\ue003*.。\s]*\Z)"
     rf"|\s*(?:[,;—\u2013]| - )\s*{_AS}\b[^.!?\n,;]{{0,80}}?{SOURCE}[^!?\n;]{{0,60}}(?=[.\s]*\Z)"
@@ -130,4 +130,4 @@ CITATION = re.compile(
     rf";]{{0,40}}(?=[.\s]*\Z)",
     re.IGNORECASE,
 )
-"""Where the answer is said to stand, at its end."""
+"""A citation of the answer's source, at the end of the answer."""

@@ -1,4 +1,4 @@
-"""A text as the things it speaks of: words, numbers and dates."""
+"""Tokenisation of a text into atoms: words, numbers and dates."""
 
 import re
 from datetime import date
@@ -9,16 +9,16 @@ from docagent_rl.rewards.rule.words import HAN, root, stem
 
 
 class Atom(NamedTuple):
-    """One thing that a text speaks of; a unit is a word behind its number.
+    """A word, number or date of a text; a unit is a word that follows its number.
 
     Args:
-        text: the stem of a word, the digits of a number.
-        raw: as it stands in the folded text.
-        number: its value, scaled: 3.5 million is 3500000.
-        days: the readings of a date.
-        opens: it is the first of a sentence.
-        gap: the marks and blanks before it.
-        owns: it has a possessive ending: Roe's.
+        text: the stem of a word, or the digits of a number.
+        raw: the atom as it is written in the folded text.
+        number: the value of a number, with its scale applied: 3.5 million is 3500000.
+        days: the possible readings of a date.
+        opens: whether it is the first atom of a sentence.
+        gap: the punctuation and whitespace before it.
+        owns: whether it has a possessive ending, as in "Roe's".
     """
 
     text: str
@@ -31,17 +31,17 @@ class Atom(NamedTuple):
 
     @property
     def key(self) -> Fraction | str:
-        """Return what all its forms share: a value, or the root of a word."""
+        """Return what all forms of the atom share: the value of a number, or the root of a word."""
         return root(self.text) if self.number is None else self.number
 
     @property
     def begins_clause(self) -> bool:
-        """Return whether a mark parts it from what stands before it."""
+        """Return whether punctuation separates it from the text before it."""
         return any(mark in _CLAUSE_ENDS for mark in self.gap)
 
     @property
     def is_capital(self) -> bool:
-        """Return whether it is a word that begins with a capital."""
+        """Return whether it is a capitalised word."""
         return self.number is None and not self.days and self.raw[:1].isupper()
 
 
@@ -56,7 +56,7 @@ _NUMBER = re.compile(
     r"|[0-9]+/[1-9][0-9]*(?![/0-9])|[0-9]+(?:\.[0-9]+)?|\.[0-9]+))",
     re.IGNORECASE,
 )
-"""A number; `comma` has a decimal comma, or several points between its thousands."""
+"""A number; the group `comma` has a decimal comma, or several points as thousands separators."""
 _ONES = "one|two|three|four|five|six|seven|eight|nine"
 _TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
 _TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
@@ -88,24 +88,25 @@ _CODE = re.compile(
     r"(?![0-9]{1,3}(?:\.[0-9]{3}){2,}(?![0-9]|\.[0-9]))[0-9]+(?:\.[0-9]+){2,}|[0-9]+(?::[0-9]+)+"
     r"|[0-9]+[acdefACDEFb](?!\w)"
 )
-"""Version 3.2.1, 10:30, figure 3a."""
+"""A code such as version 3.2.1, 10:30 or figure 3a."""
 _WORD = re.compile(
     rf"(?<=[0-9%]) ?- ?(?=[0-9.]|{_SIGN})|[{HAN}]|[^\W\d_{HAN}]+(?:'[^\W\d_{HAN}]+)*(?:\+{{1,2}}"
     rf"|#)?"
     rf"|[^\W_{HAN}]+"
     rf"|[&%\u2030]|{_SIGN}"
 )
-"""The hyphen of a range is a word, and so is every Chinese or Japanese character."""
+"""A word; the hyphen of a range counts as one, and so does every Chinese or Japanese character."""
 _ENDS = frozenset(".!?\n\u3002")
 _CLAUSE_ENDS = _ENDS | frozenset(",;:()[]|\u2026\uff0c\u3001")
 _Found = tuple[list[Atom], int]
-"""Atoms, and where the last ends."""
+"""The atoms found at a position, and the end of the last one."""
 
 
 def read(folded: str) -> list[Atom]:
-    """Return the atoms of a folded text, in order, without marks.
+    """Return the atoms of a folded text in order, without punctuation.
 
-    A text of marks has none. Takes time linear in the length of the text.
+    A text that consists of punctuation has no atoms. The running time is linear in the length of
+    the text.
     """
     atoms: list[Atom] = []
     at = 0
@@ -128,7 +129,7 @@ def read(folded: str) -> list[Atom]:
 
 
 def _date(text: str, at: int) -> _Found | None:
-    """Read a day, in both ways where it has two, such as 03/04/2021."""
+    """Read a date; an ambiguous one, such as 03/04/2021, gets both readings."""
     found = _DATE.match(text, at)
     if not found:
         return None
@@ -146,7 +147,7 @@ def _number(text: str, at: int) -> _Found | None:
     if code := _CODE.match(text, at):
         return [Atom(code[0].casefold(), code[0])], code.end()
     found = _NUMBER.match(text, at)
-    # what stands between words is a hyphen
+    # a minus sign right after a word is a hyphen
     if not found or (found["sign"] and text[at - 1 : at].isalnum()):
         return None
     digits = re.sub("[,' ]", "", found["digits"] or "") or re.sub(
@@ -165,7 +166,7 @@ def _cardinal(text: str, at: int) -> _Found | None:
         return None
     value = sum(_SPOKEN[name.casefold()] for name in found.groups() if name)
     scale, end = _scale(text, found.end())
-    # one hundred and five
+    # as in "one hundred and five"
     joint = _JOINT.match(text, end)
     rest = _cardinal(text, joint.end()) if joint and scale > 1 else None
     if rest and (more := rest[0][0].number) is not None and more < scale:
@@ -174,7 +175,7 @@ def _cardinal(text: str, at: int) -> _Found | None:
 
 
 def _scale(text: str, end: int, *, is_money: bool = False) -> tuple[int, int]:
-    """Return the factor behind a number, and where it ends; `5 m` are metres, and 3b is a label."""
+    """Return the factor after a number, and its end; `5 m` means metres, and `3b` is a label."""
     found = _SCALE.match(text, end)
     if not found or (found[2] and not is_money and found[2] not in "kKMB"):
         return 1, end

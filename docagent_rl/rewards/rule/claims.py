@@ -1,4 +1,4 @@
-"""Hints of a question, and claims of an answer beside its reference."""
+"""Hints that a question gives, and what an answer claims besides its reference."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -20,7 +20,7 @@ _ASKED = re.compile(r"\b(?:which|what) (\w+(?: \w+)?)", re.IGNORECASE)
 _BOUNDS = frozenset({"most", "least", "than", "more", "less", "fewer"})
 _EAST_RELATIONS = frozenset("少多超低高近前后外除")
 _MOST_EAST = 3
-"""Characters behind a number, as of what is counted."""
+"""The most Chinese characters that may follow a number as the noun that it counts."""
 _MEASURES = frozenset({*UNITS, "-", "degree", "c", "f", "million", "billion", "thousand", "us"})
 _SHORTEST_WORD = 4
 _OF_WHAT = frozenset(
@@ -53,33 +53,33 @@ _OF_WHAT = frozenset(
 
 
 class QuestionHints:
-    """Hints of a question about its answer."""
+    """What a question reveals about its answer."""
 
     def __init__(self, text: str) -> None:
         folded = fold(text[:_MAX_CHARS])
         atoms = read(folded)
         self.keys = frozenset(atom.key for atom in atoms)
-        """The words that it says; "opened" repeats "open"."""
+        """The roots of its words, so that "opened" in an answer repeats "open"."""
         self.is_choice = any(atom.text == "or" for atom in atoms)
         self.nouns = frozenset(atom.text for atom in atoms if atom.raw[:1].islower()) - GRAMMAR
-        """Words in lower case; answers may leave them out."""
+        """Its lower-case words, which an answer may leave out."""
         self.asked = frozenset(
             word.text for found in _ASKED.findall(folded) for word in read(found)
         )
-        """Words right behind "which" and "what"."""
+        """The words right after "which" and "what"."""
 
 
 def claims_only(
     atoms: Sequence[Atom], hits: Collection[int], question: QuestionHints, *, is_alone: bool = True
 ) -> bool:
-    """Return whether an answer says its reference, at `hits`, and nothing that could itself be an
-    answer.
+    """Return whether an answer states its reference, at `hits`, and no other possible answer.
 
-    What may stand beside the reference: grammar, the frame of an answer ("according to the
-    report"), words of the question, and a place in the document ("page 3"). Beside a reference that
-    consists of such words only grammar may stand, and beside one of mere grammar nothing. So a text
-    that holds two references has one of them beside the other, and is wrong for both. Beside a
-    number may also stand words of the answer's own, where it `is_alone`, not an item of a list.
+    Next to the reference an answer may contain function words, framing phrases ("according to the
+    report"), words of the question, and a place in the document ("page 3"). A reference that itself
+    consists of such words may only be accompanied by function words, and one that consists of
+    function words by nothing. A text that contains two references is therefore wrong for both. A
+    number may also be accompanied by other common words, provided that it `is_alone`, that is, not
+    an item of a list.
     """
     wanted = [atoms[at] for at in hits]
     rest = [at for at in range(len(atoms)) if at not in hits]
@@ -91,7 +91,7 @@ def claims_only(
             rest and all(map(is_grammar, wanted))
         )
     labels = {at for at in rest if atoms[at].text in NUMBERED - question.asked}
-    # page 12 is not 12
+    # "page 12" does not state the number 12
     if any(at + 1 in hits and atoms[at + 1].number is not None for at in labels):
         return False
     if _is_related(atoms, hits):
@@ -105,9 +105,7 @@ def claims_only(
 
 
 def _is_related(atoms: Sequence[Atom], hits: Collection[int]) -> bool:
-    """Return whether something is said of the reference, not it: before 2019, Jane Roe's
-    director.
-    """
+    """Return whether an answer only relates to the reference, as in "before 2019"."""
     first = min(hits)
     last = max(hits)
     beside = [atoms[at] for at in (first - 1, last + 1) if 0 <= at < len(atoms)]
@@ -130,11 +128,10 @@ def _is_related(atoms: Sequence[Atom], hits: Collection[int]) -> bool:
 def _is_own_sentence(
     atoms: Sequence[Atom], hits: Collection[int], question: QuestionHints, rest: Sequence[int]
 ) -> bool:
-    """Return whether a number at `hits` is said in a sentence of its own: "The company has 350
-    employees".
+    """Return whether a full sentence states the number at `hits`: "The company has 350 employees".
 
-    Its clause may hold common words that change nothing; another clause only such as answer
-    nothing.
+    Its clause may contain common words that do not change the claim; other clauses may contain only
+    words that cannot be an answer.
     """
     wanted = [atoms[at] for at in hits]
     if not any(atom.number is not None or atom.days for atom in wanted):
@@ -160,9 +157,7 @@ def _is_own_sentence(
 
 
 def _counts_what(atoms: Sequence[Atom], own: Sequence[int], first: int, last: int) -> bool:
-    """Return whether Chinese words of the answer's own stand at the number, as of what it
-    counts.
-    """
+    """Return whether the answer's own Chinese words directly follow the number that counts them."""
     east = [at for at in own if _is_east(atoms[at].raw)]
     behind = [at for at in east if at > last]
     if east and any(atoms[at].days for at in range(first, last + 1)):
@@ -173,8 +168,9 @@ def _counts_what(atoms: Sequence[Atom], own: Sequence[int], first: int, last: in
 
 
 def _is_whole(atoms: Sequence[Atom], first: int, last: int, question: QuestionHints) -> bool:
-    """Return whether numbers from `first` to `last` are no part of a code, a measure or a
-    relation.
+    """Return whether the numbers from `first` to `last` stand for themselves.
+
+    They do not if they are part of a code, a measure or a relation.
     """
     if first and (
         _is_glued(atoms[first], atoms[first - 1]) or not _is_of(atoms[max(first - 2, 0) : first])
@@ -185,18 +181,18 @@ def _is_whole(atoms: Sequence[Atom], first: int, last: int, question: QuestionHi
     behind = atoms[last + 1]
     if behind.begins_clause or is_idle(behind, question):
         return True
-    # an abbreviation may be of a unit
+    # a short word may be the abbreviation of a unit
     is_short = len(behind.raw) < _SHORTEST_WORD and not _is_east(behind.raw)
     return not (behind.text in UNITS or is_short or _is_glued(behind, atoms[last]))
 
 
 def _is_of(before: Sequence[Atom]) -> bool:
-    """Return whether words before a number do not say of what it is something: the rival of 7."""
+    """Return whether an "of" before a number is harmless: "a total of 7", not "the rival of 7"."""
     return before[-1].text != "of" or (len(before) > 1 and before[-2].text in _OF_WHAT)
 
 
 def _is_glued(atom: Atom, before: Atom) -> bool:
-    """Return whether no blank parts an atom from the one before it; Chinese has none."""
+    """Return whether no space separates two atoms; Chinese, which has no spaces, is exempt."""
     return atom.gap in ("", "-", ".", "/", "'") and not (_is_east(atom.raw) or _is_east(before.raw))
 
 
@@ -205,12 +201,12 @@ def _is_east(raw: str) -> bool:
 
 
 def is_plain(atoms: Sequence[Atom], question: QuestionHints) -> bool:
-    """Return whether words say nothing that could be an answer, or change one beside them."""
+    """Return whether no word could be an answer, or change the meaning of one next to it."""
     return all(_is_own(atom, question) for atom in atoms)
 
 
 def _is_own(atom: Atom, question: QuestionHints) -> bool:
-    """Return whether an atom is a common word, which neither names nor changes an answer."""
+    """Return whether an atom is a common word, which can neither be nor change an answer."""
     if atom.text in NEGATORS or atom.number is not None or atom.days or not atom.raw.isalpha():
         return False
     if is_idle(atom, question):
@@ -219,22 +215,23 @@ def _is_own(atom: Atom, question: QuestionHints) -> bool:
 
 
 def is_idle(atom: Atom, question: QuestionHints) -> bool:
-    """Return whether an atom answers nothing: grammar, the frame of an answer, a word of the
-    question.
+    """Return whether an atom cannot be an answer.
+
+    Such atoms are function words, words of framing phrases, and words of the question.
     """
-    # names and numbers of a question with "or" are there to choose from
+    # the names and numbers of a question with "or" are options, hence possible answers
     is_open = question.is_choice and (atom.number is not None or not atom.raw.islower())
     is_repeated = atom.key in question.keys and not is_open and atom.text not in NEGATORS
     return is_repeated or is_grammar(atom) or (atom.text in FRAME and _is_common(atom))
 
 
 def is_grammar(atom: Atom) -> bool:
-    """Return whether an atom is a word of grammar, and no part of a name."""
+    """Return whether an atom is a function word that is not part of a name."""
     return atom.text in GRAMMAR and _is_common(atom)
 
 
 def _is_common(atom: Atom) -> bool:
-    """Return whether a word is no part of a name: Paris Is Burning."""
+    """Return whether a word is not part of a name, as "Is" in "Paris Is Burning" is."""
     return not atom.is_capital or (atom.opens and atom.raw != "A")
 
 

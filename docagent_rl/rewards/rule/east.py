@@ -1,4 +1,4 @@
-"""Chinese spellings of numbers, dates, units, places and verdicts, written as English ones are."""
+"""Conversion of Chinese numbers, dates, units, page labels and verdicts to their English form."""
 
 import re
 
@@ -52,7 +52,7 @@ _VERDICT = re.compile(
 
 
 def respell_chinese(text: str) -> str:
-    """Return text with Chinese numerals, dates, units and labels of pages as English ones."""
+    """Convert Chinese numerals, dates, units and page labels in a text to English ones."""
     text = _NUMERAL.sub(_number, text)
     for pattern, respelt in _RESPELT:
         text = pattern.sub(respelt, text)
@@ -60,7 +60,9 @@ def respell_chinese(text: str) -> str:
 
 
 def with_verdict(text: str) -> str:
-    """Return text with its first word, where that says yes or no, in English."""
+    """Replace the first word of a text with "yes" or "no" if it says that in Chinese or
+    Japanese.
+    """
     return _VERDICT.sub(lambda found: "yes" if found["yes"] else "no", text)
 
 

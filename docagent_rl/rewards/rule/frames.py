@@ -1,9 +1,9 @@
-r"""An answer taken out of what models put around it.
+r"""Extraction of an answer from the text that models put around it.
 
-Models seldom write an answer alone. They think, label it (`**Final Answer:** x`, a heading,
-`\boxed{x}`), open politely, cite pages, explain and offer more help. `unframe` takes all that off,
-whatever the reference is, so that every kind of answer is compared by the same rules; where it
-cannot tell, it leaves the text as it is, and the strict rules decide.
+Models seldom write just an answer. They think, label it (`**Final Answer:** x`, a heading,
+`\boxed{x}`), open politely, cite pages, explain and offer more help. `unframe` removes this
+framing, whatever the reference is, so that every kind of answer is compared by the same rules. Text
+that it does not recognise is left as it is, and the strict rules decide.
 """
 
 import re
@@ -16,7 +16,7 @@ from docagent_rl.rewards.rule.openings import CITING, CITING_EAST, POLITE, SEEN
 from docagent_rl.rewards.rule.phrases import TURNING
 
 _ROUNDS = 5
-"""Frames within frames."""
+"""The most nested layers of framing that are removed."""
 _LONGEST_CITATION = 240
 _MOST_ANNOUNCED = 8
 _BOX = re.compile(f"{BOX}([^{BOX}{BOX_END}]*){BOX_END}")
@@ -27,20 +27,20 @@ _ONE_ITEM = re.compile(
     re.IGNORECASE,
 )
 _COPULA = re.compile(r"(?:です|でした|입니다|이에요)(?=[。.]?\Z)")
-"""It stands behind the answer."""
+"""A Japanese or Korean copula, which follows the answer."""
 _NAMED = re.compile(
     r"\s+(?:is|was) (?:the|my) (?:correct |right |final |best )?answer(?=[.!\s]*\Z)", re.IGNORECASE
 )
-"""Behind an answer that opens its sentence."""
+"""Words that follow an answer at the beginning of its sentence: "Paris is the answer"."""
 _EDGES = " \t\r\n"
 
 
 class Unframed(NamedTuple):
-    """An answer without its frame.
+    """An answer without its framing.
 
     Args:
-        text: what is left.
-        stressed: the one part of it that is in bold or code; empty where there is none.
+        text: the remaining text.
+        stressed: its only part in bold or code; empty if there is none.
         rest: the text around that part.
     """
 
@@ -50,12 +50,12 @@ class Unframed(NamedTuple):
 
 
 def unframe(text: str, *, cites: bool = True) -> Unframed:
-    """Return an answer without its frame; an answer that is all frame is empty.
+    """Return an answer without its framing; the result may be empty.
 
     Args:
-        text: as a model wrote it.
-        cites: whether places such as "page 3" at its end say where it stands, and are not asked
-            for.
+        text: the answer as a model wrote it.
+        cites: whether a trailing "page 3" or the like cites the source, rather than being what the
+            question asks for.
     """
     left = without_markup(text)
     for _ in range(_ROUNDS):
@@ -81,7 +81,7 @@ def _peel(text: str, *, cites: bool) -> str:
 
 
 def _out_of_box(text: str) -> str:
-    """Return what stands in the box, unless its sentence or what follows says otherwise."""
+    """Return the content of the box, unless its sentence or the text after it retracts it."""
     boxes = list(_BOX.finditer(text))
     if not boxes:
         return text
@@ -94,9 +94,9 @@ def _out_of_box(text: str) -> str:
 
 
 def _announced(text: str, *, cites: bool) -> str:
-    """Return what stands behind the announcement of an answer, such as a label or a heading.
+    """Return the text after the announcement of an answer, such as a label or a heading.
 
-    Two announcements that differ announce nothing.
+    Two announcements of different answers cancel each other.
     """
     found = sorted(
         (each.span() for pattern in (HEAD, LABEL, STATED) for each in pattern.finditer(text)),
@@ -126,7 +126,7 @@ def _announced(text: str, *, cites: bool) -> str:
 
 
 def _is_turned(text: str, at: int) -> bool:
-    """Return whether the sentence says before `at` that what follows does not hold."""
+    """Return whether the sentence negates, before `at`, what follows."""
     return TURNING.search(text, _sentence_start(text, at), at) is not None
 
 
@@ -135,9 +135,7 @@ def _sentence_start(text: str, at: int) -> int:
 
 
 def _without_closing(text: str, *, cites: bool = True) -> str:
-    """Return text without explanations, sources and offers behind the answer, or reasons before
-    it.
-    """
+    """Return text without asides and offers after the answer, or reasons before it."""
     text = text.strip(_EDGES)
     aside = ASIDE.search(text)
     if aside and not TURNING.search(text, aside.start()):
@@ -149,7 +147,7 @@ def _without_closing(text: str, *, cites: bool = True) -> str:
             text = behind.strip(_EDGES) if blank and behind.strip(_EDGES) else text
     while breaks := [each for each in _SENTENCE_END.finditer(text) if each.end() < len(text)]:
         last = text[breaks[-1].end() :]
-        # the point of "(ref. page 3)" ends no sentence
+        # the full stop in "(ref. page 3)" does not end a sentence
         if last.count("(") != last.count(")") or not (
             CLOSING.fullmatch(last)
             or (cites and SOURCED.fullmatch(last) and not TURNING.search(last))
@@ -183,7 +181,7 @@ def _without_citation(text: str, *, cites: bool = True) -> str:
 
 
 def _balanced(text: str) -> str:
-    """Return text without the signs of a bold part that was cut in two."""
+    """Return text without the markers of a bold part that was cut in two."""
     text = text.strip(_EDGES).removeprefix(BOLD_END).lstrip(_EDGES)
     return (
         text

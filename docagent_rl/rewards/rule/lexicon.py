@@ -1,4 +1,4 @@
-"""Words by what they do to an answer: carry none, deny it, take it back, relate something to it."""
+"""Word lists by effect on an answer: carry no content, negate it, retract it, or relate to it."""
 
 from docagent_rl.rewards.rule.words import stem
 
@@ -26,8 +26,8 @@ GRAMMAR = _stems(
     "的 是 在 为 于 了 共 有 该 此 这 和 与 及 约 名 位 个 也 被 由 所 即 我 们 其 因 "
     "\u3067 \u3059 \u306f \u306e \u304c"
 )
-"""Without "or", "but", "if", "not", "more" and "over", which change what is claimed, and the month
-May.
+"""Function words. Missing on purpose: "or", "but", "if", "not", "more" and "over", which change
+what is claimed, and "may", which is also a month.
 """
 TITLES = _stems("mr mrs ms miss dr prof sir dame president ceo director")
 SUFFIXES = _stems("inc corp corporation incorporated ltd limited llc plc gmbh ag company")
@@ -79,7 +79,7 @@ VERDICTS = {
     **dict.fromkeys(("yes", "true", "ja", "oui", "si", "是", "对"), True),
     **dict.fromkeys(("no", "false", "nein", "non", "否", "错"), False),
 }
-"""References that say yes or no."""
+"""References that mean yes or no."""
 REVERSALS = _stems(
     "revoked denied withdrawn expired lapsed cancelled canceled rejected refused failed until "
     "before "
@@ -89,14 +89,14 @@ REVERSALS = _stems(
     "never only "
     "ended stopped closed suspended abandoned temporarily sometimes depends"
 )
-"""Words that take a verdict back."""
+"""Words that retract a verdict."""
 RELATIONS = _stems(
     "since until after before behind beside near outside following along across into through "
     "toward "
     "towards beyond "
     "over under above below within past ago earlier later prior"
 )
-"""Words that relate an answer to what they stand beside: before 2019 is not 2019."""
+"""Words that relate an answer to their neighbour: "before 2019" is not 2019."""
 TURNS = (
     NEGATORS
     | RELATIONS
@@ -129,4 +129,4 @@ TURNS = (
         "不 没 非 无 未 否 或 除 外 前 后 超 错 但 若 如 低 高 多 少 半"
     )
 )
-"""Words that change what a number beside them claims, or that name another."""
+"""Words that change what an adjacent number claims, or that introduce another one."""

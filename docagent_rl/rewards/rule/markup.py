@@ -1,14 +1,14 @@
-r"""Markup that models write, taken off: tags, fences, JSON, LaTeX, HTML and Markdown.
+r"""Removal of the markup that models write: tags, fences, JSON, LaTeX, HTML and Markdown.
 
-What a model puts into a box (`\boxed{x}`, `<answer>x</answer>`) or into bold stands between two
-signs after that, so that later rules can find it.
+The content of a box (`\boxed{x}`, `<answer>x</answer>`) or of a bold part is enclosed in two
+private-use characters, so that later rules can find it.
 """
 
 import json
 import re
 
 BOX, BOX_END, BOLD, BOLD_END = "\ue000\ue001\ue002\ue003"
-"""Signs of private use, which `without_markup` removes from what a model wrote."""
+"""Private-use characters; `without_markup` removes those that a model wrote itself."""
 _SIGNS = re.compile("[\ue000-\ue003]")
 
 _MARKS = re.compile(r"[<>`{}\\$#*_\[~=\x08\u25c1\ue000-\ue003]|--|assistantfinal")
@@ -17,7 +17,7 @@ _THOUGHT = re.compile(
     r"|<\|channel\|>final<\|message\|>|assistantfinal(?=\S))",
     re.IGNORECASE,
 )
-"""All up to the end of thinking."""
+"""Everything up to the end of the thoughts."""
 _BOX_TAG = re.compile(
     r"<(?P<slash>/?)(?:final[_ -]?)?(?:answer|response|result|solution|output|final)\s*>"
     r"|<\|(?P<side>begin|end)_of_box\|>",
@@ -35,8 +35,8 @@ _FENCE = re.compile(
 _RULER = re.compile(r"^[ \t]*(?:[-*_=][ \t]?){3,}$", re.MULTILINE)
 _HEADING = re.compile(r"^[ \t]{0,3}#{1,6}[ \t]+|[ \t]#{1,6}[ \t]*$", re.MULTILINE)
 _MARKED = re.compile(r"^#{4} +(?=[^\n]+\s*\Z)", re.MULTILINE)
-"""The last line of an answer to GSM8K: `#### 12`."""
-# a line that begins with > and a number says more than that number
+"""The last line of an answer in GSM8K's style: `#### 12`."""
+# "> 12" on a line of its own may mean "more than 12", not a quotation
 _QUOTED = re.compile(
     r"^[ \t]*(?:>[ \t]?)+(?!\s*[$\u20ac\u00a3]?\d)|(?<=\n)[ \t]*(?:>[ \t]?)+", re.MULTILINE
 )
@@ -57,7 +57,7 @@ _COMMAND = re.compile(
     r"(?:\\|\x08)(?P<name>[a-zA-Z]+)\*?[ \t]*(?P<open>\{)?|\\(?P<sign>.)|[{}]", re.DOTALL
 )
 _BOXES = frozenset({"boxed", "oxed", "fbox", "framebox"})
-r"""A "\b" that was read as an escape leaves "oxed"."""
+r"""Names of boxing commands; "oxed" is left of "\boxed" if its "\b" was read as an escape."""
 _FRACTIONS = frozenset({"frac", "dfrac", "tfrac"})
 _STYLES = frozenset(
     ("text", "textbf", "textit", "textrm", "textsf", "texttt", "textnormal", "mathrm", "mathbf",
@@ -87,13 +87,13 @@ _NAMES = (
     "output",
     "value",
 )
-"""Keys of an object that hold its answer, the surest first."""
+"""Keys under which an object stores its answer, the most certain first."""
 
 
 def without_markup(text: str) -> str:
-    """Return text without markup, each box and each bold part between its two signs.
+    """Return text without markup, with each box and bold part between its two markers.
 
-    Takes time linear in the length of the text.
+    The running time is linear in the length of the text.
     """
     if not _MARKS.search(text):
         return text
@@ -114,7 +114,7 @@ def without_markup(text: str) -> str:
 
 
 def bare(text: str) -> str:
-    """Return text without the signs of boxes and bold parts."""
+    """Return text without the markers of boxes and bold parts."""
     return _SIGNS.sub("", text)
 
 
@@ -127,7 +127,7 @@ def _bold(found: re.Match[str]) -> str:
 
 
 def _from_object(text: str) -> str | None:
-    """Return what a JSON object, or a dictionary of Python, holds as its answer."""
+    """Return the answer in a JSON object or a Python dictionary; `None` if there is none."""
     if not (text.startswith("{") and text.endswith("}")):
         return None
     try:
@@ -149,8 +149,9 @@ def _from_object(text: str) -> str | None:
 
 
 def _without_latex(text: str) -> str:
-    r"""Return text without mathematics: `$12\%$` is 12%, `\frac{1}{3}` is 1/3, `\boxed{x}` is in a
-    box.
+    r"""Convert LaTeX to plain text.
+
+    `$12\%$` becomes 12%, `\frac{1}{3}` becomes 1/3, and `\boxed{x}` becomes a box.
     """
     text = _MATH.sub(_formula, text)
     pieces: list[str] = []
@@ -175,7 +176,7 @@ def _without_latex(text: str) -> str:
 
 def _formula(found: re.Match[str]) -> str:
     inner = found[1] or found[2]
-    # a command that ends it would run into the letter behind it
+    # otherwise a command at the end would merge with a letter after the formula
     return inner + " " * inner[-1].isalpha()
 
 
@@ -188,7 +189,7 @@ def _sign(sign: str) -> str:
 
 
 def _command(name: str, *, has_group: bool) -> tuple[str, str]:
-    """Return what stands for a command, and for the end of its group."""
+    """Return the replacements of a command and of the end of its group."""
     if name in _BOXES and has_group:
         return BOX, BOX_END
     if name in _FRACTIONS and has_group:

@@ -1,4 +1,4 @@
-"""Dates of German, French and Spanish texts, written as English ones are."""
+"""Conversion of German, French and Spanish month names in dates to English."""
 
 import calendar
 import re
@@ -31,8 +31,9 @@ _DATE = re.compile(
 
 
 def respell_months(text: str) -> str:
-    """Return a text without accents, months before a year in English: `3. Mai 2019` is
-    `3 May 2019`.
+    """Translate months before a year to English, in a text without accents.
+
+    `3. Mai 2019` becomes `3 May 2019`.
     """
     return _DATE.sub(
         lambda found: f"{found[1] or ''} {_MONTHS[found[2].casefold()]} ".lstrip(), text

@@ -1,4 +1,4 @@
-"""Phrases before an answer in its sentence: politeness, sources, words of seeing."""
+"""Phrases that open the sentence of an answer: politeness, sources, verbs of perception."""
 
 import re
 
@@ -35,7 +35,7 @@ POLITE = re.compile(
     + r"[\uff0c,。\uff01!\uff1a:]\s*)",
     re.IGNORECASE,
 )
-"""Politeness, up to the mark that ends it."""
+"""A polite opening, up to the punctuation that ends it."""
 
 _CITING = any_of(
     "based (?:solely |only |entirely |purely )?(?:on|upon), according to, from, in, on, per, given",
@@ -58,7 +58,7 @@ CITING = re.compile(
     r"(?:, (?:page|p\.|table|figure) ?\w+)?[,:]\s*",
     re.IGNORECASE,
 )
-"""A clause that says where the answer stands, up to its comma."""
+"""A clause that says where the answer was found, up to its comma."""
 CITING_EAST = re.compile(
     r"\A[^\w]{0,20}(?:根据|依据|基于|按照|从|由|在|参考|如|查看|通过)[^。\uff01\n\uff0c,\uff1a:]{0,60}"
     r"(?:文档|文件|报告|表格|表|图|图片|图表|页|文章|资料|信息|内容|材料|文本|上下文|截图)[^。\uff01\n\uff0c,\uff1a:]{0,30}[\uff0c,"
@@ -89,4 +89,4 @@ SEEN = re.compile(
     ),
     re.IGNORECASE,
 )
-"""Words of seeing or saying that lead to the answer."""
+"""Verbs of seeing or stating that introduce the answer."""

@@ -1,19 +1,18 @@
-"""Phrases of frames that several rules share: what an answer cites, what is said of places, what
-turns it.
-"""
+"""Patterns that several rules share: sources, verbs of citing, and words that negate or retract."""
 
 import re
 
 
 def any_of(*phrases: str) -> str:
-    """Return a pattern of phrases that are parted by commas: `any_of("a, b", "c")` is
-    `(?:a|b|c)`.
+    """Return a pattern that matches any of the comma-separated phrases.
+
+    `any_of("a, b", "c")` is `(?:a|b|c)`.
     """
     return "(?:" + "|".join(each.strip() for row in phrases for each in row.split(", ")) + ")"
 
 
 EDGE = r"[^\w\n(]{0,20}"
-"""Marks before a phrase."""
+"""Punctuation before a phrase."""
 
 SOURCE = (
     r"\b"
@@ -36,7 +35,7 @@ SOURCE = (
     )
     + r"\b"
 )
-"""A word for what an answer cites."""
+"""A noun for a source that an answer cites."""
 
 SAID = any_of(
     "found, stated, shown, listed, given, located, mentioned, indicated, reported, displayed, "
@@ -48,7 +47,7 @@ SAID = any_of(
     "identified",
     "outlined, discussed",
 )
-"""A word for what a source does to an answer."""
+"""A participle for how a source gives an answer."""
 
 TURNING = re.compile(
     r"\b"
@@ -68,4 +67,4 @@ TURNING = re.compile(
     + r"\b|n['\u2019]t\b|[不没非无未否错但或≠¬]|!=",
     re.IGNORECASE,
 )
-"""What denies or retracts an answer, or names another."""
+"""Words that negate or retract an answer, or introduce another one."""

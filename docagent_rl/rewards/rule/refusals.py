@@ -1,4 +1,4 @@
-"""References and answers that say that there is no answer."""
+"""Recognition of references and answers that say that there is no answer."""
 
 import re
 
@@ -52,7 +52,7 @@ def says_unanswerable(reference: str) -> bool:
 
 
 def mentions_refusal(folded: str) -> bool:
-    """Return whether a text says anywhere, in so many words, that there is no answer."""
+    """Return whether a text says explicitly, anywhere, that there is no answer."""
     return bool(_STRONG.search(_low(folded)))
 
 

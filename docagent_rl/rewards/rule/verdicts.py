@@ -1,4 +1,4 @@
-"""Answers that say yes or no."""
+"""Recognition of answers that say yes or no."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,11 @@ from docagent_rl.rewards.rule.lexicon import NEGATORS, NO, REVERSALS, YES
 
 
 def polarity(folded: str, question: QuestionHints) -> bool | None:
-    """Return whether an answer says yes or no, and only one of them; `None` where it does not.
+    """Return whether an answer says yes (`True`) or no (`False`); `None` if that is unclear.
 
-    It says so by its first word, in a clause that says nothing else, or by another where the rest
-    answers nothing ("that is correct"). What takes it back, or says of the question's words the
-    opposite, leaves it open.
+    The verdict is the first word, in a clause that says nothing else, or a later word if the rest
+    cannot be an answer ("that is correct"). An answer that retracts its verdict, or states the
+    opposite with the question's words, is unclear.
     """
     said = read(with_verdict(folded))
     verdicts = [at for at, atom in enumerate(said) if atom.text in YES | NO]
@@ -45,7 +45,7 @@ def _clauses(said: Sequence[Atom]) -> list[list[Atom]]:
 
 
 def _goes_on(atom: Atom, question: QuestionHints, *, says: bool) -> bool:
-    """Return whether an atom may go on behind a verdict: "Yes it was paid", not "No problem"."""
+    """Return whether an atom may continue a verdict: "Yes it was paid", but not "No problem"."""
     return atom.key in question.keys or is_grammar(atom) or (atom.text == "not" and not says)
 
 

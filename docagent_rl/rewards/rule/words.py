@@ -1,4 +1,6 @@
-"""Words: one spelling for texts that a reader would call the same, stems and roots."""
+"""Normalisation of spelling, so that equivalent texts compare as equal; stems and roots of
+words.
+"""
 
 import re
 import unicodedata
@@ -12,10 +14,10 @@ _SIGNS = str.maketrans({
 })  # fmt: skip
 _SUPERSCRIPT = re.compile("(?<=[0-9])([\u00b2\u00b3\u00b9\u2070\u2074-\u2079]+)")
 _VULGAR = re.compile("(?<=[0-9])(?=[\u00bc-\u00be\u2150-\u215e])")
-# other scripts need their accents
+# accents are dropped from Latin letters only; other scripts need them
 _ACCENTED = re.compile("([A-Za-z])[\u0300-\u036f]+")
 HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-"""Characters of scripts that write words without blanks."""
+"""Characters of scripts that are written without spaces between words."""
 _HAN = re.compile(f"[{HAN}]")
 _BULLET = re.compile(r"^[ \t]*(?:[-*\u2022]|[0-9]{1,2}[.)])[ \t]+", re.MULTILINE)
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
@@ -28,12 +30,12 @@ _UNEQUAL = re.compile(
     r"[\u2265\u2264\u2260\u00ac]|!=|[<>]=(?=\s*\S{0,2}\d)|(?:\A\s*|(?<=\s))[<>](?=\s*\S{0,2}[\d.])"
     r"|\A[<>](?=\s*\w)"
 )
-"""Signs that change what is claimed, and how they are read; menus and tags have other ones."""
+"""Comparison signs, which change what is claimed; those of menus and tags do not match."""
 _COMPARING = re.compile("[\u2265\u2264\u2260\u00ac<>!]")
 _RESPELT = [
     (re.compile(pattern), respelt)
     for pattern, respelt in (
-        # where the case of a unit matters: 5 mW are not 5 MW, and 5 Mb not 5 MB
+        # the case of these units matters: 5 mW is not 5 MW, and 5 Mb is not 5 MB
         (r"(?<=[0-9])( ?)m(?=[A-KM-Z]\w{0,2}\b)", r"\1milli"),
         (r"(?<=[0-9])( ?[kKMGT])b\b", r"\1bit"),
         (r"(?<![A-Za-z])([ck]?m|ft)\^?2\b", r"square \1"),
@@ -68,20 +70,19 @@ _RESPELT = [
         (r"(?i)\bhttps?://(?:www\.)?|\bwww\.", ""),
     )
 ]
-"""Other ways to write a unit or a range, and how it is read."""
+"""Alternative spellings of units and ranges, and their normal form."""
 
 
 def fold(text: str) -> str:
-    r"""Return the text with one form of every digit, dash, quote, accent, blank and unit, in its
-    case.
+    r"""Normalise digits, dashes, quotes, accents, spaces and units of a text, keeping its case.
 
-    Bullets and numbers of a list go, and so do characters that are not seen. Digits of all scripts
-    become ASCII; circled ones stay apart.
+    List bullets, list numbers and invisible characters are removed. Digits of all scripts become
+    ASCII; circled digits are separated by spaces.
     """
     plain = text
     if _COMPARING.search(plain):
         plain = _UNEQUAL.sub(lambda sign: _COMPARED[sign[0]], plain)
-    # ASCII, which most answers are, needs nothing but its signs made one
+    # most answers are ASCII, where only punctuation needs to be normalised
     plain = plain.translate(_SIGNS) if plain.isascii() else _latin(plain)
     if "\n" in plain.strip():
         plain = _BULLET.sub("", plain)
@@ -92,15 +93,14 @@ def fold(text: str) -> str:
 
 
 def _latin(text: str) -> str:
-    """Return text with plain digits, letters and marks, and with Chinese numbers as others are
-    written.
+    """Return text with plain digits, letters and punctuation, and with Chinese numbers
+    converted.
     """
     text = _SUPERSCRIPT.sub(lambda raised: "^" + unicodedata.normalize("NFKC", raised[1]), text)
-    # a blank parts "2\u00bd" before the fraction is taken apart: 2 1/2 is not 21/2
+    # insert a space into "2\u00bd" before the fraction is decomposed: 2 1/2 is not 21/2
     text = _VULGAR.sub(" ", text)
     text = "".join(_plain(char) for char in text)
-    # taken apart, so that accents can be dropped, and put together again for the scripts that keep
-    # them
+    # decompose to drop accents, then compose again for the scripts that keep them
     text = unicodedata.normalize("NFKD", text)
     text = unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", text))
     text = text.translate(_SIGNS)
@@ -148,13 +148,13 @@ UNITS = {
     "watt": "w", "kilowatt": "kw", "megawatt": "mw", "kilowatthour": "kwh", "volt": "v",
     "kilovolt": "kv",
 }  # fmt: skip
-"""Units, and how else they are written."""
+"""Units and their alternative spellings."""
 _SPELT = {short: word for word, shorts in (_WORDS | UNITS).items() for short in shorts.split()}
 _FEWEST_LETTERS = 4
 
 
 def stem(word: str) -> str:
-    """Return a word in lower case, without plural, its abbreviation written out."""
+    """Return a word in lower case and singular, with abbreviations expanded."""
     low = word.casefold().replace("'", "")
     single = _singular(low)
     return _SPELT.get(low) or _SPELT.get(single, single)
@@ -179,9 +179,7 @@ _IRREGULAR = {
 
 
 def root(word: str) -> str:
-    """Return a stem that also forgets tense: `increase`, `increased` and `increasing` have one
-    root.
-    """
+    """Return a stem without tense: `increase`, `increased` and `increasing` have the same root."""
     low = stem(word)
     low = _IRREGULAR.get(low, low)
     if low.endswith("ied") and len(low) > _FEWEST_LETTERS:
