@@ -1,4 +1,4 @@
-"""Systems of your own: environments, their turns and effects, the actions that they read."""
+"""Building blocks for custom systems: environments, turns, effects, and the actions they parse."""
 
 from docagent_rl.base.public import exporter
 

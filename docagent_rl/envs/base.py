@@ -1,6 +1,4 @@
-"""The interface of environments: messages, turns, rewards. Nothing here knows of tokens or of
-verl.
-"""
+"""The interface of environments: messages, turns and rewards, independent of tokens and of verl."""
 
 from __future__ import annotations
 
@@ -23,14 +21,14 @@ from docagent_rl.samples.sample import Sample
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """Text of a message."""
+    """A piece of text in a message."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """An image of a message."""
+    """An image in a message."""
 
     image: Picture
 
@@ -39,11 +37,11 @@ Part = TextPart | ImagePart
 
 
 Line = str | Picture
-"""A line or an image of a message."""
+"""A line of text or an image in a message."""
 
 
 def parts_of(lines: Iterable[Line]) -> tuple[Part, ...]:
-    """Return lines and images as the parts of a message, a line break wherever two of them meet."""
+    """Convert lines and images to the parts of a message, separated by line breaks."""
     parts: list[Part] = []
     text = ""
     for line in lines:
@@ -77,14 +75,16 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The messages that the policy sees before its next turn: the prompt, later usually one user
-    message.
+    """The messages that the policy sees before its next turn.
+
+    The first observation is the prompt; later ones usually contain a single user message.
     """
 
     messages: tuple[Message, ...]
     fresh: bool = False
-    """Begin a new context with these messages instead of going on with the old one; every context
-    becomes a training row of its own, and all rows of a trajectory share its reward.
+    """Start a new context with these messages instead of continuing the old one.
+
+    Every context becomes a separate training row; all rows of a trajectory share its reward.
     """
 
     @property
@@ -100,9 +100,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class AssistantTurn:
-    """One sampled turn: the text of the sampled ids without special tokens, and why sampling
-    ended.
-    """
+    """One sampled turn: the decoded text without special tokens, and why sampling stopped."""
 
     text: str
     stop: StopCause = StopCause.END_OF_TURN
@@ -110,10 +108,9 @@ class AssistantTurn:
 
 @dataclass(frozen=True, slots=True)
 class TokenTerm:
-    """A term on the tokens that carry the characters `span` of a turn; it is split evenly over
-    them.
+    """A reward term on the tokens that cover the characters `span` of a turn, split evenly.
 
-    `weight` is what the value is multiplied with in the reward; negative for a penalty.
+    `weight` is the factor of the value in the reward; it is negative for a penalty.
     """
 
     name: str
@@ -123,16 +120,16 @@ class TokenTerm:
 
     @property
     def reward(self) -> float:
-        """The value after its weight."""
+        """The weighted value."""
         return self.weight * self.value
 
 
 @dataclass(frozen=True, slots=True)
 class RewardTerms:
-    """Named reward terms of one turn, unweighted; all of them reach the logs.
+    """The named, unweighted reward terms of one turn, all of which are logged.
 
-    `reward` is the turn's after the system's weights and lands on its last sampled token; `tokens`
-    land on tokens inside the turn and come on top of it.
+    `reward` is the weighted reward of the turn, which is assigned to its last sampled token.
+    `tokens` are assigned to tokens within the turn, in addition to `reward`.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -141,32 +138,30 @@ class RewardTerms:
 
 
 class EndReason(Enum):
-    """The end of a trajectory."""
+    """The reason why a trajectory ended."""
 
     ANSWERED = "answered"
     TURN_LIMIT = "turn_limit"
     CONTEXT_FULL = "context_full"
     """The next observation, or one more turn, did not fit."""
     FINISHED = "finished"
-    """The policy ended its part; somebody else answers."""
+    """The policy finished its part; another model answers."""
     INVALID = "invalid"
-    """A turn that the system does not forgive."""
+    """A turn was invalid, which the system does not tolerate."""
     IMAGE_LIMIT = "image_limit"
-    """The context holds as many images as it may."""
+    """The context contains the maximum number of images."""
 
     @property
     def complete(self) -> bool:
-        """The policy ended the trajectory by itself, in order."""
+        """Whether the policy itself ended the trajectory, with a valid action."""
         return self in (EndReason.ANSWERED, EndReason.FINISHED)
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of a turn: the next observation, or why the trajectory ended, and the reward of
-    the turn.
+    """The result of a turn: its reward, and the next observation or why the trajectory ended.
 
-    `record` is what the trajectory keeps of the turn: its action, whether it was valid, what it led
-    to.
+    `record` is stored in the trajectory: the turn's action, its validity and its effect.
     """
 
     observation: Observation | None
@@ -176,24 +171,24 @@ class StepResult:
 
     def __post_init__(self) -> None:
         if (self.observation is None) == (self.end is None):
-            raise ValueError("a step either shows something or ends the trajectory")
+            raise ValueError("a step needs either an observation or an end, and not both")
 
     @property
     def done(self) -> bool:
-        """No further turn is asked for."""
+        """Whether the trajectory has ended, so that no further turn follows."""
         return self.end is not None
 
 
 @dataclass(slots=True)
 class EnvState:
-    """The state of one trajectory; systems add what they need.
+    """The state of one trajectory; systems add the fields that they need.
 
-    `terms` is its reward, for systems that reward the last turn alone; `end` is `None` while it
-    goes on.
+    `terms` is the reward, for systems that reward only the last turn. `end` is `None` while the
+    trajectory is running.
     """
 
     shown_by_turn: ClassVar[tuple[str, ...]] = ()
-    """Fields that are as before the turn where its observation was never shown."""
+    """Fields to restore if the observation of a turn is dropped before the policy sees it."""
     sample: Sample
     log: TurnLog = field(default_factory=TurnLog, kw_only=True)
     terms: RewardTerms = field(default_factory=RewardTerms, kw_only=True)
@@ -201,24 +196,26 @@ class EnvState:
     _before: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def begin_turn(self) -> None:
-        """Note what the turn that begins may change."""
+        """Save the fields in `shown_by_turn` before a turn changes them."""
         self._before = {name: copy(getattr(self, name)) for name in self.shown_by_turn}
 
     def take_back(self) -> None:
-        """Return to the state before the last turn, whose observation was never shown."""
+        """Restore the state from before the last turn, whose observation was never shown."""
         for name, value in self._before.items():
             setattr(self, name, value)
         self.log.turns[-1].dropped = True
 
     def settle(self, end: EndReason, values: Mapping[str, float]) -> RewardTerms:
-        """End the trajectory with these terms, of which `total` is the reward, and return them."""
+        """End the trajectory and return its terms; the value `total` is the reward."""
         self.end = end
         self.terms = RewardTerms(values, reward=values["total"])
         return self.terms
 
     def common_metrics(self, terms: Iterable[str]) -> dict[str, float]:
-        """Return `reward/*` of `terms`, the log's numbers, `finished` (with an answer),
-        `context_full`.
+        """Return the metrics that all systems share.
+
+        These are `reward/<term>` for each of `terms`, the metrics of the turn log, `finished` (the
+        trajectory ended with an answer) and `context_full`.
         """
         return {
             **{f"reward/{name}": float(self.terms.values.get(name, 0.0)) for name in terms},
@@ -228,10 +225,10 @@ class EnvState:
         }
 
     def metrics(self) -> dict[str, float]:
-        """Return numbers of the whole trajectory by name (reward terms, counters, rates).
+        """Return the metrics of the whole trajectory by name: reward terms, counters and rates.
 
-        The names are the same for every trajectory of a system, so that they can be averaged; a
-        number that means nothing for one, such as a recall where nothing is gold, is left out
+        The names are the same for every trajectory of a system, so that values can be averaged. A
+        metric that is undefined for a trajectory, such as recall without gold pages, is left out
         (`measured`).
         """
         return self.common_metrics(())
@@ -241,18 +238,18 @@ StateT = TypeVar("StateT", bound=EnvState)
 
 
 def measured(numbers: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the numbers that are not `None`, such as a recall without gold: no average takes those
-    for 0.
+    """Drop undefined metrics (`None`), such as recall without gold, so that no average counts them
+    as 0.
     """
     return {name: value for name, value in numbers.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The metrics that tell how right an answer is, 0 to 1, and whether the form was kept.
+    """The names of the metrics for the outcome, in [0, 1], and for the format of the turns.
 
-    A trajectory without the metric `outcome` is one whose answer nobody judged. `full_form` is the
-    value of `form` where it was: 1 of a reward, 0 of a penalty.
+    A trajectory without the metric `outcome` is unjudged. `full_form` is the value of the metric
+    `form` for a correct format: 1 for a reward, 0 for a penalty.
     """
 
     outcome: str | None = None
@@ -260,11 +257,11 @@ class Marks:
     full_form: float = 1.0
 
     def outcome_of(self, metrics: Mapping[str, float]) -> Outcome | None:
-        """Return how right the environment found the answer; `None` where no metric tells."""
+        """Return the outcome that the environment recorded; `None` if no metric records it."""
         return Outcome.of(metrics.get(self.outcome)) if self.outcome else None
 
     def form_of(self, metrics: Mapping[str, float]) -> bool | None:
-        """Return whether the form got full marks."""
+        """Return whether the format was fully correct; `None` if no metric records it."""
         given = metrics.get(self.form) if self.form else None
         return None if given is None else given >= self.full_form
 
@@ -273,17 +270,17 @@ UNMARKED = Marks()
 
 
 class UnknownActionError(TypeError):
-    """A grammar accepts an action that its environment does not carry out: a bug of the system."""
+    """A grammar accepts an action that its environment cannot execute: a bug in the system."""
 
     def __init__(self, system: str, action: Action) -> None:
         super().__init__(f"{system} has no action {type(action).__name__}")
 
 
 class DocEnv(ABC, Generic[StateT]):
-    """One trajectory of one system. Make a new environment for every trajectory; nothing is shared.
+    """One trajectory of one system. Create a new environment per trajectory; nothing is shared.
 
-    A system writes `show_prompt`, `step` and `conclude`, and `new_state` where it keeps more than
-    `EnvState`; or it extends `ToolEnv`, which does most of that.
+    A system implements `show_prompt`, `step` and `conclude`, and `new_state` if its state has more
+    fields than `EnvState`. Alternatively, it extends `ToolEnv`, which implements most of this.
 
     Raises (all methods that touch services):
         InfrastructureError: a retriever or a judge failed after its own retries and deadline.
@@ -293,43 +290,44 @@ class DocEnv(ABC, Generic[StateT]):
     marks: Marks = UNMARKED
     """The marks of its system."""
     reward_function: RewardFunction | None = None
-    """The user's own, which is asked when the trajectory has ended (`rollout.recorder`)."""
+    """The user's own reward function, called when the trajectory has ended (`rollout.recorder`)."""
 
     async def reset(self, sample: Sample) -> Observation:
-        """Begin a trajectory and return its prompt; raises `UserError` for a sample that cannot be
-        played.
+        """Start a trajectory and return its prompt.
+
+        Raises `UserError` for a sample that cannot be played.
         """
-        # the first look at a document reads its manifest or its pages
+        # in a thread, since the first access to a document reads its manifest or its pages
         state = await asyncio.to_thread(self.new_state, sample)
         await self.prepare(state)
         return await asyncio.to_thread(self.begin, state)
 
     def opening(self, sample: Sample) -> Observation:
-        """Return a prompt as long as that of `reset` can be, for checks before a run; no service is
-        asked.
+        """Return a prompt of the greatest length that `reset` can return, without calling services.
+
+        Checks before a run use it.
         """
         return self.begin(self.new_state(sample))
 
     def begin(self, state: StateT) -> Observation:
-        """Go on with a trajectory that was opened; return its prompt."""
+        """Start the trajectory of a prepared state and return its prompt."""
         self._state = state
         return self.show_prompt(state)
 
     def new_state(self, sample: Sample) -> StateT:
-        """Return the state before the first turn; no service is asked."""
-        # systems whose state is another one say how it begins
+        """Return the state before the first turn, without calling services."""
+        # systems with a state class of their own override this method
         return cast("StateT", EnvState(sample))
 
     async def prepare(self, state: StateT) -> None:
-        """Ask services for what the prompt needs; an environment that does overrides `opening`,
-        too.
+        """Call the services that the prompt needs.
+
+        An environment that overrides this method must override `opening` too.
         """
 
     @abstractmethod
     def show_prompt(self, state: StateT) -> Observation:
-        """Return the prompt of a trajectory that begins; raises `UserError` if it cannot be
-        shown.
-        """
+        """Return the prompt of a new trajectory; raises `UserError` if it cannot be shown."""
 
     @property
     def state(self) -> StateT:
@@ -340,14 +338,14 @@ class DocEnv(ABC, Generic[StateT]):
 
     @property
     def running(self) -> StateT:
-        """The state of a trajectory that goes on; raises `RuntimeError` once it has ended."""
+        """The state of a running trajectory; raises `RuntimeError` if it has ended."""
         state = self.state
         if state.end is not None:
             raise RuntimeError(f"the trajectory has ended ({state.end.value})")
         return state
 
     def adapted(self) -> str | None:
-        """Return what was changed to make the prompt fit, in a few words; `None`: nothing."""
+        """Describe briefly what was changed to make the prompt fit; `None` if nothing was."""
         return None
 
     @abstractmethod
@@ -356,24 +354,25 @@ class DocEnv(ABC, Generic[StateT]):
 
     @abstractmethod
     async def conclude(self, reason: EndReason) -> RewardTerms:
-        """Settle a trajectory that the rollout had to end; the terms belong to the last sampled
-        turn.
+        """Settle a trajectory that the rollout had to end; return the terms of its last turn.
 
-        The observation that was offered last and dropped, if any, counts as never shown.
+        If the last observation was dropped because it did not fit, it counts as never shown.
         """
 
     def metrics(self) -> dict[str, float]:
-        """Return numbers of the whole trajectory by name (see `EnvState.metrics`)."""
+        """Return the metrics of the whole trajectory by name (see `EnvState.metrics`)."""
         return self.state.metrics()
 
     def outcome(self) -> WrittenAnswer | None:
-        """Return the answer that another model wrote, for the last turn; `None`: the policy
-        answers.
+        """Return the answer that another model wrote after the last turn.
+
+        The value is `None` if the policy itself answers.
         """
         return None
 
     def trajectory_text(self) -> str | None:
-        """Return the text by which trajectories of a question are compared; `None`: the system has
-        none.
+        """Return the text by which trajectories of a question are compared.
+
+        The value is `None` if the system defines no such text.
         """
         return None

@@ -1,4 +1,4 @@
-"""Checks that a question can be played."""
+"""Checks whether a question can be played."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ if TYPE_CHECKING:
 
 
 def checked_gold(sample: Sample, store: DocumentStore, *, allow_empty: bool) -> frozenset[PageRef]:
-    """Return the gold pages of a question, all of them in the store.
+    """Return the gold pages of a question after checking that the store contains all of them.
 
-    Raises a `UserError` that names the question if a document or page is missing, or nothing is
-    gold.
+    Raises a `UserError` that names the question if a document or page is missing, or if there are
+    no gold pages and `allow_empty` is false.
     """
     require_document(sample, sample.doc_id, store)
     gold = frozenset(PageRef(doc_id, page) for doc_id, page in sample.gold_pages)
     if not gold and not allow_empty:
         raise UserError(
             f"question {sample.question_id!r} has no gold pages, so its retrieval cannot be "
-            "rewarded: "
-            "drop it or set allow_empty_gold"
+            "rewarded: drop it or set allow_empty_gold"
         )
     for ref in sorted(gold):
         require_document(sample, ref.doc_id, store)
@@ -33,17 +32,17 @@ def checked_gold(sample: Sample, store: DocumentStore, *, allow_empty: bool) -> 
         if ref.page > pages:
             raise UserError(
                 f"question {sample.question_id!r}: gold page {ref.page} of {ref.doc_id!r} does not "
-                "exist, "
-                f"the document has {pages} pages"
+                f"exist, the document has {pages} pages"
             )
     return gold
 
 
 def references(sample: Sample) -> tuple[str, ...]:
-    """Return the right answers of a question, in the form that judges take.
+    """Return the right answers of a question, in the form that judges expect.
 
-    Alternatives stay apart; the items of a list answer are joined by `"; "`; an unanswerable
-    question has one reference that says so. Raises `UserError` where there is none.
+    Alternatives are separate references, the items of a list answer are joined by `"; "`, and an
+    unanswerable question has a single reference that says so. Raises `UserError` if there is no
+    reference answer.
     """
     if sample.answerable is False:
         return (NOT_ANSWERABLE,)
@@ -66,11 +65,10 @@ def require_document(sample: Sample, doc_id: str, store: DocumentStore) -> None:
 
 
 def played_pages(sample: Sample, store: DocumentStore) -> tuple[Document, range]:
-    """Return the document of a question and the pages it is played on: all, or a window
-    (`extra.window`).
+    """Return the document of a question and its pages in play: all, or a window (`extra.window`).
 
-    Raises a `UserError` that names the question if there is no such document, or no such window in
-    it.
+    Raises a `UserError` that names the question if the store lacks the document, or the document
+    has no such window.
     """
     require_document(sample, sample.doc_id, store)
     document = store.document(sample.doc_id)
@@ -82,6 +80,5 @@ def played_pages(sample: Sample, store: DocumentStore) -> tuple[Document, range]
             return document, range(first, last + 1)
     raise UserError(
         f"question {sample.question_id!r}: extra.window must be the first and the last of the "
-        "pages 1 to "
-        f"{num_pages} of {sample.doc_id!r}, found {window!r}; correct it or remove it"
+        f"pages 1 to {num_pages} of {sample.doc_id!r}, found {window!r}; correct it or remove it"
     )

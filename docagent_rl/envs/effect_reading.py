@@ -1,7 +1,7 @@
-"""The reader of effects as trajectory files hold them.
+"""Parsing of the effects in trajectory files.
 
-A file may hold anything. What is no page, no box and no number is left out; an effect of a kind
-that is not known, or that lacks what its kind needs, is an `OwnEffect`.
+A file may contain anything. Values that are not a valid page, box or number are dropped. An effect
+of an unknown kind, or without the fields that its kind requires, becomes an `OwnEffect`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Fields = Mapping[str, Any]
 
 
 def read_effect(data: object) -> Effect:
-    """Read what `Effect.to_dict` wrote; facts of a system's own stand in `own`."""
+    """Parse the output of `Effect.to_dict`; the system's own fields go to `own`."""
     found = mapping(data)
     if not found:
         return NO_EFFECT
@@ -63,7 +63,7 @@ def _own_effect(found: Fields) -> Effect:
         entries=_entries(found),
         hits=_hits(found),
     )
-    # what names no page under a key that names some elsewhere is its system's own
+    # a field with the name of a page field that contains no page belongs to the system itself
     return replace(effect, own=rest_of(found, {"kind", *without_none(effect.fields())}))
 
 
@@ -142,5 +142,5 @@ def _entries(found: Fields) -> tuple[EntryRecord, ...]:
 
 
 def _view(found: Fields) -> ShownPage | None:
-    """Read the page whose fields stand among those of an effect."""
+    """Parse the page whose fields are mixed with those of an effect."""
     return ShownPage.from_dict({name: found[name] for name in PAGE_KEYS if name in found})

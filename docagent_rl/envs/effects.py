@@ -1,9 +1,9 @@
 """The effects of turns: a class for each kind.
 
-An environment makes an effect, a trajectory file gets `Effect.to_dict`, and `effect_reading` reads
-it again. Who looks at trajectories of any system asks an effect for `brought`, `views`, `read` and
-`found`, and need not know its kind. A system adds facts to an effect under keys of its `own`, or
-writes a subclass.
+An environment creates an effect, `Effect.to_dict` is written to a trajectory file, and
+`effect_reading` parses it again. Code that handles trajectories of any system uses the properties
+`brought`, `views`, `read` and `found`, and does not need to know the kind of an effect. A system
+adds its own fields to an effect in `own`, or defines a subclass.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from docagent_rl.envs.shown_page import EntryRecord, NamedPage, ShownPage, witho
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The effect of a turn: nothing, unless a subclass says more.
+    """The effect of a turn: nothing, unless it is an instance of a subclass.
 
-    `own` is what a system adds, JSON-ready, by its key; only the system itself knows what it means.
+    `own` contains the fields that a system adds, JSON-ready; only that system interprets them.
     """
 
     KIND: ClassVar[str] = ""
@@ -29,19 +29,17 @@ class Effect:
 
     @property
     def kind(self) -> str:
-        """The name of the kind in a file; empty where there is nothing to name."""
+        """The name of the kind in a file; empty for no effect."""
         return self.KIND
 
     @property
     def brought(self) -> tuple[ShownPage, ...]:
-        """Pages that were brought up, whole or as text, to be read or chosen from."""
+        """Pages that were shown, as whole images or as text, to be read or chosen from."""
         return ()
 
     @property
     def views(self) -> tuple[ShownPage, ...]:
-        """All that was put before the agent's eyes: what was brought up, and parts that were
-        magnified.
-        """
+        """Everything that was shown to the agent: the pages of `brought`, and magnified parts."""
         return self.brought
 
     @property
@@ -55,29 +53,29 @@ class Effect:
         return ()
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields ready for JSON, by their keys; one that is `None` is not written."""
+        """Return the fields by key, JSON-ready; `None` values are not written."""
         return {}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
+        """Return the effect as a JSON-ready dictionary."""
         return {**without_none({"kind": self.kind or None, **self.fields()}), **self.own}
 
 
 NO_EFFECT = Effect()
-"""The effect of a turn of which its environment notes none."""
+"""The effect of a turn for which the environment recorded none."""
 
 
 class Nothing(StrEnum):
-    """A kind of effect that shows nothing."""
+    """The reason why a turn showed nothing."""
 
     FEEDBACK = "feedback"
     """The policy is told what is wrong with its turn."""
     INVALID = "invalid"
     """Nothing in the turn could be executed, which ended the trajectory."""
     NOT_EXECUTED = "not_executed"
-    """A limit was reached: the action was not carried out."""
+    """The action was not executed because a limit was reached."""
     FINISH = "finish"
-    """The policy ended its part."""
+    """The policy finished its part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ class NothingShown(Effect):
 
 @dataclass(frozen=True, slots=True)
 class PagesBrought(Effect):
-    """Pages were brought up; `hits` is the number that a search returned, if there was a search."""
+    """Pages were shown; `hits` is the number of search results, or `None` without a search."""
 
     pages: tuple[ShownPage, ...]
     hits: int | None = None
@@ -118,14 +116,14 @@ class PagesShown(PagesBrought):
 
 @dataclass(frozen=True, slots=True)
 class Candidates(PagesBrought):
-    """Pages were shown to choose from: one of them counts as read when it is selected."""
+    """Pages were shown to choose from; a page counts as read when it is selected."""
 
     KIND: ClassVar = "candidates"
 
 
 @dataclass(frozen=True, slots=True)
 class NoNewPage(Effect):
-    """A search brought no page that was not shown before; `hits` is the number that it returned."""
+    """A search returned no page that had not been shown before; `hits` is its number of results."""
 
     KIND: ClassVar = "no_new_page"
     hits: int | None = None
@@ -137,7 +135,7 @@ class NoNewPage(Effect):
 
 @dataclass(frozen=True, slots=True)
 class OneView(Effect):
-    """One page, or parts of one, came under the agent's eyes."""
+    """One page, or parts of one, was shown to the agent."""
 
     view: ShownPage
 
@@ -153,18 +151,18 @@ class OneView(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Magnified(OneView):
-    """A part of a page, or several of them, was shown larger."""
+    """One or several parts of a page were shown magnified."""
 
     KIND: ClassVar = "crop"
 
 
 @dataclass(frozen=True, slots=True)
 class Selected(OneView):
-    """A candidate was selected, and is shown again.
+    """A candidate was selected and shown again.
 
     Args:
-        index: of the candidate, from 0.
-        fallback: whether it stands for an index that no candidate has.
+        index: index of the candidate, from 0.
+        fallback: whether this candidate replaces one whose index does not exist.
     """
 
     KIND: ClassVar = "selection"
@@ -178,7 +176,7 @@ class Selected(OneView):
 
 @dataclass(frozen=True, slots=True)
 class Hits(Effect):
-    """A search returned these pages, and showed an extract of each at most."""
+    """A search returned these pages; at most an extract of each was shown."""
 
     KIND: ClassVar = "hits"
     pages: tuple[NamedPage, ...]
@@ -206,7 +204,7 @@ class NoHit(Effect):
 
 @dataclass(frozen=True, slots=True)
 class EntriesRead(Effect):
-    """Another model read pages for the agent; `remarks` are lines about what it left out."""
+    """Another model read pages for the agent; `remarks` says, line by line, what it left out."""
 
     KIND: ClassVar = "read"
     entries: tuple[EntryRecord, ...]
@@ -227,11 +225,11 @@ class EntriesRead(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Answered(Effect):
-    """The turn answered.
+    """The turn gave the final answer.
 
     Args:
-        judged: whether a judge was asked; `None` where the system has none.
-        pages: pages of the prompt, where their texts do not say of which page they are.
+        judged: whether the judge was asked; `None` if the system has no judge.
+        pages: the pages in the prompt, if its text does not name them.
     """
 
     KIND: ClassVar = "answer"
@@ -250,13 +248,12 @@ class Answered(Effect):
 
 @dataclass(frozen=True, slots=True)
 class OwnEffect(Effect):
-    """An effect of a kind that its system alone knows; the pages that it names count as of any
-    other.
+    """An effect of a kind that only its system knows; its pages count like those of other effects.
 
     Args:
-        name: of the kind.
-        pages: pages that were brought up.
-        view: a page, or parts of one, that came under the agent's eyes.
+        name: name of the kind.
+        pages: pages that were shown.
+        view: a page, or parts of one, that was shown.
         entries: pages that another model read.
         hits: pages that a search returned without showing them.
     """

@@ -1,6 +1,4 @@
-"""Images by reference: what to cut out of which page, how to put it together, and how to draw
-it.
-"""
+"""Images by reference: what to crop from which page, how to compose it, and how to render it."""
 
 from __future__ import annotations
 
@@ -23,23 +21,23 @@ if TYPE_CHECKING:
     from docagent_rl.documents.store import DocumentStore
 
 Colour = tuple[int, int, int]
-"""Red, green, blue, 0 to 255."""
+"""Red, green and blue, each from 0 to 255."""
 
 
 class Resample(StrEnum):
-    """The filter of resizing."""
+    """The filter that is used to resize an image."""
 
     BICUBIC = "bicubic"
     LANCZOS = "lanczos"
-    """Sharper at small scales: thumbnails."""
+    """Sharper at small scales; used for thumbnails."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageRef:
-    """A page or a part of one: cut `raster` out of the raw page, then resize to `size`.
+    """A page or a part of one: crop `raster` from the raw page, then resize it to `size`.
 
-    `page_hash` is the SHA-256 of the stored page raster; `raster` is `(left, top, right, bottom)`
-    in its pixels, the whole page for a page view.
+    `page_hash` is the SHA-256 of the stored page raster. `raster` is `(left, top, right, bottom)`
+    in its pixels; for a page view it covers the whole page.
     """
 
     page: PageRef
@@ -50,12 +48,12 @@ class ImageRef:
 
     @property
     def key(self) -> str:
-        """Content identity: two references with the same key are the same pixels."""
+        """The content hash: two references with the same key have the same pixels."""
         return _digest([self.page_hash, self.raster, self.size, self.resample.value])
 
     @property
     def pages(self) -> tuple[PageRef, ...]:
-        """The pages that are seen in it."""
+        """The pages that the image shows."""
         return (self.page,)
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,7 +63,7 @@ class ImageRef:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A piece of a sheet, its top left corner at `at` on the canvas."""
+    """A piece of a sheet, with its top left corner at `at` on the canvas."""
 
     image: ImageRef
     at: tuple[int, int]
@@ -73,9 +71,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class SheetLabel:
-    """Text on a sheet, centred in `box` = `(left, top, right, bottom)` of the canvas, black on
-    white.
-    """
+    """Black text on white, centred in `box` = `(left, top, right, bottom)` of a sheet's canvas."""
 
     text: str
     box: tuple[int, int, int, int]
@@ -84,7 +80,7 @@ class SheetLabel:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """A rectangle of one colour, `box` = `(left, top, right, bottom)` of the canvas."""
+    """A filled rectangle, `box` = `(left, top, right, bottom)` of the canvas."""
 
     box: tuple[int, int, int, int]
     colour: Colour
@@ -92,9 +88,10 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class ImageSheet:
-    """Several pieces on one canvas: a grid of thumbnails, or crops stacked on each other.
+    """Several pieces on one canvas: a grid of thumbnails, or crops stacked vertically.
 
-    Drawn in this order: background, fills, tiles, labels; then the canvas is resized to `size`.
+    Background, fills, tiles and labels are drawn in this order; then the canvas is resized to
+    `size`.
     """
 
     canvas: Size
@@ -106,14 +103,14 @@ class ImageSheet:
 
     @property
     def key(self) -> str:
-        """Content identity: two sheets with the same key are the same pixels."""
+        """The content hash: two sheets with the same key have the same pixels."""
         tiles = [[tile.image.key, tile.at] for tile in self.tiles]
         drawn = [asdict(part) for part in (*self.fills, *self.labels)]
         return _digest([self.canvas, self.size, tiles, drawn, self.background])
 
     @property
     def pages(self) -> tuple[PageRef, ...]:
-        """The pages that are seen in it, in order, each once."""
+        """The distinct pages that the sheet shows, in order."""
         return tuple(dict.fromkeys(tile.image.page for tile in self.tiles))
 
     def to_dict(self) -> dict[str, Any]:
@@ -123,7 +120,7 @@ class ImageSheet:
 
 
 Picture = ImageRef | ImageSheet
-"""Whatever can be shown."""
+"""An image that can be shown."""
 
 
 def _digest(recipe: list[Any]) -> str:
@@ -134,14 +131,14 @@ _FILTERS = {Resample.BICUBIC: Image.Resampling.BICUBIC, Resample.LANCZOS: Image.
 
 
 def render(ref: Picture, store: DocumentStore) -> Image.Image:
-    """Draw a picture, RGB of `ref.size`: cut from the raw pages and resized once.
+    """Render a picture as RGB of `ref.size`, cropped from the raw pages and resized once.
 
-    Equal references give equal pixels. Blocks while it reads and decodes: call it off the event
-    loop.
+    Equal references give equal pixels. The call blocks while it reads and decodes, so do not call
+    it in the event loop.
 
     Raises:
-        UserError: the store holds another picture of the page than when the reference was made, or
-            none.
+        UserError: the page is missing from the store, or its image has changed since the reference
+            was made.
     """
     return _sheet(ref, store) if isinstance(ref, ImageSheet) else _piece(ref, store)
 
@@ -155,7 +152,7 @@ def _piece(ref: ImageRef, store: DocumentStore) -> Image.Image:
         )
     if ref.raster != (0, 0, *page.size):
         return _resized(page.image().crop(ref.raster), ref)
-    # whole pages are shown again and again, thumbnails in every trajectory
+    # cache whole pages: they are shown again and again, and thumbnails in every trajectory
     if ref.size == page.size or store.shown is None:
         return _resized(page.image(), ref)
     image = store.shown.get(ref.key, ref.size)
@@ -192,9 +189,7 @@ def _write(draw: ImageDraw.ImageDraw, label: SheetLabel) -> None:
 
 
 def jpeg(image: Image.Image, *, quality: int = 90, most_pixels: int | None = None) -> bytes:
-    """Return a JPEG file of an image, for models and browsers; a larger one is reduced to
-    `most_pixels`.
-    """
+    """Encode an image as JPEG for models and browsers, reduced to at most `most_pixels`."""
     if most_pixels is not None and image.width * image.height > most_pixels:
         scale = math.sqrt(most_pixels / (image.width * image.height))
         size = max(1, int(image.width * scale)), max(1, int(image.height * scale))
@@ -204,5 +199,5 @@ def jpeg(image: Image.Image, *, quality: int = 90, most_pixels: int | None = Non
     return buffer.getvalue()
 
 
-# Pillow's own scalable font: the same pixels on every machine
+# use Pillow's bundled scalable font, which gives the same pixels on every machine
 _font = lru_cache(maxsize=8)(ImageFont.load_default)

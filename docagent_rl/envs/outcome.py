@@ -1,4 +1,4 @@
-"""The outcome of a trajectory: its answer is right or wrong, or nobody judged it."""
+"""The outcome of a trajectory: its answer is right, wrong or unjudged."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from enum import StrEnum
 from pydantic import ConfigDict
 
 RIGHT_FROM = 0.5
-"""The least score of a right answer."""
+"""The lowest score of a right answer."""
 ACCURACY = "outcome/accuracy_of_judged"
-"""The number that says whether a judged answer is right; an unjudged one does not have it."""
+"""The metric for whether a judged answer is right; unjudged answers do not have it."""
 UNJUDGED_SHARE = "outcome/unjudged"
-"""The number that says whether an answer is unjudged."""
+"""The metric for whether an answer is unjudged."""
 
 
 class OutcomeState(StrEnum):
-    """The three things that can be known of an answer."""
+    """What is known about an answer."""
 
     RIGHT = "right"
     WRONG = "wrong"
-    """Also where there is no answer."""
+    """The answer is wrong or missing."""
     UNJUDGED = "unjudged"
-    """There is an answer, and nobody said whether it is right: the gate of a reward was closed."""
+    """There is an answer, but it was not judged because the gate of the reward was closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An answer as its environment judged it; make one by `of` or take `UNJUDGED`.
+    """The environment's judgement of an answer; create one with `of` or use `UNJUDGED`.
 
     Args:
-        state: what is known of the answer.
-        score: how right it is, 0 to 1; `None` of an unjudged one, which is not a score of 0.
+        state: what is known about the answer.
+        score: how right the answer is, 0 to 1; `None` if it is unjudged, which differs from 0.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
@@ -45,20 +45,16 @@ class Outcome:
 
     @classmethod
     def of(cls, score: float | None) -> Outcome:
-        """Return the outcome of an answer with this score, 0 to 1; `None` is that of an unjudged
-        one.
-        """
+        """Return the outcome of an answer with this score, 0 to 1; `None` means unjudged."""
         return cls(_state_of(score), score)
 
     @property
     def term(self) -> float:
-        """The outcome as a term of a reward: the score; 0 of an unjudged answer, which is not
-        rewarded.
-        """
+        """The outcome as a reward term: the score, or 0 for an unjudged answer."""
         return 0.0 if self.score is None else self.score
 
     def metrics(self) -> dict[str, float]:
-        """Return `ACCURACY`, 1 or 0, unless the answer is unjudged, and `UNJUDGED_SHARE`."""
+        """Return `UNJUDGED_SHARE` and, unless the answer is unjudged, `ACCURACY` (1 or 0)."""
         if self.state is OutcomeState.UNJUDGED:
             return {UNJUDGED_SHARE: 1.0}
         return {ACCURACY: float(self.state is OutcomeState.RIGHT), UNJUDGED_SHARE: 0.0}

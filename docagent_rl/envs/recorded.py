@@ -1,6 +1,6 @@
-"""Readings of single values of a trajectory file, which may hold anything.
+"""Parsing of single values in a trajectory file, which may contain anything.
 
-Each returns `None`, or something empty, for a value of another kind.
+Each function returns `None`, or an empty value, if the recorded value is of another type.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from docagent_rl.documents.settings import Size
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return a recorded object; an empty one for anything else."""
+    """Return a recorded object; an empty mapping for anything else."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -32,22 +32,22 @@ def text_of(value: object) -> str | None:
 
 
 def whole_of(value: object) -> int | None:
-    """Return a recorded whole number; true and false are none."""
+    """Return a recorded integer; booleans do not count."""
     return value if type(value) is int else None
 
 
 def number_of(value: object) -> float | None:
-    """Return a recorded number; true and false are none."""
+    """Return a recorded number; booleans do not count."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def flag_of(value: object) -> bool | None:
-    """Return a recorded true or false."""
+    """Return a recorded boolean."""
     return value if isinstance(value, bool) else None
 
 
 def page_of(value: object) -> PageRef | None:
-    """Return a recorded page, `doc#page`."""
+    """Return a recorded page, written `doc#page`."""
     return _parsed(value) if isinstance(value, str) else None
 
 
@@ -55,12 +55,12 @@ def page_of(value: object) -> PageRef | None:
 def _parsed(text: str) -> PageRef | None:
     try:
         return PageRef.parse(text)
-    except (UserError, ValueError):  # the second: thousands of digits
+    except (UserError, ValueError):  # int() raises ValueError for thousands of digits
         return None
 
 
 def box_of(value: object) -> Box | None:
-    """Return a recorded box, four numbers."""
+    """Return a recorded box of four numbers."""
     numbers = listing(value)
     if len(numbers) != 4 or not all(isinstance(each, int | float) for each in numbers):
         return None
@@ -68,7 +68,7 @@ def box_of(value: object) -> Box | None:
 
 
 def raster_of(value: object) -> Raster | None:
-    """Return a recorded rectangle of pixels, four whole numbers."""
+    """Return a recorded rectangle in pixels: four integers."""
     sides = listing(value)
     if [type(side) for side in sides] != [int] * 4:
         return None
@@ -76,11 +76,11 @@ def raster_of(value: object) -> Raster | None:
 
 
 def size_of(value: object) -> Size | None:
-    """Return recorded sides, two whole numbers."""
+    """Return a recorded width and height: two integers."""
     sides = listing(value)
     return (sides[0], sides[1]) if [type(side) for side in sides] == [int, int] else None
 
 
 def span_of(value: object) -> Span | None:
-    """Return a recorded range of characters, two whole numbers."""
+    """Return a recorded range of characters: two integers."""
     return size_of(value)

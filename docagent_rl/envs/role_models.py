@@ -1,4 +1,4 @@
-"""The models behind endpoints that play roles."""
+"""Models behind endpoints that play roles."""
 
 import asyncio
 import threading
@@ -16,27 +16,26 @@ from docagent_rl.envs.images import Picture, jpeg, render
 from docagent_rl.envs.roles import RoleBackend, RoleConfig, RoleModel, RoleName
 
 _REMEMBERED = 4096
-"""Replies that a worker keeps, so that a group shares its plan."""
+"""The number of replies that a worker caches in memory, so that a group shares its plan."""
 _PICTURES = 64
-"""Images that it keeps as files: a group looks at the same pages."""
+"""The number of encoded images that a role caches: a group looks at the same pages."""
 
 
 def make_roles(
     configs: Mapping[RoleName, RoleConfig], store: DocumentStore
 ) -> dict[str, RoleModel]:
-    """Return the models that play roles; roles with the embedded backend, or the policy's, are left
-    out.
+    """Return the remote models of roles; roles with an embedded or policy backend are left out.
 
-    Raises a `UserError` also where the policy is to play a role other than the answer agent.
+    Raises a `UserError` if a model is misconfigured, or if the policy is to play any role other
+    than the answer agent.
     """
     played = [name for name, config in configs.items() if config.backend is RoleBackend.POLICY]
     refused = sorted(set(played) - {RoleName.ANSWER})
     if refused:
         raise UserError(
             f"roles.{refused[0]}.backend is policy: the policy can only play the answer agent (a "
-            "group "
-            "shares one plan, the reader needs a model that sees images, and the extractor grades "
-            "answers)"
+            "group shares one plan, the reader needs a vision-language model, and the extractor "
+            "grades answers)"
         )
     return {
         name: OpenAIRole(name, config, store)
@@ -46,7 +45,7 @@ def make_roles(
 
 
 class OpenAIRole:
-    """A `RoleModel` that asks once for equal conversations; see `RemoteModel`.
+    """A `RoleModel` that sends equal conversations only once; see `RemoteModel`.
 
     Raises a `UserError` if the key's environment variable is not set or the cache cannot be opened.
     """
@@ -66,14 +65,15 @@ class OpenAIRole:
 
     async def complete(self, messages: Sequence[Message]) -> str:
         """See `RoleModel`."""
-        from docagent_rl.endpoints.chat_reply import reply_text  # brings openai in
+        from docagent_rl.endpoints.chat_reply import reply_text  # imports openai
 
         encoded = [await self._encoded(message) for message in messages]
         return reply_text((await self.model.ask(encoded)).text)
 
     async def check(self) -> None:
-        """Ask for one word, past the cache; raises a `UserError` with endpoint and model if none
-        comes.
+        """Request one word, bypassing the cache.
+
+        Raises a `UserError` that names the endpoint and the model if there is no reply.
         """
         await self.model.check()
 

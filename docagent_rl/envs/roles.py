@@ -1,4 +1,4 @@
-"""Models of a trajectory that are not trained: planner, reader, answer agent, extractor."""
+"""The models in a trajectory that are not trained: planner, reader, answer agent, extractor."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -21,37 +21,35 @@ class RoleName(StrEnum):
     ANSWER = "answer"
     """Writes the answer after the search."""
     EXTRACTOR = "extractor"
-    """Shortens the answer to what can be scored."""
+    """Shortens the answer to a form that can be scored."""
 
 
 class RoleBackend(StrEnum):
-    """The player of a role."""
+    """The kind of model or rule that plays a role."""
 
     EMBEDDED = "embedded"
     """A rule of the environment, offline and deterministic."""
     OPENAI = "openai"
     """A model behind an OpenAI-compatible endpoint."""
     POLICY = "policy"
-    """The policy that is trained, with the weights of the moment; the answer agent alone."""
+    """The policy that is being trained, with its current weights; only for the answer agent."""
 
 
 class RoleConfig(Endpoint):
-    """Configuration of one role. All keys but `backend` belong to `openai`; `policy` reads
-    `temperature` and `max_tokens` as well.
+    """Configuration of one role.
 
-    Without a backend the role belongs to the endpoint that `base_url` names; without that nobody
-    has chosen, and a rule plays it where preflight lets it (`service_checks`).
+    All keys except `backend` apply to `openai`; `policy` uses `temperature` and `max_tokens` as
+    well. If `backend` is missing but `base_url` is set, the backend is `openai`. If both are
+    missing, an embedded rule plays the role if preflight allows it (`service_checks`).
     """
 
     backend: RoleBackend | None = None
     temperature: float = Field(0.0, ge=0, allow_inf_nan=False)
-    """Replies are cached by content at any temperature, so that a group shares its plan and its
-    notes.
+    """Sampling temperature. Replies are cached by content at any temperature, so that a group
+    shares its plan and its notes.
     """
     cache_dir: Path | None = None
-    """Folder in which replies are kept; with `null` a worker remembers its own, and workers do not
-    share.
-    """
+    """Folder in which replies are cached; with `null` each worker caches its own in memory."""
 
     @model_validator(mode="before")
     @classmethod
@@ -71,11 +69,11 @@ class RoleModel(Protocol):
     """A model that plays a role."""
 
     async def complete(self, messages: Sequence[Message]) -> str:
-        """Return the reply to a conversation; equal conversations have one reply.
+        """Return the reply to a conversation; equal conversations get the same reply.
 
         Raises:
-            InfrastructureError: no reply after all attempts or within the deadline.
-            UserError: an image cannot be produced from the store.
+            InfrastructureError: there was no reply after all attempts or within the deadline.
+            UserError: an image cannot be rendered from the store.
         """
         ...
 

@@ -1,8 +1,7 @@
-"""Rules that stand in for the models of roles (`RoleName`): offline, deterministic, and never given
-the gold.
+"""Rules that replace the models of roles (`RoleName`): offline, deterministic, and blind to gold.
 
-They are meant for laptops, tests and first runs, where they make easy questions answerable and
-unanswerable ones refusable; numbers of the paper need models.
+They are meant for laptops, tests and first runs: they can answer easy questions and decline
+unanswerable ones. Reproducing the paper's numbers requires models.
 """
 
 import re
@@ -43,13 +42,13 @@ _PLANNED_WORDS = 6
 
 
 def content_words(text: str) -> list[str]:
-    """Return the words of a text that carry meaning, lower case, in order, each once."""
+    """Return the distinct content words of a text, in lower case and in order."""
     words = (token for _, _, token in spans(text))
     return list(dict.fromkeys(word for word in words if word not in _STOP))
 
 
 def plan_search(question: str, contents: Sequence[Heading]) -> str:
-    """Return a plan from the words of the question and the headings that share most of them."""
+    """Return a plan made of the question's words and the headings that share most of them."""
     words = content_words(question)
     wanted = frozenset(words)
     overlaps = [(len(wanted.intersection(content_words(entry.title))), entry) for entry in contents]
@@ -64,21 +63,21 @@ def plan_search(question: str, contents: Sequence[Heading]) -> str:
 
 
 def read_pages(pages: Iterable[tuple[int, str]]) -> str:
-    """Return what the pages say: their text layers, each headed by its page."""
+    """Return the text layers of the pages, each after its page number."""
     return "\n".join(f"Page {page}: {text.strip() or 'no text.'}" for page, text in pages)
 
 
 def answer_from(question: str, texts: Iterable[str]) -> str:
-    """Return the sentence or line that is most like the question by the words they share.
+    """Return the sentence or line that shares most words with the question.
 
-    A refusal when none shares half of the question's words, or when a name of the question occurs
-    nowhere. Words of more than five letters are compared by their first five. Of equal candidates
-    the first wins, sentences before lines.
+    Returns a refusal if no candidate shares half of the question's words, or if a name in the
+    question occurs nowhere. Words are compared by their first five letters. The first of equal
+    candidates wins; sentences come before lines.
     """
     candidates = _candidates(texts)
     stems = [_stems(candidate) for candidate in candidates]
     wanted = _stems(question)
-    # capitalised words behind the first
+    # names are capitalised words after the first one
     names = [word for word in question.split()[1:] if word[0].isupper()]
     if not _stems(" ".join(names)) <= frozenset().union(*stems):
         return INSUFFICIENT
@@ -94,11 +93,11 @@ def answer_from(question: str, texts: Iterable[str]) -> str:
 
 
 def extract_answer(question: str, answer: str) -> str:
-    """Return the short answer and its type in the two-line form of an extractor.
+    """Return the short answer and its type in the two-line format of an extractor.
 
-    A refusal and an unreadable document have labels of their own; a short answer is taken whole; of
-    a longer one the first number that the question does not hold, else what is left without the
-    question's words.
+    A refusal and an unreadable document have labels of their own. A short answer is kept whole. A
+    longer one is reduced to the first number that does not occur in the question, or else to what
+    remains without the question's words.
     """
     text = " ".join(answer.split())
     if not text or _ABSTAINS.search(text):
@@ -126,9 +125,7 @@ def _stems(text: str) -> frozenset[str]:
 
 
 def _remainder(question: str, text: str) -> str:
-    """Return the longest run of words of the answer that neither the question nor the stop list
-    holds.
-    """
+    """Return the answer's longest run of words that are neither in the question nor stop words."""
     known = frozenset(token for _, _, token in spans(question)) | _STOP
     plain = readable(text)
     runs = [
