@@ -1,7 +1,7 @@
-"""Agents without a model: the state of a trajectory from their side, and how they write turns.
+"""Agents without a model: their view of a trajectory, and how they write turns.
 
-`ScriptedAgent` knows the references and plays the oracle, its detours and chance. `Script` writes
-turns at random; a tiny model is warmed up on them.
+`ScriptedAgent` knows the references and writes the turns of the oracle, of oracles with detours and
+of the random agent. `Script` writes random turns, on which a tiny model is warmed up.
 """
 
 from __future__ import annotations
@@ -12,16 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from docagent_rl.actions.base import Box
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.effects import Effect
 from docagent_rl.envs.turn_record import NO_RECORD, TurnRecord
 from docagent_rl.samples.sample import Sample
-
-if TYPE_CHECKING:
-    pass
 
 SUBJECTS = tuple(
     """
@@ -32,7 +29,7 @@ SUBJECTS = tuple(
     experiment survey study result
     """.split()  # noqa: SIM905  a line of words reads better than a list of them
 )
-"""Words that are common in reports, for texts about any of them."""
+"""Words that are common in reports on any topic."""
 
 OBJECTS = tuple(
     """
@@ -42,20 +39,24 @@ OBJECTS = tuple(
 )
 
 COMMON_WORDS = ("people", "safety", "budget", "main", "table", "figure")
-"""Words that most documents hold on some pages: a model this small misspells borrowed words, and
-would find nothing; words of every page would always find the first.
+"""Words that occur on some pages of most documents.
+
+A tiny model misspells words that it copies, so its searches would find nothing; words that occur on
+every page would always find the first page.
 """
 
 MALFORMED_SHARE = 0.06
-"""Share of a script's turns that are spoilt, so that environments meet invalid actions too."""
+"""Share of a script's turns that are malformed, so that environments see invalid actions too."""
 RIGHT_ANSWERS = 0.5
-"""Share of a script's answers that are the reference, if frequent: a tiny model learns no
-others.
+"""Share of a script's answers that are the reference, provided that it is a frequent answer; a tiny
+model can only learn frequent ones.
 """
 FREQUENT_ANSWERS = 3
-"""Number of the most frequent answers, which a tiny model can learn to guess."""
+"""Number of frequent answers that a tiny model can learn to guess."""
 FAMILIAR = 3
-"""Questions that hold a familiar word: a tiny model spells it right, so searches find pages."""
+"""Number of questions in which a word must occur to be familiar, that is, for a tiny model to spell
+it right.
+"""
 
 
 class Move(StrEnum):
@@ -72,15 +73,15 @@ class Move(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """The action that a turn is to hold; a script gives its move alone.
+    """The action that a turn should contain; a script sets only the move.
 
     Args:
-        move: its kind.
-        query: of a search.
-        pages: pages that are opened, or the one that a search is for.
-        index: of a candidate, from 0.
-        boxes: regions of the page shown last, as fractions of it.
-        text: of an answer.
+        move: the kind of the action.
+        query: the query of a search.
+        pages: the pages to open, or the page that a search is meant to find.
+        index: the index of a candidate, from 0.
+        boxes: regions of the most recent page, as fractions of it.
+        text: the text of an answer.
     """
 
     move: Move
@@ -93,8 +94,9 @@ class Act:
 
 @dataclass(slots=True)
 class WriterState:
-    """A trajectory from the side of its writer: `turn` is the one to write, `record` that of the
-    last one.
+    """A turn writer's view of a trajectory.
+
+    `turn` is the number of the turn to write; `record` is the record of the previous turn.
     """
 
     sample: Sample
@@ -105,22 +107,22 @@ class WriterState:
 
     @property
     def last(self) -> bool:
-        """No turn follows."""
+        """Whether this is the last turn."""
         return self.turn >= self.turns
 
     @property
     def effect(self) -> Effect:
-        """The effect of the last turn; nothing before the first."""
+        """The effect of the previous turn; no effect before the first turn."""
         return self.record.effect
 
     @property
     def brought(self) -> list[PageRef]:
-        """Pages that the last turn brought up, or else found."""
+        """Pages that the previous turn showed, or else the pages that it found."""
         return [shown.page for shown in self.effect.brought] or list(self.effect.found)
 
     @property
     def gold(self) -> list[PageRef]:
-        """Pages that hold the evidence, those of the question's own document first."""
+        """Pages with evidence, those of the question's own document first."""
         own = self.sample.doc_id
         found = (PageRef(doc_id, page) for doc_id, page in self.sample.gold_pages)
         return sorted(found, key=lambda ref: (ref.doc_id != own, ref))
@@ -130,26 +132,26 @@ class WriterState:
         return self.rng.choice(long_words(self.sample.question))
 
     def chance(self, share: float) -> bool:
-        """Return true in a share of the cases."""
+        """Return true with probability `share`."""
         return self.rng.random() < share
 
 
 class ScriptLine(NamedTuple):
-    """A written turn, and its move: `None` where it is spoilt."""
+    """A written turn and its move, which is `None` if the turn is malformed."""
 
     text: str
     move: Move | None
 
 
 class TurnWriter:
-    """Writes turns of one system: a thought, then an action as a tagged block."""
+    """Writes the turns of one system: a thought, then an action as a tagged block."""
 
     title: ClassVar[str]
     """The name of the system."""
     tags: ClassVar[Mapping[Move, str]]
     """The tag of each action."""
     thoughts: ClassVar[Mapping[Move, str | tuple[str, ...]]]
-    """The thought before each action, or several to choose from, with a place for a word."""
+    """The thought before each action, or several to choose from, with a placeholder for a word."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -165,7 +167,7 @@ class TurnWriter:
         return thought.format(state.word())
 
     def action(self, act: Act, state: Any) -> str:
-        """Return an action as a tagged block; raises `ValueError` where the system has no such
+        """Return an action as a tagged block; raises `ValueError` if the system lacks the
         action.
         """
         if act.move not in self.tags:
@@ -179,8 +181,12 @@ class TurnWriter:
 
 @dataclass(frozen=True, slots=True)
 class QuestionStatistics:
-    """Content words that many questions hold, in lower case; their most frequent answers, the most
-    frequent first; the number of questions with evidence on a page, by its number.
+    """Statistics of a set of questions.
+
+    Args:
+        words: lower-case content words that occur in many questions.
+        answers: the most frequent answers, in descending order of frequency.
+        pages: the number of questions with evidence on a page, by page number.
     """
 
     words: frozenset[str]
@@ -206,8 +212,8 @@ class QuestionStatistics:
 
 @dataclass(slots=True)
 class ScriptContext(WriterState):
-    """A trajectory from a script's side: the pages of its document, and what all questions have in
-    common.
+    """A script's view of a trajectory, with the document's length and statistics of all
+    questions.
     """
 
     num_pages: int
@@ -215,33 +221,32 @@ class ScriptContext(WriterState):
 
     @property
     def shown(self) -> list[int]:
-        """Numbers of the pages that the last turn brought up."""
+        """Numbers of the pages that the previous turn showed."""
         return [ref.page for ref in self.brought]
 
     @property
     def words(self) -> list[str]:
-        """The familiar words of the question, or all of its content words when there are none."""
+        """The familiar words of the question, or all its content words if none is familiar."""
         words = long_words(self.sample.question)
         return [word for word in words if word in self.statistics.words] or words
 
     def word(self) -> str:
-        """Return a word of the question, or of reports in general."""
+        """Return a word of the question, or a word that is common in reports."""
         return self.rng.choice((self.rng.choice(self.words), self.rng.choice(OBJECTS)))
 
     def query(self) -> list[str]:
-        """Return one or two words that most documents hold, and now and then a word of the
-        question.
-        """
+        """Return one or two words that occur in most documents, sometimes plus a question word."""
         words = self.rng.sample(COMMON_WORDS, self.rng.randint(1, 2))
         return words + self.rng.sample(self.words, int(self.chance(0.25)))
 
     def absent_page(self) -> int:
-        """Return a number behind the last page."""
+        """Return a page number beyond the last page."""
         return self.num_pages + self.rng.randint(1, 9)
 
     def likely_pages(self, count: int) -> list[int]:
-        """Return distinct pages, mostly such as often hold evidence: a habit that a tiny model can
-        learn.
+        """Return distinct pages, preferring those that often contain evidence.
+
+        A tiny model can learn such a habit.
         """
         numbers = range(1, self.num_pages + 1)
         weights = {page: 0.1 + self.statistics.pages.get(page, 0) for page in numbers}
@@ -251,7 +256,7 @@ class ScriptContext(WriterState):
         return sorted(drawn[:count])
 
     def answer(self) -> str:
-        """Return a frequent answer, often the reference where that is one."""
+        """Return a frequent answer; if the reference is frequent, it is chosen often."""
         right = [answer for answer in self.sample.answers if answer in self.statistics.answers]
         return (
             right[0]
@@ -260,9 +265,10 @@ class ScriptContext(WriterState):
         )
 
     def corners(self) -> list[int]:
-        """Return a box in pixels whose corners have two and three digits and end in 0.
+        """Return a box in pixels: the near corner has two digits, the far one three; all end in 0.
 
-        It stays a box when its digits are sampled one by one, and a 0 is the end of a number.
+        A tiny model samples digits independently: such numbers still form a box, and a 0 marks the
+        end of a number.
         """
         near = range(10, 50, 10)
         far = (*range(110, 200, 10), 210)
@@ -277,15 +283,14 @@ class Script(TurnWriter, ABC):
 
     @classmethod
     def configs(cls, config: Any) -> Sequence[Any]:
-        """Return the configurations that one model made for this one should know; this comes
-        first.
-        """
+        """Return the configurations, `config` first, that a model made for it should handle."""
         return (config,)
 
     @abstractmethod
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
-        """Return the moves that may come before the last turn, which answers where it can, with
-        weights.
+        """Return the possible moves and their weights for turns before the last one.
+
+        The last turn answers, if the system has that action.
         """
 
     def argument(self, act: Act, state: ScriptContext) -> object:
@@ -300,14 +305,14 @@ class Script(TurnWriter, ABC):
         return ""
 
     def line(self, context: ScriptContext) -> ScriptLine:
-        """Return the next turn; a small share is spoilt."""
+        """Return the next turn; a small share of turns is malformed."""
         answers = context.last and Move.ANSWER in self.tags
         moves = {Move.ANSWER: 1.0} if answers else self.moves(context)
         move = context.rng.choices(list(moves), list(moves.values()))[0]
         text = self.write(Act(move), context)
         if not context.chance(MALFORMED_SHARE):
             return ScriptLine(text, move)
-        # a turn without its closing tag, or plain talk
+        # malformed: a turn without its closing tag, or plain text
         end = text.rfind("</")
         if end > 0 and context.chance(0.6):
             return ScriptLine(text[:end], None)
@@ -315,6 +320,6 @@ class Script(TurnWriter, ABC):
 
 
 def long_words(question: str) -> list[str]:
-    """Return the question's words of four letters or more, or common words when it has none."""
+    """Return the question's words of four or more letters, or common words if there are none."""
     words = [word.strip(".,;:!?\"'()[]<>{}") for word in question.split()]
     return [word for word in words if len(word) >= 4 and word.isalpha()] or list(SUBJECTS[:8])

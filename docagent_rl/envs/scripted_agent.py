@@ -1,4 +1,4 @@
-"""Agents that know the references and play by rules: what a system has to say of them."""
+"""The interface of rule-based agents that know the references; each system implements it."""
 
 from __future__ import annotations
 
@@ -17,86 +17,82 @@ if TYPE_CHECKING:
     from docagent_rl.documents.store import DocumentStore
 
 TRIES = 2
-"""Searches for one page, after which an agent gives it up."""
+"""The number of searches for one page after which an agent gives up on it."""
 
 
 @dataclass(slots=True)
 class AgentState(WriterState):
-    """A trajectory from the side of an agent that knows the references; `store` holds the
-    documents.
-    """
+    """A trajectory as seen by an agent that knows the references."""
 
     store: DocumentStore
     seen: list[PageRef] = field(default_factory=list)
-    """Pages that were shown to read, in order."""
+    """Pages that were shown to be read, in order."""
     magnified: set[PageRef] = field(default_factory=set)
     tries: dict[PageRef, int] = field(default_factory=dict)
-    """Searches for a page so far."""
+    """The number of searches for each page so far."""
     searches: int = 0
     images: int = 0
-    """Images shown so far, where a system counts them."""
+    """The number of images shown so far, in systems that count them."""
 
     @property
     def left(self) -> int:
-        """Turns that are left, this one included."""
+        """The number of remaining turns, including this one."""
         return self.turns - self.turn + 1
 
     @property
     def num_pages(self) -> int:
-        """Pages of the question's document."""
+        """The number of pages of the question's document."""
         return self.store.document(self.sample.doc_id).num_pages
 
     @property
     def missing(self) -> list[PageRef]:
-        """Gold pages that were not shown and not given up."""
+        """Gold pages that were neither shown nor given up on."""
         return [ref for ref in self.gold if ref not in self.seen and self.tries.get(ref, 0) < TRIES]
 
     @property
     def answer(self) -> str:
-        """A right answer, as judges want it."""
+        """A right answer, in the form that judges expect."""
         return references(self.sample)[0]
 
     def boxes(self, page: PageRef) -> tuple[Box, ...]:
-        """Return the boxes of the evidence on a page, as fractions of it; none where they are
-        unknown.
-        """
+        """Return the evidence boxes on a page, as fractions of it; empty if they are unknown."""
         return gold_boxes_of(self.sample).get((page.doc_id, page.page), ())
 
     def look(self, pages: list[PageRef]) -> None:
-        """Note pages that were shown."""
+        """Add pages that were shown to `seen`."""
         self.seen += [page for page in pages if page not in self.seen]
 
 
 class ScriptedAgent(TurnWriter, ABC):
-    """Writes the turns of one system for the oracle, its detours and chance."""
+    """Writes one system's turns for the oracle, oracles with detours, and the random agent."""
 
     forgives: ClassVar[bool] = True
-    """A turn that cannot be read leaves the trajectory going on."""
+    """Whether the trajectory continues after a malformed turn."""
 
     @property
     def pages_a_search(self) -> int:
-        """New pages that a search shows."""
+        """The number of new pages that a search shows."""
         return 1
 
     @property
     def corpus(self) -> bool:
-        """Searches look through all documents."""
+        """Whether searches cover all documents."""
         search = getattr(self.config, "search", None)
         return getattr(search, "scope", None) is SearchScope.CORPUS
 
     @abstractmethod
     def legal(self, state: AgentState) -> tuple[Move, ...]:
-        """Return the moves that may come now."""
+        """Return the moves that are possible now."""
 
     @abstractmethod
     def right(self, state: AgentState) -> Act:
         """Return the best action of an agent that knows the references.
 
-        A search may leave its query open: the first of `pages` is what it is for.
+        A search may have no query; the first of its `pages` is then the page to find.
         """
 
     def needs(self, state: AgentState) -> int:
-        """Return the turns that the rest takes at least, the answer included."""
+        """Return the minimum number of turns to the end, including the answer."""
         return len(state.missing) + 1
 
     def argument(self, act: Act, state: AgentState) -> object:
@@ -104,17 +100,17 @@ class ScriptedAgent(TurnWriter, ABC):
         return act.index if act.move is Move.SELECT else act.query or act.text
 
     def look(self, state: AgentState) -> None:
-        """Note what the last turn showed."""
+        """Add the pages that the previous turn showed to the agent's state."""
         state.look(state.brought)
 
     def search_for(self, state: AgentState) -> Act:
-        """Return a search for the first page that is missing, or for anything."""
+        """Return a search for the first missing gold page, or else for the question itself."""
         if state.missing:
             return Act(Move.SEARCH, pages=(state.missing[0],))
         return Act(Move.SEARCH, query=state.sample.question)
 
     def to_magnify(self, state: AgentState) -> PageRef | None:
-        """Return the gold page with boxes that was shown last, unless it was magnified."""
+        """Return the last shown page if it is gold, has boxes and was not magnified yet."""
         page = state.seen[-1] if state.seen else None
         if (
             page is None

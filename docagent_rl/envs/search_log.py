@@ -1,4 +1,4 @@
-"""The searches of a trajectory, and the numbers that follow: recall, ranks, novelty of queries."""
+"""The searches of a trajectory and their metrics: recall, ranks, novelty of queries."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.tokens import Tokenizer
 
 CUTS = (1, 5)
-"""Ranks down to which recall is measured, beside all that were asked for."""
+"""Depths at which recall is measured, in addition to the requested number of hits."""
 _notes: ContextVar[list[SearchNote] | None] = ContextVar("docagent_searches", default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchNote:
-    """One search, its hits best first.
+    """One search with its hits, the best first.
 
     Args:
         retriever: `retriever` or `text_retriever`.
-        doc_id: of the only document that was searched.
-        exclude: pages that were to be left out.
-        seconds: until the answer was there, waiting for a turn included.
-        tries: requests; 0 for an answer that was known.
-        refused: why the service did not take the query, if it did not.
+        doc_id: id of the document that was searched; `None` for the whole corpus.
+        exclude: pages that were excluded.
+        seconds: latency of the search, including the wait for a free slot.
+        tries: number of requests; 0 for a cached result.
+        refused: why the service rejected the query; `None` if it did not.
     """
 
     retriever: str
@@ -43,10 +43,9 @@ class SearchNote:
     refused: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready dictionary for the trajectory; hits as `[page, score]`.
+        """Return a JSON-ready dictionary for the trajectory, with hits as `[page, score]`.
 
-        Where they were reranked, `first_stage` has `[rank, score]` of each hit among the
-        candidates.
+        If the hits were reranked, `first_stage` has the `[rank, score]` of each hit before that.
         """
         before = [hit.first_stage for hit in self.hits if hit.first_stage is not None]
         first = (
@@ -66,14 +65,14 @@ class SearchNote:
         }
 
     def recall(self, gold: Collection[PageRef], depth: int) -> float | None:
-        """Return the share of the gold pages within reach among the first hits; `None`: none is."""
+        """Return the share of reachable gold pages in the top hits; `None` if none is reachable."""
         wanted = self._reachable(gold)
         return (
             len(wanted & {hit.ref for hit in self.hits[:depth]}) / len(wanted) if wanted else None
         )
 
     def reciprocal_rank(self, gold: Collection[PageRef]) -> float | None:
-        """Return 1 / rank of the first gold page, 0 where none was found; None: none could be."""
+        """Return 1 / rank of the first gold page, or 0; `None` if no gold page is reachable."""
         wanted = self._reachable(gold)
         if not wanted:
             return None
@@ -88,7 +87,7 @@ class SearchNote:
 
 @contextmanager
 def noting() -> Generator[list[SearchNote]]:
-    """Collect the searches of this task, and of those that it starts."""
+    """Collect the searches of the current task and of the tasks that it starts."""
     notes: list[SearchNote] = []
     token = _notes.set(notes)
     try:
@@ -98,7 +97,7 @@ def noting() -> Generator[list[SearchNote]]:
 
 
 def note_search(note: SearchNote) -> None:
-    """Keep a search where somebody collects them."""
+    """Record a search if searches are being collected (`noting`)."""
     notes = _notes.get()
     if notes is not None:
         notes.append(note)
@@ -107,13 +106,15 @@ def note_search(note: SearchNote) -> None:
 def search_metrics(
     turns: Mapping[int, Sequence[SearchNote]], gold: Collection[PageRef]
 ) -> dict[str, float]:
-    """Return numbers of a trajectory's searches, `<retriever>/<name>`.
+    """Return the metrics of a trajectory's searches, named `<retriever>/<name>`.
 
-    `searches`; `recall` at the depth that was asked for, `recall@1`, `recall@5` and `mrr`, each the
-    mean over the searches that could find a gold page (one that is excluded, or in another
-    document, cannot be found); `turn_recall/<turn>`; `empty`, the share without hits; `novelty`,
-    the share of queries that no earlier one equals in its words; `refused`, `cached` and `retries`,
-    counts.
+    - `searches`: the number of searches.
+    - `recall` at the requested depth, `recall@1`, `recall@5` and `mrr`: means over the searches
+      that could find a gold page; a page that is excluded or in another document is not reachable.
+    - `turn_recall/<turn>`: the recall of each turn.
+    - `empty`: the share of searches without hits.
+    - `novelty`: the share of queries that differ in their words from all earlier ones.
+    - `refused`, `cached`, `retries`: counts.
     """
     names = dict.fromkeys(note.retriever for notes in turns.values() for note in notes)
     found: dict[str, float] = {}
@@ -147,6 +148,6 @@ def search_metrics(
 
 
 def mean_known(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values that are known; `None`: none is."""
-    there = [value for value in values if value is not None]
-    return fmean(there) if there else None
+    """Return the mean of the values that are not `None`; `None` if all are."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None

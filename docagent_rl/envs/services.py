@@ -35,34 +35,33 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 AT_A_TIME = min(32, (os.cpu_count() or 1) + 4)
-"""Searches in threads, for every event loop."""
+"""The default number of concurrent searches for each event loop."""
 NO_SECOND_RANKING = (
-    "the hybrid of ALDEN lists page images and page texts by two rankings, and there is one "
-    "retriever: give "
-    "docagent.text_retriever an index of its own, or set docagent.env.search.text_ranking=shared "
-    "to show "
-    "what docagent.retriever finds as images and once more as texts"
+    "ALDEN's hybrid ranks page images and page texts separately, but there is only one retriever: "
+    "give docagent.text_retriever an index of its own, or set "
+    "docagent.env.search.text_ranking=shared to show what docagent.retriever finds both as images "
+    "and as texts"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RetrieverService:
-    """Asks a retriever without holding up the event loop.
+    """Calls a retriever without blocking the event loop.
 
     Args:
-        retriever: awaited if it is asynchronous; every call of another runs in a thread of its own.
-        attempts: calls for one search at most, where the system fails (`OSError`) or a service
-            does; another `InfrastructureError` is final. Searches that a service did not take
-            (`NotTakenError`) do not
-            count: only the deadline ends those.
-        deadline_s: seconds for one search, waiting for its turn left out. A call that hangs for
-            longer is given up, but its thread goes on: retrievers that talk to servers need
-                timeouts of their own.
-        backoff_s: seconds before the second attempt; doubles.
-        concurrency: searches at a time, for every event loop.
-        name: in the numbers of a run.
-        cached: answers that are kept, for slow retrievers; equal searches that run together are one
-            then.
+        retriever: the retriever. An asynchronous one is awaited; each call of a synchronous one
+            runs in a separate thread.
+        attempts: the maximum number of calls for one search if the system (`OSError`) or a service
+            fails; any other `InfrastructureError` is final. Searches that a service did not accept
+            (`NotTakenError`) do not count; only the deadline ends those.
+        deadline_s: the timeout of one search in seconds, not counting the wait for a free slot. A
+            call that takes longer is abandoned, but its thread keeps running: retrievers that talk
+            to servers need their own timeouts.
+        backoff_s: seconds before the second attempt; doubles with every further attempt.
+        concurrency: the maximum number of concurrent searches for each event loop.
+        name: the name of the retriever in a run's metrics.
+        cached: the number of results to cache, for slow retrievers; equal searches that run
+            concurrently are then merged into one.
     """
 
     retriever: Retriever
@@ -84,17 +83,17 @@ class RetrieverService:
     ) -> list[Hit]:
         """Return the best pages for one query (see `Retriever.search`).
 
-        A query that a service refuses has no hits: whoever wrote it is at fault. The search is
-        noted (`search_log`).
+        A query that a service rejects returns no hits, since the policy wrote it. The search is
+        recorded (`search_log`).
 
         Raises:
-            InfrastructureError: the retriever failed after its attempts, or the deadline passed.
-            UserError: the retriever refuses its arguments, or names documents that no store can
-                have.
+            InfrastructureError: the retriever failed after all attempts, or missed the deadline.
+            UserError: the retriever rejects its arguments, or names documents that no store can
+                contain.
         """
         began = time.perf_counter()
         left_out = frozenset(exclude)
-        # tokenizers and JSON take no halves of characters
+        # tokenizers and JSON do not accept lone surrogates
         asked = encodable(query)
         tries = 0
         refused = None
@@ -139,10 +138,10 @@ class RetrieverService:
 
 
 async def _in_thread(function: Callable[[], T]) -> T:
-    """Return what a function returns, or raise what it raises, in a thread of its own.
+    """Run a function in a separate thread; return its result or raise its exception.
 
-    The threads of `asyncio.to_thread` are shared: calls that hang would use them up, and a call
-    would queue for one while its deadline runs.
+    The threads of `asyncio.to_thread` are shared: hanging calls would use them up, and a call would
+    wait for a free thread while its deadline is running.
     """
     done: Future[T] = Future()
     context = contextvars.copy_context()
@@ -152,7 +151,7 @@ async def _in_thread(function: Callable[[], T]) -> T:
             return
         try:
             done.set_result(context.run(function))
-        # whatever it is, it is the caller's to handle
+        # pass any exception on to the caller
         except BaseException as error:
             done.set_exception(error)
 
@@ -162,28 +161,25 @@ async def _in_thread(function: Callable[[], T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class EnvServices:
-    """The services of an environment. One set serves all trajectories of a process."""
+    """The services of an environment, shared by all trajectories of a process."""
 
     store: DocumentStore
     retriever: RetrieverService
     judge: Judge
     text_retriever: RetrieverService | None = None
-    """Ranks page texts for systems that list images and texts apart; see `second`."""
+    """Ranks page texts for systems that list images and texts separately; see `second`."""
     roles: Mapping[str, RoleModel] = field(default_factory=dict)
-    """Models that play roles beside the policy, by `RoleName`; missing ones are played by embedded
-    rules.
-    """
+    """Models that play roles, by `RoleName`; embedded rules play the missing ones."""
     count_tokens: TokenCounter = estimated_tokens
-    """Tokens of a text, for systems that keep texts within budgets: by default a cautious
-    estimate.
+    """Counts the tokens of a text, for systems with token budgets; a cautious estimate by default.
     """
     prompt_tokens: int | None = None
-    """Tokens of a prompt at most, for systems that can make theirs fit; `None`: no limit is
-    known.
+    """The maximum number of prompt tokens, for systems that can shorten their prompt; `None` if
+    there is no known limit.
     """
 
     def second(self) -> RetrieverService:
-        """Return the retriever of page texts; raises a `UserError` where there is none."""
+        """Return the retriever of page texts; raises a `UserError` if there is none."""
         if self.text_retriever is None:
             raise UserError(NO_SECOND_RANKING)
         return self.text_retriever

@@ -1,4 +1,4 @@
-"""Pages as a turn showed, found or had them read, and their form in trajectory files."""
+"""Pages that a turn showed, found or had read, and their form in trajectory files."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ ValueT = TypeVar("ValueT")
 
 @dataclass(frozen=True, slots=True)
 class ShownPage:
-    """A page before the agent's eyes: an image of it, of a part of it or of several parts, or its
+    """A page that was shown to the agent: as an image, as an image of one or more parts, or as
     text.
 
     Args:
         page: the page.
-        size: sides of the image in pixels; `None`: the page is there as text.
-        regions: the parts of the page that the image shows, as fractions of its sides, from top to
-            bottom.
-        rasters: the same in pixels of the raw page.
-        canvas: sides of the sheet on which several parts are stacked, before it is resized; `None`:
-            the image shows one part.
-        encoder_size: sides of the image after the processor's rounding.
-        tokens: visual tokens of the image.
-        rank: of the page in its search, from 1.
-        score: of the page in its search.
+        size: size of the image in pixels; `None` if the page was shown as text.
+        regions: the parts of the page that the image shows, from top to bottom, as fractions of the
+            page's sides.
+        rasters: the same parts in pixels of the raw page.
+        canvas: size of the sheet on which several parts are stacked, before it is resized; `None`
+            if the image shows a single part.
+        encoder_size: size of the image after the processor's rounding.
+        tokens: number of visual tokens of the image.
+        rank: rank of the page in its search, from 1.
+        score: score of the page in its search.
         gold: whether the page is evidence.
-        own: what a system adds, JSON-ready, by its key.
+        own: JSON-ready fields that a system adds.
 
-    Of what is `None` nothing is known, and nothing is written.
+    Fields that are `None` are unknown, and are not written.
     """
 
     page: PageRef
@@ -65,11 +65,11 @@ class ShownPage:
 
     @property
     def parts(self) -> tuple[Box, ...]:
-        """The parts of the page that the image shows; none of a whole page and of a text."""
+        """The parts of the page that the image shows; empty for a whole page and for text."""
         return tuple(region for region in self.regions if region != WHOLE)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
+        """Return the page as a JSON-ready dictionary."""
         regions = [list(region) for region in self.regions]
         rasters = [list(raster) for raster in self.rasters]
         if self.canvas is not None or len(regions) > 1:
@@ -94,7 +94,7 @@ class ShownPage:
 
     @classmethod
     def from_dict(cls, data: object) -> ShownPage | None:
-        """Read what `to_dict` wrote; `None` for what names no page."""
+        """Parse the output of `to_dict`; `None` if it names no page."""
         found = mapping(data)
         page = page_of(found.get("page"))
         if page is None:
@@ -119,17 +119,17 @@ PAGE_KEYS = frozenset(
     {"page", "size", "encoder_size", "tokens", "rank", "score", "gold"}
     | {"region", "regions", "raster", "rasters", "canvas"}
 )
-"""The keys of a `ShownPage` in a file; all others are its system's own."""
+"""The keys of a `ShownPage` in a file; any others are the system's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedPage:
-    """A page that a search returned and nobody showed.
+    """A page that a search returned but did not show.
 
     Args:
         page: the page.
-        rank: in its search, from 1.
-        score: in its search.
+        rank: its rank in the search, from 1.
+        score: its score in the search.
         read: whether it was read before.
         gold: whether it is evidence.
     """
@@ -141,13 +141,13 @@ class NamedPage:
     gold: bool | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it ready for JSON, without what is not known."""
+        """Return the page as a JSON-ready dictionary without unknown fields."""
         others = {"rank": self.rank, "score": self.score, "read": self.read, "gold": self.gold}
         return {"page": str(self.page), **without_none(others)}
 
     @classmethod
     def from_dict(cls, data: object) -> NamedPage | None:
-        """Read what `to_dict` wrote; `None` for what names no page."""
+        """Parse the output of `to_dict`; `None` if it names no page."""
         found = mapping(data)
         page = page_of(found.get("page"))
         if page is None:
@@ -166,10 +166,10 @@ class EntryRecord:
     """Pages that another model read for the agent, with one query.
 
     Args:
-        pages: in the order asked for.
-        query: what they were read for.
-        gold: of each page, whether it is evidence.
-        cached: whether the notes were there from an earlier turn.
+        pages: the pages, in the requested order.
+        query: the query with which they were read.
+        gold: for each page, whether it is evidence.
+        cached: whether the notes were reused from an earlier turn.
     """
 
     pages: tuple[PageRef, ...]
@@ -178,13 +178,13 @@ class EntryRecord:
     cached: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
+        """Return the entry as a JSON-ready dictionary."""
         pages = [str(page) for page in self.pages]
         return {"pages": pages, "query": self.query, "gold": list(self.gold), "cached": self.cached}
 
     @classmethod
     def from_dict(cls, data: object) -> EntryRecord:
-        """Read what `to_dict` wrote."""
+        """Parse the output of `to_dict`."""
         found = mapping(data)
         return cls(
             pages=known(map(page_of, listing(found.get("pages")))),
@@ -195,12 +195,12 @@ class EntryRecord:
 
 
 def known(values: Iterable[ValueT | None]) -> tuple[ValueT, ...]:
-    """Return the values that could be read."""
+    """Return the values that are not `None`."""
     return tuple(value for value in values if value is not None)
 
 
 def rest_of(found: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
-    """Return what stands under other keys."""
+    """Return the entries whose key is not among `keys`."""
     return {name: value for name, value in found.items() if name not in keys}
 
 

@@ -1,6 +1,4 @@
-"""The description of a system: its configuration, its environment, its reward, its scripted
-agents.
-"""
+"""The description of a system: its configuration, environment, reward and scripted agents."""
 
 from __future__ import annotations
 
@@ -31,40 +29,35 @@ if TYPE_CHECKING:
 
 
 class PaperJudge(StrEnum):
-    """The judge by which the paper of a system reports every benchmark, beside the benchmark's own
-    way.
-    """
+    """The judge with which a system's paper reports all benchmarks, besides their own metrics."""
 
     LABEL = "label"
-    """It replies a label, of which one is right."""
+    """It replies with a label, one of which means right."""
     TRUE_FALSE = "true_false"
-    """It replies True; whatever else it says is False."""
+    """It replies True; any other reply counts as False."""
     TRUE_FALSE_AFTER_SEARCH = "true_false_after_search"
-    """It replies True or False, and sees only trajectories with a search and an answer."""
+    """It replies True or False, and only sees trajectories with a search and an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unearned:
-    """Rewards that knowledge of the answer does not explain, as found by a search over plans of
-    moves.
+    """Rewards that are not explained by knowing the answer, found by a search over plans of moves.
 
-    A plan is the same for all questions (`tests/players/unearned.py`); rewards are means over
-    questions, as shares of what an honest agent is paid, which searches for the evidence, reads it
+    A plan is the same for all questions (`tests/players/unearned.py`). Rewards are means over
+    questions, as shares of the reward of an honest agent, which searches for the evidence, reads it
     and answers right.
     """
 
     unknowing: float
-    """The most that an agent is paid which has read nothing and does not know the answer."""
+    """The highest reward of an agent that has read nothing and does not know the answer."""
     plan: tuple[str, ...]
-    """What it does, in words; its answer is the last."""
+    """The moves of that agent, in words; the last one is its answer."""
     whose: str
-    """Who made the rule that pays for it, and what changes it."""
+    """Who introduced the rule that gives this reward, and which setting changes it."""
     knowing: float = 1.0
-    """The most that an agent is paid which knows evidence and answer; 1 if an honest one is paid as
-    much.
-    """
+    """The highest reward of an agent that knows evidence and answer; 1 if honesty earns as much."""
     knowing_plan: tuple[str, ...] = ()
-    """What that agent does."""
+    """The moves of that agent, in words."""
 
     def __str__(self) -> str:
         text = (
@@ -82,7 +75,7 @@ ConfigT_contra = TypeVar("ConfigT_contra", contravariant=True)
 
 
 class EnvFactory(Protocol[ConfigT_contra]):
-    """The maker of environments of a system, most often their class."""
+    """A factory of a system's environments, usually their class."""
 
     def __call__(
         self,
@@ -93,92 +86,96 @@ class EnvFactory(Protocol[ConfigT_contra]):
         *,
         validate: bool,
     ) -> DocEnv:
-        """Return the environment of one trajectory; `validate` is true in validation and
-        evaluation.
-        """
+        """Return an environment for one trajectory; `validate` is true except in training."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System(Generic[ConfigT]):
-    """A system: how it is configured, what its agent may do, and what it is rewarded for.
+    """A system: its configuration, the actions of its agent, and its reward.
 
-    `config_type` decides what its functions take: a type checker refuses an environment or a
-    function for another configuration. The configuration has the fields or properties `prompt`,
-    `assistant_turns`, `max_images` and `max_image_tokens`, unless the functions below compute them.
+    `config_type` determines the argument types of the functions below, so that a type checker
+    rejects an environment or a function written for another configuration. The configuration has
+    the fields or properties `prompt`, `assistant_turns`, `max_images` and `max_image_tokens`,
+    unless the functions below compute them.
     """
 
     name: str
-    """Its name in configuration files."""
+    """The name of the system in configuration files."""
     summary: str
-    """One line."""
+    """A description of one line."""
     config_type: type[ConfigT]
-    """The pydantic model of its configuration, the section `docagent.env`."""
+    """The pydantic model of the configuration, the section `docagent.env`."""
     env: EnvFactory[ConfigT]
-    """Makes the environment of one trajectory."""
+    """Creates the environment of one trajectory."""
     make_grammar: Callable[[ConfigT], Grammar]
-    """Makes the grammar of a configuration."""
+    """Creates the grammar for a configuration."""
     prompt_spec: PromptSpec
-    """The parts and variables of its prompt files."""
+    """The parts and variables of the system's prompt files."""
     default_prompt: Callable[[ConfigT], str] = attrgetter("prompt")
-    """The package's prompt for a configuration."""
+    """Returns the name of the packaged prompt for a configuration."""
     max_turns: Callable[[ConfigT], int] = attrgetter("assistant_turns")
-    """Assistant turns of a trajectory at most."""
+    """Returns the maximum number of assistant turns of a trajectory."""
     max_images: Callable[[ConfigT], int] = attrgetter("max_images")
-    """Images of a trajectory at most."""
+    """Returns the maximum number of images of a trajectory."""
     max_image_tokens: Callable[[ConfigT], int] = attrgetter("max_image_tokens")
-    """Visual tokens of a trajectory at most: they have to fit into its context."""
+    """Returns the maximum number of visual tokens of a trajectory, which its context must hold."""
     two_rankings: Callable[[ConfigT], bool] = lambda config: False
-    """A configuration asks a second retriever (`docagent.text_retriever`)."""
+    """Returns whether a configuration uses a second retriever (`docagent.text_retriever`)."""
     marks: Marks = UNMARKED
-    """The numbers that say how right an answer is and whether the form was kept; the evidence
-    funnel and the filters of `collect` go by them.
+    """The metrics for the outcome and the format, used by the evidence funnel and the filters of
+    `collect`.
     """
     judged: bool = False
-    """Answers are put to the judge (`docagent.judge`)."""
+    """Whether answers are sent to the judge (`docagent.judge`)."""
     roles: tuple[RoleName, ...] = ()
-    """Models beside the policy that it asks (`docagent.roles`)."""
+    """The roles of the models that the system uses besides the policy (`docagent.roles`)."""
     formula: Callable[[ConfigT], Formula] | None = None
-    """The formula of the reward; `None` where a system of one's own does not say."""
+    """Returns the formula of the reward; `None` if a custom system does not define one."""
     reward_keys: tuple[str, ...] = ("reward",)
-    """Settings of its configuration that terms and reward depend on."""
+    """The configuration keys on which terms and reward depend."""
     check_sample: Callable[[Sample, DocumentStore, ConfigT, bool], None] | None = None
-    """`(sample, store, config, validate)`: raises `UserError` for a question that cannot be played,
-    where an opening asks a service or prepares a whole document; other systems are opened
-    (`DocEnv.opening`).
+    """`(sample, store, config, validate)`: raises `UserError` for a question that cannot be played.
+
+    Needed if building the prompt calls a service or processes a whole document; other systems are
+    checked by building the prompt (`DocEnv.opening`).
     """
     paper_judge: PaperJudge | None = None
-    """The judge of its paper; evaluations of a published system have that number, too."""
+    """The judge of the paper; evaluations of a published system report its score too."""
     cites: bool = False
-    """Trajectories of a published system name their evidence; in others those do in which it
-    stands: a list of relevant pages, a selected page.
+    """Whether all trajectories of a published system name their evidence. Otherwise a trajectory
+    does if it contains a list of relevant pages or a selected page.
     """
     agents: str | None = None
-    """The module with its agents without a model, loaded when they play: `AGENT` writes the turns
-    of the oracle, its detours and chance, `SCRIPT` those on which a tiny model of the system is
-    warmed up.
+    """The module with the system's agents without a model, imported when they are used.
+
+    `AGENT` writes the turns of the oracle, of oracles with detours and of the random agent;
+    `SCRIPT` writes those on which a tiny model of the system is warmed up.
     """
     several_rows: bool = False
-    """A trajectory may have several contexts (`Observation.fresh`), each a training row. The rows
-    of a step are then known only when its trajectories have ended.
+    """Whether a trajectory may have several contexts (`Observation.fresh`), each a training row.
+
+    The number of rows of a step is then known only when its trajectories have ended.
     """
     small: Mapping[str, Any] = field(default_factory=dict)
-    """The changes of `+profile=cpu` in `docagent.env`: sizes for a tiny model on one core, and
-    nothing of the protocol.
+    """The changes that `+profile=cpu` makes in `docagent.env`: sizes for a tiny model on one core,
+    but no change of the protocol.
     """
     padding: Mapping[str, str] = field(default_factory=dict)
-    """The rewards of turns that lead to nothing, in words, by variant of its configuration."""
+    """The reward of turns that achieve nothing, in words, by variant of the configuration."""
     unearned: Mapping[str, Unearned] = field(default_factory=dict)
-    """The rewards of an agent that does not know the answer, by variant of its configuration."""
+    """The reward of an agent that does not know the answer, by variant of the configuration."""
     shows_images: bool = True
-    """The policy sees images; otherwise `display` is for a role's model, whose grid it keeps."""
+    """Whether the policy sees images. If not, `display` applies to the model of a role and follows
+    that model's grid.
+    """
     model_family: str = "qwen2_5_vl"
-    """The family of the models that it was published with (`docagent_rl.models`)."""
+    """The family of the models with which the system was published (`docagent_rl.models`)."""
 
     def parse_config(self, data: Mapping[str, Any] | BaseModel) -> ConfigT:
-        """Validate plain data as the system's configuration; a configuration is returned as it is.
+        """Parse plain data as the system's configuration; a parsed configuration is returned as is.
 
-        Raises a `UserError` with every unknown key and impossible value.
+        Raises a `UserError` that lists every unknown key and invalid value.
         """
         if isinstance(data, self.config_type):
             return data
@@ -202,7 +199,7 @@ class System(Generic[ConfigT]):
         prompt: str | Path | None = None,
         validate: bool = False,
     ) -> DocEnv:
-        """Return a fresh environment for one trajectory; `prompt` is a file of the user's own."""
+        """Return a new environment for one trajectory; `prompt` is the user's own prompt file."""
         parsed = self.parse_config(config)
         return self.open(parsed, services, self.load_prompt(parsed, prompt), validate=validate)
 
@@ -214,27 +211,26 @@ class System(Generic[ConfigT]):
         *,
         validate: bool = False,
     ) -> DocEnv:
-        """Return a fresh environment for a configuration that was parsed and a prompt that was
-        loaded.
-        """
+        """Return a new environment for a parsed configuration and a loaded prompt."""
         env = self.env(config, services, prompt, validate=validate)
         env.marks = self.marks
         return env
 
     def make_agent(self, config: ConfigT) -> ScriptedAgent:
-        """Return the scripted agent for a parsed configuration; raises `UserError` where there is
+        """Return the scripted agent for a parsed configuration; raises `UserError` if there is
         none.
         """
         agent = self._agent("AGENT")
         if agent is None:
             raise UserError(
-                f"no script plays {self.name!r}: its System names no `agents` with an AGENT"
+                f"system {self.name!r} has no scripted agent: set `agents` of its System to a "
+                "module that defines AGENT"
             )
         return agent(config)
 
     @property
     def script(self) -> type[Script] | None:
-        """Its scripted agent; `None` where it has none."""
+        """The class that writes random turns of the system; `None` if there is none."""
         return self._agent("SCRIPT")
 
     def _agent(self, name: str) -> Any:

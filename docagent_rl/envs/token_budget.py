@@ -1,10 +1,10 @@
-"""Keeping texts within token budgets where no tokenizer is at hand."""
+"""Truncation of texts to token budgets, with an estimate if there is no tokenizer."""
 
 import re
 from collections.abc import Callable
 
 TokenCounter = Callable[[str], int]
-"""Number of tokens of a text."""
+"""A function that returns the number of tokens of a text."""
 
 _PIECE = re.compile(r"[A-Za-z]{1,4}|[^\sA-Za-z]")
 _FOREIGN = re.compile(r"[^\s\x00-\x7f]")
@@ -12,19 +12,18 @@ _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
 def estimated_tokens(text: str) -> int:
-    """Return a cautious estimate of a text's tokens, meant to lie above what large tokenizers need.
+    """Estimate the number of tokens of a text, erring on the high side for large tokenizers.
 
-    Four letters of the Latin alphabet a token; digits and punctuation one each; two for other
-    characters.
+    Up to four Latin letters count as one token, a digit or punctuation mark as one, and any other
+    character as two.
     """
     return len(_PIECE.findall(text)) + len(_FOREIGN.findall(text))
 
 
 def cut_to_tokens(text: str, limit: int, count: TokenCounter) -> str:
-    """Return the longest beginning of `text` of at most `limit` tokens, the ellipsis of a cut
-    included.
+    """Return the longest prefix of `text` with at most `limit` tokens, including the ellipsis.
 
-    `count` is taken to grow with the text.
+    `count` is assumed to grow with the text.
     """
     if count(text) <= limit:
         return text
@@ -33,8 +32,8 @@ def cut_to_tokens(text: str, limit: int, count: TokenCounter) -> str:
 
 
 def cut_middle(text: str, limit: int, count: TokenCounter) -> str:
-    """Return the beginning and end of `text`, alike in length, that together have at most `limit`
-    tokens.
+    """Return a prefix and a suffix of `text`, equally long, with at most `limit` tokens in
+    total.
     """
     if count(text) <= limit:
         return text
@@ -43,8 +42,9 @@ def cut_middle(text: str, limit: int, count: TokenCounter) -> str:
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest size up to `most` that fits, by halving; recorded texts rest on what it
-    tries.
+    """Return the largest size up to `most` that fits, by bisection.
+
+    Do not change the order of the sizes that it tries: recorded texts depend on it.
     """
     low = 0
     high = most
@@ -55,9 +55,7 @@ def _largest(most: int, fits: Callable[[int], bool]) -> int:
 
 
 def cut_to_chars(text: str, limit: int) -> str:
-    """Return the beginning of `text`, at most `limit` characters with the ellipsis that marks a
-    cut.
-    """
+    """Return a prefix of `text` with at most `limit` characters, including the ellipsis."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + _ELLIPSIS
 
 

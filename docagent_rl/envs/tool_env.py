@@ -1,4 +1,4 @@
-"""The environment that systems share: read a turn, carry out its action, settle the trajectory."""
+"""The base environment of most systems: parse a turn, execute its action, settle the trajectory."""
 
 import asyncio
 import time
@@ -39,16 +39,16 @@ from docagent_rl.samples.sample import Sample
 
 
 class ToolConfig(Protocol):
-    """The part of its configuration that a `ToolEnv` reads; fields and properties will do."""
+    """The part of the configuration that a `ToolEnv` uses, as fields or properties."""
 
     @property
     def prompt(self) -> str:
-        """The prompt file: a name of the package's, or a path."""
+        """The prompt file: the name of a packaged prompt, or a path."""
         ...
 
     @property
     def assistant_turns(self) -> int:
-        """Most turns of a trajectory."""
+        """The maximum number of turns of a trajectory."""
         ...
 
 
@@ -56,13 +56,14 @@ ConfigT = TypeVar("ConfigT", bound=ToolConfig)
 
 
 class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
-    """The environment of a system whose turns each hold one action of a grammar.
+    """The environment of a system in which each turn contains one action of a grammar.
 
-    `ToolEnv[MyConfig, MyState]` is one with this configuration and this state. A system writes
-    `new_state`, `make_grammar` and `variables`; where the reward comes with the last turn also
-    `act`, `score` and `settle`, otherwise its own `step` and `conclude`.
+    Subclass `ToolEnv[MyConfig, MyState]` and implement `new_state`, `make_grammar` and `variables`.
+    If only the last turn is rewarded, also implement `act`, `score` and `settle`; otherwise
+    override `step` and `conclude`.
 
-    `prompt` has the parts of `spec`, by default the package's; `validate` plays for an evaluation.
+    `prompt` has the parts of `spec`; the packaged prompt is the default. `validate` is true in
+    validation and evaluation.
     """
 
     title: ClassVar[str]
@@ -86,19 +87,19 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
         self.set_up()
 
     def set_up(self) -> None:
-        """Make what a system needs besides; raises `UserError` where a service is missing."""
+        """Create what else a system needs; raises `UserError` if a service is missing."""
 
     @staticmethod
     @abstractmethod
     def make_grammar(config: ConfigT) -> Grammar:
-        """Return the grammar of a configuration."""
+        """Return the grammar for a configuration."""
 
     @abstractmethod
     def variables(self, state: StateT) -> Mapping[str, object]:
-        """Return the variables that every part of the prompt file may name, beside the question."""
+        """Return the variables that all parts of the prompt file may use besides `question`."""
 
     def show_prompt(self, state: StateT) -> Observation:
-        """Return the system and the user message, texts alone (see `DocEnv.show_prompt`)."""
+        """Return the system and the user message without images (see `DocEnv.show_prompt`)."""
         roles = [role for role in (Role.SYSTEM, Role.USER) if role.value in self._prompt]
         return Observation(tuple(Message(role, (self.part(role.value),)) for role in roles))
 
@@ -109,7 +110,7 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
         end = self.limit(state, logged)
         outcome = NO_ANSWER
         if isinstance(logged.action, Answer):
-            # what a last turn says beside its answer counts too
+            # log the turn first: the score may depend on other parts of it than the answer
             state.log.turns.append(logged)
             end = EndReason.ANSWERED
             outcome = await self.score(state, logged, logged.action)
@@ -132,12 +133,12 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
         return self.settle(reason, NO_ANSWER)
 
     def read(self, state: StateT, turn: AssistantTurn) -> LoggedTurn:
-        """Parse a turn, before anything it asks for is done."""
+        """Parse a turn without executing its action."""
         state.begin_turn()
         return LoggedTurn(len(state.log.turns) + 1, self._grammar.parse(turn.text, turn.stop))
 
     def limit(self, state: StateT, logged: LoggedTurn) -> EndReason | None:
-        """Return why nothing but an answer is carried out in this turn, if so."""
+        """Return the limit that was reached, so that only an answer is executed, or `None`."""
         return EndReason.TURN_LIMIT if logged.turn >= self._config.assistant_turns else None
 
     def record(self, logged: LoggedTurn) -> TurnRecord:
@@ -145,7 +146,7 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
         return logged.record()
 
     async def execute(self, state: StateT, logged: LoggedTurn, text: str) -> Sequence[Part]:
-        """Return what a turn shows: what its action leads to, or what is wrong with it."""
+        """Execute a turn; return the result of its action, or feedback on what is wrong with it."""
         if logged.invalid is None:
             try:
                 return await self.act(state, logged)
@@ -154,15 +155,15 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
         return [self.correction(logged, text)]
 
     async def act(self, state: StateT, logged: LoggedTurn) -> Sequence[Part]:
-        """Carry out a valid action, or raise `RefusedError`; return what it shows."""
+        """Execute a valid action and return what it shows; raises `RefusedError` if it cannot."""
         raise NotImplementedError
 
     def correction(self, logged: LoggedTurn, text: str) -> TextPart:
-        """Return what tells the policy what is wrong with its turn."""
+        """Return the feedback that tells the policy what is wrong with its turn."""
         return self.part("feedback", reason=self.feedback(logged))
 
     async def score(self, state: StateT, logged: LoggedTurn, action: Answer) -> Outcome:
-        """Return how right an answer is, and note its effect."""
+        """Return the outcome of an answer, and record the effect of its turn."""
         raise NotImplementedError
 
     def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
@@ -170,18 +171,19 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
         raise NotImplementedError
 
     def part(self, name: str, **variables: object) -> TextPart:
-        """Return a part of the prompt file, filled in."""
+        """Render a part of the prompt file as a message part."""
         return TextPart(self.text(name, **variables))
 
     def text(self, name: str, **variables: object) -> str:
-        """Return the text of a part of the prompt file, filled in."""
+        """Render a part of the prompt file as text."""
         state = self.state
         known = {"question": state.sample.question, **self.variables(state)}
         return self._prompt.render(name, **{**known, **variables})
 
     def feedback(self, logged: LoggedTurn) -> str:
-        """Return what is wrong with a turn, and note that it leads to feedback; there must be
-        something.
+        """Return what is wrong with an invalid turn, and record that it leads to feedback.
+
+        Raises `UnknownActionError` if the turn is valid.
         """
         if logged.invalid is None:
             raise UnknownActionError(self.title, logged.action)
@@ -197,7 +199,7 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
         top_k: int,
         exclude: Collection[PageRef] = (),
     ) -> list[Hit]:
-        """Ask the retriever (see `RetrieverService.search`) and note how long it took."""
+        """Call the retriever (see `RetrieverService.search`) and record how long it took."""
         began = time.perf_counter()
         hits = await self._services.retriever.search(
             query, doc_id=doc_id, top_k=top_k, exclude=exclude
@@ -208,11 +210,11 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
     async def judge(
         self, logged: LoggedTurn, references: Sequence[str], answer: str, *, rewarded: bool = True
     ) -> Outcome:
-        """Return the outcome of an answer by the judge, and note how long that took.
+        """Ask the judge for the outcome of an answer, and record how long it took.
 
-        A blank answer is none, and wrong without a question to the judge. Where its score cannot
-        change the reward (`rewarded` is false) the judge is not asked, and the answer is unjudged;
-        but validation asks about every answer.
+        A blank answer counts as no answer: it is wrong, and the judge is not asked. If the score
+        cannot change the reward (`rewarded` is false), the judge is not asked either and the answer
+        is unjudged, except in validation, where every answer is judged.
         """
         if not answer:
             logged.effect = Answered(judged=False)
@@ -227,9 +229,7 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
         return Outcome.of(score)
 
     def gold_pages(self, sample: Sample, *, allow_empty: bool) -> frozenset[PageRef]:
-        """Return the gold pages of a question (`checked_gold`); validation plays questions without
-        any.
-        """
+        """Return the gold pages of a question (`checked_gold`); validation accepts none at all."""
         return checked_gold(sample, self._services.store, allow_empty=allow_empty or self._validate)
 
     async def search_pages(
@@ -244,17 +244,17 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
         shown: Collection[PageRef],
         gold: Collection[PageRef],
     ) -> list[View]:
-        """Return views of the pages that a search finds, and note them as what the turn led to.
+        """Search; return views of the new pages, and record them as the effect of the turn.
 
         Args:
             logged: the turn.
-            query: what is searched for.
-            scope: where.
-            top_k: hits that are asked for.
-            most: pages that are shown, the best of those beside `shown`.
-            display: sizes at which pages are shown.
-            shown: pages that are left out, since they were shown before.
-            gold: pages that hold evidence; noted, and never shown to the policy.
+            query: the query.
+            scope: where to search.
+            top_k: the number of hits to request.
+            most: the maximum number of pages to show, the best of those not in `shown`.
+            display: the rule for the sizes at which pages are shown.
+            shown: pages to leave out, since they were shown before.
+            gold: pages with evidence; they are only recorded, never revealed to the policy.
         """
         store = self._services.store
         doc_id = self.state.sample.doc_id if scope is SearchScope.DOCUMENT else None
@@ -263,7 +263,7 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
         if not ranked:
             logged.effect = NoNewPage(len(hits))
             return []
-        # the first look at a document reads its manifest
+        # in a thread, since the first access to a document reads its manifest
         views = await asyncio.to_thread(
             lambda: [page_view(store.page(hit.ref), display, logged.turn) for _, hit in ranked]
         )
@@ -277,7 +277,7 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
 
 
 def new_hits(hits: Iterable[Hit], shown: Collection[PageRef]) -> list[tuple[int, Hit]]:
-    """Return hits with their ranks from 1, each page once and without those that were shown."""
+    """Return hits on distinct pages that were not shown yet, with their ranks from 1."""
     ranked: dict[PageRef, tuple[int, Hit]] = {}
     for rank, hit in enumerate(hits, start=1):
         if hit.ref not in shown:

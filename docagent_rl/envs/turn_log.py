@@ -1,4 +1,4 @@
-"""The turns of a trajectory, and the counts that follow from them."""
+"""The turns of a trajectory and the metrics computed from them."""
 
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -9,7 +9,7 @@ from docagent_rl.envs.effects import NO_EFFECT, Effect
 from docagent_rl.envs.turn_record import ActionRecord, TurnRecord
 
 ParsedT = TypeVar("ParsedT", bound=ParsedTurn)
-"""The turn that a system's grammar returns."""
+"""The type of parsed turn that a system's grammar returns."""
 
 
 class RefusedError(ValueError):
@@ -21,14 +21,14 @@ class LoggedTurn(Generic[ParsedT]):
     """One assistant turn and its effect.
 
     Args:
-        turn: its number, from 1.
-        parsed: the turn as the grammar reads it.
-        executed: whether its action was carried out; a last turn is only read for an answer.
+        turn: the number of the turn, from 1.
+        parsed: the turn as parsed by the grammar.
+        executed: whether its action was executed; in the last turn, only an answer is.
         refused: why the environment could not execute an action that the grammar accepts.
-        effect: what the action led to.
-        image_tokens: visual tokens of the images it led to.
-        dropped: its observation did not fit and was never shown.
-        seconds: time spent by stage.
+        effect: the effect of the action.
+        image_tokens: number of visual tokens of the images that it showed.
+        dropped: whether its observation did not fit and was never shown.
+        seconds: time spent, by stage.
     """
 
     turn: int
@@ -51,13 +51,11 @@ class LoggedTurn(Generic[ParsedT]):
         return self.action if isinstance(self.action, Invalid) else self.refused
 
     def refuse(self, detail: str) -> None:
-        """Mark the action as one that cannot be executed here; `detail` is a clause for the
-        feedback.
-        """
+        """Mark the action as not executable; `detail` is one clause for the feedback."""
         self.refused = bad_argument(detail, self.action.block, self.action.argument)
 
     def ran(self, kind: type[Action]) -> bool:
-        """Return whether an action of this kind was carried out."""
+        """Return whether an action of this kind was executed."""
         return self.executed and self.invalid is None and isinstance(self.action, kind)
 
     def record(self) -> TurnRecord:
@@ -85,15 +83,15 @@ class TurnLog:
     turns: list[LoggedTurn] = field(default_factory=list)
 
     def ran(self, kind: type[Action]) -> int:
-        """Return the number of turns whose action was of this kind and was carried out."""
+        """Return the number of turns in which an action of this kind was executed."""
         return sum(logged.ran(kind) for logged in self.turns)
 
     def effects(self, kind: type[Effect]) -> int:
-        """Return the number of turns that led to an effect of this kind."""
+        """Return the number of turns with an effect of this kind."""
         return sum(isinstance(logged.effect, kind) for logged in self.turns)
 
     def metrics(self) -> dict[str, float]:
-        """Return counts and rates by name; the names do not depend on what happened."""
+        """Return counts and rates by name; the names are the same for every trajectory."""
         turns = len(self.turns)
         faults = [logged.invalid.reason for logged in self.turns if logged.invalid]
         by_reason = {

@@ -1,9 +1,9 @@
-"""The record of a turn: its action, whether it was valid, what it led to.
+"""The record of a turn: its action, whether it was valid, and its effect.
 
-An environment makes a `TurnRecord`, and the entry `info` of a turn in a trajectory file is its
-`to_dict`. The viewer, the evidence funnel, filters and reports read it back with
-`TurnRecord.from_dict`: attributes instead of keys. A file may hold anything, and so reading leaves
-out what is of another type.
+An environment creates a `TurnRecord`; its `to_dict` becomes the entry `info` of a turn in a
+trajectory file. The viewer, the evidence funnel, filters and reports parse it back with
+`TurnRecord.from_dict`, so that they use attributes instead of keys. A file may contain anything;
+values of the wrong type are dropped.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class ActionRecord:
     """The action of a turn.
 
     Args:
-        kind: its kind (`Action.kind`); empty where none is recorded.
-        block: characters of the turn's text that its tagged block takes; `None`: it has no block.
-        argument: the same of the block's content.
+        kind: the kind of the action (`Action.kind`); empty if none is recorded.
+        block: character span of its tagged block in the turn's text; `None` if it has no block.
+        argument: character span of the block's content.
         arguments: its arguments by name, JSON-ready (`Action.arguments`).
     """
 
@@ -42,11 +42,11 @@ class ActionRecord:
 
     @property
     def text(self) -> str | None:
-        """The text of an answer; `None` of other actions."""
+        """The text of an answer; `None` for other actions."""
         return text_of(self.arguments.get("text"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
+        """Return the action as a JSON-ready dictionary."""
         return {
             "kind": self.kind,
             "block": list(self.block) if self.block else None,
@@ -56,7 +56,7 @@ class ActionRecord:
 
     @classmethod
     def from_dict(cls, data: object) -> ActionRecord:
-        """Read what `to_dict` wrote."""
+        """Parse the output of `to_dict`."""
         found = mapping(data)
         return cls(
             kind=text_of(found.get("kind")) or "",
@@ -75,9 +75,9 @@ class WrittenAnswer:
     """The answer of a trajectory that another model wrote.
 
     Args:
-        answer: all of it.
-        extracted: the short answer that was made of it; `None`: none could be made.
-        pages: numbers of the pages that it was written from, in the order of reading.
+        answer: the full answer.
+        extracted: the short answer extracted from it; `None` if the extraction failed.
+        pages: numbers of the pages on which it is based, in the order of reading.
     """
 
     answer: str
@@ -85,12 +85,12 @@ class WrittenAnswer:
     pages: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
+        """Return the answer as a JSON-ready dictionary."""
         return {"answer": self.answer, "extracted": self.extracted, "pages": list(self.pages)}
 
     @classmethod
     def from_dict(cls, data: object) -> WrittenAnswer | None:
-        """Read what `to_dict` wrote; `None` where nothing of the kind is recorded."""
+        """Parse the output of `to_dict`; `None` if no such answer is recorded."""
         if data is None:
             return None
         found = mapping(data)
@@ -103,26 +103,26 @@ class WrittenAnswer:
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
-    """The record of a turn, as its environment makes it.
+    """The record of a turn, created by its environment.
 
     Args:
-        turn: its number, from 1; 0 is not known.
-        action: what it asked for.
-        valid: it had the form that the system wants, and could be executed.
-        reason: why it could not, in a word (`InvalidReason`).
-        detail: the same as a clause.
-        executed: its action was carried out.
-        effect: what that led to.
-        surplus: further actions, which were not carried out.
-        thoughts: characters of the turn's text that its thoughts take.
-        notes: the same of its notes.
-        seconds: time that was spent, by stage.
-        faults: what is wrong with its form; `None` where a system does not say.
-        relevant_pages: numbers of pages that it calls relevant; `None` where a system has no form
-            for that.
-        text: the text that stands for it where trajectories are compared; `None`: its own.
-        written: the answer that another model wrote after it.
-        own: what a system adds, JSON-ready, by its key.
+        turn: the number of the turn, from 1; 0 if it is unknown.
+        action: the action of the turn.
+        valid: whether the turn was well formed and could be executed.
+        reason: why it was not valid, as one word (`InvalidReason`).
+        detail: why it was not valid, as a clause.
+        executed: whether its action was executed.
+        effect: the effect of the action.
+        surplus: further actions, which were not executed.
+        thoughts: character spans of its thoughts in the turn's text.
+        notes: character spans of its notes in the turn's text.
+        seconds: time spent, by stage.
+        faults: format violations; `None` if the system does not record them.
+        relevant_pages: numbers of the pages that the turn names as relevant; `None` if the system
+            has no syntax for that.
+        text: the text by which trajectories are compared; `None` for the text of the turn itself.
+        written: the answer that another model wrote after the turn.
+        own: JSON-ready fields that a system adds.
     """
 
     turn: int = 0
@@ -143,7 +143,7 @@ class TurnRecord:
     own: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
+        """Return the record as a JSON-ready dictionary."""
         found = {
             "turn": self.turn,
             "action": self.action.to_dict(),
@@ -169,7 +169,7 @@ class TurnRecord:
 
     @classmethod
     def from_dict(cls, data: object) -> TurnRecord:
-        """Read what `to_dict` wrote; a turn without a record is valid, and was not executed."""
+        """Parse the output of `to_dict`; a turn without a record counts as valid, not executed."""
         found = mapping(data)
         if not found:
             return NO_RECORD
@@ -194,7 +194,7 @@ class TurnRecord:
 
 
 NO_RECORD = TurnRecord()
-"""The record of a turn of which its environment notes nothing."""
+"""The record of a turn for which the environment recorded nothing."""
 WRITTEN = "outcome"
 """The key of `TurnRecord.written` in a file."""
 _OF_TURN = frozenset({each.name for each in fields(TurnRecord)} - {"own", "written"} | {WRITTEN})
@@ -206,5 +206,5 @@ def _seconds(value: object) -> dict[str, float]:
 
 
 def _all(read: Callable[[object], ValueT | None], value: object) -> tuple[ValueT, ...] | None:
-    """Read the values of a list; `None` where there is no list."""
+    """Parse the values of a list; `None` if there is no list."""
     return known(map(read, value)) if isinstance(value, list | tuple) else None

@@ -1,6 +1,4 @@
-"""Views: the images a trajectory has shown, the part of a page that each shows, and how boxes are
-cut.
-"""
+"""Views: the images that a trajectory shows, the part of a page on each, and crops of boxes."""
 
 from __future__ import annotations
 
@@ -29,10 +27,10 @@ class View:
     """An image that was shown: a whole page or a part of one.
 
     Args:
-        page_size: of the raw page.
-        encoder_size: of the image after the processor's rounding.
-        tokens: its visual tokens.
-        turn: the assistant turn that led to it, from 1.
+        page_size: size of the raw page.
+        encoder_size: size of the image after the processor's rounding.
+        tokens: number of visual tokens of the image.
+        turn: number of the assistant turn that requested it, from 1.
     """
 
     image: ImageRef
@@ -47,7 +45,7 @@ class View:
         return PageRegion(self.image.page, raster_to_region(self.image.raster, self.page_size))
 
     def shown(self) -> ShownPage:
-        """Return what the record of a turn has of it."""
+        """Return the view in the form that the record of a turn stores."""
         return ShownPage(
             self.image.page,
             size=self.image.size,
@@ -62,7 +60,7 @@ class Display(Protocol):
     """A rule for the sizes at which pages and parts of them are shown."""
 
     def shown(self, size: Size) -> Size:
-        """Return the size at which an image is shown; raises `DisplayError` where none will do."""
+        """Return the size at which an image is shown; raises `DisplayError` if there is none."""
         ...
 
     def encoder(self, shown: Size) -> Size:
@@ -70,12 +68,12 @@ class Display(Protocol):
         ...
 
     def tokens(self, shown: Size) -> int:
-        """Return the visual tokens of a shown image."""
+        """Return the number of visual tokens of a shown image."""
         ...
 
 
 def page_view(page: Page, rule: Display, turn: int) -> View:
-    """Return the view of a whole page; raises `UserError` if its sides fit no image processor."""
+    """Return the view of a whole page; raises `UserError` if image processors reject its size."""
     width, height = page.size
     try:
         return _view(page.ref, page.image_hash, page.size, (0, 0, width, height), rule, turn)
@@ -95,13 +93,13 @@ def crop_view(
     rounding: Rounding,
     pad: float = 0.0,
 ) -> View:
-    """Return the view of a box of another view, a page or itself a crop, cut from the raw page.
+    """Return the view of a box on another view (a page or a crop), cropped from the raw page.
 
     `box` and `pad` are in units of `frame`.
 
     Raises:
         CropError: the box is empty, inverted or off the page.
-        DisplayError: what it covers has sides that no image processor takes.
+        DisplayError: image processors reject the size of the covered area.
     """
     raster = crop_raster(
         box,
@@ -124,11 +122,11 @@ def _view(
 
 
 class ShowsImages:
-    """A configuration with `max_images`, images of a trajectory at most, and their `display`."""
+    """A configuration with `max_images`, the maximum number of images, and their `display`."""
 
     @property
     def max_image_tokens(self: Any) -> int:
-        """Visual tokens of a trajectory at most, those of its prompt apart."""
+        """The maximum number of visual tokens of a trajectory, not counting its prompt."""
         return self.max_images * self.display.max_tokens()
 
 
@@ -142,30 +140,30 @@ class SearchScope(StrEnum):
 
 
 class CoordsConfig(Section):
-    """The reading of boxes."""
+    """How boxes are parsed."""
 
     frame: Frame
     rounding: Rounding
 
 
 class CropConfig(Section):
-    """The cutting of boxes."""
+    """How boxes are cropped."""
 
     pad: float = Field(0.0, ge=0, allow_inf_nan=False)
-    """Added on all sides of a box, in units of the frame."""
+    """Margin added on all sides of a box, in units of the frame."""
     pad_val: float | None = Field(None, ge=0, allow_inf_nan=False)
-    """The same in validation; by default `pad`. The released validation used 28."""
+    """The margin in validation; `pad` by default. The released validation used 28."""
 
     def padding(self, *, validate: bool) -> float:
-        """Return what is added on all sides of a box, in training or in validation."""
+        """Return the margin on all sides of a box, in training or in validation."""
         return self.pad_val if validate and self.pad_val is not None else self.pad
 
 
 def last_view(effect: Effect, frame: Frame) -> tuple[Box, Size]:
-    """Return the region that the view shown last shows, and the sides of the frame of boxes on it.
+    """Return the region that the most recent view shows, and the frame size of boxes on it.
 
-    `effect` is that of the turn which showed it. Where it showed no image of one part of a page,
-    boxes are of a whole page, in thousandths.
+    `effect` is the effect of the turn that showed it. If that turn did not show an image of a
+    single part of a page, boxes refer to the whole page, in thousandths.
     """
     view = effect.views[-1] if effect.views else None
     if view is None or len(view.regions) != 1 or view.size is None or view.encoder_size is None:

@@ -270,7 +270,7 @@ def test_a_step_shows_something_or_ends():
     assert not StepResult(shown).done
     assert StepResult(None, end=EndReason.ANSWERED).done
     for arguments in ((None, None), (shown, EndReason.ANSWERED)):
-        with pytest.raises(ValueError, match="either shows something or ends"):
+        with pytest.raises(ValueError, match="either an observation or an end"):
             StepResult(*arguments)
 
 

@@ -27,7 +27,7 @@ def test_every_published_system_has_agents_without_a_model(name):
 def test_a_system_of_one_s_own_may_have_none():
     system = dataclasses.replace(get_system("alden"), name="mine", agents=None)
     assert system.script is None
-    with pytest.raises(UserError, match="no script plays 'mine'"):
+    with pytest.raises(UserError, match="system 'mine' has no scripted agent"):
         system.make_agent(system.parse_config({}))
 
 
