@@ -1,4 +1,4 @@
-"""Chat turns as token ids, by the model's own template and processor."""
+"""Conversion of chat turns to token ids with the model's own template and processor."""
 
 import itertools
 import re
@@ -22,30 +22,30 @@ _ASSISTANT = "docagent-assistant-turn"
 
 
 def template_kwargs(run: DictConfig) -> dict[str, Any]:
-    """Return a run's arguments of the chat template (`data.apply_chat_template_kwargs`)."""
+    """Return a run's chat template arguments (`data.apply_chat_template_kwargs`)."""
     given = OmegaConf.select(run, "data.apply_chat_template_kwargs")
     return plain_section(given) if given else {}
 
 
 @dataclass(frozen=True)
 class ChatCodec:
-    """Turns observations into token ids and sampled ids into text.
+    """Encodes observations as token ids and decodes sampled ids.
 
-    Observation tokens come from the chat template: a conversation is rendered once with and once
-    without the new messages, and the difference is tokenised. Image placeholders are expanded to
-    the number of features of each image, with the marks around them that a processor adds (a test
-    holds the two equal).
+    Observation tokens come from the chat template: the new messages are rendered after a dummy
+    assistant turn, and the text after that turn is tokenised. Image placeholders are expanded to
+    the number of features of each image, together with the marker tokens that the processor adds
+    around them (a test compares the result with the processor's).
 
-    Text of a document or a user may spell a special token (`<|im_end|>`). Such spellings are broken
-    by an invisible character before rendering, so that content can never open a turn or stand in
-    for an image. Lone surrogates, which no tokenizer takes, become question marks.
+    Text from a document or a user may spell a special token (`<|im_end|>`). An invisible character
+    is inserted into such spellings before rendering, so that content can neither open a turn nor
+    replace an image. Lone surrogates, which tokenizers reject, become question marks.
 
-    A template may open the assistant's turn with more than its header: Qwen3's puts an empty
-    thought there when `enable_thinking` is false. Such a tail is part of the prompt or of the
-    observation before the turn. Templates also drop the thoughts of earlier turns when they render
-    a conversation anew; nothing is rendered anew here, so within one context a policy keeps what it
-    wrote. `template_check` refuses templates of which a part does not say what the whole would. A
-    text-only model has no `processor`.
+    A template may open the assistant's turn with more than its header: Qwen3's adds an empty
+    thought if `enable_thinking` is false. This tail belongs to the prompt, or to the observation
+    before the turn. Templates also drop the thoughts of earlier turns when a whole conversation is
+    rendered again; that never happens here, so a policy's text stays in its context unchanged.
+    `check_template` rejects templates that render a message differently on its own than within a
+    conversation. A text-only model has no `processor`.
     """
 
     tokenizer: Any
@@ -54,7 +54,7 @@ class ChatCodec:
 
     @cached_property
     def image_token_id(self) -> int | None:
-        """The id of the image placeholder, `None` for a text-only model."""
+        """The id of the image placeholder; `None` for a text-only model."""
         if self.processor is None:
             return None
         token_id = getattr(self.processor, "image_token_id", None)
@@ -69,21 +69,21 @@ class ChatCodec:
 
     @cached_property
     def control_ids(self) -> frozenset[int]:
-        """Special ids that no turn may hold: all of the tokenizer's but end-of-turn."""
+        """Special ids that no turn may contain: all of the tokenizer's except end-of-turn."""
         special = {i for i, token in self.tokenizer.added_tokens_decoder.items() if token.special}
         return frozenset(special - {self.end_of_turn_id})
 
     def text_ids(self, text: str) -> list[int]:
-        """Return the tokens of a text as it stands: nothing is broken up, nothing added."""
-        # a template may bring surrogates of its own
+        """Tokenise a text as it is; special tokens are neither defused nor added."""
+        # the template itself may contain surrogates
         return self.tokenizer.encode(encodable(text), add_special_tokens=False)
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Return the text of sampled ids, special tokens left out."""
+        """Decode sampled ids, without special tokens."""
         return self.tokenizer.decode(list(token_ids), skip_special_tokens=True)
 
     def prompt_ids(self, prompt: Observation, images: Sequence[Placed] = ()) -> list[int]:
-        """Return the tokens of the prompt, the header of the first assistant turn included."""
+        """Return the tokens of the prompt, including the header of the first assistant turn."""
         text = self.render(self._messages(prompt.messages), generation=True)
         return self._expand(self.text_ids(text), images)
 
@@ -97,9 +97,9 @@ class ChatCodec:
     ) -> list[int]:
         """Return the tokens between an assistant turn and the next.
 
-        `closed`: the policy sampled the end-of-turn id itself, so it is not repeated. `shown`
-        counts images of the context so far: templates may number them (Qwen's "Picture 3: ", with
-        `add_vision_id`).
+        `closed` means that the policy sampled the end-of-turn id itself, so it is not repeated.
+        `shown` is the number of images in the context so far: templates may number images (Qwen's
+        "Picture 3: ", with `add_vision_id`).
         """
         before = shown if images and self._counts_images else 0
         text = self._after_a_turn(self._messages(observation.messages), before)
@@ -107,7 +107,7 @@ class ChatCodec:
         return self._expand(ids[1:] if closed else ids, images)
 
     def _after_a_turn(self, messages: list[dict[str, Any]], shown: int) -> str:
-        """Return what the template puts after an assistant's turn, behind `shown` images."""
+        """Return the rendered text after an assistant turn that follows `shown` images."""
         content = [{"type": "image"}] * shown + [{"type": "text", "text": "."}] if shown else "."
         base = [{"role": "user", "content": content}, {"role": "assistant", "content": _ASSISTANT}]
         text = self.render(base + messages, generation=True)
@@ -115,7 +115,7 @@ class ChatCodec:
 
     @cached_property
     def _counts_images(self) -> bool:
-        """Return whether the template's text for an image depends on how many came before."""
+        """Return whether the template's text for an image depends on how many precede it."""
         image = [{"role": "user", "content": [{"type": "image"}]}]
         return self._after_a_turn(image, 0) != self._after_a_turn(image, 1)
 
@@ -130,8 +130,7 @@ class ChatCodec:
         if not ids or ids[0] not in self.tokenizer.added_tokens_decoder:
             raise UserError(
                 "the chat template of this model does not end an assistant turn with a special "
-                "token; "
-                "multi-turn rollouts need one"
+                "token; multi-turn rollouts need one"
             )
         return closing
 
@@ -141,16 +140,14 @@ class ChatCodec:
         return re.compile("|".join(re.escape(t) for t in tokens) or r"(?!)")
 
     def _seams(self, text: str) -> Iterator[int]:
-        """Yield a place inside of every special token, also of one that begins within another."""
+        """Yield a position inside every special token, even if tokens overlap."""
         place = 0
         while found := self._spellings.search(text, place):
             place = found.start() + 1
             yield place
 
     def _defuse(self, texts: Sequence[str]) -> list[str]:
-        """Break special tokens in texts that the template joins: two halves may spell what neither
-        does.
-        """
+        """Break up special tokens in adjacent texts, including those that span two texts."""
         return inserted(texts, self._seams("".join(texts)))
 
     def _messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -173,10 +170,8 @@ class ChatCodec:
         return rendered
 
     @cached_property
-    def unread(self) -> frozenset[str]:
-        """The template arguments whose names do not occur in the model's template: they change
-        nothing.
-        """
+    def unused_kwargs(self) -> frozenset[str]:
+        """The template arguments that have no effect: their names do not occur in the template."""
         return frozenset(name for name, _ in self.template_kwargs if name not in self._source)
 
     @cached_property
@@ -188,13 +183,12 @@ class ChatCodec:
         return self.processor if getattr(self.processor, "chat_template", None) else self.tokenizer
 
     def render(self, messages: list[dict[str, Any]], *, generation: bool, **more: Any) -> str:
-        """Write messages by the chat template, and with `generation` the header of an assistant's
-        turn.
+        """Render messages with the chat template; `generation` appends an assistant header.
 
         Raises:
-            UserError: the template refuses them.
+            UserError: the template rejects the messages.
         """
-        # a processor takes what its template does not read for its own, with a warning at every
+        # a processor takes arguments that its template does not use for its own, and warns at every
         # call
         given = {**dict(self.template_kwargs), **more}
         read = {name: value for name, value in given.items() if name in self._source}
@@ -205,7 +199,7 @@ class ChatCodec:
         except TemplateError as error:
             roles = ", ".join(message["role"] for message in messages)
             raise UserError(
-                f"the model's chat template refuses a conversation of {roles}: {error}"
+                f"the model's chat template rejects a conversation of {roles}: {error}"
             ) from error
 
     def _expand(self, ids: list[int], images: Sequence[Placed]) -> list[int]:
@@ -227,37 +221,32 @@ class ChatCodec:
 
     @cached_property
     def _marks(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The tokens around the placeholders of an image that the template leaves to the
-        processor.
-        """
+        """The tokens that the processor, not the template, puts around an image's placeholders."""
         images = getattr(self.processor, "image_processor", None)
         return ((), ()) if images is None or merges(images) else marks(self.processor)
 
 
 _TEXT = "Ab 12,  <search>c</search>\n\n\td & \"e\" 'é' {f}"
-_SAID = "docagent-probe-turn"
-_DAY = "docagent-probe-day"
+_PROBE_TURN = "docagent-probe-turn"
+_PROBE_DATE = "docagent-probe-day"
 Messages = list[dict[str, Any]]
 
 
 def check_template(codec: ChatCodec) -> None:
-    """Check that the model's chat template writes every message as it is, and alike wherever it
-    stands.
+    """Check that the chat template renders every message unchanged and independent of its position.
 
-    White space around a message may go, a system prompt may be added where there is none, and
-    thoughts of earlier turns may be left out: none of that changes a part of what has been
-    rendered.
+    A template may strip whitespace around a message, add a missing system prompt, and drop thoughts
+    of earlier turns: none of that changes what was rendered before.
 
     Raises:
-        UserError: it does not; names the first thing that it does instead.
+        UserError: the template fails the check; the message names the first problem.
     """
     for problem in _problems(codec):
         name = getattr(codec.tokenizer, "name_or_path", "") or "the model"
         raise UserError(
-            f"the chat template of {name} {problem}. Trajectories are rendered a turn at a time, "
-            "by "
-            "different processes and on different days: name a template that does not do so, by "
-            "actor_rollout_ref.model.custom_chat_template"
+            f"the chat template of {name} {problem}. Trajectories are rendered one turn at a time, "
+            "by different processes and on different days: choose a template that does not do this "
+            "with actor_rollout_ref.model.custom_chat_template"
         )
 
 
@@ -272,41 +261,40 @@ def _problems(codec: ChatCodec) -> Iterator[str]:
         parts = [{"type": "image"}, {"type": "text", "text": _TEXT}]
         shown = codec.render([{"role": "user", "content": parts}], generation=False)
         if shown.count(_TEXT) != 1 or codec.text_ids(shown).count(codec.image_token_id) != 1:
-            yield f"loses an image or the text beside it, which become {shown!r}"
-    if not codec.render([*opening, _said(1), _asked()], generation=False).startswith(opened):
+            yield f"drops an image or the text next to it, which become {shown!r}"
+    talk = [*opening, _assistant_message(1), _user_message()]
+    if not codec.render(talk, generation=False).startswith(opened):
         yield "rewrites earlier messages when others follow"
-    if _DAY in codec.render(opening, generation=True, strftime_now=lambda _: _DAY):
+    if _PROBE_DATE in codec.render(opening, generation=True, strftime_now=lambda _: _PROBE_DATE):
         yield (
-            "writes the date into the prompt, unless data.apply_chat_template_kwargs gives one "
-            "(Llama 3 "
-            "reads date_string)"
+            "writes the current date into the prompt unless data.apply_chat_template_kwargs sets a "
+            "date (Llama 3 uses date_string)"
         )
     after = [_after(codec, turns) for turns in (1, 3)]
     if None in after:
-        yield "changes, drops or repeats what the assistant said"
+        yield "changes, drops or repeats the text of the assistant"
     elif after[0] != after[1]:
         yield (
-            f"writes messages by their position: {after[0]!r} after one turn, {after[1]!r} "
-            "after "
-            "three"
+            "renders messages differently depending on their position: "
+            f"{after[0]!r} after one turn, {after[1]!r} after three"
         )
     elif codec.text_ids(after[0] or "")[:1] != [codec.end_of_turn_id]:
-        yield "ends an assistant's turn otherwise when a message follows"
+        yield "ends an assistant's turn differently when a message follows"
     elif not _ends_alike(codec, opening):
-        yield "opens the assistant's first turn otherwise than later ones"
+        yield "opens the assistant's first turn differently from later ones"
 
 
-def _asked() -> dict[str, Any]:
+def _user_message() -> dict[str, Any]:
     return {"role": "user", "content": _TEXT}
 
 
-def _said(number: int) -> dict[str, Any]:
-    return {"role": "assistant", "content": f"{_SAID}-{number}."}
+def _assistant_message(number: int) -> dict[str, Any]:
+    return {"role": "assistant", "content": f"{_PROBE_TURN}-{number}."}
 
 
 def _opening_talk(codec: ChatCodec) -> Messages:
-    """Return system and user, or the user alone where a template takes no system prompt."""
-    both = [{"role": "system", "content": _TEXT}, _asked()]
+    """Return a system and a user message, or only the latter if there can be no system prompt."""
+    both = [{"role": "system", "content": _TEXT}, _user_message()]
     try:
         codec.render(both, generation=False)
     except UserError:
@@ -315,21 +303,25 @@ def _opening_talk(codec: ChatCodec) -> Messages:
 
 
 def _after(codec: ChatCodec, turns: int) -> str | None:
-    """Return the text after the last of some turns, the next header included; `None` where a text
-    is lost.
+    """Return the rendered text after the last of `turns` turns, including the next header.
+
+    The value is `None` if the text of a message is lost or repeated.
     """
-    talk = [each for number in range(turns) for each in (_asked(), _said(number))]
-    before, found, after = codec.render([*talk, _asked()], generation=True).partition(
-        talk[-1]["content"]
-    )
-    return (
-        None if not found or talk[-1]["content"] in before + after or _TEXT not in after else after
-    )
+    talk = []
+    for number in range(turns):
+        talk += [_user_message(), _assistant_message(number)]
+    last = talk[-1]["content"]
+    rendered = codec.render([*talk, _user_message()], generation=True)
+    before, found, after = rendered.partition(last)
+    if not found or last in before + after or _TEXT not in after:
+        return None
+    return after
 
 
 def _ends_alike(codec: ChatCodec, opening: Messages) -> bool:
+    """Return whether the header of the assistant's first turn equals that of a later turn."""
     headers = set()
-    for talk in (opening, [*opening, _said(1), _asked()]):
+    for talk in (opening, [*opening, _assistant_message(1), _user_message()]):
         plain, open_ = (codec.render(talk, generation=generation) for generation in (False, True))
         headers.add(open_.removeprefix(plain) if open_.startswith(plain) else None)
     return len(headers) == 1 and None not in headers

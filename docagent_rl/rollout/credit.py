@@ -1,9 +1,9 @@
-"""The credit of the sampled tokens of a step: `<run>/credit/<step>.parquet`, a row a training row.
+"""The credit of a step's sampled tokens: `<run>/credit/<step>.parquet`, one row per training row.
 
-Columns `uid`, `trajectory`, `row`, and lists of float32, one number a sampled token of the row in
-order; a list that a run does not have, such as the values of a critic, is null. `similarities`
-names, for estimators that weigh a group by likeness, how like each trajectory of the group this one
-is, in their order. What holds for the whole step stands in the file's metadata.
+The columns are `uid`, `trajectory`, `row`, and lists of float32 with one number per sampled token,
+in order. A list that a run does not have, such as the values of a critic, is null. For estimators
+that weigh a group by similarity, `similarities` lists the similarity of this trajectory to each
+trajectory of its group, in their order. The file's metadata has what applies to the whole step.
 """
 
 import json
@@ -20,7 +20,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.seals import Seal
 
 TOKENS = ("advantages", "returns", "values", "entropy", "kl")
-"""Lists with one number a sampled token."""
+"""Lists with one number per sampled token."""
 SIMILARITIES = "similarities"
 _LISTS = (*TOKENS, SIMILARITIES)
 _ABOUT = b"docagent"
@@ -36,7 +36,7 @@ class CreditRow:
     Args:
         trajectory: number of the trajectory in its group.
         row: position of the row in its trajectory.
-        lists: by name, those of `TOKENS` and `SIMILARITIES` that there are.
+        lists: the available lists of `TOKENS` and `SIMILARITIES`, by name.
     """
 
     uid: str
@@ -47,7 +47,7 @@ class CreditRow:
 
 @dataclass(frozen=True, slots=True)
 class StepCredit:
-    """The rows of a step, and the name of the estimator."""
+    """The training rows of a step, and the name of the estimator."""
 
     estimator: str
     rows: Sequence[CreditRow]
@@ -59,15 +59,15 @@ class StepCredit:
 
 
 def credit_file(run_dir: Path, step: int) -> Path:
-    """Return the path of the credit of a step."""
+    """Return the path of the credit file of a step."""
     return run_dir / "credit" / f"{step}.parquet"
 
 
 def write_credit(run_dir: Path, step: int, estimator: str, rows: Iterable[CreditRow]) -> Path:
-    """Write the credit of a step; a repeated step replaces its file.
+    """Write the credit of a step; if a step is repeated, its file is replaced.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the file cannot be written.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -82,8 +82,8 @@ def write_credit(run_dir: Path, step: int, estimator: str, rows: Iterable[Credit
     )
     table = pa.Table.from_pylist(list(named), pa.schema(types.items(), about))
     buffer = BytesIO()
-    # noise of 23 bits does not compress; signs, exponents and repeated numbers do once bytes stand
-    # apart
+    # 23 bits of noise do not compress; signs, exponents and repeated numbers do, as soon as the
+    # bytes of the floats are stored separately
     apart = {f"{name}.list.element": "BYTE_STREAM_SPLIT" for name in _LISTS}
     options = {"compression": "zstd", "use_dictionary": ["uid"], "column_encoding": apart}
     parquet.write_table(table, buffer, write_page_checksum=True, **options)
@@ -91,12 +91,12 @@ def write_credit(run_dir: Path, step: int, estimator: str, rows: Iterable[Credit
 
 
 def read_credit(path: Path, *, uid: str | None = None) -> StepCredit | None:
-    """Read the credit of a step; `None` where there is no such file.
+    """Read the credit of a step; return `None` if there is no such file.
 
-    `uid` names the only group to read.
+    With `uid`, only the rows of that group are read.
 
     Raises:
-        UserError: it is damaged, or of another release.
+        UserError: the file is damaged, or was written by another release.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -116,7 +116,7 @@ def read_credit(path: Path, *, uid: str | None = None) -> StepCredit | None:
             raise ValueError(f"version {about['version']!r}")
         rows = list(_rows(table))
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} holds no credit that this release reads: {error}") from error
+        raise UserError(f"{path} contains no credit that this release can read: {error}") from error
     return StepCredit(str(about["estimator"]), rows)
 
 

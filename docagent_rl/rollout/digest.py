@@ -1,4 +1,4 @@
-"""The numbers of a trajectory that a trainer needs, without tokens, messages and the question."""
+"""The part of a trajectory that the trainer needs, without tokens, messages and the question."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from docagent_rl.rollout.trajectory import Status, Trajectory, jsonable
 
 @dataclass(slots=True)
 class TurnDigest:
-    """One turn: `sampled` counts its tokens, and `text` stands for it where trajectories are
-    compared.
-    """
+    """One turn; `sampled` is its number of tokens, and `text` is used to compare trajectories."""
 
     row: int
     sampled: int
@@ -28,11 +26,11 @@ class TurnDigest:
 
 @dataclass(slots=True)
 class TrajectoryDigest:
-    """One trajectory; the fields of the same names are those of `Trajectory`.
+    """One trajectory; fields with the same names as in `Trajectory` have the same meaning.
 
     Args:
-        text: that stands for it where trajectories are compared.
-        search_s: seconds of the searches that were not known before, by retriever.
+        text: the text by which trajectories are compared.
+        search_s: latencies of the searches that were not cached, by retriever.
         evidence: the fields of `Trajectory.evidence`.
     """
 
@@ -55,7 +53,7 @@ class TrajectoryDigest:
 
     @classmethod
     def of(cls, trajectory: Trajectory, config: TextConfig | None = None) -> TrajectoryDigest:
-        """Return the digest of a finished trajectory; `config` says what its texts are."""
+        """Return the digest of a finished trajectory; `config` selects its texts."""
         config = config or TextConfig()
         texts = [turn.text.strip() for turn in trajectory.turns]
         text = joined_texts(texts if config.include_answer else texts[:-1])
@@ -80,12 +78,12 @@ class TrajectoryDigest:
         return self.status == Status.MASKED.value
 
     def to_json(self) -> str:
-        """Return it as one text."""
+        """Return the digest as JSON."""
         return encodable(json.dumps(self, ensure_ascii=False, default=jsonable))
 
     @classmethod
     def from_json(cls, text: str) -> TrajectoryDigest:
-        """Read what `to_json` wrote."""
+        """Parse the output of `to_json`."""
         values: dict[str, Any] = json.loads(text)
         values["turns"] = [TurnDigest(**turn) for turn in values["turns"]]
         values["evidence"] = tuple(values["evidence"])
@@ -93,5 +91,5 @@ class TrajectoryDigest:
 
 
 def joined_texts(texts: Iterable[str]) -> str:
-    """Join texts that are not empty, a line each."""
+    """Join the texts that are not empty, one per line."""
     return "\n".join(text for text in texts if text)

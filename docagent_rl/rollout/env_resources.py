@@ -1,4 +1,4 @@
-"""Resources that environments share, whoever plays in them; no tokenizer."""
+"""Resources that environments share, in training and outside it; they need no tokenizer."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,15 +25,16 @@ from docagent_rl.systems import get_system
 
 
 class EnvResources:
-    """Resources made once a process, from a configuration alone.
+    """Resources that a process creates once, from nothing but a configuration.
 
     Args:
-        count_tokens: of a text, for systems that keep texts within budgets.
-        running: the run's Ray runs; before, what its actors will open is opened here.
+        count_tokens: counts the tokens of a text, for systems with token budgets.
+        running: whether the run's Ray cluster is up; if not, this process opens what the actors
+            will open later.
 
     Raises:
         UserError: the store, an index, a prompt or the reward function is missing or does not fit,
-            or a key is not set.
+            or an API key is not set.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class EnvResources:
 
     @property
     def policy_roles(self) -> dict[RoleName, RoleConfig]:
-        """Return the roles that the policy is to play, by name."""
+        """Return the roles that the policy plays, by name."""
         return {
             n: each for n, each in self.config.roles.items() if each.backend is RoleBackend.POLICY
         }
@@ -71,19 +72,18 @@ class EnvResources:
     def environment(
         self, *, validate: bool = True, roles: Mapping[RoleName, RoleModel] = MappingProxyType({})
     ) -> DocEnv:
-        """Open a fresh environment for one trajectory, by default of an evaluation.
+        """Open a new environment for one trajectory, by default for an evaluation.
 
-        `roles` are those that the policy plays.
+        `roles` are the roles that the policy plays.
 
         Raises:
-            UserError: the policy is to play a role, which a run of the trainer alone can serve.
+            UserError: the policy is to play a role, which only works in a run of the trainer.
         """
         if missing := self.policy_roles.keys() - roles.keys():
             raise UserError(
-                f"roles.{min(missing)}.backend is policy, which a run of the trainer alone can "
-                "serve: give "
-                f"the role an endpoint (docagent.roles.{min(missing)}.base_url and .model) or "
-                "backend=embedded"
+                f"roles.{min(missing)}.backend is policy, which only works in a run of the "
+                f"trainer: give the role an endpoint (docagent.roles.{min(missing)}.base_url and "
+                ".model) or backend=embedded"
             )
         services = (
             replace(self.services, roles={**self.services.roles, **roles})
@@ -96,12 +96,12 @@ class EnvResources:
 
 
 def open_shown_store(config: DocAgentConfig, searched: DocumentStore) -> DocumentStore:
-    """Open the documents as they are shown: those that are searched, or others of the same ids and
+    """Open the store whose pages are shown: `searched`, or one with the same document ids and
     lengths.
 
     Raises:
-        UserError: `docagent.shown_store` is no store, or a document has another number of pages
-            there.
+        UserError: `docagent.shown_store` is not a store, or a document has a different number of
+            pages there.
     """
     path = config.shown_store
     if path is None:
@@ -111,8 +111,8 @@ def open_shown_store(config: DocAgentConfig, searched: DocumentStore) -> Documen
         own, theirs = (each.document(doc_id).num_pages for each in (store, searched))
         if own != theirs:
             raise UserError(
-                f"docagent.shown_store={path}: {doc_id!r} has {own} pages there, and {theirs} in "
-                f"{searched.path}: it has to hold the same documents"
+                f"docagent.shown_store={path}: {doc_id!r} has {own} pages there, but {theirs} in "
+                f"{searched.path}: both stores must contain the same documents"
             )
     return store
 
@@ -127,10 +127,11 @@ def _shown(config: DocAgentConfig) -> ShownRasters | None:
 def open_retrievers(
     config: DocAgentConfig, store: DocumentStore, *, running: bool = True
 ) -> list[RetrieverService]:
-    """Open the configured retriever and, where there is one, that of page texts.
+    """Open the configured retriever and, if there is one, the retriever of page texts.
 
     Raises:
-        UserError: an index is missing or does not belong to the store, or both rank alike.
+        UserError: an index is missing or does not belong to the store, or both retrievers give the
+            same ranking.
     """
     settings = config.retrievers()
     opened = open_retriever if running else open_before_run
@@ -138,10 +139,9 @@ def open_retrievers(
     if len({str(_ranking(each)) for each in settings.values()}) < len(settings):
         first, second = (f"{key}.index={each.index}" for key, each in settings.items())
         raise UserError(
-            f"{second} ranks as {first} does, so that every search would list the same pages "
-            "twice: build it "
-            "with other settings, or set docagent.env.search.text_ranking=shared and "
-            "docagent.text_retriever=null"
+            f"{second} gives the same ranking as {first}, so every search would list the same "
+            "pages twice: build it with other settings, or set "
+            "docagent.env.search.text_ranking=shared and docagent.text_retriever=null"
         )
     return [
         _service(retriever, key.rpartition(".")[2], each)
@@ -158,7 +158,7 @@ def _service(retriever: Retriever, name: str, config: RetrieverConfig) -> Retrie
         deadline_s=config.deadline_s,
         name=name,
         concurrency=AT_A_TIME if near else service.connections,
-        # words are found sooner than an answer is looked up
+        # a local search for words is faster than a cache lookup
         cached=0 if near and config.kind == "bm25" and config.rerank is None else service.cached,
     )
 
@@ -170,10 +170,10 @@ _PATIENCE = {
 
 
 def environment_identity(resources: EnvResources, *, validate: bool) -> dict[str, Any]:
-    """Return what trajectories depend on beside who plays them: system, prompt and services;
-    JSON-ready.
+    """Return what trajectories depend on besides the policy: system, prompt and services.
 
-    Places and patience (paths, addresses, timeouts) are left out: a run may go on elsewhere.
+    The result is JSON-ready. Paths, addresses and timeouts are left out, since a run may be resumed
+    elsewhere.
     """
     config = resources.config
     return {
@@ -194,16 +194,16 @@ def _decisive(section: Endpoint) -> dict[str, Any]:
 
 
 def _of_function(function: RewardFunction | None) -> dict[str, Any] | None:
-    """Return the section of a reward function, with its source in place of its path."""
+    """Return the section of a reward function, with the digest of its source instead of its
+    path.
+    """
     if function is None:
         return None
     return {**function.config.model_dump(mode="json", exclude={"path"}), "source": function.digest}
 
 
 def _ranking(config: RetrieverConfig) -> list[Any]:
-    """Return what decides over ranks: settings, and what the header of the index says of its
-    contents.
-    """
+    """Return what determines a ranking: the settings and the index header, with its digests."""
     header = config.index / HEADER if config.index else None
     contents = header.read_bytes() if header and header.is_file() else header
     return [config.decisive(), config.service.url, contents, *map(_ranking, config.parts.values())]

@@ -1,10 +1,9 @@
-"""The path of a question's evidence in a trajectory: looked for, found, shown, read, kept, answered
-right.
+"""The evidence funnel of a trajectory: sought, found, shown, read, kept in context, answered right.
 
-Pure functions of the record of a trajectory. A wrong trajectory counts as lost at the first stage
-that it did not reach. One that got no further than `FOUND` had its page in a list of hits and did
-not open it; one that got as far as `KEPT` had the page in its context and answered wrong all the
-same. A trajectory whose answer nobody judged is lost nowhere: it is counted by itself.
+These are pure functions of the record of a trajectory. A wrong trajectory counts as lost at the
+first stage that it did not reach. If its last stage is `FOUND`, the page was in a list of hits but
+was not opened; if it is `KEPT`, the page was in the context and the answer was wrong nevertheless.
+A trajectory with an unjudged answer is not lost at any stage; it is counted separately.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,61 +27,57 @@ from docagent_rl.rollout.looks import (
 )
 
 COVERED = 0.5
-"""Share of an evidence box that a crop has to hold."""
+"""The share of an evidence box that a crop must cover."""
 
 
 class Stage(StrEnum):
-    """A stage of the evidence in a trajectory, in order."""
+    """A stage of the evidence funnel; members are in order."""
 
     ALL = "all"
-    """Its question's evidence is known."""
+    """The question's evidence is known."""
     SOUGHT = "sought"
     """The agent searched, or opened a page."""
     REACH = "reach"
-    """The question itself, as a query, finds every gold page among the hits that searches ask
-    for.
-    """
+    """With the question itself as query, the requested hits contain every gold page."""
     FOUND = "found"
-    """Queries of the agent returned every gold page, or it opened them itself."""
+    """The agent's searches returned every gold page, or the agent opened them directly."""
     SHOWN = "shown"
-    """They entered the context, as an image of their own or as text; a thumbnail is neither."""
+    """All gold pages entered the context as an image or as text; thumbnails do not count."""
     LOOKED = "looked"
-    """They could be read, in one of the ways of `Branch`."""
+    """All gold pages could be read, in one of the ways of `Branch`."""
     ANSWERED = "answered"
     """There is an answer."""
     KEPT = "kept"
-    """They were still in the context of the turn that answered."""
+    """All gold pages were still in the context of the turn that answered."""
     RIGHT = "right"
-    """The answer was right, whatever was seen."""
+    """The answer was right, whatever was shown."""
 
 
 STAGES = tuple(Stage)
 
 
 class Branch(StrEnum):
-    """A way in which the gold pages were read; of several the first."""
+    """The way in which the gold pages were read; the first member that applies."""
 
     ZOOMED = "zoomed"
     """A crop covered the evidence and showed it larger than the whole page did."""
     WHOLE = "read_whole"
-    """The page was shown whole, at the size at which the recipe shows pages, and not only to choose
-    from.
-    """
+    """The whole page was shown at the recipe's page size, and not just as a candidate."""
     TEXT = "as_text"
-    """Its text was shown, or somebody else read it."""
+    """The text of the page was shown, or another model read the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence of one trajectory; `None` is: not known.
+    """How far one trajectory got in the evidence funnel; `None` means unknown.
 
     Args:
-        stage: the last that its evidence came to; `None` where the question's evidence is unknown,
-            or there is none, or the trajectory was not played. `Stage.RIGHT` is of right answers
-            with the evidence kept.
-        reach: see `Stage`; known only where the agent asked the question itself, or an index was
-            asked.
-        outcome: whether the answer was right, whatever was seen, or nobody judged it.
+        stage: the last stage that was reached; `None` if the question's evidence is unknown or
+            empty, or if the trajectory was masked. `Stage.RIGHT` requires a right answer with the
+            evidence still in the context.
+        reach: see `Stage`; known only if the agent searched for the question itself, or if an index
+            was searched for it.
+        outcome: whether the answer was right, wrong or unjudged, whatever was shown.
         branch: how the gold pages were read, from `Stage.LOOKED` on.
     """
 
@@ -98,18 +93,19 @@ class Evidence:
 
     @property
     def unjudged(self) -> bool:
-        """Return whether there is an answer that nobody judged."""
+        """Return whether there is an answer that was not judged."""
         return self.outcome is OutcomeState.UNJUDGED
 
     @property
     def guessed(self) -> bool:
-        """Return whether the answer is right, though not every gold page was shown."""
+        """Return whether the answer is right although not every gold page was shown."""
         return self.right and self.reached(Stage.SHOWN) is False
 
     def reached(self, stage: Stage) -> bool | None:
-        """Return whether it came to a stage; later ones imply earlier ones, but for a right answer.
+        """Return whether a stage was reached; `None` if that is unknown.
 
-        An unjudged answer did not come to be right, and is not lost there either.
+        A later stage implies the earlier ones, except for `Stage.RIGHT`. An unjudged answer does
+        not reach `Stage.RIGHT`, but does not count as lost there either.
         """
         if self.stage is None:
             return None
@@ -125,14 +121,14 @@ class Evidence:
 def evidence_of(
     trajectory: Mapping[str, Any], records: Sequence[TurnRecord] | None = None
 ) -> Evidence:
-    """Find how far a trajectory came, from its fields as they are written (turns are mappings).
+    """Determine how far a trajectory got, from its serialised fields (turns are mappings).
 
-    `records` are those of its turns, where they were read before.
+    `records` are the records of its turns, if they have been parsed already.
     """
     try:
         return _evidence_of(trajectory, records)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        return Evidence(None, None, None)  # an environment that records something else
+        return Evidence(None, None, None)  # the environment records another format
 
 
 def _evidence_of(trajectory: Mapping[str, Any], records: Sequence[TurnRecord] | None) -> Evidence:
@@ -170,8 +166,9 @@ def _evidence_of(trajectory: Mapping[str, Any], records: Sequence[TurnRecord] | 
 
 
 def _asked_itself(question: str, turns: Sequence[PlayedTurn], gold: frozenset[str]) -> bool | None:
-    """Return whether a search with the question's own words found all gold pages; `None`: none had
-    them.
+    """Return whether a search with the question's own words found all gold pages.
+
+    The value is `None` if there was no such search.
     """
     words = Tokenizer()
     asked = words(question)
@@ -189,8 +186,9 @@ class Reading(NamedTuple):
 
 
 def _readings(looks: Sequence[Look], boxes: Mapping[str, Sequence[Fractions]]) -> list[Reading]:
-    """Return the looks in which the evidence of their page could be read; `boxes` are those of each
-    page.
+    """Return the looks in which the evidence on their page could be read.
+
+    `boxes` are the evidence boxes of each page.
     """
     # a crop is compared with the largest image of its whole page
     whole_pixels: dict[str, int] = {}
@@ -206,38 +204,36 @@ def _readings(looks: Sequence[Look], boxes: Mapping[str, Sequence[Fractions]]) -
 
 
 def _branch(look: Look, boxes: Sequence[Fractions], whole_pixels: int) -> Branch | None:
-    """Return how the evidence of a page could be read in a look at it; `None`: it could not.
+    """Return how the evidence on a page could be read in a look at it; `None` if it could not.
 
-    `boxes` hold the evidence, where that is known; `whole_pixels` are those of the page when it was
-    shown whole.
+    `boxes` are the evidence boxes, if known; `whole_pixels` is the number of pixels of the page
+    when it was shown as a whole.
     """
     if look.candidate:
         return None
-    # a crop beside the evidence shows nothing of it; without boxes any part will do
+    # a crop must cover an evidence box; without boxes, any part of the page counts
     if look.regions and any(covered(box, look.regions) < COVERED for box in boxes):
         return None
     if look.pixels is None:
         return Branch.TEXT
     if not look.regions:
         return Branch.WHOLE
-    # as many pixels as the same part has in the image of the whole page are no zoom
+    # it is no zoom if the part has no more pixels than in the image of the whole page
     area = sum((x2 - x1) * (y2 - y1) for x1, y1, x2, y2 in look.regions)
     return Branch.ZOOMED if look.pixels > area * whole_pixels else Branch.WHOLE
 
 
 def _way(readings: Sequence[Reading], gold: frozenset[str]) -> Branch:
-    """Return the way in which gold pages were read, of several the first."""
+    """Return the first member of `Branch` in which a gold page was read."""
     ways = {reading.branch for reading in readings if reading.look.page in gold}
     return next(branch for branch in Branch if branch in ways)
 
 
 def _kept(doc_id: str, turns: Sequence[PlayedTurn], readings: Sequence[Reading]) -> frozenset[str]:
-    """Return the pages that were read and that whoever answered had before it; there is an
-    answer.
-    """
+    """Return the pages that were read and available to the model that wrote the answer."""
     written = turns[-1].record.written
     if written is not None:
-        # another model answered, and had the pages that it wrote from
+        # another model answered, from the pages recorded with its answer
         had = {f"{doc_id}#{number}" for number in written.pages}
         return frozenset(look.page for look, _ in readings if look.page in had)
     begin = _begin_of_row(turns)
@@ -245,21 +241,20 @@ def _kept(doc_id: str, turns: Sequence[PlayedTurn], readings: Sequence[Reading])
 
 
 def _begin_of_row(turns: Sequence[PlayedTurn]) -> int:
-    """Return the turn whose observation begins the context of the last turn, -1 for the prompt."""
+    """Return the turn whose observation starts the context of the last turn; -1 is the prompt."""
     for number, turn in enumerate(turns):
         if turn.row == turns[-1].row:
-            # a turn's observation stands before the next turn, and so begins that one's row
+            # the observation of a turn precedes the next turn, so it starts the next turn's row
             return number - 1
     raise ValueError("there is no turn")
 
 
 def shares(found: Iterable[Evidence]) -> dict[str, float]:
-    """Return the shares of trajectories by stage, by the way the evidence was read, `guessed` and
-    `unjudged`.
+    """Return the shares of trajectories by stage and branch, and those `guessed` and `unjudged`.
 
-    Trajectories of unknown evidence do not count; `reach`, and `right` with `unjudged`, are there
-    where all know them. All shares are of the same trajectories: what is neither `right` nor
-    `unjudged` is wrong.
+    Trajectories with unknown evidence do not count. `reach`, and `right` together with `unjudged`,
+    are present only if they are known for all others. All shares have the same denominator: a
+    trajectory that is neither `right` nor `unjudged` is wrong.
     """
     known = [each for each in found if each.stage is not None]
     if not known:
@@ -276,15 +271,13 @@ def shares(found: Iterable[Evidence]) -> dict[str, float]:
 
 
 def outcome_of(trajectory: Mapping[str, Any]) -> OutcomeState | None:
-    """Return whether the environment found the answer right; `None` where its system does not
-    say.
-    """
+    """Return the outcome that the environment recorded; `None` if its system records none."""
     state = mapping(trajectory.get("outcome")).get("state")
     return None if state is None else OutcomeState(state)
 
 
 def covered(box: Sequence[float], regions: Iterable[Sequence[float]]) -> float:
-    """Return the largest share of a box that lies in one of the regions."""
+    """Return the largest share of a box that a single region covers."""
     area = max(box[2] - box[0], 0) * max(box[3] - box[1], 0)
     if not area:
         return 0.0

@@ -1,4 +1,4 @@
-"""Patches of images, each made once."""
+"""Encoding of images as patches, once per image."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _BLANK = (64, 64)
 
 
 class EncodedImage:
-    """An image as rollout server and trainer take it: patches, of which each makes its features.
+    """An image as patches, from which rollout server and trainer compute its features.
 
-    Not a dataclass on purpose: serialisers that walk dataclasses would copy the patches.
+    This is not a dataclass on purpose: serialisers that walk dataclasses would copy the patches.
 
     Args:
-        key: its content (`Picture.key`).
-        ref: where the image comes from.
+        key: the content hash (`Picture.key`).
+        ref: the reference from which the image is rendered.
         patches: (p, channels * side * side) uint8.
-        grid: (1, 3) int64, patches over time, height and width.
-        handle: under which other processes find the patches; `None` where they are in this one
-            alone.
+        grid: (1, 3) int64, the number of patches over time, height and width.
+        handle: the handle with which other processes get the patches; `None` if only this process
+            has them.
     """
 
     __slots__ = ("grid", "handle", "key", "layout", "num_tokens", "patches", "ref")
@@ -60,31 +60,30 @@ class EncodedImage:
     def make(
         cls, ref: Picture, pixels: Image, image_processor: Any, layout: PatchFormat | None = None
     ) -> EncodedImage:
-        """Encode an image by a processor, whose format is found out when it is not given.
+        """Encode an image with a processor, whose patch format is detected if it is not given.
 
         Raises:
-            ValueError: the processor makes no patches of bytes.
+            ValueError: the processor does not produce patches of bytes.
         """
         layout = layout or PatchFormat.of(image_processor)
         if layout is None:
-            raise ValueError(f"{type(image_processor).__name__} makes no patches of bytes")
+            name = type(image_processor).__name__
+            raise ValueError(f"{name} does not produce patches of bytes")
         return cls(ref, *pack(image_processor, pixels, layout), layout)
 
     @property
     def pixels(self) -> Image:
-        """RGB, as the processor resized it; put together anew at each call."""
+        """The RGB image, as resized by the processor; reassembled at each access."""
         return picture(self.patches, self.grid, self.layout)
 
     @property
     def nbytes(self) -> int:
-        """Memory held, in bytes."""
+        """The memory that the patches use, in bytes."""
         return self.patches.nbytes
 
 
 class WholeImage(EncodedImage):
-    """An image as it is shown, of which the model's processor makes features (slower than
-    patches).
-    """
+    """An image as it is shown; the model's processor computes its features, slower than patches."""
 
     __slots__ = ("nbytes", "pixels")
 
@@ -100,41 +99,42 @@ class WholeImage(EncodedImage):
 def encode_image(
     ref: Picture, pixels: Image, processor: Any, layout: PatchFormat | None
 ) -> EncodedImage:
-    """Encode an image in the format of a processor's patches; without one it stays whole."""
+    """Encode an image as patches; without a patch format it is kept whole."""
     if layout is not None:
         return EncodedImage.make(ref, pixels, processor.image_processor, layout)
     return WholeImage(ref, pixels, image_tokens([pixels.size], processor)[0])
 
 
 class ImageCache(Protocol):
-    """The images of all processes of a run, each made by one of them."""
+    """An image cache shared by all processes of a run, each image encoded by one of them."""
 
     async def find(self, ref: Picture) -> EncodedImage | None:
-        """Return the image, waiting while another process makes it.
+        """Return the image; wait if another process is encoding it.
 
-        `None` means that the caller has to make it, and then call `put`, or `drop` if it cannot.
+        `None` means that the caller must encode it, and then call `put`, or `drop` if it fails.
         """
 
     async def put(self, image: EncodedImage) -> EncodedImage:
-        """Leave an image for the others; return the one to hold in the place of it."""
+        """Add an image to the cache; return the image to use in its place."""
         ...
 
     def drop(self, ref: Picture) -> None:
-        """Announce that the image could not be made, so that the next caller of `find` tries."""
+        """Report that encoding the image failed, so that the next caller of `find` retries."""
 
 
 CAPACITY = 2 << 30
-"""Bytes of images that a process on its own keeps."""
+"""The default cache size of a process without a shared cache, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageSettings:
-    """Settings of how a process makes images and keeps them.
+    """Settings for encoding and caching images in a process.
 
     Args:
-        capacity: bytes to keep; the least recently used results go first, a larger one is not kept.
-        threads: that make them; `None`: one for each core.
-        image_cache: of all processes; `None`: this one is alone.
+        capacity: the size of the process's own cache in bytes. The least recently used image is
+            evicted first; an image larger than the cache is not cached.
+        threads: the number of encoding threads; `None` for one per core.
+        image_cache: the cache that all processes share; `None` if there is none.
     """
 
     capacity: int = CAPACITY
@@ -143,11 +143,11 @@ class ImageSettings:
 
 
 class ImageEncoder:
-    """Renders and preprocesses images off the event loop and keeps the results by content.
+    """Renders and preprocesses images outside the event loop and caches the results by content.
 
-    Two trajectories that ask for the same image at the same time share one computation; with a
-    cache, so do trajectories of several processes. `render` makes the pixels of a reference; it is
-    called in a thread. Whole images are in no cache of the run: each process keeps its own.
+    Two trajectories that request the same image concurrently share one computation; with a shared
+    cache, so do trajectories of different processes. `render` renders a reference; it is called in
+    a thread. Whole images are never in the shared cache: each process caches its own.
     """
 
     def __init__(
@@ -169,17 +169,16 @@ class ImageEncoder:
 
     @property
     def held_bytes(self) -> int:
-        """Return the memory of the images that are kept."""
+        """Return the memory that cached images use, in bytes."""
         return int(self._kept.currsize)
 
     @property
     def waiting(self) -> int:
-        """Return the number of images that are being made or waited for."""
+        """Return the number of images that are being encoded or awaited."""
         return len(self._pending)
 
     async def encode(self, refs: Sequence[Picture]) -> tuple[list[EncodedImage], int]:
-        """Encode images; returns them in order, and how many of them had to be preprocessed for
-        this call.
+        """Encode images; return them in order, and how many were preprocessed for this call.
 
         Raises:
             UserError: a page is missing from the store.
@@ -188,7 +187,7 @@ class ImageEncoder:
         return [image for image, _ in found], sum(fresh for _, fresh in found)
 
     async def _image(self, ref: Picture) -> tuple[EncodedImage, bool]:
-        """Return the image, and whether it was made for this call."""
+        """Return the image, and whether it was encoded for this call."""
         key = ref.key
         if key in self._kept:
             return self._kept[key], False
@@ -197,12 +196,12 @@ class ImageEncoder:
         if begun is None:
             self._pending[key] = task
             task.add_done_callback(lambda done: self._keep(key, done))
-        # one caller's cancellation must not take the image away from the others
+        # cancelling one caller must not cancel the computation for the others
         image, fresh = await asyncio.shield(task)
         return image, fresh and begun is None
 
     async def _obtain(self, ref: Picture) -> tuple[EncodedImage, bool]:
-        """Return the image, and whether it was made here."""
+        """Return the image, and whether this process encoded it."""
         if (
             self._image_cache is not None
             and (found := await self._image_cache.find(ref)) is not None
@@ -212,9 +211,8 @@ class ImageEncoder:
             loop = asyncio.get_running_loop()
             image = await loop.run_in_executor(self._executor, self._make, ref)
             return image if self._image_cache is None else await self._image_cache.put(image), True
-        except (
-            BaseException
-        ):  # cancelled too: others wait for what was announced to the image cache
+        except BaseException:
+            # on cancellation too, since other processes are waiting for this image
             if self._image_cache is not None:
                 self._image_cache.drop(ref)
             raise
@@ -232,14 +230,12 @@ class ImageEncoder:
 
 
 def cores() -> int:
-    """Return the number of cores of this process."""
+    """Return the number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def join_patches(images: Sequence[EncodedImage]) -> dict[str, Tensor]:
-    """Return the fields of a row as it travels: patches, their format, and the grids of the
-    images.
-    """
+    """Return the image fields of a row for transfer: patches, their format, and the grids."""
     import torch
 
     if not images:
@@ -254,8 +250,9 @@ def join_patches(images: Sequence[EncodedImage]) -> dict[str, Tensor]:
 def join_features(
     images: Sequence[EncodedImage], processor: Any | None = None
 ) -> dict[str, Tensor]:
-    """Return the features of a whole row, as a model takes them; `processor` is that of whole
-    images.
+    """Return the image features of a row, as a model expects them.
+
+    `processor` is needed for whole images.
     """
     if any_whole(images):
         return whole_features([image.pixels for image in images], processor)
@@ -263,22 +260,22 @@ def join_features(
 
 
 def any_whole(images: Sequence[EncodedImage]) -> bool:
-    """Return whether images are whole ones; a model has the one kind or the other."""
+    """Return whether images are `WholeImage`s; a model uses either kind, but not both."""
     return any(isinstance(image, WholeImage) for image in images)
 
 
 @dataclass(frozen=True, slots=True)
 class SizedImage:
-    """An image that was not drawn."""
+    """The size in tokens of an image that has not been rendered."""
 
     num_tokens: int
 
 
 def sized(pictures: Sequence[Picture], processor: Any | None) -> list[SizedImage]:
-    """Return what stands for pictures where tokens are counted.
+    """Return the token counts of pictures, without rendering them.
 
     Raises:
-        UserError: the model takes no images.
+        UserError: the model accepts no images.
     """
     return [
         SizedImage(count)
@@ -287,18 +284,15 @@ def sized(pictures: Sequence[Picture], processor: Any | None) -> list[SizedImage
 
 
 def merges(image_processor: Any) -> bool:
-    """Return whether a processor merges patches to tokens, so that placeholders are all that it
-    writes.
-    """
+    """Return whether a processor merges patches into tokens and writes nothing but placeholders."""
     return hasattr(image_processor, "merge_size")
 
 
 def image_tokens(sizes: Sequence[Size], processor: Any | None) -> list[int]:
-    """Count visual tokens of images by their sizes, `(width, height)` in pixels, as the processor
-    does.
+    """Return the visual tokens of images of given sizes, `(width, height)` in pixels.
 
     Raises:
-        UserError: the model takes no images.
+        UserError: the model accepts no images.
     """
     images = getattr(processor, "image_processor", None)
     if images is None:
@@ -316,7 +310,7 @@ def marks(processor: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the tokens that a processor puts before and after the placeholders of an image.
 
     Raises:
-        UserError: it puts others between them.
+        UserError: it puts other tokens between them.
     """
     ids = _blank(processor)
     token = int(processor.image_token_id)
@@ -324,29 +318,25 @@ def marks(processor: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if not places or len(places) != places[-1] - places[0] + 1:
         raise UserError(
             f"the processor {type(processor).__name__} does not write an image as one run of "
-            "placeholders: "
-            "use a model of a family in docs/models.md"
+            "placeholders: use a model of a family in docs/models.md"
         )
     return tuple(ids[: places[0]]), tuple(ids[places[-1] + 1 :])
 
 
 def whole_tokens(sizes: Sequence[tuple[int, int]], processor: Any) -> list[int]:
-    """Count placeholders of images by their sizes, `(width, height)` in pixels, as the processor
-    does.
-    """
+    """Return the placeholders of whole images of given sizes, `(width, height)` in pixels."""
     shapes = [_BLANK, *sizes]
     counts = processor._get_num_multimodal_tokens(
         image_sizes=[(high, wide) for wide, high in shapes]
     )
     blank, *others = counts["num_image_tokens"]
-    beside = blank - _blank(processor).count(
-        int(processor.image_token_id)
-    )  # marks, if it counts them
-    return [count - beside for count in others]
+    # a processor may count the marker tokens around the placeholders too
+    markers = blank - _blank(processor).count(int(processor.image_token_id))
+    return [count - markers for count in others]
 
 
 def whole_features(pictures: Sequence[Image], processor: Any) -> dict[str, Tensor]:
-    """Return what a processor makes of the images of a row, joined as the model takes them."""
+    """Return the features that a processor computes from the images of a row."""
     if not pictures:
         return {}
     made = _processed(processor, pictures)
@@ -355,6 +345,7 @@ def whole_features(pictures: Sequence[Image], processor: Any) -> dict[str, Tenso
 
 @lru_cache(maxsize=4)
 def _blank(processor: Any) -> list[int]:
+    """Return the token ids that a processor writes for a blank image."""
     from PIL import Image
 
     return _processed(processor, [Image.new("RGB", _BLANK)])["input_ids"][0].tolist()

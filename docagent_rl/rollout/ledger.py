@@ -5,17 +5,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 NO_TURN = -1
-"""Turn index of tokens that were not sampled."""
+"""The turn index of tokens that were not sampled."""
 
 
 class Placed(Protocol):
-    """An image as the ledger sees it: what it costs."""
+    """An image as the ledger sees it: its number of placeholder tokens."""
 
     @property
     def num_tokens(self) -> int:
-        """Placeholder tokens, equal to the number of features the vision tower returns for the
-        image.
-        """
+        """The number of placeholder tokens, equal to the number of features of the vision tower."""
         ...
 
 
@@ -24,11 +22,11 @@ class LedgerTurn:
     """One atomic turn.
 
     Args:
-        token_ids: the sampled ids, exactly as sampled; may be empty (the first id was a stop id).
-        log_probs: log-probability of each sampled id, or empty when the rollout reports none.
-        observation_ids: what followed, up to and including the header of the next assistant turn.
+        token_ids: the ids exactly as sampled; may be empty (if the first id was a stop id).
+        log_probs: the log-probability of each sampled id; empty if the rollout reports none.
+        observation_ids: the tokens that follow, up to and including the next assistant header.
         images: images of the observation, in the order of their placeholders.
-        rewards: reward of each sampled id.
+        rewards: the reward of each sampled id.
     """
 
     token_ids: list[int]
@@ -46,8 +44,8 @@ class LedgerRow:
         prompt_ids: everything before the first sampled id.
         response_ids: `(t,)`, all turns and observations; ends with the last sampled id.
         response_mask: `(t,)`, 1 exactly on sampled ids.
-        log_probs: `(t,)`, 0 outside the mask; `None` when the rollout reported none.
-        turn_index: `(t,)`, 0-based turn of each sampled id, `NO_TURN` elsewhere.
+        log_probs: `(t,)`, 0 outside the mask; `None` if the rollout reported none.
+        turn_index: `(t,)`, the 0-based turn of each sampled id, `NO_TURN` elsewhere.
         rewards: `(t,)`, token-level rewards.
         images: every image whose placeholders are in the row, in order.
     """
@@ -64,15 +62,15 @@ class LedgerRow:
 class TurnLedger:
     """Turns, images, masks, log-probs and rewards of one trajectory.
 
-    What it guarantees, whatever is fed to it:
+    It guarantees, for any input:
 
-    - ids come out as they went in: nothing is decoded and encoded again;
+    - ids are kept as they are, never decoded and encoded again;
     - the number of image placeholders equals the number of image features;
     - the sequence never exceeds its limits, and an observation that does not fit leaves no trace;
     - the mask is 1 exactly on sampled ids.
 
     Args:
-        prompt_ids: tokens before the first sampled one, the header of the assistant turn included.
+        prompt_ids: tokens before the first sampled one, including the header of the assistant turn.
         max_response: limit of the response region (all turns and all observations), in tokens.
         image_token_id: the placeholder id; `None` for a text-only model.
         images: images of the prompt.
@@ -99,7 +97,7 @@ class TurnLedger:
 
     @property
     def token_ids(self) -> list[int]:
-        """Return a copy of the whole sequence: what the model sees next."""
+        """Return a copy of the whole sequence, which is the model's next input."""
         return list(self._ids)
 
     @property
@@ -124,7 +122,7 @@ class TurnLedger:
 
     @property
     def room(self) -> int:
-        """Return how many tokens still fit."""
+        """Return the number of tokens that still fit."""
         return self._max_response - self.response_length
 
     @property
@@ -133,25 +131,24 @@ class TurnLedger:
         return sum(len(turn.token_ids) for turn in self._turns)
 
     def fits(self, tokens: int, *, reserve: int = 1) -> bool:
-        """Return whether an observation of so many tokens leaves `reserve` tokens for the next
+        """Return whether an observation of this length leaves `reserve` tokens for the next
         turn.
         """
         return tokens + reserve <= self.room
 
     def add_turn(self, token_ids: Sequence[int], log_probs: Sequence[float] = ()) -> None:
-        """Append what the policy sampled.
+        """Append the ids that the policy sampled.
 
         Raises:
-            ValueError: more tokens than fit, log-probs of another length, or a sampled placeholder.
+            ValueError: the tokens do not fit, the log-probs differ in number, or an image
+                placeholder was sampled.
         """
         if len(token_ids) > self.room:
             raise ValueError(f"a turn of {len(token_ids)} tokens exceeds the room of {self.room}")
         if log_probs and len(log_probs) != len(token_ids):
             raise ValueError(f"{len(log_probs)} log-probs for {len(token_ids)} sampled tokens")
         if self._image_token_id is not None and self._image_token_id in token_ids:
-            raise ValueError(
-                "the policy sampled an image placeholder, which has no image behind it"
-            )
+            raise ValueError("the policy sampled an image placeholder, for which there is no image")
         self._ids.extend(token_ids)
         turn = LedgerTurn(list(token_ids), list(log_probs), rewards=[0.0] * len(token_ids))
         self._turns.append(turn)
@@ -159,25 +156,25 @@ class TurnLedger:
     def add_observation(
         self, token_ids: Sequence[int], images: Sequence[Placed] = (), *, reserve: int = 1
     ) -> bool:
-        """Append the observation that follows the last turn, or refuse it whole.
+        """Append the observation that follows the last turn, or reject it as a whole.
 
         Args:
             token_ids: observation tokens up to and including the next assistant header.
-            images: its images.
-            reserve: tokens that have to remain for the next turn.
+            images: images of the observation.
+            reserve: the number of tokens that must remain for the next turn.
 
         Returns:
-            False when it does not fit: neither text nor images were added.
+            False if the observation does not fit; neither its text nor its images are added then.
 
         Raises:
-            ValueError: there is no turn to follow, the turn has its observation already, or
+            ValueError: there is no turn before it, the turn already has an observation, or
                 placeholders and images do not match.
         """
         if not self._turns:
             raise ValueError("an observation needs a turn before it")
         last = self._turns[-1]
         if last.observation_ids:
-            raise ValueError("the last turn has its observation already")
+            raise ValueError("the last turn already has an observation")
         self._check_placeholders(token_ids, images, "observation")
         if not self.fits(len(token_ids), reserve=reserve):
             return False
@@ -191,10 +188,10 @@ class TurnLedger:
         """Reward the last turn.
 
         Args:
-            reward: lands on the turn's last sampled token. A turn without sampled tokens passes it
-                on to the nearest earlier sampled token of this ledger; without any, it is lost. A
-                trajectory of several ledgers therefore rewards the last one that has a sampled
-                token.
+            reward: is added to the turn's last sampled token. If the turn has none, it is added to
+                the nearest earlier sampled token of this ledger; if there is none either, it is
+                dropped. Callers with several ledgers must therefore reward the last ledger that has
+                a sampled token.
             tokens: `(first, end, value)` ranges of the turn's tokens; a value is split evenly over
                 its range.
 
@@ -214,7 +211,7 @@ class TurnLedger:
                 own[position] += value / (end - first)
 
     def row(self) -> LedgerRow:
-        """Return the training row. An observation after the last sampled turn is not part of it."""
+        """Return the training row, without an observation after the last sampled turn."""
         last = max((n for n, turn in enumerate(self._turns) if turn.token_ids), default=-1)
         turns = self._turns[: last + 1]
         ids: list[int] = []

@@ -1,6 +1,6 @@
-"""Readings of a recorded trajectory: its evidence, pages found, pages looked at, the answer.
+"""Facts of a recorded trajectory: its evidence, the pages found and shown, and the answer.
 
-Trajectories are read as they were written: what is no page or no box is left out.
+Trajectories are parsed as they were written: values that are not a valid page or box are skipped.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.samples.sample import parse_page_id
 
 Fractions = tuple[float, float, float, float]
-"""`(x1, y1, x2, y2)` of a page's sides, 0 to 1."""
+"""`(x1, y1, x2, y2)` as fractions of a page's sides, 0 to 1."""
 
 
 def gold_pages(sample: Mapping[str, Any]) -> frozenset[str]:
-    """Return the pages of the evidence as `doc#page`; see `Sample.gold_pages`."""
+    """Return the evidence pages as `doc#page`; see `Sample.gold_pages`."""
     pages = mapping(sample.get("extra")).get("page_ids")
     if isinstance(pages, list | tuple):
         return frozenset(composed(str(page)) for page in pages)
@@ -30,10 +30,9 @@ def gold_pages(sample: Mapping[str, Any]) -> frozenset[str]:
 
 
 def gold_boxes(sample: Mapping[str, Any]) -> dict[str, list[Fractions]]:
-    """Return boxes of the evidence by `doc#page`, in all documents; see
-    `samples.sample.gold_boxes_of`.
+    """Return the evidence boxes in all documents by `doc#page`; see `samples.sample.gold_boxes_of`.
 
-    What is no page or no box is left out: trajectories are read as they were written.
+    Invalid pages and boxes are skipped, since trajectories are parsed as they were written.
     """
     own = sample.get("evidence_boxes")
     others = mapping(sample.get("extra")).get("other_boxes")
@@ -55,29 +54,29 @@ def _is_page(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PlayedSearch:
-    """A search: its query, and the pages that it returned, as `doc#page`."""
+    """A search: its query and the pages that it returned, as `doc#page`."""
 
     query: str
     pages: tuple[str, ...]
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PlayedSearch:
-        """Read a search as `SearchNote.to_dict` wrote it; raises `KeyError` and the like for
-        others.
+        """Parse the output of `SearchNote.to_dict`; raises `KeyError` and the like for other
+        data.
         """
         return cls(str(data.get("query")), tuple(str(page) for page, *_ in data["hits"]))
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedTurn:
-    """A turn, as far as it tells which pages were found and seen.
+    """The part of a recorded turn that tells which pages were found and shown.
 
     Args:
-        record: what its environment made of it.
-        searches: that it made.
-        images: of its observation, as they are described.
-        dropped: its observation was never shown.
-        row: the row of its trajectory that it belongs to, from 0.
+        record: the record of the turn.
+        searches: its searches.
+        images: the images of its observation, as they were described.
+        dropped: whether its observation was never shown.
+        row: the row of the trajectory to which it belongs, from 0.
     """
 
     record: TurnRecord
@@ -88,9 +87,9 @@ class PlayedTurn:
 
     @classmethod
     def of(cls, turn: object, record: TurnRecord) -> PlayedTurn:
-        """Read a turn of a trajectory file, whose record was read before.
+        """Parse a turn of a trajectory file; its record was parsed before.
 
-        Raises `KeyError` and the like for searches of another form.
+        Raises `KeyError` and the like for searches in another format.
         """
         found = mapping(turn)
         return cls(
@@ -108,15 +107,16 @@ class PlayedTurn:
         return (*searched, *map(str, self.record.effect.found))
 
     def looks(self, number: int) -> Iterator[Look]:
-        """Yield the pages that it brought before the agent's eyes; `number` is its own, from 0."""
+        """Yield the pages that the turn showed; `number` is the turn's own number, from 0."""
         return turn_looks(self.record, self.images, number)
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A page, `doc#page`, in the context: brought by a turn, from 0, or by the prompt, -1.
+    """A page (`doc#page`) that was shown by a turn, numbered from 0, or by the prompt, -1.
 
-    A whole page has no `regions`, text no `pixels`; a `candidate` is one of several to choose from.
+    `regions` is empty for a whole page, and `pixels` is `None` for text. A `candidate` was shown as
+    one of several pages to choose from.
     """
 
     page: str
@@ -127,17 +127,18 @@ class Look:
 
 
 def prompt_looks(prompt: Any) -> Iterator[Look]:
-    """Yield the pages that a prompt shows; a sheet of thumbnails shows none that can be read."""
+    """Yield the pages that a prompt shows; sheets of thumbnails do not count, as none is
+    legible.
+    """
     yield from _image_looks(images_of(prompt), -1)
 
 
 def turn_looks(
     record: TurnRecord, images: Iterable[Mapping[str, Any]], number: int
 ) -> Iterator[Look]:
-    """Yield the pages that a turn brought before the agent's eyes, as its environment recorded it.
+    """Yield the pages that a turn showed, according to the record of its environment.
 
-    Where its effect names none, the `images` of its observation count as pages that were shown
-    whole.
+    If its effect names no pages, the `images` of its observation count as whole pages.
     """
     effect = record.effect
     for page in effect.read:
@@ -158,27 +159,25 @@ def _image_looks(images: Iterable[Mapping[str, Any]], turn: int) -> Iterator[Loo
 
 
 def images_of(messages: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the images of messages in order, as they were described."""
+    """Yield the images of recorded messages in order, as they were described."""
     for message in messages or ():
         yield from (part["image"] for part in message["parts"] if "image" in part)
 
 
 def records_of(trajectory: Mapping[str, Any]) -> list[TurnRecord]:
-    """Return the records of the turns of a trajectory as it is written."""
+    """Return the records of the turns of a serialised trajectory."""
     turns = listing(trajectory.get("turns"))
     return [TurnRecord.from_dict(mapping(turn).get("info")) for turn in turns]
 
 
 def answer_in(records: Iterable[TurnRecord]) -> str | None:
-    """Return the last answer among turns, in short where a system makes it short; `None` without
-    one.
-    """
+    """Return the last answer, or its short form if there is one; `None` without an answer."""
     answer, short = answers_of(records)
     return answer if short is None else short
 
 
 def answers_of(records: Iterable[TurnRecord]) -> tuple[str | None, str | None]:
-    """Return the last answer among turns, and the short one that the system made of it."""
+    """Return the last answer and the short answer that the system extracted from it, if any."""
     for record in reversed(list(records)):
         written = record.written
         if written is not None and written.answer.strip():

@@ -1,4 +1,4 @@
-"""The trajectory as a reward function of the user's own is told of it."""
+"""The arguments with which a user's reward function is called for a trajectory."""
 
 import json
 
@@ -11,13 +11,12 @@ from docagent_rl.samples.sample import Sample
 
 
 def reward_call(trajectory: Trajectory, sample: Sample) -> RewardCall:
-    """Return what a reward function is told of a trajectory that has ended; takes tens of
-    milliseconds.
+    """Return the arguments of a reward function for a finished trajectory; takes tens of ms.
 
-    The solution is the answer that scores go by: where a system makes the answer of another model
-    short, that short one. A trajectory without an answer has an empty solution.
+    The solution is the answer that is scored: if the system extracts a short answer from another
+    model's answer, it is the short one. Without an answer, the solution is empty.
     """
-    # as it is written: nothing that the function changes reaches the trajectory
+    # pass a serialised copy, so that the function cannot change the trajectory
     record = json.loads(trajectory.to_json())
     return RewardCall(
         question_id=sample.question_id,
@@ -30,11 +29,9 @@ def reward_call(trajectory: Trajectory, sample: Sample) -> RewardCall:
 
 
 def ground_truth(sample: Sample) -> str | list[str]:
-    """Return the right answers in the form that judges take: one as a text, several or none as a
-    list.
-    """
+    """Return the right answers as judges expect them: a single one as a text, else as a list."""
     try:
         answers = references(sample)
-    except UserError:  # a test set that hides its answers
+    except UserError:  # the test set hides its answers
         answers = ()
     return answers[0] if len(answers) == 1 else list(answers)

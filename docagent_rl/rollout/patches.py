@@ -1,9 +1,8 @@
-"""Images as patches of bytes: what the processor of the Qwen-VL family makes, before it becomes
-floats.
+"""Images as patches of bytes: the output of the Qwen-VL family's processor before normalisation.
 
-Its features repeat every patch for each frame of a clip, as float32: eight times the bytes of the
-picture. What is kept, sent and stored is the picture; the features are made where a model reads
-them, equal to the bit to those of the processor.
+The processor's features repeat every patch for each frame of a clip, as float32: eight times the
+bytes of the image. Only the bytes are cached, sent and stored; the features are computed where a
+model needs them, bit-identical to those of the processor.
 """
 
 from __future__ import annotations
@@ -23,20 +22,22 @@ PATCHES = "docagent_patches"
 FORMAT = "docagent_patch_format"
 """Field of a row: (1, 3 + 2 * channels) float32, its `PatchFormat`."""
 GRIDS = "image_grid_thw"
-"""The processor's own field: (i, 3) int64, patches over time, height and width of each image."""
+"""The processor's own field: (i, 3) int64, the patches of each image over time, height and
+width.
+"""
 
 _CACHED = 512
-"""Patches whose features fit into a processor's cache, so that only the result goes through
-memory.
+"""The number of patches whose features fit into a CPU cache, so that intermediate results do not go
+through memory.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class PatchFormat:
-    """The way from bytes to features.
+    """The parameters with which bytes are converted to features.
 
-    A patch has `side` pixels and is repeated `frames` times (`temporal_patch_size`); `merge`
-    patches of a side become one token (`merge_size`). `mean` and `std` are of each channel, in
+    A patch has `side` x `side` pixels and is repeated `frames` times (`temporal_patch_size`);
+    `merge` x `merge` patches become one token (`merge_size`). `mean` and `std` are per channel, in
     units of bytes.
     """
 
@@ -48,13 +49,13 @@ class PatchFormat:
 
     @classmethod
     def of(cls, image_processor: Any) -> PatchFormat | None:
-        """Find out the format of a processor, by what it makes of a small picture.
+        """Detect the format of a processor by running it on a small picture.
 
-        `None`: it does something else with pixels, so that images travel as they are shown.
+        Returns `None` if the processor works in another way; images are then transferred whole.
         """
         try:
             return cls._probed(image_processor)
-        except (AttributeError, TypeError, KeyError, RuntimeError):  # RuntimeError: of other shapes
+        except (AttributeError, TypeError, KeyError, RuntimeError):  # RuntimeError: other shapes
             return None
 
     @classmethod
@@ -79,31 +80,33 @@ class PatchFormat:
 
     @classmethod
     def read(cls, field: Tensor) -> PatchFormat:
-        """Read what `field` wrote; of several rows, which have the same, the first."""
+        """Parse the output of `field`; all rows of a batch have the same format."""
         side, frames, merge, *numbers = field[0].tolist()
         half = len(numbers) // 2
         return cls(int(side), int(frames), int(merge), tuple(numbers[:half]), tuple(numbers[half:]))
 
     def field(self) -> Tensor:
-        """Return it as a field of a row, (1, 3 + 2 * channels) float32."""
+        """Return the format as a field of a row, (1, 3 + 2 * channels) float32."""
         import torch
 
         return torch.tensor([[self.side, self.frames, self.merge, *self.mean, *self.std]])
 
     @property
     def channels(self) -> int:
-        """Return the channels of a picture."""
+        """Return the number of channels of an image."""
         return len(self.mean)
 
     @property
     def patch_bytes(self) -> int:
-        """Return the bytes of one patch."""
+        """Return the size of one patch in bytes."""
         return self.channels * self.side**2
 
 
 def pack(image_processor: Any, pixels: Image, layout: PatchFormat) -> tuple[Tensor, Tensor]:
-    """Resize and cut an image as its processor does: (p, channels * side * side) uint8, grid (1,
-    3).
+    """Resize an image and split it into patches as its processor does.
+
+    Returns:
+        The patches, (p, channels * side * side) uint8, and the grid, (1, 3).
     """
     made = image_processor(
         images=[pixels], return_tensors="pt", do_rescale=False, do_normalize=False
@@ -113,18 +116,18 @@ def pack(image_processor: Any, pixels: Image, layout: PatchFormat) -> tuple[Tens
 
 
 def unpack(patches: Tensor, layout: PatchFormat, dtype: torch.dtype | None = None) -> Tensor:
-    """Make `pixel_values` of patches where they are; see `unpack_each`."""
+    """Compute `pixel_values` from patches, on the device of the patches; see `unpack_each`."""
     return unpack_each([patches], layout, dtype=dtype, device=patches.device)
 
 
 def unpack_each(
     images: Sequence[Tensor], layout: PatchFormat, *, dtype: torch.dtype | None = None, device: Any
 ) -> Tensor:
-    """Make the `pixel_values` of several images, which are read where they are and joined as
-    features.
+    """Compute the `pixel_values` of several images, concatenated, without joining the patches
+    first.
 
-    Images are (p, channels * side * side) uint8, each with a p of its own; the features, made on
-    `device`, are (sum of all p, channels * frames * side * side), float32 by default.
+    Images are (p, channels * side * side) uint8, and p may differ between them. The features are on
+    `device`, of shape (sum of all p, channels * frames * side * side), float32 by default.
     """
     import torch
 
@@ -139,18 +142,17 @@ def unpack_each(
     for patches, part in zip(images, made.split(sizes), strict=True):
         step = _CACHED if device.type == "cpu" else max(1, len(patches))
         for bytes_, values in zip(patches.to(device).split(step), part.split(step), strict=True):
-            # the operations of the processor, in its order: the same numbers
+            # the same operations in the same order as the processor, for bit-identical numbers
             numbers = bytes_.view(-1, *shape).to(torch.float32).sub_(mean).div_(std)
             values.copy_(numbers[:, :, None])
     return made.view(len(made), -1)
 
 
 def features(row: dict[str, Tensor], device: Any | None = None) -> dict[str, Tensor]:
-    """Return the fields of one row or of several joined with `pixel_values` in the place of the
-    patches.
+    """Replace the patches of one row, or of several joined rows, by `pixel_values`.
 
-    A row without patches stays as it is. The features are made on `device`, by default where the
-    patches are.
+    A row without patches is returned as it is. The features are computed on `device`, by default
+    the device of the patches.
     """
     if PATCHES not in row:
         return row
@@ -160,7 +162,7 @@ def features(row: dict[str, Tensor], device: Any | None = None) -> dict[str, Ten
 
 
 def picture(patches: Tensor, grid: Tensor, layout: PatchFormat) -> Image:
-    """Return the pixels of one image, as it was after the processor's resizing."""
+    """Reassemble one image from its patches, as it was after the processor's resizing."""
     from PIL import Image
 
     high, wide = (int(n) // layout.merge for n in grid[0, 1:])
@@ -175,7 +177,7 @@ def picture(patches: Tensor, grid: Tensor, layout: PatchFormat) -> Image:
 
 @lru_cache(maxsize=4)
 def _gradient(unit: int) -> Image:
-    """A picture in which no two patches are alike."""
+    """Return a picture in which no two patches are equal."""
     import numpy as np
     from PIL import Image
 

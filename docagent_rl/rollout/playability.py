@@ -1,6 +1,4 @@
-"""Questions that a system can play: its own environment makes their prompts and counts them before
-a run.
-"""
+"""Checks before a run whether a system can play its questions, by building their prompts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,11 +22,11 @@ from docagent_rl.systems import System, get_system
 
 @dataclass(frozen=True)
 class Playability:
-    """The question to a system whether it would begin a trajectory, by default with its own prompt.
+    """A check whether a system can start a trajectory, by default with its own prompt.
 
-    A system whose opening asks a service or prepares whole documents says so by
-    `System.check_sample`; the others are opened for real (`DocEnv.opening`), which touches neither
-    pixels nor services but the store.
+    Systems whose prompt needs a service or a whole document define `System.check_sample`. For all
+    others the prompt is really built (`DocEnv.opening`), which uses the store, but neither pixels
+    nor other services.
     """
 
     system: System
@@ -37,7 +35,7 @@ class Playability:
     prompt: PromptTemplate | None = None
 
     def problem(self, sample: Sample, *, validate: bool) -> str | None:
-        """Return why a question cannot be played; `None` when it can be."""
+        """Return why a question cannot be played; `None` if it can."""
         try:
             self.opening(sample, validate=validate)
         except UserError as error:
@@ -45,8 +43,7 @@ class Playability:
         return None
 
     def opening(self, sample: Sample, *, validate: bool) -> Observation | None:
-        """Return the prompt of a trajectory, or `None` when only a service or a whole document
-        could tell.
+        """Return the prompt of a trajectory, or `None` if it needs a service or a whole document.
 
         Raises:
             UserError: the question cannot be played; the message names it.
@@ -60,38 +57,38 @@ class Playability:
 
 
 def recipe_playability(parsed: DocAgentConfig, store: DocumentStore) -> Playability:
-    """Return the `Playability` of a configuration; no index is needed, since nothing is searched.
+    """Return the `Playability` for a configuration; it needs no index, since nothing is searched.
 
     Raises:
         UserError: the system, its configuration or its prompt is unusable.
     """
     system = get_system(parsed.system)
     env = system.parse_config(parsed.env)
-    unasked = RetrieverService(_Unasked())
-    services = EnvServices(store, unasked, RuleJudge(), text_retriever=unasked)
+    retriever = RetrieverService(_NoRetriever())
+    services = EnvServices(store, retriever, RuleJudge(), text_retriever=retriever)
     return Playability(system, env, services, system.load_prompt(env, parsed.prompt))
 
 
-class _Unasked:
-    """A retriever for trajectories that are begun and not played."""
+class _NoRetriever:
+    """A retriever for prompts that are built but not played; it must not be called."""
 
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:
         raise UserError(
-            "an opening that searches needs System.check_sample to tell what can be played"
+            "the system searches to build its prompt: define System.check_sample for it"
         )
 
 
 def listed(problems: Sequence[str], most: int = 10) -> str:
-    """Join problems under each other, the first ones."""
+    """Join the first `most` problems, one per line, and say how many more there are."""
     more = len(problems) - most
     return "\n  ".join([*problems[:most], *([f"and {more} more"] if more > 0 else [])])
 
 
 @dataclass(frozen=True, slots=True)
 class Unplayable:
-    """A question that cannot be played, with the reason in one sentence."""
+    """A question that cannot be played, and the reason in one sentence."""
 
     question_id: str
     doc_id: str
@@ -100,10 +97,10 @@ class Unplayable:
 
 @dataclass(slots=True)
 class Openings:
-    """The findings about the questions of a file.
+    """The result of building the prompts of a file's questions.
 
-    `longest` are tokens of the longest prompt that fits, `adapted` documents whose prompts had to
-    be changed to fit, by how.
+    `longest` is the number of tokens of the longest prompt that fits. `adapted` maps each change
+    that made a prompt fit to the documents that needed it.
     """
 
     questions: int = 0
@@ -115,11 +112,11 @@ class Openings:
 def open_all(
     samples: Iterable[Sample], resources: TrajectoryResources, *, limit: int, validate: bool
 ) -> Openings:
-    """Make the prompt of every question, as a trajectory would, and count its tokens."""
+    """Build the prompt of every question, as a trajectory would, and count its tokens."""
     found = Openings()
     for sample in samples:
         found.questions += 1
-        env = resources.open(validate=validate, ask=_unasked)
+        env = resources.open(validate=validate, ask=_no_server)
         try:
             tokens = prompt_tokens(env.opening(sample), resources)
         except UserError as error:
@@ -135,15 +132,15 @@ def open_all(
     return found
 
 
-async def _unasked(*_: Any) -> Sampled:
-    """Stands in for the rollout server, which nobody asks before a trajectory begins."""
-    raise UserError("an opening asks the policy: override DocEnv.opening")
+async def _no_server(*_: Any) -> Sampled:
+    """Replace the rollout server, which must not be called before a trajectory starts."""
+    raise UserError("the system asks the policy to build its prompt: override DocEnv.opening")
 
 
 def prompt_tokens(prompt: Observation, resources: TrajectoryResources) -> int:
-    """Count the tokens of a prompt, those of its images included; nothing is drawn.
+    """Count the tokens of a prompt, including those of its images, without rendering any image.
 
     Raises:
-        UserError: it shows images, and the model takes none.
+        UserError: the prompt shows images, but the model accepts none.
     """
     return len(resources.codec.prompt_ids(prompt, sized(prompt.images, resources.processor)))

@@ -1,6 +1,4 @@
-"""The protocol of whoever plays a trajectory, and the recorder of what becomes of it beside its
-tokens.
-"""
+"""The interface of players, and the recorder of everything in a trajectory except its tokens."""
 
 import asyncio
 import time
@@ -25,36 +23,35 @@ _listener: ContextVar[Callable[[Trajectory], None] | None] = ContextVar(
 
 
 class Player(Protocol):
-    """A player of questions in real environments, many at a time in one event loop."""
+    """Plays questions in real environments, many concurrently in one event loop."""
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Return what its trajectories depend on: model, prompt, environment, sampling, seed; no
-        secrets.
+        """Return what trajectories depend on: model, prompt, environment, sampling, seed.
 
-        A run goes on only with a player of the same identity.
+        It contains no secrets. A run can only be resumed with a player of the same identity.
         """
         ...
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
         """Play one question to its end.
 
-        `number` counts the trajectories of the question from 0; the same number gives the same
-        trajectory wherever the model is deterministic.
+        `number` counts the trajectories of the question from 0; with a deterministic model, the
+        same number gives the same trajectory.
 
         Raises:
             UserError: the question cannot be played.
-            InfrastructureError: a service failed after its own retries.
+            InfrastructureError: a service still failed after its own retries.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of servers and processes; may be called twice."""
+        """Release servers and processes; may be called twice."""
         ...
 
 
 def new_trajectory(sample: Sample, number: int, system: str) -> Trajectory:
-    """Begin a trajectory outside training."""
+    """Create an empty trajectory outside training."""
     return Trajectory(
         uid=sample.question_id,
         number=number,
@@ -67,7 +64,7 @@ def new_trajectory(sample: Sample, number: int, system: str) -> Trajectory:
 
 @contextmanager
 def listening(listener: Callable[[Trajectory], None]) -> Generator[None]:
-    """Hand every trajectory that is played meanwhile to a listener after each of its turns."""
+    """Call a listener after each turn of every trajectory that is played within the context."""
     token = _listener.set(listener)
     try:
         yield
@@ -76,33 +73,28 @@ def listening(listener: Callable[[Trajectory], None]) -> Generator[None]:
 
 
 class NotFiniteError(ValueError):
-    """A reward term or another number of an environment is NaN or infinite, which is a bug of its
-    system.
-    """
+    """A reward term or metric of an environment is NaN or infinite: a bug in its system."""
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Steps an environment and notes in a trajectory what it made of each turn (the player adds
-    turns).
-    """
+    """Steps an environment and records the results in a trajectory; the player adds its turns."""
 
     env: DocEnv
     trajectory: Trajectory
     notes: list[SearchNote] = field(default_factory=list)
-    """Searches of the turn that runs."""
+    """The searches of the current turn."""
     searches: list[list[SearchNote]] = field(default_factory=list)
-    """Those of each turn."""
+    """The searches of each turn."""
 
     @contextmanager
     def recording(self) -> Generator[None]:
-        """Note the searches that are made meanwhile."""
+        """Record the searches that are made within the context."""
         with noting() as self.notes:
             yield
 
     async def step(self, turn: AssistantTurn) -> StepResult:
-        """Execute a turn, the last one of the trajectory; its terms are those that count
-        (`counted`).
+        """Execute the last turn of the trajectory; its terms are those that count (`counted`).
 
         Raises:
             NotFiniteError: see `counted`.
@@ -120,16 +112,16 @@ class Recorder:
         return replace(result, terms=self.counted(result.terms))
 
     async def conclude(self, reason: EndReason) -> RewardTerms:
-        """Settle a trajectory that the player has to end (`DocEnv.conclude`); raises as `step`
-        does.
+        """Settle a trajectory that the player has to end (`DocEnv.conclude`); raises like
+        `step`.
         """
         return self.counted(await self.env.conclude(reason))
 
     def counted(self, terms: RewardTerms) -> RewardTerms:
-        """Return the terms of the environment as they count in the reward of the last turn.
+        """Return the environment's terms as they count in the reward of the last turn.
 
-        Where a function of the user's own replaces the reward, they keep their values and reward
-        nothing.
+        If the user's reward function replaces the reward, the terms keep their values but add
+        nothing to the reward.
 
         Raises:
             NotFiniteError: names the question, the turn and the term.
@@ -149,14 +141,13 @@ class Recorder:
         for name, value in numbers.items():
             if not is_finite(value):
                 raise NotFiniteError(
-                    f"question {self.trajectory.question_id!r}, {what} {name!r}: it is {value}, "
-                    "and has to "
-                    "be a finite number of 32 bits: mend it in the system "
+                    f"question {self.trajectory.question_id!r}, {what} {name!r} is {value}, but "
+                    "must be a finite 32-bit number: fix it in the system "
                     f"{self.trajectory.system!r}"
                 )
 
     def reward(self, terms: RewardTerms) -> None:
-        """Note terms of the last turn."""
+        """Add terms to the record of the last turn."""
         played = self.trajectory.turns[-1]
         for term in terms.tokens:
             played.terms[term.name] = played.terms.get(term.name, 0.0) + term.value
@@ -164,13 +155,14 @@ class Recorder:
         played.terms.update(terms.values)
 
     def close(self, end: EndReason, sample: Sample) -> None:
-        """Note how the trajectory ended, its outcome, the environment's numbers and its searches'.
+        """Record how the trajectory ended, its outcome, and the metrics of environment and
+        searches.
 
         Raises:
-            NotFiniteError: names the question and the number.
+            NotFiniteError: names the question and the metric.
         """
         trajectory = self.trajectory
-        # a trajectory that the rollout ended has no last step to tell it
+        # if the rollout ended the trajectory, no step has recorded this answer
         if (written := self.env.outcome()) is not None and trajectory.turns:
             last = trajectory.turns[-1]
             last.info = {**last.info, WRITTEN: written.to_dict()}
@@ -188,21 +180,21 @@ class Recorder:
         trajectory.metrics = {**numbers, **judged, **search_metrics(by_turn, gold)}
 
     async def own_terms(self, sample: Sample) -> RewardTerms | None:
-        """Ask the user's reward function about a trajectory that is closed and has its reward.
+        """Call the user's reward function for a closed trajectory that has its reward.
 
         Returns:
-            Terms for the last turn, which are among the trajectory's numbers then; `None` without a
-            function or without a turn.
+            The terms for the last turn, which are also added to the trajectory's metrics; `None` if
+            there is no function or no turn.
 
         Raises:
-            RewardFunctionError: it raised, or returned no finite reward.
+            RewardFunctionError: the function raised, or returned no finite reward.
         """
         function = self.env.reward_function
         turns = self.trajectory.turns
         if function is None or not turns:
             return None
         began = time.perf_counter()
-        # in a thread: the record of a long trajectory is megabytes
+        # in a thread, since serialising a long trajectory takes megabytes
         values = await function(await asyncio.to_thread(reward_call, self.trajectory, sample))
         turns[-1].seconds["reward_function"] = time.perf_counter() - began
         self.trajectory.metrics |= {f"reward/{name}": value for name, value in values.items()}

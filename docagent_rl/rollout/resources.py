@@ -1,6 +1,4 @@
-"""Resources that all trajectories of one process share: store, retriever, judge, image features,
-prompt.
-"""
+"""Resources that all trajectories of a process share: store, retriever, judge, images, prompt."""
 
 from __future__ import annotations
 
@@ -30,10 +28,11 @@ logger = logging.getLogger(__name__)
 
 
 class TrajectoryResources(EnvResources):
-    """Shared, expensive things, made once a process; a text-only model has no `processor`.
+    """Shared, expensive resources that a process creates once.
 
-    `template` are arguments of the chat template (`data.apply_chat_template_kwargs`). Without
-    `images` they are kept as the configuration says for a process on its own.
+    A text-only model has no `processor`. `template` contains arguments of the chat template
+    (`data.apply_chat_template_kwargs`). Without `images`, images are cached as the configuration
+    says for a process without a shared cache.
     """
 
     def __init__(
@@ -52,10 +51,10 @@ class TrajectoryResources(EnvResources):
         self.codec = ChatCodec(tokenizer, processor, tuple(template.items()))
         super().__init__(config, lambda text: len(self.codec.text_ids(text)), running=running)
         check_template(self.codec)
-        if self.codec.unread:
-            names = ", ".join(sorted(self.codec.unread))
+        if self.codec.unused_kwargs:
+            names = ", ".join(sorted(self.codec.unused_kwargs))
             logger.warning(
-                "data.apply_chat_template_kwargs: the model's chat template does not read %s", names
+                "data.apply_chat_template_kwargs: the model's chat template does not use %s", names
             )
         self.encoder: ImageEncoder | None = None
         if (images_of := getattr(processor, "image_processor", None)) is not None:
@@ -69,10 +68,10 @@ class TrajectoryResources(EnvResources):
             self.encoder = ImageEncoder(processor, lambda ref: render(ref, store), settings)
 
     def open(self, *, validate: bool, ask: Ask | None = None, context: int | None = None) -> DocEnv:
-        """Open a fresh environment for one trajectory.
+        """Open a new environment for one trajectory.
 
-        `ask` is the rollout server for roles that the policy plays, `context` the tokens that it
-        takes.
+        `ask` calls the rollout server for roles that the policy plays; `context` is that server's
+        maximum context length.
 
         Raises:
             UserError: the policy is to play a role, and there is no server.
@@ -84,8 +83,8 @@ class TrajectoryResources(EnvResources):
         return self.environment(validate=validate, roles=roles)
 
 
-# by identity: reading a composed configuration takes longer than a turn; kept, so that the id stays
-# its own
+# keyed by identity, since parsing a composed configuration takes longer than a turn; the
+# configuration itself is stored too, so that its id is not reused
 _of_runs: dict[int, tuple[DictConfig, TrajectoryResources]] = {}
 _lock = threading.Lock()
 
@@ -93,9 +92,9 @@ _lock = threading.Lock()
 async def resources_of(
     run: DictConfig, tokenizer: Any, processor: Any | None, images: ImageSettings | None = None
 ) -> TrajectoryResources:
-    """Return the resources of this process for a composed configuration, which changes no more.
+    """Return the resources of this process for a composed configuration, which must not change.
 
-    The first trajectory makes them, in a thread: indexes are read and clients imported meanwhile.
+    The first trajectory creates them in a thread, where indexes are read and clients are imported.
     """
     if id(run) not in _of_runs:
         await asyncio.to_thread(_open, run, tokenizer, processor, images)
@@ -116,7 +115,7 @@ def _open(
 
 
 Ask = Callable[[list[int], dict[str, Any]], Awaitable[Sampled]]
-"""`(token ids, changes to the rollout's sampling parameters) -> Sampled`; stops as a turn does."""
+"""`(token ids, changes to the rollout's sampling parameters) -> Sampled`; stops like a turn."""
 
 _THINK_OPEN = "<think>"
 _THINK_CLOSE = "</think>"
@@ -124,11 +123,10 @@ _THINK_CLOSE = "</think>"
 
 @dataclass(frozen=True, slots=True)
 class PolicyRole:
-    """A `RoleModel` that asks the policy, with the weights of the moment. Its tokens are no
-    training row.
+    """A `RoleModel` that asks the policy with its current weights; its tokens are not trained on.
 
-    Of its section `temperature` and `max_tokens` hold, as for a model behind an endpoint. `context`
-    are the tokens that the server takes, prompt and reply together.
+    `temperature` and `max_tokens` of its configuration apply, as for a model behind an endpoint.
+    `context` is the server's maximum number of tokens, prompt and reply together.
     """
 
     name: str
@@ -138,20 +136,20 @@ class PolicyRole:
     context: int | None = None
 
     async def complete(self, messages: Sequence[Message]) -> str:
-        """See `RoleModel`. A thought is left out; what is left may be empty, since a policy may say
-        nothing.
+        """See `RoleModel`. Thoughts are removed; the rest may be empty, since it is a policy's
+        text.
 
         Raises:
-            UserError: the conversation does not fit the server, or shows images.
+            UserError: the conversation does not fit the server's context, or shows images.
         """
         if any(isinstance(part, ImagePart) for message in messages for part in message.parts):
-            raise UserError(f"roles.{self.name}: the policy plays roles without images only")
+            raise UserError(f"roles.{self.name}: the policy only plays roles without images")
         ids = self.codec.prompt_ids(Observation(tuple(messages)))
         if self.context is not None and len(ids) + self.config.max_tokens > self.context:
             raise UserError(
                 f"roles.{self.name}: {len(ids)} tokens and a reply of up to "
-                f"{self.config.max_tokens} do not "
-                f"fit actor_rollout_ref.rollout.max_model_len={self.context}"
+                f"{self.config.max_tokens} do not fit into "
+                f"actor_rollout_ref.rollout.max_model_len={self.context}"
             )
         greedy = {"temperature": self.config.temperature, "top_p": 1.0, "top_k": -1}
         sampled = await self.ask(ids, {**greedy, "max_tokens": self.config.max_tokens})
@@ -160,4 +158,4 @@ class PolicyRole:
         return "" if _THINK_OPEN in said else said.strip()
 
     async def check(self) -> None:
-        """See `RoleModel`: the policy is there when the run is."""
+        """See `RoleModel`; there is nothing to check, since the run itself serves the policy."""

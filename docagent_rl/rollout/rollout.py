@@ -1,4 +1,4 @@
-"""One trajectory, token in and token out; the rollout server is a function that is handed in."""
+"""The rollout of one trajectory in tokens; the rollout server is a function that is passed in."""
 
 import asyncio
 import bisect
@@ -19,15 +19,16 @@ from docagent_rl.samples.sample import Sample
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """The sampled ids of one turn, stop id included, and their log-probabilities, or none."""
+    """The sampled ids of one turn, including the stop id, and their log-probabilities, if any."""
 
     token_ids: Sequence[int]
     log_probs: Sequence[float] = ()
 
 
 Generate = Callable[[list[int], list[EncodedImage], int], Awaitable[Sampled]]
-"""`(token ids so far, images, most tokens to sample) -> Sampled`; stops at end-of-turn and control
-ids
+"""`(token ids so far, images, maximum tokens to sample) -> Sampled`.
+
+Sampling stops at end-of-turn and control ids.
 """
 
 
@@ -36,10 +37,10 @@ class Limits:
     """Token budgets of a trajectory.
 
     Args:
-        prompt: most tokens of the prompt.
-        response: most tokens of all turns and observations together.
-        turn: most tokens sampled in one turn.
-        min_turn: an observation is dropped when less than this would remain for the next turn.
+        prompt: maximum tokens of the prompt.
+        response: maximum tokens of all turns and observations together.
+        turn: maximum tokens sampled in one turn.
+        min_turn: an observation is dropped if it would leave fewer tokens for the next turn.
     """
 
     prompt: int
@@ -50,10 +51,10 @@ class Limits:
 
 @dataclass(slots=True)
 class Rollout:
-    """The play of one question to its end, within the limits of a row.
+    """The rollout of one trajectory, within the token limits of a row.
 
-    An observation that begins a new context (`Observation.fresh`) opens a new ledger: the
-    trajectory then yields several training rows.
+    An observation that starts a new context (`Observation.fresh`) opens a new ledger; the
+    trajectory then gives several training rows.
     """
 
     env: DocEnv
@@ -63,18 +64,18 @@ class Rollout:
     limits: Limits
     trajectory: Trajectory
     ledgers: list[TurnLedger] = field(default_factory=list)
-    """One ledger a context, in order."""
+    """One ledger per context, in order."""
     pending_reward: float = 0.0
-    """Reward that waits for the trajectory's first sampled token."""
+    """Reward that is held back until the trajectory has a sampled token."""
     recorder: Recorder = field(init=False)
-    """The record of the trajectory beside its tokens."""
+    """Records everything in the trajectory except its tokens."""
 
     async def play(self, sample: Sample) -> list[TurnLedger]:
-        """Play until the environment is done or the context is full; the ledgers.
+        """Play until the environment is done or the context is full; return the ledgers.
 
         Raises:
-            InfrastructureError: a service failed, or the user's reward function
-                (`RewardFunctionError`); the ledgers so far are worthless.
+            InfrastructureError: a service failed, or the user's reward function did
+                (`RewardFunctionError`); the ledgers so far must be discarded.
             UserError: the sample cannot be played, or its prompt exceeds the limit.
             NotFiniteError: a reward term of the system is NaN or infinite.
         """
@@ -103,7 +104,7 @@ class Rollout:
 
     @property
     def _placed_reward(self) -> float:
-        """The reward of all tokens of all contexts."""
+        """The total reward of all tokens in all contexts."""
         return sum(sum(turn.rewards) for ledger in self.ledgers for turn in ledger.turns)
 
     @property
@@ -111,11 +112,12 @@ class Rollout:
         return self.ledgers[-1]
 
     async def _open(self, prompt: Observation) -> bool:
-        """Begin a context; False, and no trace, when the prompt is too long."""
-        # counted before anything is drawn: the overview of a long document takes seconds
+        """Open a ledger for a new context; return False, without a trace, if the prompt is too
+        long.
+        """
+        # count tokens before rendering: the overview of a long document takes seconds to render
         places = sized(prompt.images, self.codec.processor)
-        # in a thread: many trajectories that begin together would hold the event loop for as long
-        # as all take
+        # in a thread: trajectories that start together would block the event loop one after another
         ids = await asyncio.to_thread(self.codec.prompt_ids, prompt, places)
         if len(ids) > self.limits.prompt:
             return False
@@ -130,8 +132,8 @@ class Rollout:
         return True
 
     async def _turn(self) -> EndReason | None:
-        """Sample a turn, execute it and show what follows; the reason when that ends the
-        trajectory.
+        """Sample and execute a turn and show its observation; return the reason if that was the
+        end.
         """
         turn = await self._sample()
         result = await self.recorder.step(turn)
@@ -175,7 +177,7 @@ class Rollout:
                 closed=closed,
                 shown=len(self._ledger.images),
             )
-            # asked before anything is drawn: an image of an observation that is dropped is not made
+            # check before rendering, so that images of a dropped observation are never rendered
             fits = self._ledger.fits(len(ids), reserve=self.limits.min_turn)
             if fits:
                 images = await self._encode(observation)
@@ -197,8 +199,9 @@ class Rollout:
         return images
 
     def _add_reward(self, terms: RewardTerms) -> None:
-        """Note the terms of the last turn and place their reward, all of it once there is a sampled
-        token.
+        """Record the terms of the last turn and assign their reward to tokens.
+
+        Reward is held back until the trajectory has a sampled token.
         """
         played = self.trajectory.turns[-1]
         placed = []
@@ -221,10 +224,10 @@ class Rollout:
 def split_stop(
     sampled: Sampled, end_of_turn_id: int, control_ids: frozenset[int]
 ) -> tuple[list[int], list[float], StopCause]:
-    """Sampled ids without a trailing control id, and why sampling ended.
+    """Return the sampled ids and log-probs without control ids, and why sampling stopped.
 
-    An end-of-turn id is kept: the policy chose it. Everything from the first control id on is
-    dropped, so that placeholders and image features always match in number.
+    An end-of-turn id is kept, since the policy chose it. Everything from the first control id on is
+    dropped, so that the number of placeholders always matches the number of image features.
     """
     ids = list(sampled.token_ids)
     log_probs = list(sampled.log_probs)
@@ -243,18 +246,18 @@ _REPLACEMENT = "\ufffd"
 def token_range(
     decode: Decode, token_ids: Sequence[int], span: tuple[int, int]
 ) -> tuple[int, int] | None:
-    """Find the tokens that carry a character span of the decoded turn.
+    """Find the tokens that cover a character span of the decoded turn.
 
-    A token that straddles the border of the span belongs to it. The borders are found by bisection
-    over decoded prefixes: `O(log t)` decodings of at most `t` tokens.
+    A token that straddles a border of the span is included. The borders are found by bisection over
+    decoded prefixes, with `O(log t)` decodings of at most `t` tokens.
 
     Args:
-        decode: ids to text, the decoding that the span refers to.
-        token_ids: `(t,)` the sampled ids.
+        decode: decodes ids to the text to which the span refers.
+        token_ids: `(t,)`, the sampled ids.
         span: half-open `[start, end)` in characters of `decode(token_ids)`.
 
     Returns:
-        Half-open `[first, end)` token range; `None` when the span holds no character of the turn.
+        Half-open `[first, end)` token range; `None` if the span contains no character of the turn.
     """
     start = max(span[0], 0)
     end = min(span[1], len(decode(token_ids)))
@@ -262,7 +265,7 @@ def token_range(
         return None
 
     def text_length(count: int) -> int:
-        # a character cut between two tokens decodes to replacement marks
+        # a character that is split between two tokens decodes to replacement characters
         return len(decode(token_ids[:count]).rstrip(_REPLACEMENT))
 
     counts = range(len(token_ids))

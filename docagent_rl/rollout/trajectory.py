@@ -1,4 +1,4 @@
-"""A trajectory as it is written: one line of JSON."""
+"""A trajectory and its serialised form, one line of JSON."""
 
 from __future__ import annotations
 
@@ -28,36 +28,39 @@ _OF_TURN = ("info", "dropped", "row", "searches", "observation")
 
 
 class Status(Enum):
-    """The end of a trajectory."""
+    """The status of a trajectory."""
 
     FINISHED = "finished"
     """The policy answered."""
     UNFINISHED = "unfinished"
     """A limit ended the trajectory."""
     MASKED = "masked"
-    """Not played, by a `MaskReason`: no loss and no statistics in training; wrong in validation."""
+    """The trajectory is masked for a `MaskReason`: left out of loss and statistics in training, and
+    wrong in validation.
+    """
 
 
 class MaskReason(Enum):
     """A reason why a trajectory is masked (`Trajectory.end`)."""
 
     SAMPLE = "sample"
-    """The question cannot be played: its prompt does not fit, it has no answer, its document is
-    unknown.
+    """The question cannot be played: its prompt does not fit, it has no reference answer, or its
+    document is unknown.
     """
     INFRASTRUCTURE = "infrastructure"
-    """A service failed after its retries."""
+    """A service still failed after its retries."""
     EMPTY = "empty"
-    """The policy began with a control token and so sampled none that could be trained. Such a token
-    stands for an image or a turn and must not enter a row, which leaves nothing to reward or
-    punish.
+    """The policy started with a control token, so it sampled no token that can be trained on.
+
+    A control token represents an image or a turn and must not enter a row, which leaves no token to
+    reward or penalise.
     """
     FAILED = "failed"
-    """An exception that nobody foresaw, in our code: `Trajectory.error` is its traceback. It ends
-    the run.
+    """Our code raised an unexpected exception, which ends the run; `Trajectory.error` has its
+    traceback.
     """
     MISSING = "missing"
-    """An exception ended the trajectory, and verl left it out. Known in validation only."""
+    """An exception ended the trajectory, and verl left it out; detected only in validation."""
 
 
 @dataclass(slots=True)
@@ -65,16 +68,17 @@ class TrajectoryTurn:
     """One turn.
 
     Args:
-        log_probs: of the sampled ids as the rollout server reports them.
-        reward: the turn's reward, wherever it stands: a turn without sampled tokens passes it on.
+        log_probs: log-probabilities of the sampled ids, as reported by the rollout server.
+        reward: the turn's reward, even if it was assigned to a token of another turn because this
+            turn has no sampled tokens.
         terms: the reward terms of the turn by name, before the system's weights.
-        info: what the environment made of the turn, as `TurnRecord.to_dict` gives it.
-        observation: messages that followed; images by reference.
-        observation_tokens: tokens of the observation that entered the context.
-        dropped: the observation did not fit and was left out whole.
+        info: the record of the turn (`TurnRecord.to_dict`).
+        observation: the messages that followed; images by reference.
+        observation_tokens: number of tokens of the observation that entered the context.
+        dropped: whether the observation did not fit and was left out as a whole.
         seconds: wall time by phase (`generate`, `step`, `encode`).
-        trainer_log_probs: of the sampled ids as the trainer computes them.
-        row: the training row of the trajectory that the turn belongs to, from 0.
+        trainer_log_probs: log-probabilities of the sampled ids, as computed by the trainer.
+        row: the training row of the trajectory to which the turn belongs, from 0.
         token_terms: `(name, first, end, value)` of terms on tokens inside the turn, before the
             system's weights; a value is split evenly.
     """
@@ -101,7 +105,7 @@ class TrajectoryTurn:
 
     @property
     def record(self) -> TurnRecord:
-        """The record of the turn, read from `info`."""
+        """The record of the turn, parsed from `info`."""
         return TurnRecord.from_dict(self.info)
 
     @property
@@ -115,20 +119,20 @@ class Trajectory:
     """One trajectory of one question.
 
     Args:
-        number: of the trajectory in its group, from 0.
+        number: the number of the trajectory in its group, from 0.
         split: `train` or `val`.
-        sample: the sample, as `Sample.to_dict` gives it.
+        sample: the sample (`Sample.to_dict`).
         end: what ended it (`answered`, `turn_limit`, `context_full`), or the reason of the mask.
-        error: message of the failure that masked the trajectory, or the traceback
+        error: the message of the failure that masked the trajectory, or the traceback
             (`MaskReason.FAILED`).
-        attempts: trajectories that were started for it.
-        metrics: the environment's numbers by name.
-        outcome: whether the environment found the answer right or wrong, or did not judge it;
-            `None` where its system has no number for that (`Marks`), and of a masked trajectory.
-        well_formed: whether the trajectory's form got full marks; `None` where nothing scores it.
-        image_preprocessings: images that this trajectory had to preprocess.
-        image_loads: images that the rollout servers had to fetch for this trajectory.
-        text: the environment's own text of the trajectory, if it has such a form.
+        attempts: how often the trajectory was started.
+        metrics: the environment's metrics by name.
+        outcome: whether the answer is right, wrong or unjudged; `None` for a masked trajectory, and
+            if the system has no metric for it (`Marks`).
+        well_formed: whether the format was fully correct; `None` if nothing scores it.
+        image_preprocessings: number of images that were preprocessed for this trajectory.
+        image_loads: number of images that the rollout servers fetched for this trajectory.
+        text: the environment's own text of the trajectory, if it defines one.
     """
 
     __pydantic_config__ = _READ
@@ -163,12 +167,12 @@ class Trajectory:
 
     @property
     def question_id(self) -> str | None:
-        """Return the id of the question; a trajectory that failed before it had one has none."""
+        """Return the id of the question; `None` if the trajectory failed before it had one."""
         return self.sample.get("question_id")
 
     @property
     def search_s(self) -> dict[str, list[float]]:
-        """Return the seconds of the searches that were not known before, by retriever."""
+        """Return the latencies of the searches that were not cached, by retriever."""
         found: dict[str, list[float]] = {}
         for search in (search for turn in self.turns for search in turn.searches):
             if search["tries"]:
@@ -177,24 +181,22 @@ class Trajectory:
 
     @property
     def evidence(self) -> Evidence:
-        """Return how far a trajectory that has just ended came with the evidence of its
-        question.
-        """
+        """Return how far the finished trajectory got in the evidence funnel."""
         turns = [{name: getattr(turn, name) for name in _OF_TURN} for turn in self.turns]
         outcome = None if self.outcome is None else asdict(self.outcome)
         own = {name: getattr(self, name) for name in _OF_TRAJECTORY}
         return evidence_of({**own, "outcome": outcome, "turns": turns})
 
     def to_json(self) -> str:
-        """Return one line of JSON that can be written: lone surrogates become question marks."""
+        """Return one line of JSON that can be encoded: lone surrogates become question marks."""
         return encodable(json.dumps(self, ensure_ascii=False, default=jsonable))
 
     @classmethod
     def from_json(cls, line: str | bytes) -> Trajectory:
-        """Read what `to_json` wrote.
+        """Parse the output of `to_json`.
 
         Raises:
-            UserError: names the first field that is unknown, missing or of another type.
+            UserError: names the first field that is unknown, missing or of the wrong type.
         """
         try:
             return _READER.validate_json(line)
@@ -210,9 +212,7 @@ _READER = TypeAdapter(Trajectory)
 
 
 def describe_messages(observation: Observation) -> list[dict[str, Any]]:
-    """Return the messages of an observation, ready for JSON; images by reference, never by
-    content.
-    """
+    """Return the messages of an observation, JSON-ready; images are given by reference."""
     return [
         {
             "role": message.role.value,
@@ -231,7 +231,7 @@ def read_trajectories(path: str | Path) -> Iterator[Trajectory]:
     """Read a trajectory file line by line.
 
     Raises:
-        UserError: names the file, the line that cannot be read, and the field of another type.
+        UserError: names the file, the line that cannot be parsed, and the field that is wrong.
     """
     file = Path(path)
     if not file.is_file():
@@ -247,13 +247,12 @@ def read_trajectories(path: str | Path) -> Iterator[Trajectory]:
 
 
 def jsonable(value: Any) -> Any:
-    """Return what `json` writes for what it does not know: fields of a data class, a number, an
-    enum's value.
+    """Convert a value that `json` does not support: a dataclass, a numpy scalar or an enum.
 
     Raises:
-        TypeError: none of these.
+        TypeError: the value is none of these.
     """
-    if is_dataclass(value):  # `asdict` would copy every id
+    if is_dataclass(value):  # `asdict` would copy all lists of ids
         return {each.name: getattr(value, each.name) for each in fields(value)}
     if hasattr(value, "item"):
         return value.item()
@@ -266,10 +265,10 @@ _HOLE = f'"{uuid4().hex}"'
 
 
 def line_of(trajectory: Trajectory) -> bytes:
-    """Return `Trajectory.to_json` in UTF-8, with a line break for what each turn has as
-    `trainer_log_probs`.
+    """Return `Trajectory.to_json` in UTF-8, with a line break for `trainer_log_probs` of each turn.
 
-    These are known later than the rest, and JSON has no other line breaks.
+    The trainer's log-probs are computed later (`filled_line`). The line break is an unambiguous
+    placeholder, since JSON on one line contains no others.
     """
     text = json.dumps(trajectory, ensure_ascii=False, default=_with_hole)
     return encodable(text.replace(_HOLE, "\n")).encode()
@@ -285,12 +284,13 @@ def _with_hole(value: Any) -> Any:
 
 
 def filled_line(line: bytes, log_probs: Iterable[NDArray[np.float64] | None]) -> Iterator[bytes]:
-    """Yield the pieces of a whole line, in order.
+    """Fill the placeholders of `line_of`; yield the pieces of the complete line in order.
 
-    `log_probs` are the trainer's for the sampled tokens of each turn, `None` for a turn without.
+    `log_probs` are the trainer's log-probs for the sampled tokens of each turn, `None` if a turn
+    has none.
 
     Raises:
-        ValueError: not one a turn.
+        ValueError: the number of log-probs differs from the number of turns.
     """
     first, *others = line.split(b"\n")
     yield first
@@ -300,13 +300,13 @@ def filled_line(line: bytes, log_probs: Iterable[NDArray[np.float64] | None]) ->
 
 
 def whole_line(line: bytes) -> bytes:
-    """Return a line without anything from the trainer, as validations have it."""
+    """Complete a line of `line_of` without the trainer's log-probs, as for validation."""
     return line.replace(b"\n", b"null")
 
 
 def _numbers(values: NDArray[np.float64] | None) -> bytes:
     if values is None:
         return b"null"
-    if not np.isfinite(values).all():  # which JSON has no word for, and Python's has
+    if not np.isfinite(values).all():  # orjson writes null for NaN; Python's json writes NaN
         return json.dumps(values.tolist()).encode()
     return orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY)

@@ -34,7 +34,7 @@ def test_a_system_of_one_s_own_may_have_none():
 def test_a_module_without_agents_is_one_that_plays_nothing():
     system = dataclasses.replace(get_system("alden"), agents="docagent_rl.envs.outcome")
     assert system.script is None
-    with pytest.raises(UserError, match="names no `agents` with an AGENT"):
+    with pytest.raises(UserError, match="a module that defines AGENT"):
         system.make_agent(system.parse_config({}))
     gone = dataclasses.replace(system, agents="docagent_rl.systems.gone")
     with pytest.raises(UserError, match=r"system 'alden' cannot be imported"):

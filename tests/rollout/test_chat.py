@@ -69,7 +69,7 @@ def test_turns_and_observations_equal_the_whole_conversation(processor, numbered
     )
     assert whole[: len(ids)] == ids
     assert whole[len(ids)] == codec.end_of_turn_id
-    assert codec.unread == ({"enable_thinking"} if numbered else set())
+    assert codec.unused_kwargs == ({"enable_thinking"} if numbered else set())
     # a sampled end of turn is not repeated
     observation = Observation.user(TextPart("go on"))
     assert (
@@ -212,7 +212,7 @@ def test_images_have_their_place(processor):
     check_template(ChatCodec(processor.tokenizer, processor))
     blind = copy.copy(processor)
     blind.chat_template = template()
-    with pytest.raises(UserError, match="loses an image"):
+    with pytest.raises(UserError, match="drops an image"):
         check_template(ChatCodec(processor.tokenizer, blind))
 
 
@@ -236,7 +236,7 @@ def test_neither_an_image_nor_the_text_beside_it_may_be_lost(processor, part, in
     odd.chat_template = template(IN_PARTS)
     check_template(ChatCodec(processor.tokenizer, odd))
     odd.chat_template = template(IN_PARTS.replace(part, instead))
-    with pytest.raises(UserError, match="loses an image or the text beside it"):
+    with pytest.raises(UserError, match="drops an image or the text next to it"):
         check_template(ChatCodec(processor.tokenizer, odd))
 
 
@@ -247,7 +247,7 @@ def test_a_bad_template_is_named_by_its_model(path, named):
     codec = ChatCodec(build_tokenizer())
     codec.tokenizer.name_or_path = path
     codec.tokenizer.chat_template = template(before=DATED)
-    with pytest.raises(UserError, match=rf"the chat template of {named} writes the date"):
+    with pytest.raises(UserError, match=rf"the chat template of {named} writes the current date"):
         check_template(codec)
 
 
@@ -259,13 +259,16 @@ def test_a_bad_template_is_named_by_its_model(path, named):
             template(EACH.replace("message.content", "message.content.split() | join(' ')")),
             "text of a",
         ),
-        (template(EACH.replace("message.role", "message.role ~ loop.index")), "by their position"),
+        (
+            template(EACH.replace("message.role", "message.role ~ loop.index")),
+            "depending on their position",
+        ),
         (template(over="messages[-2:]"), "earlier messages"),
         (
             template(
                 EACH.replace("message.content", "(message.content if message.role != 'assistant')")
             ),
-            "said",
+            "text of the assistant",
         ),
         # after the first turn alone, or the third
         (
@@ -276,10 +279,10 @@ def test_a_bad_template_is_named_by_its_model(path, named):
             template(EACH.replace("message.role", "message.role ~ ('!' if loop.index == 7)")),
             "position",
         ),
-        (template(before=DATED), "the date"),
+        (template(before=DATED), "the current date"),
         (
             template(tail=TAIL.replace("'<|im_start|>", DATED[3:-3] + " ~ '<|im_start|>")),
-            "the date",
+            "the current date",
         ),
         (
             template(tail=TAIL.replace("assistant", "assistant' ~ (messages | length) ~ '")),
@@ -376,7 +379,7 @@ def test_a_template_of_texts_alone_is_given_texts_alone():
 def test_a_template_that_refuses_is_named_with_the_roles():
     tokenizer = build_tokenizer()
     tokenizer.chat_template = template(before=NO_SYSTEM)
-    with pytest.raises(UserError, match="refuses a conversation of system, user: no system"):
+    with pytest.raises(UserError, match="rejects a conversation of system, user: no system"):
         ChatCodec(tokenizer).prompt_ids(conversation(TextPart("x")))
 
 

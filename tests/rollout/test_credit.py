@@ -105,7 +105,7 @@ def test_credit_of_another_release_is_refused(tmp_path):
         None,
     ):
         pq.write_table(table.replace_schema_metadata(about), path)
-        with pytest.raises(UserError, match=r"1\.parquet holds no credit that this release reads"):
+        with pytest.raises(UserError, match=r"1\.parquet contains no credit that this release"):
             read_credit(path)
     older = table.drop_columns(["kl", "similarities"])
     pq.write_table(older, path)  # a list that did not exist yet

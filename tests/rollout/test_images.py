@@ -187,7 +187,7 @@ async def test_images_of_a_row_keep_their_order(processor, renderer):
 
 
 def test_an_image_needs_a_format_of_patches():
-    with pytest.raises(ValueError, match="object makes no patches of bytes"):
+    with pytest.raises(ValueError, match="object does not produce patches of bytes"):
         EncodedImage.make(ref(1), Image.new("RGB", (140, 112)), object())
 
 

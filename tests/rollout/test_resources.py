@@ -196,7 +196,7 @@ async def test_a_conversation_fits_the_server_to_the_token(role, spare):
 async def test_a_role_of_the_policy_sees_no_images(role, world):
     page = world.store.document(world.store.doc_ids()[0]).page(1)
     image = ImagePart(ImageRef(page.ref, page.image_hash, (0, 0, *page.size), (84, 56)))
-    with pytest.raises(UserError, match=r"roles\.answer: the policy plays roles without images"):
+    with pytest.raises(UserError, match=r"roles\.answer: the policy only plays roles"):
         await role()[0].complete([Message(Role.USER, (TextPart("Look:"), image))])
 
 
@@ -232,7 +232,7 @@ def test_shown_documents_have_the_lengths_of_those_that_are_searched(world, tmp_
             return SimpleNamespace(num_pages=world.store.document(doc_id).num_pages + 1)
 
     with pytest.raises(
-        UserError, match=rf"shown_store=.*one: {second!r} has .* has to hold the same"
+        UserError, match=rf"shown_store=.*one: {second!r} has .* must contain the same"
     ):
         open_shown_store(config, Longer)
 
@@ -257,7 +257,7 @@ def test_arguments_that_the_template_does_not_read_are_told(world, processor, ca
     template = {"enable_thinking": False, "add_vision_id": True}
     TrajectoryResources(DocAgentConfig.parse(section), processor.tokenizer, processor, template)
     (warning,) = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
-    assert warning.endswith("does not read enable_thinking")
+    assert warning.endswith("does not use enable_thinking")
 
 
 def test_services_are_those_of_the_configuration_and_the_tokenizer(world, processor):
