@@ -6,8 +6,7 @@ import math
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from rich.progress import track
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore, PageContent
+from docagent_rl.retrieval.encoders.facts import EncoderFacts
 from docagent_rl.retrieval.encoders.local import LocalEncoder, PageInput
 from docagent_rl.retrieval.vectors.index import StoredDocument
 
@@ -31,27 +31,6 @@ _AT_A_TIME = 2
 """Windows of an actor: the next one is prepared while the model works on the last batches of the
 other.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderFacts:
-    """Facts of an encoder: what of a page it reads, the length of its vectors, its fingerprint (see
-    `Encoder`).
-    """
-
-    content: PageContent
-    dim: int
-    fingerprint: str
-    spec: Mapping[str, Any]
-    """The JSON with which it is opened again."""
-    batch_size: int
-    """Pages that it encodes at a time."""
-
-    @classmethod
-    def of(cls, encoder: LocalEncoder) -> EncoderFacts:
-        """Return those of an encoder."""
-        spec = encoder.spec.model_dump(mode="json")
-        return cls(encoder.content, encoder.dim, encoder.fingerprint, spec, encoder.batch_size)
 
 
 Window = tuple[PageRef, ...]

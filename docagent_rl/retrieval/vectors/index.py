@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -14,13 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import DocumentStore, PageContent
 from docagent_rl.retrieval.base import Hit, PageRows, Pages, StaleIndexError, top_rows
+from docagent_rl.retrieval.encoders.facts import EncoderFacts
 from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, Sha256, update_hint
 from docagent_rl.retrieval.vectors.bank import NO_SCORE, Bank, open_bank, page_scores
 from docagent_rl.retrieval.vectors.binary import Signs, num_candidates, open_signs
 from docagent_rl.retrieval.vectors.smaller import Precision, VectorForm
-
-if TYPE_CHECKING:
-    from docagent_rl.retrieval.vectors.encoding import EncoderFacts
 
 
 class VectorKind(StrEnum):

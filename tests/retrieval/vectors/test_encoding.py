@@ -7,9 +7,9 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import DocumentStore
+from docagent_rl.retrieval.encoders.facts import EncoderFacts
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.vectors.encoding import (
-    EncoderFacts,
     PageVectors,
     encode_documents,
     page_windows,
