@@ -24,11 +24,8 @@ from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.base import top_rows
 from docagent_rl.retrieval.config import EngineConfig, SearchEngine
-from docagent_rl.retrieval.engines.collection import (
-    CollectionHeader,
-    VectorPage,
-    open_collection,
-)
+from docagent_rl.retrieval.engines.collection import open_collection
+from docagent_rl.retrieval.engines.contents import CollectionHeader, VectorPage
 from docagent_rl.retrieval.index_files import IndexFiles
 from docagent_rl.retrieval.vectors.bank import (
     NO_SCORE,

@@ -13,14 +13,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.config import EngineConfig, SearchEngine
-from docagent_rl.retrieval.engines.collection import (
-    CollectionHeader,
-    Engine,
-    Phase,
-    VectorPage,
-    broken_documents,
-    open_collection,
-)
+from docagent_rl.retrieval.engines.collection import broken_documents, open_collection
+from docagent_rl.retrieval.engines.contents import CollectionHeader, Engine, Phase, VectorPage
 from docagent_rl.retrieval.index_files import ENCODED, IndexFiles, index_engine
 from docagent_rl.retrieval.vectors.bank import rounded
 from docagent_rl.retrieval.vectors.build import BuiltIndex

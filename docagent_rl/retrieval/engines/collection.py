@@ -10,24 +10,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import Field
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import PageRef
 from docagent_rl.documents.references import unknown_document
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.endpoints.http_client import read_api_key
 from docagent_rl.retrieval.base import Hit, Pages, StaleIndexError, best_hits
 from docagent_rl.retrieval.config import KEY, EngineConfig, SearchEngine
+from docagent_rl.retrieval.engines.contents import CollectionHeader, Phase
 from docagent_rl.retrieval.index_files import COLLECTION, IndexFiles
 from docagent_rl.retrieval.vectors.bank import rounded
-from docagent_rl.retrieval.vectors.index import SourceHeader
 
 if TYPE_CHECKING:
     from docagent_rl.retrieval.engines.lance import LanceCollection
@@ -35,70 +31,7 @@ if TYPE_CHECKING:
 
     Collection = LanceCollection | QdrantCollection
 
-Engine = Literal[SearchEngine.QDRANT, SearchEngine.LANCEDB]
 _UNFINISHED = "its build runs or was killed before its end"
-
-
-class Phase(StrEnum):
-    """The work of a build that a kill leaves to the next one."""
-
-    MAKING = "making"
-    """There may be no collection, or one of another index under its name."""
-    FILLING = "filling"
-    """Pages may be missing, or there without their document, and searches may be slow."""
-    FINISHED = "finished"
-    """Nothing: all pages are there, and what makes searches fast."""
-
-
-class CollectionHeader(SourceHeader):
-    """The header of an index whose pages are in a collection of an engine.
-
-    The vectors are rounded to bfloat16, as those of embedded indexes are. `documents` are those
-    whose pages are all there.
-    """
-
-    schema_version: Literal[7] = 7
-    phase: Phase = Phase.MAKING
-    engine: Engine
-    url: str | None = None
-    """Place of the collection; None: in the folder of the index."""
-    collection: Annotated[str, Field(pattern=r"^[\w.-]{1,128}$")]
-    """Its name."""
-    token_env: str | None = None
-    """Name of the variable that holds the token of its server."""
-    filled: dict[str, int] = Field(default_factory=dict)
-    """Number of pages with vectors of each document."""
-
-    @property
-    def place(self) -> str:
-        """The place of the collection, for messages."""
-        return (
-            f"the collection {self.collection!r} of {self.engine.value} at "
-            f"{self.url or 'its folder'}"
-        )
-
-    @property
-    def num_filled(self) -> int:
-        """Number of pages with vectors."""
-        return sum(self.filled.values())
-
-    def without_documents(self) -> CollectionHeader:
-        """Return the header of the same collection without its documents and what depends on the
-        machine.
-        """
-        held = {"documents": (), "filled": {}, "phase": Phase.MAKING}
-        return self.unsaved().model_copy(update={**held, "token_env": None})
-
-
-@dataclass(frozen=True, slots=True)
-class VectorPage:
-    """A page to be stored, with the digest of its document and its vectors, float32 (n, dim), n >=
-    1.
-    """
-
-    ref: PageRef
-    digest: str
-    vectors: np.ndarray
 
 
 class CollectionIndex:

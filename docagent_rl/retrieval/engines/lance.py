@@ -25,7 +25,7 @@ from docagent_rl.retrieval.vectors.bank import Bank, page_scores
 if TYPE_CHECKING:
     import lancedb
 
-    from docagent_rl.retrieval.engines.collection import CollectionHeader, VectorPage
+    from docagent_rl.retrieval.engines.contents import CollectionHeader, VectorPage
 
 INDEXED_FROM = 5_000
 """Pages: of fewer the first stage is a scan."""

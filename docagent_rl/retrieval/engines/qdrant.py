@@ -24,7 +24,7 @@ from docagent_rl.retrieval.base import Hit, NotTakenError, Pages, ServerFaultErr
 from docagent_rl.retrieval.vectors.index import VectorKind
 
 if TYPE_CHECKING:
-    from docagent_rl.retrieval.engines.collection import CollectionHeader, VectorPage
+    from docagent_rl.retrieval.engines.contents import CollectionHeader, VectorPage
 
 WHOLE = "whole"
 FIRST = "first"

@@ -6,7 +6,8 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.engines.build import build_collection
-from docagent_rl.retrieval.engines.collection import CollectionIndex, VectorPage
+from docagent_rl.retrieval.engines.collection import CollectionIndex
+from docagent_rl.retrieval.engines.contents import VectorPage
 from docagent_rl.retrieval.vectors.build import build_index
 from docagent_rl.retrieval.vectors.index import VectorIndex
 from tests.retrieval.vectors.conftest import LATE
