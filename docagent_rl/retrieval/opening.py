@@ -12,14 +12,9 @@ from docagent_rl.retrieval.config import KEY, Backend, RetrieverConfig
 from docagent_rl.retrieval.hybrid import HybridPart, HybridRetriever
 from docagent_rl.retrieval.rerank.retriever import reranked
 from docagent_rl.retrieval.service.client import HttpRetriever
-from docagent_rl.retrieval.service.ray_actors import RayRetriever
+from docagent_rl.retrieval.service.ray_actors import Opener, RayRetriever
 from docagent_rl.retrieval.vectors.index import VectorKind
 from docagent_rl.retrieval.vectors.retriever import open_pages
-
-Opener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
-"""Makes the retriever of a configuration and its key, and sees that its index belongs to the
-store.
-"""
 
 
 def open_retriever(

@@ -7,9 +7,10 @@ import hashlib
 import itertools
 import logging
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents.store import DocumentStore
@@ -17,6 +18,7 @@ from docagent_rl.retrieval.base import (
     Hit,
     NotTakenError,
     QueryRefusedError,
+    Retriever,
     SearchArguments,
     ServerFaultError,
     ServiceFailedError,
@@ -25,10 +27,12 @@ from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.service.host import HARMLESS, RemoteRetriever, SearchHost
 from docagent_rl.retrieval.service.wire import LONGEST_LINE
 
-if TYPE_CHECKING:
-    from docagent_rl.retrieval.opening import Opener
-
 logger = logging.getLogger(__name__)
+
+Opener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
+"""Makes the retriever of a configuration and its key, and sees that its index belongs to the
+store.
+"""
 
 _MOST_AT_A_TIME = 10_000
 """Calls that an actor takes in, so that it is the actor that says it is busy, not Ray's queue that
