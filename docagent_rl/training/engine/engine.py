@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 from verl.plugin.platform import get_platform
@@ -20,11 +20,9 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.rollout.images import EncodedImage, WholeImage
 from docagent_rl.rollout.patches import unpack
 from docagent_rl.rollout.rollout import Sampled
+from docagent_rl.training.engine.settings import EngineSampling, EngineSettings
 from docagent_rl.training.serving.pages import IMAGE, EvictedError, PagePreprocessor, Pages
 from docagent_rl.training.serving.requests import NamedImage, SentImage
-
-if TYPE_CHECKING:
-    from docagent_rl.training.engine.player import EngineSampling, EngineSettings
 
 EXTENSION = "verl.workers.rollout.vllm_rollout.utils.vLLMColocateWorkerExtension"
 """It has the mask of ids that a policy may never sample."""

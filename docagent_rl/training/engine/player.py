@@ -1,15 +1,13 @@
-"""A player whose model runs in this process, and its settings out of a composed configuration."""
+"""A player whose model runs in this process."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, open_dict
 
 from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.rollout.chat import template_kwargs
@@ -17,118 +15,14 @@ from docagent_rl.rollout.env_resources import environment_identity
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.resources import TrajectoryResources
-from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
+from docagent_rl.rollout.rollout import Rollout, Sampled
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.samples.sample import Sample
 from docagent_rl.training.engine.checkpoint import model_identity, weights_folder
+from docagent_rl.training.engine.settings import EngineSampling, EngineSettings
 
 if TYPE_CHECKING:
     from docagent_rl.training.engine.engine import TokenEngine
-
-
-_ENVIRONMENT = "ray_kwargs.ray_init.runtime_env.env_vars"
-_FIXED = {
-    # of the rollout's, the trainer alone writes weights
-    "load_format": "auto",
-    "disable_log_stats": True,
-    "enable_sleep_mode": False,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class EngineSampling:
-    """Settings of vLLM's sampling (`actor_rollout_ref.rollout.val_kwargs`).
-
-    A temperature of 0 takes the likeliest token, a `top_k` of -1 all tokens.
-    """
-
-    temperature: float = 0.0
-    top_p: float = 1.0
-    top_k: int = -1
-    repetition_penalty: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
-    """Settings of an engine: a model's folder or name on the hub, and vLLM's arguments.
-
-    `environment` are variables that it starts with, where the user has set none; `limits` are token
-    budgets of a trajectory, `seed` is that of all draws.
-    """
-
-    model: str
-    arguments: Mapping[str, Any]
-    environment: Mapping[str, str]
-    sampling: EngineSampling
-    limits: Limits
-    seed: int
-
-    @classmethod
-    def of(cls, run: DictConfig, parsed: DocAgentConfig, *, seed: int = 0) -> EngineSettings:
-        """Return settings as rollout servers of a run are started, and as its validation
-        samples.
-        """
-        rollout = run.actor_rollout_ref.rollout
-        given = plain_section(rollout.engine_kwargs).get("vllm") or {}
-        arguments = {
-            "dtype": rollout.dtype,
-            "max_model_len": rollout.max_model_len,
-            "max_num_seqs": rollout.max_num_seqs,
-            "max_num_batched_tokens": rollout.max_num_batched_tokens,
-            "enable_chunked_prefill": rollout.enable_chunked_prefill,
-            "enable_prefix_caching": rollout.enable_prefix_caching,
-            "logprobs_mode": rollout.logprobs_mode,
-            "enforce_eager": rollout.enforce_eager,
-            "gpu_memory_utilization": rollout.gpu_memory_utilization,
-            "tensor_parallel_size": rollout.tensor_model_parallel_size,
-            "pipeline_parallel_size": rollout.get("pipeline_model_parallel_size", 1),
-            "trust_remote_code": bool(run.actor_rollout_ref.model.get("trust_remote_code", False)),
-            "seed": seed,
-            **_FIXED,
-            **{name: value for name, value in given.items() if value is not None},
-        }
-        drawn = rollout.val_kwargs
-        greedy = not bool(drawn.get("do_sample", False))
-        return cls(
-            model=str(run.actor_rollout_ref.model.path),
-            arguments={name: value for name, value in arguments.items() if value is not None},
-            environment={
-                name: str(value)
-                for name, value in (OmegaConf.select(run, _ENVIRONMENT) or {}).items()
-            },
-            sampling=EngineSampling(
-                temperature=0.0 if greedy else float(drawn.temperature),
-                top_p=float(drawn.top_p),
-                top_k=int(drawn.top_k),
-                repetition_penalty=float(rollout.get("repetition_penalty", None) or 1.0),
-            ),
-            limits=Limits(
-                prompt=int(run.data.max_prompt_length),
-                response=int(run.data.max_response_length),
-                turn=parsed.rollout.turn_tokens,
-                min_turn=parsed.rollout.min_turn_tokens,
-            ),
-            seed=seed,
-        )
-
-    def prepare(self, platform: Mapping[str, str]) -> None:
-        """Set the environment of the engine's processes, and verl's; what the user has set
-        stays.
-        """
-        for name, value in {**platform, **self.environment}.items():
-            os.environ.setdefault(name, value)
-
-    @property
-    def described(self) -> dict[str, Any]:
-        """Settings that trajectories depend on, JSON-ready."""
-        sizes = "max_model_len", "tensor_parallel_size", "pipeline_parallel_size"
-        decisive = ("dtype", *sizes, "quantization")
-        return {
-            "engine": {name: self.arguments[name] for name in decisive if name in self.arguments},
-            "sampling": asdict(self.sampling),
-            "limits": asdict(self.limits),
-            "seed": self.seed,
-        }
 
 
 class EnginePlayer:
