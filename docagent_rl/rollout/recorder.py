@@ -173,7 +173,7 @@ class Recorder:
         by_turn = dict(enumerate(self.searches, start=1))
         numbers = self.env.metrics()
         marks = self.env.marks
-        self._refuse_not_finite(numbers, "number")
+        self._refuse_not_finite(numbers, "metric")
         trajectory.outcome = marks.outcome_of(numbers)
         trajectory.well_formed = marks.form_of(numbers)
         judged = trajectory.outcome.metrics() if trajectory.outcome is not None else {}

@@ -1,4 +1,4 @@
-"""The systems that can be trained, by name; each has a folder of its own."""
+"""The systems that can be trained, by name; each has its own folder."""
 
 from collections.abc import Mapping
 
@@ -10,30 +10,28 @@ SYSTEMS: Mapping[str, str] = {
     name: f"{__name__}.{name}:SYSTEM"
     for name in ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
 }
-"""The published systems; each is imported when asked for."""
+"""The published systems; each is imported on first use."""
 
 DEFAULT_SYSTEM = "vrag_rl"
-"""Its tiny model is made when nobody says otherwise, and for systems without a scripted policy."""
+"""The system whose tiny model is made by default, and for systems without a scripted policy."""
 
 
 def get_system(name: str) -> System:
-    """Return a system by name, or by `package.module:ATTRIBUTE` for one of your own (a `System`
-    instance).
-    """
+    """Return a system by name, or a custom `System` instance by `package.module:ATTRIBUTE`."""
     if ":" in name:
         return _imported(name)
     try:
         path = SYSTEMS[name]
     except KeyError:
         raise UserError(
-            f"there is no system {name!r}; known are {', '.join(sorted(SYSTEMS))}, "
+            f"there is no system {name!r}; choose one of {', '.join(sorted(SYSTEMS))}, "
             "or name your own as package.module:ATTRIBUTE"
         ) from None
     return _imported(path)
 
 
 def published(name: str) -> System | None:
-    """Return the system that a sample names; `None` for baselines and systems of your own."""
+    """Return a published system by name; `None` for baselines and custom systems."""
     return get_system(name) if name in SYSTEMS else None
 
 

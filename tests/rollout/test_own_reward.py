@@ -215,18 +215,18 @@ def charge(value, weight=1.0):
 @pytest.mark.parametrize(
     ("terms", "numbers", "named"),
     [
-        (RewardTerms({"bonus": math.nan}), {}, "turn 2, reward term 'bonus': it is nan"),
-        (RewardTerms({"bonus": -math.inf}), {}, "turn 2, reward term 'bonus': it is -inf"),
-        (RewardTerms({"bonus": "high"}), {}, "turn 2, reward term 'bonus': it is high"),
-        (RewardTerms({}, math.nan), {}, "turn 2, reward term 'the reward of the turn': it is nan"),
-        (RewardTerms({}, 1e39), {}, "turn 2, reward term 'the reward of the turn': it is 1e[+]39"),
-        (RewardTerms(tokens=(charge(math.nan),)), {}, "'charge': it is nan"),
+        (RewardTerms({"bonus": math.nan}), {}, "turn 2, reward term 'bonus' is nan"),
+        (RewardTerms({"bonus": -math.inf}), {}, "turn 2, reward term 'bonus' is -inf"),
+        (RewardTerms({"bonus": "high"}), {}, "turn 2, reward term 'bonus' is high"),
+        (RewardTerms({}, math.nan), {}, "turn 2, reward term 'the reward of the turn' is nan"),
+        (RewardTerms({}, 1e39), {}, "turn 2, reward term 'the reward of the turn' is 1e[+]39"),
+        (RewardTerms(tokens=(charge(math.nan),)), {}, "'charge' is nan"),
         (
             RewardTerms(tokens=(TokenTerm("charge", (0, 2), 1.0, math.inf),)),
             {},
-            "'weight of charge': it is inf",
+            "'weight of charge' is inf",
         ),
-        (None, {"reward/bonus": math.nan}, "number 'reward/bonus': it is nan"),
+        (None, {"reward/bonus": math.nan}, "metric 'reward/bonus' is nan"),
     ],
 )
 async def test_numbers_of_a_system_that_are_none_are_named(stage, terms, numbers, named):

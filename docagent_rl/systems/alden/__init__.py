@@ -1,4 +1,4 @@
-"""ALDEN, as the registry of systems knows it."""
+"""ALDEN's entry in the registry of systems."""
 
 from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import PaperJudge, System, Unearned
@@ -33,24 +33,19 @@ SYSTEM = System(
     },
     padding={
         "paper": (
-            "Eq. 3 rewards every call by itself. A repeated query gets its precision again, and "
-            "the "
-            "penalty for the repetition (Eq. 5) is as large, so that the sum of a trajectory does "
-            "not "
-            "rise; but the penalty stays in its turn, while `turn_gae` credits the precision to "
-            "earlier "
-            "turns too. The same page found by other words gets its precision again, a page "
-            "fetched again "
-            "its proximity less 0.5, and a page near a gold one its proximity. "
-            "`docagent.env.reward."
-            "search=new_gold` and `docagent.env.reward.eta_fetch=1` remove rewards for repeated "
-            "pages. With "
-            "`docagent.advantage.gamma_turn=0.9`, ALDEN's own, a call with a reward below a tenth "
-            "of the "
-            "answer's lowers the return. `docagent/repeated_call_rate` measures repetition."
+            "Eq. 3 rewards every call separately. A repeated query earns its precision again, and "
+            "the penalty for the repetition (Eq. 5) is equally large, so the sum over a trajectory "
+            "does not rise; but the penalty stays in its turn, while `turn_gae` credits the "
+            "precision to earlier turns too. Finding the same page with other words earns its "
+            "precision again, fetching a page again earns its proximity minus 0.5, and a page near "
+            "a gold one earns its proximity. `docagent.env.reward.search=new_gold` and "
+            "`docagent.env.reward.eta_fetch=1` remove rewards for repeated pages. With "
+            "`docagent.advantage.gamma_turn=0.9`, ALDEN's own value, a call whose reward is below "
+            "a tenth of the answer's lowers the return. `docagent/repeated_call_rate` measures "
+            "repetition."
         ),
         "released": (
-            "A fetch of a page near a gold one is rewarded with 0.18 at most, once per page."
+            "Fetching a page near a gold one is rewarded with at most 0.18, once per page."
         ),
     },
     unearned={
@@ -65,11 +60,10 @@ SYSTEM = System(
                 "answer 1 2 3 4 5 6 7 8 9 0",
             ),
             whose=(
-                "The paper's: Eq. 3 rewards every call by itself, a page near the evidence too, "
-                "and its "
-                "character F1 rewards digits for numbers. docagent.env.reward.search=new_gold, "
-                "docagent.env.reward.eta_fetch=1 and docagent.env.numeric_metric=word_f1 change "
-                "that."
+                "The paper's: Eq. 3 rewards every call separately, even for a page near the "
+                "evidence, and its character F1 rewards any digits if the answer is a number. "
+                "docagent.env.reward.search=new_gold, docagent.env.reward.eta_fetch=1 and "
+                "docagent.env.numeric_metric=word_f1 change that."
             ),
             knowing=1.46,
             knowing_plan=(
@@ -91,8 +85,8 @@ SYSTEM = System(
                 "search for the question backwards",
                 "answer 1 2 3 4 5 6 7 8 9 0",
             ),
-            whose="The release's: gold pages are rewarded when first shown, and others for being "
-            "near them.",
+            whose="The release's: gold pages are rewarded when they are first shown, and other "
+            "pages for being near them.",
             knowing=1.06,
             knowing_plan=(
                 "fetch page 3",

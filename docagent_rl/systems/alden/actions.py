@@ -18,22 +18,22 @@ from docagent_rl.actions.base import (
 from docagent_rl.actions.grammar import TagBlock, TagScanner, bad_argument, read_search
 
 NO_SUCH_PAGE = 10**9
-"""The page number that ten or more digits are read as: no document is that long."""
+"""The page number that stands for ten or more digits: no document is that long."""
 
 _FETCH = re.compile(r"(?:(image|text)\s*,\s*)?([1-9][0-9]*)(-(?:th|st|nd|rd))?")
 _BOX = r"\boxed{"
-# an escaped character is passed over, so that `\{` is text and no brace; `\boxed{` comes before
-# that rule
+# an escaped character is skipped, so that `\{` counts as text, not as a brace; `\boxed{` must come
+# before that alternative
 _BOX_MARK = re.compile(r"\\boxed\{|\\.|[{}]", re.DOTALL)
 
 
 class Modality(StrEnum):
-    """The forms of pages that the agent is shown."""
+    """The forms in which pages are shown to the agent."""
 
     VISUAL = "visual"
     """Page images."""
     HYBRID = "hybrid"
-    """Page images, and their text from an index of its own."""
+    """Page images, and page texts from a separate index."""
 
 
 class AldenPageForm(StrEnum):
@@ -44,28 +44,28 @@ class AldenPageForm(StrEnum):
 
 
 class FetchSyntax(StrEnum):
-    """The spelling of a page number."""
+    """The syntax of a page number."""
 
     PLAIN = "plain"
     """`<fetch>5</fetch>`."""
     ORDINAL = "ordinal"
-    """`<fetch>5-th</fetch>`, the released visual syntax; `-st`, `-nd` and `-rd` are as good."""
+    """`<fetch>5-th</fetch>`, the released visual syntax; `-st`, `-nd` and `-rd` work too."""
 
 
 class FormFault(Enum):
-    """The fault of a turn whose action is executed all the same."""
+    """The format fault of a turn whose action is executed nevertheless."""
 
     FRAME = "frame"
-    """The turn is not one thought followed by one action and nothing else."""
+    """The turn does not consist of exactly one thought followed by one action."""
     ARGUMENT = "argument"
     """The fetch names no page; executing it shows a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class AldenTurn(ParsedTurn):
-    """A parsed turn; `form` is that of the page that a fetch asks for.
+    """A parsed turn; `form` is the form in which a fetch requests its page.
 
-    `fault` is why the turn is invalid although it can be executed; `None` where its action is
+    `fault` says why the turn is invalid although it can be executed; it is `None` if the action is
     `Invalid`.
     """
 
@@ -80,11 +80,10 @@ class AldenGrammar:
     `<fetch>image, N</fetch>` or `<fetch>text, N</fetch>`) and `<answer>… \boxed{x} …</answer>`,
     whose answer is `x`.
 
-    A turn of another shape is invalid. What it holds is still executed when it can be: the last
-    search, or without one the last fetch, whose tags hold no other tag; an answer beside it is
-    ignored, an answer alone is `Invalid`. A fetch without a readable page number is executed too,
-    as a `Fetch` without pages. A turn that was cut off or ended at a control token is `Invalid`
-    whatever it holds.
+    A turn of any other shape is invalid. Its action is still executed if possible: the last search,
+    or else the last fetch, that contains no other tag. An answer next to it is ignored; an answer
+    without it is `Invalid`. A fetch without a valid page number is executed too, as a `Fetch`
+    without pages. A turn that was cut off or ended at a control token is always `Invalid`.
     """
 
     def __init__(
@@ -113,7 +112,7 @@ class AldenGrammar:
         chosen = self._chosen(text, pairs)
         if chosen is None:
             return AldenTurn(_missing(marks), thoughts=scan.hidden)
-        # whatever lies in a thought is blank in the scanner's eyes
+        # the scanner has blanked out everything inside thoughts
         others = (
             pair for pair in pairs if pair is not chosen and scan.visible[pair.outer[0]] == "<"
         )
@@ -127,15 +126,14 @@ class AldenGrammar:
         return AldenTurn(action, surplus, scan.hidden, fault=fault, form=form)
 
     def _chosen(self, text: str, pairs: list[TagBlock]) -> TagBlock | None:
-        """Return the pair to execute: a search before a fetch before an answer, the last of its
-        kind.
+        """Return the block to execute: the last search, or else the last fetch, or else the last
+        answer.
         """
         for tag in self._tags:
             of_kind = [pair for pair in pairs if pair.tag == tag]
             if of_kind and (tag != "search" or text[slice(*of_kind[-1].inner)].strip()):
                 return of_kind[-1]
-        # a blank query is chosen when there is nothing better, so that the turn can be told what is
-        # wrong
+        # fall back to a blank query, so that the feedback can name what is wrong
         return next((pair for pair in reversed(pairs) if pair.tag == "search"), None)
 
     def _read(self, text: str, pair: TagBlock) -> tuple[Action, AldenPageForm]:
@@ -163,7 +161,7 @@ class AldenGrammar:
 
 
 def _pairs(marks: list[re.Match[str]]) -> list[TagBlock]:
-    """Return the action tags that are closed by the very next tag."""
+    """Return the action blocks whose closing tag is the very next tag."""
     return [
         TagBlock(
             first[2], (first.start(), second.end()), (first.end(), second.start()), nested=False
@@ -174,8 +172,8 @@ def _pairs(marks: list[re.Match[str]]) -> list[TagBlock]:
 
 
 def _framed(text: str, marks: list[re.Match[str]], chosen: TagBlock) -> bool:
-    """Return whether the turn is one thought, then the chosen action, and nothing but blanks around
-    them.
+    """Return whether the turn is one thought followed by the chosen action, with only whitespace
+    around them.
     """
     shape = ["<think>", "</think>", f"<{chosen.tag}>", f"</{chosen.tag}>"]
     if [mark[0] for mark in marks] != shape:
@@ -205,12 +203,11 @@ def _fault(action: Action, *, framed: bool) -> FormFault | None:
 
 
 def last_boxed(text: str) -> Span | None:
-    r"""Return the span of the content of the last balanced `\boxed{...}`, in time linear in the
-    text.
+    r"""Return the span of the content of the last balanced `\boxed{...}`, in linear time.
 
-    Braces inside are counted, escaped ones are text. A box that is never closed is no box. Braces
-    that hold the whole content, as in `\boxed{{x}}`, and outer spaces do not belong to it, which
-    may be empty.
+    Nested braces are counted; escaped braces are text. A box that is never closed does not count.
+    Braces around the whole content, as in `\boxed{{x}}`, and surrounding whitespace are stripped.
+    The content may be empty.
     """
     closed: dict[int, int] = {}
     boxes: list[int] = []

@@ -1,6 +1,4 @@
-"""Configuration of ALDEN: what the paper says, what the released code does, and what may be
-changed.
-"""
+"""Configuration of ALDEN: the paper's values, those of the released code, and further options."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,7 +27,7 @@ Variant = Literal["paper", "released"]
 
 
 class OnFull(StrEnum):
-    """The answer to a request for an image for which there is no room."""
+    """What happens if an image is requested but there is no room for it."""
 
     NOTICE = "notice"
     """A notice is shown instead, and the trajectory continues."""
@@ -81,25 +79,27 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
         "query_repetition": {"enabled": False, "eta": 0.3, "overlap": Overlap.CONTAINMENT, "n": 3},
     },
 }
-"""The values of keys that a configuration leaves out or gives as `null`."""
+"""The values of keys that a configuration omits or sets to `null`."""
 
 
 class TextRanking(StrEnum):
     """The ranking that fills the list of page texts, with two modalities."""
 
     OWN = "own"
-    """That of `docagent.text_retriever`, as in the paper."""
+    """The ranking of `docagent.text_retriever`, as in the paper."""
     SHARED = "shared"
-    """That of `docagent.retriever`: what it finds is shown as an image and once more as text."""
+    """The ranking of `docagent.retriever`: each page that it finds is shown as image and as
+    text.
+    """
 
 
 class AldenSearchConfig(Section):
     """The search for pages, always in the question's own document."""
 
     top_k: int = Field(ge=1)
-    """Pages a retriever ranks for a query."""
+    """Number of pages that a retriever ranks for a query."""
     pages_per_search: int = Field(ge=1)
-    """Most pages that a search shows, for each of image and text (K)."""
+    """Maximum number of pages that a search shows, in each form (K)."""
     text_ranking: TextRanking = TextRanking.OWN
     """The source of the hybrid's texts."""
 
@@ -113,10 +113,10 @@ class AldenSearchConfig(Section):
 
 
 class ImageBudget(Section):
-    """The images that a trajectory may show."""
+    """The limit on the images of a trajectory."""
 
     images: int = Field(15, ge=0)
-    """Images at most."""
+    """Maximum number of images."""
     on_full: OnFull
 
 
@@ -129,63 +129,62 @@ class QueryRepetitionConfig(Section):
     """Penalty of a query that repeats an earlier one in full."""
     overlap: Overlap
     n: int = Field(ge=1)
-    """Words of the longest n-grams that are compared. With 1 a query in another order of words is
-    no new one, as for BM25. The released code has 3 and tells such queries apart; the paper gives
-    no number.
+    """Length of the longest n-grams that are compared, in words. With 1 a query with the same words
+    in another order counts as a repetition, as BM25 treats it. The released code uses 3, which
+    distinguishes such queries; the paper gives no number.
     """
 
 
 class AldenConfig(ShowsImages, VariantSection):
-    """Configuration of `AldenEnv`. Keys that are left out or `null` take the value of the
-    variant.
-    """
+    """Configuration of `AldenEnv`. Keys that are omitted or `null` take the variant's value."""
 
     variants = VARIANT_DEFAULTS
     variant: Variant = "paper"
     modality: Modality = Modality.VISUAL
     max_turns: int = Field(6, ge=1)
-    """Assistant turns, of which the last can only be an answer (T)."""
+    """Maximum number of assistant turns; the last one can only answer (T)."""
     fetch: bool = True
-    """There is a fetch; `false` is the ablation without it, in grammar and prompt."""
+    """Whether pages can be fetched; `false` is the ablation without it, in grammar and prompt."""
     fetch_syntax: FetchSyntax
     final_turn_notice: bool = False
     """Ask for the answer in the observation before the last turn."""
     ocr_tokens: int = Field(1024, ge=1)
-    """Tokens of a page's text at most, as `state.cut_text` counts them."""
+    """Maximum length of a page's text in tokens, as `state.cut_text` counts them."""
     cut_fetched_text: bool
-    """Cut fetched pages to `ocr_tokens` too."""
+    """Truncate the text of fetched pages to `ocr_tokens` too."""
     display: DisplayRule
     search: AldenSearchConfig
     image_budget: ImageBudget
     remember_malformed: bool
-    """Pages shown in answer to a malformed turn count as seen in later rewards."""
+    """Pages that are shown after a malformed turn count as seen in later rewards."""
     answer_metric: AnswerMetric
     numeric_metric: AnswerMetric
-    """The metric for references with a digit. The paper's `char_f1` does not tell `42` from
+    """The metric for references with a digit. The paper's `char_f1` does not distinguish `42` from
     `24`.
     """
     polar_exact: bool
-    """The answers yes, no and noanswer have to match exactly."""
+    """The answers yes, no and noanswer must match exactly."""
     reward: AldenReward
     query_repetition: QueryRepetitionConfig
     allow_empty_gold: bool = False
-    """Play answerable questions without gold pages, whose calls then earn nothing. Unanswerable
-    questions have none and are always played.
+    """Play answerable questions without gold pages, whose calls are then not rewarded.
+
+    Unanswerable questions have no gold pages and are always played.
     """
 
     @property
     def two_rankings(self) -> bool:
-        """Images and texts are ranked by two retrievers."""
+        """Whether images and texts are ranked by different retrievers."""
         return self.hybrid and self.search.text_ranking is TextRanking.OWN
 
     @property
     def hybrid(self) -> bool:
-        """There is text beside the images."""
+        """Whether page texts are shown in addition to images."""
         return self.modality is Modality.HYBRID
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """The reward terms that this configuration has; one that could only be 0 is none."""
+        """The reward terms of this configuration, without those that are always 0."""
         absent = {
             "fetch": not self.fetch,
             "fetch_repetition": not self.fetch,
@@ -210,19 +209,19 @@ class AldenConfig(ShowsImages, VariantSection):
 
     @property
     def prompt(self) -> str:
-        """The package's prompt for the modality."""
+        """The packaged prompt for the modality."""
         return f"alden_{self.modality.value}"
 
     @property
     def assistant_turns(self) -> int:
-        """Assistant turns of a trajectory at most."""
+        """The maximum number of assistant turns."""
         return self.max_turns
 
     @property
     def max_images(self) -> int:
-        """Images of a trajectory at most: the last turn leads to none."""
+        """The maximum number of images; the last turn shows none."""
         return min(self.image_budget.images, (self.max_turns - 1) * self.search.pages_per_search)
 
     def answer_rule(self) -> AldenAnswerRule:
-        """Return how answers are scored."""
+        """Return the rule by which answers are scored."""
         return AldenAnswerRule(self.answer_metric, self.numeric_metric, self.polar_exact)

@@ -10,16 +10,16 @@ from docagent_rl.envs.shown_page import ShownPage
 
 
 class CallKind(StrEnum):
-    """The end of a call."""
+    """The outcome of a call."""
 
     PAGES = "pages"
     """A search showed pages."""
     NO_PAGE = "no_page"
-    """A search found none."""
+    """A search found no page."""
     PAGE = "page"
     """A fetch showed its page."""
     NO_ROOM = "no_room"
-    """The context holds as many images as it may."""
+    """The context already contains the maximum number of images."""
     NO_SUCH_PAGE = "no_such_page"
     """A fetch names a page that the document does not have."""
     MALFORMED_FETCH = "malformed_fetch"
@@ -27,7 +27,7 @@ class CallKind(StrEnum):
 
 
 NOT_MADE = frozenset({CallKind.NO_SUCH_PAGE, CallKind.MALFORMED_FETCH})
-"""The ends of calls that could not be made, of which no pages are recorded."""
+"""The outcomes of calls that could not be made, for which no pages are recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Called(Effect):
     """A search or a fetch.
 
     Args:
-        end: how it ended.
-        pages: that it showed.
-        repeated: whether all of them were shown before.
+        end: the outcome of the call.
+        pages: the pages that it showed.
+        repeated: whether all of them had been shown before.
     """
 
     end: CallKind
@@ -62,12 +62,12 @@ class Called(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Scored(Answered):
-    """An answer.
+    """A scored answer.
 
     Args:
-        score: by the metric that is rewarded.
-        refused: whether it declines to answer.
-        likeness: to the references by each metric, by its name.
+        score: the score by the metric that is rewarded.
+        refused: whether the answer declines to answer.
+        likeness: the similarity to the references by each metric.
     """
 
     score: float = 0.0

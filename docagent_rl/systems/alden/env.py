@@ -1,6 +1,4 @@
-"""The environment of ALDEN (arXiv 2510.25668): search a long document, fetch pages by number,
-answer.
-"""
+"""The environment of ALDEN (arXiv 2510.25668): search one document, fetch pages, answer."""
 
 import asyncio
 import functools
@@ -55,11 +53,11 @@ _MALFORMED = {"format": -1.0}
 class AldenEnv(ToolEnv[AldenConfig, AldenState]):
     """One trajectory of ALDEN, in one document that the agent never sees as a whole.
 
-    A turn is one thought and one action. A search shows the best pages with their numbers, with two
-    modalities the best images and then the best texts; a fetch shows one page; both come as a user
-    message inside `<result>`. An answer ends the trajectory, and so does a turn in which nothing
-    can be executed. Every turn is rewarded when it is made; its terms are `AldenConfig.terms`, and
-    repeated words of a query are charged on their own characters besides.
+    A turn is one thought and one action. A search shows the best pages with their numbers (in the
+    hybrid, the best images and then the best texts), and a fetch shows one page. Both results are a
+    user message inside `<result>`. An answer ends the trajectory, and so does a turn in which
+    nothing can be executed. Every turn is rewarded immediately; its terms are `AldenConfig.terms`.
+    In addition, repeated words of a query are penalised on their own characters.
 
     Validation also plays questions without gold pages. The judge is never asked.
     """
@@ -68,19 +66,19 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
     spec = PROMPT
 
     def set_up(self) -> None:
-        """See that both rankings are there: better here than at the first search."""
+        """Check that both retrievers exist, rather than fail at the first search."""
         if self._config.two_rankings:
             self._services.second()
 
     @staticmethod
     def make_grammar(config: AldenConfig) -> AldenGrammar:
-        """Return the grammar of a configuration."""
+        """Return the grammar for a configuration."""
         return AldenGrammar(
             modality=config.modality, fetch_syntax=config.fetch_syntax, fetch=config.fetch
         )
 
     def variables(self, state: AldenState) -> dict[str, object]:
-        """Return what every part of the prompt may name."""
+        """Return the variables that all parts of the prompt may use."""
         config = self._config
         return {
             "num_pages": state.num_pages,
@@ -121,7 +119,7 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
             case action:
                 raise UnknownActionError(self.title, action)
         logged.seconds["call"] = time.perf_counter() - began
-        # of a malformed turn the format alone counts (section 4.2)
+        # a malformed turn is rewarded for its format only (section 4.2)
         if logged.parsed.fault is not None:
             values = _MALFORMED
             tokens = ()
@@ -144,9 +142,9 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
     async def conclude(self, reason: EndReason) -> RewardTerms:
         """Settle a trajectory that the rollout had to end (see `DocEnv.conclude`).
 
-        What the last call earned is taken back (`reward.dropped_call`), except what its query was
-        charged on its own characters. The values returned replace those of the last turn; the
-        reward is the difference.
+        The reward of the last call is revoked (`reward.dropped_call`), except for the penalty on
+        the characters of its query. The returned values replace those of the last turn; the
+        returned reward is the difference.
         """
         state = self.running
         if not state.rewards:
@@ -221,9 +219,7 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
         return self._ended(EndReason.ANSWERED, values)
 
     def record(self, logged: LoggedTurn) -> TurnRecord:
-        """Return the record of a turn; a malformed one is not valid, although its call was
-        executed.
-        """
+        """Return the record of a turn; a malformed turn is not valid even if it was executed."""
         record = logged.record()
         fault = logged.parsed.fault
         if isinstance(logged.action, Fetch):
@@ -240,7 +236,7 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
         return self._config.reward.unanswerable or state.answerable
 
     def _taken_back(self, state: AldenState, values: Mapping[str, float]) -> dict[str, float]:
-        """Unshow what the last call showed; return the terms that remain of it."""
+        """Undo what the last call showed; return the terms that remain."""
         state.take_back()
         kept = {"query_repetition": values.get("query_repetition", 0.0)}
         if values.get("format", 0.0) < 0 or self._config.reward.dropped_call is DroppedCall.FORMAT:
@@ -269,9 +265,7 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
         return StepResult(None, end=reason, terms=terms, record=self.record(state.log.turns[-1]))
 
     async def _ranked(self, doc_id: str, query: str) -> tuple[list[Hit], list[Hit]]:
-        """Return the best image pages and, with two modalities, the best text pages of a
-        document.
-        """
+        """Return a document's best pages as images and, in the hybrid, its best pages as texts."""
         search = self._config.search
         services = self._services
 
@@ -300,7 +294,7 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
         return result
 
     async def _fetched(self, state: AldenState, page: int, form: AldenPageForm) -> Result:
-        """Show one page, which exists."""
+        """Show one existing page."""
         result = Result(CallKind.PAGE)
         hits = [Hit(PageRef(state.sample.doc_id, page), 0.0)]
         if form is AldenPageForm.IMAGE:
@@ -369,18 +363,16 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
 
     def _read(self, hits: Sequence[Hit], *, cut: bool) -> list[str]:
         texts = [self._services.store.page(hit.ref).text().strip() for hit in hits]
-        # a page must not close the result that it stands in
+        # the text of a page must not close the surrounding result
         texts = [text.replace("</result>", "< /result>") for text in texts]
         return [cut_text(text, self._config.ocr_tokens) if cut else text for text in texts]
 
 
 @functools.cache
 def _warn_of_characters() -> None:
-    """Warn once a process that characters cannot tell numbers apart."""
+    """Warn once per process that character F1 does not distinguish numbers."""
     logger.warning(
-        "answers that hold numbers are scored by characters (docagent.env.numeric_metric=char_f1, "
-        "as in the "
-        "paper): 42 is right for 24, and 1234567890, without a search, a third right for any whole "
-        "number; "
-        "word_f1 and anls tell them apart"
+        "answers with numbers are scored by character F1 (docagent.env.numeric_metric=char_f1, as "
+        "in the paper): 42 counts as right for 24, and 1234567890, without any search, as a third "
+        "right for any integer; word_f1 and anls distinguish numbers"
     )

@@ -1,4 +1,4 @@
-"""The parts of ALDEN's prompt files, and what they may name."""
+"""The parts and variables of ALDEN's prompt files."""
 
 from docagent_rl.base.prompts import PromptSpec
 

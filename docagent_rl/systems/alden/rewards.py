@@ -1,5 +1,6 @@
-"""The rewards of ALDEN (arXiv 2510.25668, section 4.2, Eq. 2 to 5) and of its released code: turns,
-answers, repeated words of queries.
+"""The rewards of ALDEN (arXiv 2510.25668, section 4.2, Eq. 2 to 5) and of its released code.
+
+They cover turns, answers and repeated words of queries.
 """
 
 import math
@@ -29,14 +30,14 @@ TERMS = (
     "query_repetition",
     "total",
 )
-"""The terms of a turn by name; `AldenReward.formula` says what each is."""
+"""The names of a turn's terms, which `AldenReward.formula` explains."""
 
 
 class SearchCredit(StrEnum):
     """The reward of a search."""
 
     PRECISION = "precision"
-    """The share of gold pages among those returned, on every repeat again (the paper)."""
+    """The share of gold pages among those returned, also for repeated searches (the paper)."""
     NEW_GOLD = "new_gold"
     """The number of gold pages that were not shown before (the released code)."""
 
@@ -51,18 +52,18 @@ class FetchCredit(StrEnum):
 
 
 class DroppedCall(StrEnum):
-    """The treatment of a call whose pages did not fit, so that it ended the trajectory."""
+    """How to reward a call that ended the trajectory because its pages did not fit."""
 
     FAILED = "failed"
-    """It found nothing: no credit for a search, the penalty of a failed fetch."""
+    """As if it had found nothing: no credit for a search, the penalty of a failed fetch."""
     FORMAT = "format"
-    """It was the last turn and no answer, so it is malformed (the released code)."""
+    """As malformed, since it is the last turn but not an answer (the released code)."""
 
 
 class AldenReward(Section):
     """Weights and rules of the turn reward `r = f + u` (section 4.2).
 
-    A failed fetch costs 0.5 as released; the paper is silent.
+    A failed fetch costs 0.5, as in the released code; the paper does not specify it.
     """
 
     alpha: float = Field(5.0, ge=0, allow_inf_nan=False)
@@ -70,30 +71,27 @@ class AldenReward(Section):
     search: SearchCredit
     fetch: FetchCredit
     eta_fetch: float = Field(ge=0, allow_inf_nan=False)
-    """Penalty of a fetch that repeats a page, in the form it was shown in."""
+    """Penalty for fetching a page that was already shown in the same form."""
     failed_fetch: float = Field(0.5, ge=0, allow_inf_nan=False)
-    """Penalty of a fetch that led to no page."""
+    """Penalty for a fetch that shows no page."""
     wrong_refusal: float = Field(ge=0, allow_inf_nan=False)
-    """Penalty of refusing a question that has an answer; 0 leaves it to the answer score."""
+    """Penalty for refusing an answerable question; with 0 only the answer score counts."""
     missed_refusal: float = Field(ge=0, allow_inf_nan=False)
-    """Penalty of answering a question that has none; 0 leaves it to the answer score."""
+    """Penalty for answering an unanswerable question; with 0 only the answer score counts."""
     unanswerable: bool
-    """Reward and charge calls for questions without an answer; their set of gold pages is empty."""
+    """Reward and penalise calls for unanswerable questions, whose set of gold pages is empty."""
     calls: bool = True
-    """Reward and charge calls at all; without it, format and answer remain (outcome reward
-    only).
-    """
+    """Reward and penalise calls at all; `false` leaves format and answer (outcome reward only)."""
     dropped_call: DroppedCall
-    """The reward of a call whose pages did not fit, so that it ended the trajectory."""
+    """The reward of a call that ended the trajectory because its pages did not fit."""
 
     @property
     def formula(self) -> Formula:
-        """The reward of a turn from its terms: `f + u`, and -1 for a malformed turn whatever its
-        utility.
+        """The reward of a turn from its terms: `f + u`, or -1 for a malformed turn.
 
         `format` is 0 or -1; `search`, `fetch` and `answer` are credits; `fetch_repetition`,
-        `fetch_failed`, `wrong_refusal` and `missed_refusal` are 0 or 1. The query term is charged
-        on its tokens instead.
+        `fetch_failed`, `wrong_refusal` and `missed_refusal` are 0 or 1. The query term is not part
+        of the sum; it is applied to its tokens.
         """
         weights = {
             "format": 1.0,
@@ -110,8 +108,9 @@ class AldenReward(Section):
     def search_credit(
         self, found: Collection[int], gold: Collection[int], seen: Collection[int]
     ) -> float:
-        """Return the credit of a search that showed `found`; `seen` were shown before, in either
-        form.
+        """Return the credit of a search that showed the pages `found`.
+
+        `seen` are the pages that were shown before, in either form.
         """
         if self.search is SearchCredit.NEW_GOLD:
             return float(len(set(found) & set(gold) - set(seen)))
@@ -120,7 +119,7 @@ class AldenReward(Section):
         return len(pages & set(gold)) / len(pages) if pages else 0.0
 
     def fetch_credit(self, page: int, gold: Collection[int]) -> float:
-        """Return the credit of fetching a page, in `[0, 1]`; 0 when nothing is gold."""
+        """Return the credit for fetching a page, in `[0, 1]`; 0 if there are no gold pages."""
         if not gold:
             return 0.0
         pages = set(gold)
@@ -132,10 +131,10 @@ class AldenReward(Section):
     def answer_terms(
         self, score: float, *, refused: bool, answerable: bool, refusal_is_right: bool
     ) -> dict[str, float]:
-        """Return the terms of a well-formed answer; `score` is its likeness to the references, in
-        `[0, 1]`.
+        """Return the terms of a well-formed answer.
 
-        Where some reference is the refusal sentence and others are not, the score decides.
+        `score` is its similarity to the references, in `[0, 1]`. If only some of the references are
+        the refusal sentence, the score decides.
         """
         if self.wrong_refusal and answerable and refused and not refusal_is_right:
             return {"wrong_refusal": 1.0}
@@ -145,7 +144,7 @@ class AldenReward(Section):
 
 
 REFUSAL = "The problem is not answerable"
-"""The sentence with which the agent refuses, and the reference where that is right."""
+"""The sentence with which the agent refuses, and the reference if a refusal is right."""
 
 _STEMMER = Tokenizer(Stemmer.ENGLISH)
 _WORD = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
@@ -153,26 +152,24 @@ _POLAR = frozenset({"yes", "no", "noanswer"})
 
 
 class AnswerMetric(StrEnum):
-    """A likeness of two answers, in `[0, 1]`."""
+    """A similarity of two answers, in `[0, 1]`."""
 
     CHAR_F1 = "char_f1"
-    """F1 over characters without spaces (the paper). Blind to order: `42` and `24` are the same to
-    it.
-    """
+    """F1 over characters without spaces (the paper). It ignores order: `42` equals `24`."""
     WORD_F1 = "word_f1"
     """F1 over words (the released code)."""
     ANLS = "anls"
-    """Edit distance, 0 below one half."""
+    """Edit distance; a similarity below one half counts as 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class AldenAnswerRule:
-    """The scoring of answers.
+    """The rule by which answers are scored.
 
     Args:
-        metric: for references without a digit.
-        numeric_metric: for references with one.
-        polar_exact: yes, no and noanswer on either side count only when both sides are the same.
+        metric: the metric for references without a digit.
+        numeric_metric: the metric for references with a digit.
+        polar_exact: whether yes, no and noanswer, on either side, must match exactly.
     """
 
     metric: AnswerMetric
@@ -180,8 +177,9 @@ class AldenAnswerRule:
     polar_exact: bool = False
 
     def score(self, prediction: str, references: Sequence[str]) -> float:
-        """Return the best score over the references, in `[0, 1]`; 0 when nothing is left of an
-        answer.
+        """Return the best score over the references, in `[0, 1]`.
+
+        The score is 0 if normalisation leaves nothing of the answer.
         """
         return max((self._one(prediction, reference) for reference in references), default=0.0)
 
@@ -196,8 +194,8 @@ class AldenAnswerRule:
 
 
 def char_f1(prediction: str, reference: str) -> float:
-    """Return the F1 over characters without spaces after SQuAD's normalisation, with multiplicity
-    (Eq. 3).
+    """Return the F1 over non-space characters after SQuAD's normalisation, with multiplicity (Eq.
+    3).
     """
     return _f1(
         *(Counter(squad_normalise(text).replace(" ", "")) for text in (prediction, reference))
@@ -217,31 +215,27 @@ _LIKENESS: Mapping[AnswerMetric, Callable[[str, str], float]] = {
     AnswerMetric.WORD_F1: word_f1,
     AnswerMetric.ANLS: lambda prediction, reference: anls(reference, prediction),
 }
-"""The likeness of a prediction and a reference, in `[0, 1]`."""
+"""The similarity of a prediction and a reference, in `[0, 1]`, by metric."""
 
 
 def is_numeric(reference: str) -> bool:
-    """Return whether a reference holds a digit, so that the order of its characters decides what it
-    says.
-    """
+    """Return whether a reference contains a digit, so that the order of its characters matters."""
     return any(character.isdigit() for character in reference)
 
 
 def is_refusal(text: str) -> bool:
-    """Return whether a text holds the refusal sentence, up to case, punctuation and articles."""
+    """Return whether a text contains the refusal sentence, up to case, punctuation and articles."""
     return squad_normalise(REFUSAL) in squad_normalise(text)
 
 
 def as_refusal(reference: str) -> str:
-    """Return a reference in ALDEN's words: the canonical "not answerable" becomes the refusal
-    sentence.
-    """
+    """Replace the canonical reference "not answerable" with ALDEN's refusal sentence."""
     return REFUSAL if squad_normalise(reference) == squad_normalise(NOT_ANSWERABLE) else reference
 
 
 def _f1(prediction: Counter[str], reference: Counter[str]) -> float:
     common = (prediction & reference).total()
-    # 2PR / (P + R), in the form that needs no case for empty sides
+    # equals 2PR / (P + R), without a special case for empty sides
     return 2 * common / (prediction.total() + reference.total()) if common else 0.0
 
 
@@ -249,32 +243,32 @@ Gram = tuple[str, ...]
 
 
 class Overlap(StrEnum):
-    """The comparison of two queries."""
+    """The way in which two queries are compared."""
 
     JACCARD = "jaccard"
-    """Common n-grams over all n-grams of both; tokens answer for those they share with the nearest
-    earlier query (the paper).
+    """Common n-grams divided by all n-grams of both queries; the penalty falls on tokens whose
+    n-grams occur in the most similar earlier query (the paper).
     """
     CONTAINMENT = "containment"
-    """Common n-grams over those of the new query; tokens answer for those of any earlier query (the
-    released code).
+    """Common n-grams divided by those of the new query; the penalty falls on tokens whose n-grams
+    occur in any earlier query (the released code).
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query as the `(w,)` stems of its words, and their spans in the text that it came from."""
+    """A query: the `(w,)` stems of its words, and their spans in the original text."""
 
     words: tuple[str, ...]
     spans: tuple[Span, ...]
 
 
 def read_query(text: str, span: Span) -> Query:
-    """Return the words of a query.
+    """Split a query into words.
 
-    Words stand in for the paper's tokens, so that the same query costs the same whatever the
-    tokenizer and wherever its spaces and capitals are. They are the stems that BM25 compares: what
-    a search does not see makes no query new. A query without a word is read mark by mark.
+    Words replace the paper's tokens, so that the penalty of a query does not depend on the
+    tokenizer, on spaces or on capitals. They are stemmed as in BM25: changes that a search does not
+    notice do not make a query new. A query without words is split into punctuation marks.
     """
     start, end = span
     found = list(spans(text[start:end])) or list(spans(text[start:end], MARK))
@@ -285,21 +279,19 @@ def read_query(text: str, span: Span) -> Query:
 def repetition(
     query: Sequence[str], earlier: Sequence[Sequence[str]], rule: Overlap, n: int
 ) -> tuple[float, tuple[float, ...]]:
-    """Return the overlap of a query with the earlier ones, in `[0, 1]`, and the `(w,)` share of
-    each word.
+    """Return a query's overlap with earlier queries, in `[0, 1]`, and the `(w,)` shares of its
+    words.
 
-    It is the largest overlap, at the first n-gram length that has any. The shares sum to 1, or are
-    all 0 without overlap.
-
-    n-grams of `n` words are compared first, then shorter ones down to single words, until some are
-    shared; without that, short paraphrases would never be noticed. A word's part is the number of
-    shared n-gram occurrences that cover it.
+    The overlap is the largest one over the earlier queries. n-grams of `n` words are compared
+    first, then shorter ones down to single words, until some are shared; otherwise short
+    paraphrases would never be noticed. A word's share is proportional to the number of shared
+    n-gram occurrences that cover it. The shares sum to 1, or are all 0 if there is no overlap.
 
     Args:
         query: `(w,)` words of the new query.
-        earlier: words of the earlier ones.
-        rule: what to divide by, and whose n-grams count.
-        n: longest n-grams; a query of fewer words begins with its own length.
+        earlier: words of each earlier query.
+        rule: the denominator of the overlap, and whose n-grams count.
+        n: length of the longest n-grams; for a query of fewer words, its own length.
     """
     for size in range(min(n, len(query)), 0, -1):
         own = _grams(query, size)

@@ -12,13 +12,13 @@ from docagent_rl.systems.alden.rewards import REFUSAL
 
 _TAGS = {Move.SEARCH: "search", Move.FETCH: "fetch", Move.ANSWER: "answer"}
 _AGAIN = 0.65
-"""Share of fetches of a page that was just shown."""
+"""Share of fetches that repeat a page that was just shown."""
 _ABSENT = 0.3
-"""Share of the others that name a page that does not exist."""
+"""Share of the other fetches that name a page that does not exist."""
 
 
 def _fetched(config: AldenConfig, page: int, form: AldenPageForm | None) -> str:
-    """Return a page number as a fetch names it."""
+    """Return a page number in the syntax of a fetch."""
     ordinal = "-th" if config.fetch_syntax is FetchSyntax.ORDINAL else ""
     return f"{f'{form}, ' if form else ''}{page}{ordinal}"
 
@@ -33,7 +33,7 @@ class AldenAgent(ScriptedAgent):
         Move.FETCH: "That page has more about {}.",
         Move.ANSWER: "I know the {}.",
     }
-    # a turn without an action that can be read ends the trajectory
+    # a turn without a valid action ends the trajectory
     forgives = False
 
     @property
@@ -57,7 +57,7 @@ class AldenAgent(ScriptedAgent):
         return self.search_for(state)
 
     def argument(self, act: Act, state: AgentState) -> object:
-        """See `ScriptedAgent`; a fetch asks for text where there is no room for any image."""
+        """See `ScriptedAgent`; a fetch requests text if no images are allowed."""
         match act.move:
             case Move.FETCH:
                 form = AldenPageForm.IMAGE if self.config.max_images else AldenPageForm.TEXT
@@ -70,7 +70,7 @@ class AldenAgent(ScriptedAgent):
 
 
 class AldenScript(Script):
-    """Calls tools at first, often the same again, and answers more and more."""
+    """Mostly calls tools at first, often repeating a call, and then answers more and more often."""
 
     title = "ALDEN"
     tags = _TAGS
@@ -83,10 +83,9 @@ class AldenScript(Script):
 
     @classmethod
     def configs(cls, config: AldenConfig) -> Sequence[AldenConfig]:
-        """See `Script.configs`: both modalities, since they differ in little but the form of a
-        fetch.
+        """See `Script.configs`: both modalities, since they differ in little but the fetch syntax.
 
-        Turns are written alike whichever ranking finds the texts, so one will do.
+        Turns do not depend on the ranking of the texts, so one ranking is enough.
         """
         shared = config.search.model_copy(update={"text_ranking": TextRanking.SHARED})
         config = config.model_copy(update={"search": shared})
@@ -108,7 +107,7 @@ class AldenScript(Script):
         return f"\\boxed{{{argument}}}" if act.move is Move.ANSWER else argument
 
     def _page(self, state: ScriptContext) -> int:
-        """Return the page that was just shown, a likely one, or none of the document."""
+        """Return a page that was just shown, a likely page, or a page that does not exist."""
         if state.shown and state.chance(_AGAIN):
             return state.rng.choice(state.shown)
         return state.absent_page() if state.chance(_ABSENT) else state.likely_pages(1)[0]

@@ -1,4 +1,4 @@
-"""The state of an ALDEN trajectory, its numbers, and the results of its calls: pages as lines."""
+"""The state of an ALDEN trajectory, its metrics, and the results of its calls."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ _FAILED_FETCHES = NOT_MADE | {CallKind.NO_ROOM}
 
 @dataclass(slots=True)
 class AldenState(EnvState):
-    """The state of one trajectory; a refusal among its references is in ALDEN's own words."""
+    """The state of one trajectory; a refusal among its references uses ALDEN's refusal sentence."""
 
     shown_by_turn: ClassVar = ("shown", "seen", "images")
     num_pages: int
     gold: frozenset[int]
     references: tuple[str, ...]
     term_names: tuple[str, ...] = ()
-    """The reward terms that the configuration has."""
+    """The reward terms of the configuration."""
     shown: list[PageKey] = field(default_factory=list)
-    """Pages shown, in order, each once a form."""
+    """Pages that were shown, in order, once per form."""
     seen: list[PageKey] = field(default_factory=list)
-    """Those of them that later rewards know of (H)."""
+    """The pages among them that later rewards count as seen (H)."""
     images: int = 0
     queries: list[tuple[str, ...]] = field(default_factory=list)
     """Words of the earlier queries."""
     rewards: list[RewardTerms] = field(default_factory=list)
-    """The terms of every turn, as far as it is rewarded."""
+    """The reward terms of every turn so far."""
 
     @property
     def answerable(self) -> bool:
-        """Some reference is an answer."""
+        """Whether some reference is not a refusal."""
         return not all(map(is_refusal, self.references))
 
     def show(self, keys: Iterable[PageKey], *, remember: bool) -> None:
-        """Note pages as shown, and for later rewards as seen."""
+        """Record pages as shown and, if `remember`, as seen in later rewards."""
         for key in keys:
             if key not in self.shown:
                 self.shown.append(key)
@@ -66,12 +66,12 @@ class AldenState(EnvState):
                 self.seen.append(key)
 
     def metrics(self) -> dict[str, float]:
-        """Return numbers of the trajectory by name; `reward/*` are sums over the turns.
+        """Return the metrics of the trajectory by name; `reward/*` are sums over the turns.
 
-        A malformed turn counts as invalid even when its call was executed. Repeated calls showed
-        nothing but what was shown before; `pages_seen` is #UP. `retrieval_*` are of questions that
-        have gold pages, `refusal_accuracy` of unanswerable ones; `answer_*` are there whichever of
-        them is rewarded.
+        A malformed turn counts as invalid even if its call was executed. A call is repeated if all
+        its pages had been shown before; `pages_seen` is #UP. `retrieval_*` exist only for questions
+        with gold pages, `refusal_accuracy` only for unanswerable ones; `answer_*` exist for every
+        metric, whichever is rewarded.
         """
         numbers = self.common_metrics(())
         turns = self.log.turns
@@ -116,7 +116,8 @@ def new_state(
     """Return the state of a trajectory before its first turn.
 
     Raises a `UserError` for a question that cannot be played: its document or a gold page is
-    missing, a gold page lies in another document, nothing is gold, or there is no reference.
+    missing, a gold page lies in another document, there are no gold pages, or there is no
+    reference.
     """
     allowed = allow_empty_gold or sample.answerable is False
     gold = checked_gold(sample, store, allow_empty=allowed)
@@ -135,8 +136,8 @@ def new_state(
 
 
 _LETTERS_A_TOKEN = 4
-# digits, characters of scripts without spaces and marks one by one; runs of letters; runs of line
-# breaks
+# digits, punctuation and characters of scripts without spaces one by one; runs of letters; runs of
+# line breaks
 _PIECE = re.compile(rf"[{UNSPACED}]|\d|[^\W\d_{UNSPACED}]+|\n+|[^\w\s]|_")
 
 
@@ -144,7 +145,7 @@ _PIECE = re.compile(rf"[{UNSPACED}]|\d|[^\W\d_{UNSPACED}]+|\n+|[^\w\s]|_")
 class Result:
     """The result of one call: lines, and the pages among them.
 
-    `tokens` are visual ones; `full`: an image found no room.
+    `tokens` counts visual tokens; `full` means that there was no room for an image.
     """
 
     end: CallKind
@@ -156,15 +157,15 @@ class Result:
 
     @property
     def pages(self) -> set[int]:
-        """The pages, in either form."""
+        """The numbers of the pages, in either form."""
         return {page for page, _ in self.keys}
 
 
 def cut_text(text: str, max_tokens: int) -> str:
-    """Return the beginning of a text, at most so many estimated tokens long, in whole words.
+    """Return the longest prefix of whole words with at most `max_tokens` estimated tokens.
 
-    A token is every digit, mark and character of a script without spaces, every four letters of a
-    word begun, and a run of line breaks.
+    Each digit, punctuation mark, and character of a script without spaces counts as one token, and
+    so do every four letters of a word (rounded up) and a run of line breaks.
     """
     used = 0
     for piece in _PIECE.finditer(text):

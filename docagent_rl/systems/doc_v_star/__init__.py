@@ -1,4 +1,4 @@
-"""Doc-V*, as the registry of systems knows it."""
+"""Doc-V*'s entry in the registry of systems."""
 
 from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import System, Unearned
@@ -39,8 +39,8 @@ SYSTEM = System(
                 "fetch pages 1 to 4 and list all pages",
                 "answer the question",
             ),
-            whose="The paper's: its evidence term counts recall twice, so that listing every page "
-            "is paid.",
+            whose="The paper's: its evidence term weights recall twice, so listing every page is "
+            "rewarded.",
         ),
     },
 )

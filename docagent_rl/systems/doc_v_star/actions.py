@@ -1,6 +1,4 @@
-"""The turns of Doc-V*: a thought in blocks, then one action in a wrapper of its own (section
-3.4).
-"""
+"""The turns of Doc-V*: a thought made of blocks, then one wrapped action (section 3.4)."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -28,28 +26,28 @@ from docagent_rl.actions.grammar import (
 
 
 class Fault(StrEnum):
-    """Breaches of the grammar; any of them costs the trajectory its format term."""
+    """A violation of the grammar; any violation costs the trajectory its format term."""
 
     ACTION = "action"
-    """There is no action that can be executed."""
+    """There is no executable action."""
     FRAME = "frame"
-    """The turn is not one thought followed by one action block, or the action block holds other
+    """The turn is not one thought followed by one action block, or the action block contains other
     text.
     """
     BLOCKS = "blocks"
-    """The thought is not made of the blocks of this turn: each once, closed, in order, nothing in
-    between.
+    """The thought does not consist of exactly the required blocks, closed and in order, with
+    nothing in between.
     """
     BLANK = "blank"
     """A block that needs a body has none."""
     RELEVANT_PAGES = "relevant_pages"
-    """A relevant page is no whole number, or the document has no such page."""
+    """A relevant page is not an integer, or the document has no such page."""
     FETCH_PAGES = "fetch_pages"
-    """The same for a page to fetch."""
+    """A page to fetch is not an integer, or the document has no such page."""
     ANSWER = "answer"
     """The answer is blank."""
     TRUNCATED = "truncated"
-    """The turn was cut off behind its action."""
+    """The turn was cut off after its action."""
 
 
 class ThoughtBlock(StrEnum):
@@ -70,10 +68,11 @@ _MAX_DIGITS = 12
 
 
 def read_page_list(text: str) -> tuple[tuple[int, ...], int]:
-    """Read `[3, 7]`, `3, 7` or `3 7`: brackets are optional, commas and blanks separate.
+    """Parse `[3, 7]`, `3, 7` or `3 7`: brackets are optional, items are separated by commas or
+    spaces.
 
-    Returns the whole numbers in order, each once, whether or not such pages exist, and the number
-    of items that are no whole numbers, or absurdly long ones.
+    Returns the distinct integers in order, whether or not such pages exist, and the number of items
+    that are not integers or are far too long.
     """
     body = text.strip()
     if body.startswith("[") and body.endswith("]"):
@@ -86,11 +85,11 @@ def read_page_list(text: str) -> tuple[tuple[int, ...], int]:
 def read_thoughts(
     text: str, thoughts: Sequence[Span], due: Sequence[ThoughtBlock]
 ) -> tuple[set[Fault], Span | None, tuple[int, ...]]:
-    """Read the blocks of a turn's closed thoughts, whose spans are given, against the blocks that
-    are due.
+    """Parse the blocks of a turn's closed thoughts, given by their spans, and compare them with
+    `due`.
 
     Returns the faults, the span of the body of the last closed summary that is not blank, and the
-    whole numbers listed as relevant pages, in order, each once, also from faulty thoughts.
+    distinct integers listed as relevant pages, in order, including those of faulty thoughts.
     """
     per_thought = [_blocks(text, span) for span in thoughts]
     blocks = [block for found in per_thought for block in found]
@@ -129,7 +128,7 @@ def _blocks(text: str, span: Span) -> list[TagBlock]:
 
 
 def _loose_text(text: str, span: Span, blocks: Iterable[TagBlock]) -> bool:
-    """Return whether a thought holds anything but blanks outside its blocks."""
+    """Return whether a thought contains anything but whitespace outside its blocks."""
     at, end = span
     for block in blocks:
         if text[at : block.outer[0]].strip():
@@ -139,13 +138,13 @@ def _loose_text(text: str, span: Span, blocks: Iterable[TagBlock]) -> bool:
 
 
 def moved(span: Span, offset: int) -> Span:
-    """Return a span of a part of a text as a span of the whole."""
+    """Return a span shifted by an offset."""
     return span[0] + offset, span[1] + offset
 
 
 def _is_number(item: str) -> bool:
     digits = item.removeprefix("-")
-    # ASCII only, and no longer than what int() reads at once
+    # ASCII only, and short enough for int()
     return digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS
 
 
@@ -162,13 +161,13 @@ class ActionTag(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DocVStarTurn(ParsedTurn):
-    """A parsed turn. `notes` holds the span of the summary.
+    """A parsed turn; `notes` contains the span of the summary.
 
     Args:
-        faults: each kind once, in the order of `Fault`; an action that can be executed is, in spite
-            of them.
+        faults: the kinds of faults, in the order of `Fault`; an executable action is executed in
+            spite of them.
         summary: body of the last closed summary; empty without one.
-        relevant: the whole numbers listed as relevant pages, in order, each once.
+        relevant: the distinct integers listed as relevant pages, in order.
     """
 
     faults: tuple[Fault, ...] = ()
@@ -177,19 +176,19 @@ class DocVStarTurn(ParsedTurn):
 
 
 class DocVStarGrammar:
-    """`<think>` blocks `</think><action>` one action `</action>`, blanks free between tags, nothing
-    else.
+    """`<think>` blocks `</think><action>` one action `</action>`, with only whitespace between
+    tags.
 
-    The blocks of the first turn are `analysis`, `plan`, `summary`, later `analysis`,
-    `relevant_pages`, `summary`: each once, in this order, closed, with a body; that of
-    `relevant_pages` may be empty. The actions are `<retrieval_page>query</retrieval_page>`,
-    `<fetch_page>[3, 7]</fetch_page>` (brackets optional, commas or blanks between the numbers) and
-    `<answer>text</answer>`.
+    The blocks of the first turn are `analysis`, `plan` and `summary`, those of later turns
+    `analysis`, `relevant_pages` and `summary`: each exactly once, in this order, closed, with a
+    body; only that of `relevant_pages` may be empty. The actions are
+    `<retrieval_page>query</retrieval_page>`, `<fetch_page>[3, 7]</fetch_page>` (brackets are
+    optional; commas or spaces separate the numbers) and `<answer>text</answer>`.
 
-    The action is looked for outside thoughts only. It is `Invalid` when there is no closed
-    `<action>`, or when that holds no known action, two of them, or another tag beside it.
-    Everything else that is wrong is a `Fault` of a turn that is executed. Blocks are read in closed
-    thoughts only. The tag of an action that is switched off is unknown.
+    The action must be outside thoughts. It is `Invalid` if there is no closed `<action>`, or if
+    that contains no known action, two actions, or another tag next to the action. Any other
+    violation is a `Fault` of a turn that is executed nevertheless. Blocks are parsed in closed
+    thoughts only. The tag of a disabled action is unknown.
     """
 
     def __init__(
@@ -207,7 +206,7 @@ class DocVStarGrammar:
     def parse(
         self, text: str, stop: StopCause = StopCause.END_OF_TURN, *, first: bool = False
     ) -> DocVStarTurn:
-        """Parse one assistant turn (see `Grammar`); the thought of a `first` turn has other
+        """Parse one assistant turn (see `Grammar`); a `first` turn requires other thought
         blocks.
         """
         scan = self._wrapper.scan(text)
@@ -276,8 +275,8 @@ class DocVStarGrammar:
 
 
 def _framed(text: str, scan: TagScan) -> bool:
-    """Return whether the turn is one thought, then one action block, and nothing but blanks around
-    them.
+    """Return whether the turn is one thought, then one action block, with only whitespace
+    around.
     """
     if len(scan.hidden) != 1 or len(scan.blocks) != 1 or scan.hidden_open:
         return False

@@ -1,6 +1,4 @@
-"""The environment of Doc-V*: an overview of one document, pages by meaning or by number, an
-answer.
-"""
+"""The environment of Doc-V*: overview of one document, pages by query or number, an answer."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,21 +37,21 @@ from docagent_rl.systems.doc_v_star.rewards import HitRule, evidence_score, form
 from docagent_rl.systems.doc_v_star.state import DocVStarLoggedTurn, DocVState, checked_state
 
 _MESSAGE_TOKENS = 8
-"""Tokens that a chat template puts around a message, cautiously."""
+"""A cautious estimate of the tokens that a chat template adds to a message."""
 _PROMPT_TOKENS = 64
-"""Tokens around a prompt, the header of the first turn included; a margin for texts that are
-counted apart, too.
+"""Tokens added to a prompt, including the header of the first turn, and a margin because texts are
+counted separately.
 """
 _IMAGE_MARKS = 2
-"""Tokens around the visual tokens of an image."""
+"""Marker tokens around the visual tokens of an image."""
 
 _LISTED = 10
-"""Page numbers of a note at most; a policy may ask for any number of pages that do not exist."""
+"""Maximum page numbers in a note; a policy may request any number of nonexistent pages."""
 
 
 @dataclass(slots=True)
 class _Served:
-    """The pages that an action asked for, by what became of them."""
+    """The pages that an action requested, by result."""
 
     items: list[Line] = field(default_factory=list)
     pages: list[ShownPage] = field(default_factory=list)
@@ -64,13 +62,13 @@ class _Served:
 class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
     """One trajectory of Doc-V*.
 
-    The prompt holds the rules, the question and an overview of the document: grids of labelled
-    thumbnails. Every turn is a thought in blocks and one action. A retrieval shows the best pages
-    that were not shown before, `min(ceil(N / 10), 4)` of them; a fetch shows pages by number. Shown
-    again, a page is only a line that says when it was shown. Each observation ends with the working
-    memory, which are the summaries of all turns so far, and with the turns left; the conversation
-    grows. After the last turn without an answer the trajectory ends; that turn's action is not
-    executed.
+    The prompt contains the rules, the question and an overview of the document: grids of labelled
+    thumbnails. Every turn is a thought made of blocks, and one action. A retrieval shows the
+    `min(ceil(N / 10), 4)` best pages that were not shown before; a fetch shows pages by number. A
+    page that was shown before is replaced by a line that says when. Each observation ends with the
+    working memory, that is, the summaries of all turns so far, and with the number of turns left.
+    The conversation grows with every turn. The last turn ends the trajectory even without an
+    answer; its action is not executed then.
 
     The reward is one scalar on the last turn; its terms are `rewards.TERMS`. The judge is never
     asked. Validation also plays questions whose evidence is unknown.
@@ -81,7 +79,7 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
 
     @staticmethod
     def make_grammar(config: DocVStarConfig) -> DocVStarGrammar:
-        """Return the grammar of a configuration."""
+        """Return the grammar for a configuration."""
         return DocVStarGrammar(
             retrieval=config.retrieval.enabled,
             fetch=config.fetch.enabled,
@@ -89,7 +87,7 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
         )
 
     def variables(self, state: DocVState) -> dict[str, object]:
-        """Return what every part of the prompt may name."""
+        """Return the variables that all parts of the prompt may use."""
         config = self._config
         plan = state.overview
         return {
@@ -111,25 +109,23 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
         }
 
     def new_state(self, sample: Sample) -> DocVState:
-        """Return the state before the first turn; every page can be shown (see
-        `DocEnv.new_state`).
-        """
+        """Check that all pages can be shown; return the initial state (see `DocEnv.new_state`)."""
         state = checked_state(sample, self._services.store, self._config, validate=self._validate)
         for page in state.pages:
             page_view(page, self._config.display, turn=0)
         return state
 
     def show_prompt(self, state: DocVState) -> Observation:
-        """Return the prompt with the overview; raises `UserError` where that fills the context."""
+        """Return the prompt with the overview; raises `UserError` if it fills the context."""
         sample = state.sample
         limit = self._services.prompt_tokens
         if self._config.overview.enabled and not self._plan_overview(state):
             tokens = self._config.overview_tokens(len(state.pages))
             raise UserError(
                 f"question {sample.question_id!r}: question and overview of {sample.doc_id!r}, "
-                f"{len(state.pages)} pages and {tokens} visual tokens, do not fit a prompt of "
-                f"{limit} tokens "
-                "however few pages it shows: raise data.max_prompt_length, or drop the question"
+                f"{len(state.pages)} pages and {tokens} visual tokens, do not fit into a prompt of "
+                f"{limit} tokens however few pages it shows: raise data.max_prompt_length, or drop "
+                "the question"
             )
         rules = self.text("system")
         items = [self.text("user"), *self._overview(), *self._last_words()]
@@ -138,8 +134,8 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
         if (room := self._room()) is not None and room < 0:
             raise UserError(
                 f"question {sample.question_id!r}: the overview of {sample.doc_id!r}, "
-                f"{len(state.pages)} "
-                f"pages, leaves less than reserve_tokens={self._config.reserve_tokens} of "
+                f"{len(state.pages)} pages, leaves fewer than "
+                f"reserve_tokens={self._config.reserve_tokens} of "
                 f"context_tokens={self._config.context_tokens}: raise it or drop the question"
             )
         return Observation(
@@ -147,14 +143,14 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
         )
 
     def adapted(self) -> str | None:
-        """Return what the overview had to give up (see `DocEnv.adapted`)."""
+        """Describe how the overview was reduced to fit (see `DocEnv.adapted`)."""
         plan = self.state.overview
         return plan.describe() if plan is not None and plan.adapted else None
 
     def read(self, state: DocVState, turn: AssistantTurn) -> DocVStarLoggedTurn:
-        """Parse a turn and keep its summary and its relevant pages."""
+        """Parse a turn, and store its summary and its relevant pages."""
         number = len(state.log.turns) + 1
-        # it reads a first turn otherwise than later ones, which other grammars do not
+        # unlike other grammars, this one has to know whether it is the first turn
         grammar = cast(DocVStarGrammar, self._grammar)
         parsed = grammar.parse(turn.text, turn.stop, first=number == 1)
         if parsed.summary:
@@ -168,21 +164,22 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
         return DocVStarLoggedTurn(number, parsed, faults={*parsed.faults, *stray}, listed=listed)
 
     def limit(self, state: DocVState, logged: LoggedTurn) -> EndReason | None:
-        """Return why nothing but an answer is carried out: the last turn, which want of room may
-        hasten.
+        """Return why only an answer is executed: it is the last turn.
+
+        A full context brings the last turn forward.
         """
         if logged.turn < state.last_turn:
             return None
         return EndReason.CONTEXT_FULL if state.cut_short else EndReason.TURN_LIMIT
 
     def record(self, logged: LoggedTurn) -> TurnRecord:
-        """Return the record of a turn, with its faults and the relevant pages that it lists."""
+        """Return the record of a turn, with its faults and its relevant pages."""
         turn = cast(DocVStarLoggedTurn, logged)
         faults = tuple(fault.value for fault in Fault if fault in turn.faults)
         return replace(turn.record(), faults=faults, relevant_pages=tuple(turn.listed))
 
     async def execute(self, state: DocVState, logged: LoggedTurn, text: str) -> Sequence[Part]:
-        """Retrieve or fetch pages; the working memory and the turns left follow."""
+        """Retrieve or fetch pages, and append the working memory and the number of turns left."""
         match logged.action:
             case Search() as action:
                 items = await self._retrieve(state, logged, action)
@@ -196,7 +193,7 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
         """Return the answer term R_a."""
         state.answered = bool(action.text)
         logged.effect = Answered()
-        # edit distances of long texts take a while
+        # in a thread, since edit distances of long texts take a while
         return Outcome.of(
             await asyncio.to_thread(self._config.answer.rule().score, action.text, state.gold)
         )
@@ -272,8 +269,9 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
         return [*served.items, *notes]
 
     def _serve(self, state: DocVState, logged: LoggedTurn, wanted: Sequence[int]) -> _Served:
-        """Show pages in order: as an image, as a reminder when shown before, not at all for want of
-        room.
+        """Show pages in order.
+
+        A page that was shown before is replaced by a reminder; a page without room is withheld.
         """
         served = _Served()
         room = self._room(logged.turn + 1)
@@ -303,12 +301,13 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
         return served
 
     def _note(self, part: str, pages: Sequence[int]) -> str:
-        """Return a part of the prompt file about some pages, of which it names the first few."""
+        """Render a part of the prompt file about some pages; only the first few are named."""
         return self.text(part, pages=pages[:_LISTED], more=max(0, len(pages) - _LISTED))
 
     def _plan_overview(self, state: DocVState) -> bool:
-        """Choose the best overview that fits the prompt; return whether there is one. Draws
-        nothing.
+        """Choose the best overview that fits into the prompt, without rendering it.
+
+        Returns whether there is one.
         """
         limit = self._services.prompt_tokens
         for plan in self._config.overview.plans(len(state.pages)):
@@ -318,9 +317,9 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
         return False
 
     def _fits(self, plan: OverviewPlan, room: int) -> bool:
-        """Return whether the prompt with the overview of the state has so many tokens at most."""
+        """Return whether the prompt with this overview has at most `room` tokens."""
         room -= self._config.plan_tokens(plan) + plan.sheets * _IMAGE_MARKS
-        # the texts are counted last: most plans of a very long document fail before
+        # count the texts last: for a very long document most plans fail before that
         if room < 0:
             return False
         texts = [self.text("system"), self.text("user"), *self._headings(plan)]
@@ -328,19 +327,17 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
         return sum(self._services.count_tokens(text + "\n") for text in (*texts, *last)) <= room
 
     def _last_words(self) -> list[Line]:
-        """Return what ends the prompt of a trajectory of one turn."""
+        """Return the end of the prompt if the trajectory has only one turn."""
         return self._ending(1) if self.state.last_turn == 1 else []
 
     def _shown(self, items: Iterable[Line], turn: int) -> tuple[Part, ...]:
-        """Return what an action led to, and what every observation before a turn ends with;
-        counted.
-        """
+        """Return the parts of an observation, including its ending, and count their tokens."""
         items = [*items, *self._ending(turn)]
         self._count(items)
         return parts_of(items)
 
     def _ending(self, turn: int) -> list[Line]:
-        """Return the working memory and the turns left, before a turn."""
+        """Return the end of the observation before `turn`: working memory and turns left."""
         items: list[Line] = []
         if self._config.memory.enabled and self.state.summaries:
             summaries = [{"turn": number, "text": text} for number, text in self.state.summaries]
@@ -354,7 +351,7 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
             self.state.tokens += self._cost(items) + _MESSAGE_TOKENS
 
     def _cost(self, items: Iterable[Line]) -> int:
-        """Return the tokens: of images by the rule of the display, of texts by a cautious
+        """Count the tokens of items: images according to `display`, texts by a cautious
         estimate.
         """
         return sum(
@@ -365,8 +362,9 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
         )
 
     def _room(self, turn: int | None = None) -> int | None:
-        """Return the tokens left for pages, `None` without a limit; before a turn, less the rest of
-        its observation.
+        """Return the number of tokens left for pages; `None` without a limit.
+
+        With `turn`, the ending of the observation before that turn is subtracted.
         """
         limit = self._config.context_tokens
         if limit is None:

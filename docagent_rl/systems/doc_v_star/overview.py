@@ -1,10 +1,10 @@
-"""The pages of Doc-V* as shown: thumbnails in labelled grids (section 3.2, appendix A), pages in a
-box (B).
+"""How Doc-V* shows pages: thumbnails in labelled grids (section 3.2, appendix A), pages in a box
+(B).
 
-Only geometry; no pixel is touched here. The sheets are drawn by `docagent_rl.envs.images.render`.
+This module only computes geometry; `docagent_rl.envs.images.render` renders the sheets.
 
-The paper shows every page, whatever that takes: 468 pages are 42,900 visual tokens. A training run
-has a prompt of fixed length, and documents that do not fit must not vanish from it: `plans` makes
+The paper always shows every page: 468 pages take 42,900 visual tokens. In a training run the prompt
+length is fixed, and documents that do not fit must not be dropped: `OverviewConfig.plans` makes
 them fit.
 """
 
@@ -35,13 +35,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _PADDING: Colour = (224, 224, 224)
-"""Around a thumbnail."""
+"""The colour around a thumbnail."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThumbnailGrid:
-    """A sheet of equal cells, filled row by row: a header band over a square for a thumbnail, in
-    pixels.
+    """A sheet of equal cells in pixels, filled row by row.
+
+    Each cell is a header band above a square for a thumbnail.
     """
 
     rows: int
@@ -62,7 +63,7 @@ class ThumbnailGrid:
 
 @dataclass(frozen=True, slots=True)
 class OverviewStyle:
-    """The look of the sheets of one document, in pixels (see `OverviewConfig`)."""
+    """The layout of one document's sheets, in pixels (see `OverviewConfig`)."""
 
     cell: int = 256
     header: int = 24
@@ -78,18 +79,16 @@ class OverviewStyle:
         return ThumbnailGrid(*grid_shape(num_pages), self.cell, self.header)
 
     def smaller(self, cell: int) -> OverviewStyle:
-        """Return the same with smaller cells, and as many more of them as the area of a sheet then
-        has.
-        """
+        """Return the style with smaller cells, and more of them on a sheet of the same area."""
         pages = self.pages_per_sheet * self.cell**2 // cell**2
         return OverviewStyle(cell, self.header, self.font, pages)
 
 
 @dataclass(frozen=True, slots=True)
 class OverviewPlan:
-    """The overview of one document: the first page and every `stride`-th from there.
+    """The overview of one document: the first page and every `stride`-th page after it.
 
-    `full_cell` is the side of the cells it would have without a limit, in pixels.
+    `full_cell` is the cell size in pixels without a limit on the prompt.
     """
 
     num_pages: int
@@ -99,32 +98,32 @@ class OverviewPlan:
 
     @property
     def shown(self) -> int:
-        """Pages it shows."""
+        """The number of pages that it shows."""
         return -(-self.num_pages // self.stride)
 
     @property
     def sheets(self) -> int:
-        """Number of its images."""
+        """The number of its images."""
         return self.style.sheets(self.shown)
 
     @property
     def adapted(self) -> bool:
-        """It is not what the paper shows."""
+        """Whether it differs from the paper's overview."""
         return self.stride > 1 or self.style.cell < self.full_cell
 
     @property
     def sizes(self) -> list[Size]:
-        """Sizes of its images in pixels, in order."""
+        """The sizes of its images in pixels, in order."""
         full, rest = divmod(self.shown, self.style.pages_per_sheet)
         counts = [self.style.pages_per_sheet] * full + [rest] * bool(rest)
         return [self.style.grid(count).size for count in counts]
 
     def choose(self, pages: Sequence[T]) -> Sequence[T]:
-        """Return those of a document's pages that it shows, in order."""
+        """Return the pages among a document's pages that it shows, in order."""
         return pages[:: self.stride]
 
     def describe(self) -> str:
-        """Describe it in a few words, for reports."""
+        """Describe the overview in a few words, for reports."""
         cells = f"thumbnails of {self.style.cell} px"
         if self.style.cell < self.full_cell:
             cells += f" instead of {self.full_cell}"
@@ -132,28 +131,24 @@ class OverviewPlan:
 
 
 def grid_shape(num_pages: int) -> tuple[int, int]:
-    """Return `(rows, columns)` of a sheet: `rows = ceil(sqrt(n))`, `columns = ceil(n / rows)`; `n`
-    from 1.
-    """
+    """Return `(rows, columns)` of a sheet: `rows = ceil(sqrt(n))`, `columns = ceil(n / rows)`."""
     if num_pages < 1:
-        raise ValueError(f"a sheet holds at least one page, not {num_pages}")
-    # in whole numbers: the root of a large square must not come out a little too large
+        raise ValueError(f"a sheet needs at least one page, found {num_pages}")
+    # integer arithmetic, since a floating-point root of a large square may be slightly too large
     rows = math.isqrt(num_pages - 1) + 1
     return rows, -(-num_pages // rows)
 
 
 def thumbnail_size(page: Size, cell: int) -> Size:
-    """Return the size of a page in a square: `f = min(cell / w, cell / h)`, sides rounded, at least
-    1 px.
+    """Return the size of a page in a square: scale by `min(cell / w, cell / h)`, round, at least 1
+    px.
     """
     scale = min(cell / page[0], cell / page[1])
     return max(1, round(page[0] * scale)), max(1, round(page[1] * scale))
 
 
 def overview(pages: Sequence[Page], style: OverviewStyle) -> Iterator[ImageSheet]:
-    """Yield the sheets of a document, consecutive pages in groups, labelled with their own
-    numbers.
-    """
+    """Yield the sheets of a document: groups of consecutive pages, labelled with their numbers."""
     for start in range(0, len(pages), style.pages_per_sheet):
         yield _sheet(pages[start : start + style.pages_per_sheet], style)
 
@@ -190,31 +185,31 @@ def _thumbnail(page: Page, at: tuple[int, int], grid: ThumbnailGrid) -> Tile:
 
 
 class PageBox(BaseModel):
-    """Downscales a page until it fits the box, keeping its proportions.
+    """Downscales a page to fit a box, keeping its aspect ratio.
 
-    The paper caps pages at 1024 by 768 and does not say which way round. Here the box turns with
-    the page, so that a portrait A4 page has about 1,000 visual tokens, as the paper counts;
-    `landscape` keeps it lying.
+    The paper limits pages to 1024 by 768 and does not state the orientation. Here the box is
+    rotated with the page, so that a portrait A4 page has about 1,000 visual tokens, as in the
+    paper; `landscape` keeps the box horizontal.
 
     Raises (all methods that take a size):
-        DisplayError: a side is below 1 px, or the side ratio is above 200.
+        DisplayError: a side is below 1 px, or the aspect ratio is above 200.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     long_side: int = Field(1024, ge=1)
-    """Most pixels of the longer side; with `landscape` of the width."""
+    """Maximum pixels of the longer side, or of the width with `landscape`."""
     short_side: int = Field(768, ge=1)
-    """Most pixels of the shorter side; with `landscape` of the height."""
+    """Maximum pixels of the shorter side, or of the height with `landscape`."""
     landscape: bool = False
-    """Keep the box lying, whatever the orientation of the page."""
+    """Keep the box horizontal, whatever the orientation of the page."""
     grid: ImageGrid = ImageGrid()
-    """Grid of the model's image processor; set by `docagent.model_family`."""
+    """The grid of the model's image processor; set by `docagent.model_family`."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.short_side > self.long_side and not self.landscape:
-            raise ValueError("short_side is above long_side")
+            raise ValueError("short_side must not be above long_side")
         if min(self.long_side, self.short_side) < self.grid.unit:
             raise ValueError(
                 f"a box narrower than one visual token ({self.grid.unit} pixels) shows nothing"
@@ -222,7 +217,7 @@ class PageBox(BaseModel):
         return self
 
     def shown(self, size: Size) -> Size:
-        """Return the size at which a page of `size` is handed to the processor.
+        """Return the size at which a page of `size` is passed to the processor.
 
         `f = min(1, long / max(w, h), short / min(w, h))`, then `(round(w·f), round(h·f))`, at least
         1 px.
@@ -243,10 +238,10 @@ class PageBox(BaseModel):
         return self.grid.tokens(shown)
 
     def keeps(self, shown: Size) -> bool:
-        """Return whether the processor takes nothing from an image but the rounding to whole visual
+        """Return whether the processor does not shrink an image, except by rounding to whole
         tokens.
 
-        Enlarging a very small one takes nothing either.
+        Enlarging a very small image is allowed.
         """
         rounded = (round(side / self.grid.unit) * self.grid.unit for side in shown)
         return all(
@@ -254,13 +249,11 @@ class PageBox(BaseModel):
         )
 
     def max_tokens(self, side_ratio: float = 2.0) -> int:
-        """Return an upper bound on the visual tokens of a page whose sides differ at most by this
-        factor.
-        """
+        """Return an upper bound on the visual tokens of a page of at most this aspect ratio."""
         unit = self.grid.unit
         cells = math.floor(self.long_side / unit + 0.5) * math.floor(self.short_side / unit + 0.5)
         least = self.grid.image_limits()[0] / unit**2
-        # small pages are enlarged by the processor, which rounds both sides up
+        # the processor enlarges small pages and rounds both sides up
         spread = math.sqrt(side_ratio) + 1 / math.sqrt(side_ratio)
         enlarged = least + math.sqrt(least) * spread + 1
         return max(cells, math.floor(enlarged))
@@ -269,12 +262,12 @@ class PageBox(BaseModel):
 def sheet_headings(
     plan: OverviewPlan, pages: Sequence[int], write: Callable[..., str]
 ) -> Iterator[str]:
-    """Yield what is written above each sheet; the first also says that pages are left out.
+    """Yield the heading of each sheet; the first one also says that pages are left out, if any are.
 
     Args:
-        plan: of the sheets.
-        pages: their numbers, in order.
-        write: makes the text of a part of the prompt file (`ToolEnv.text`).
+        plan: the plan of the overview.
+        pages: the page numbers on the sheets, in order.
+        write: renders a part of the prompt file (`ToolEnv.text`).
     """
     size = plan.style.pages_per_sheet
     remark = write("sampled") + "\n" if plan.stride > 1 else ""

@@ -1,4 +1,4 @@
-"""The parts of Doc-V*'s prompt files, and what they may name."""
+"""The parts and variables of Doc-V*'s prompt files."""
 
 from docagent_rl.base.prompts import PromptSpec
 

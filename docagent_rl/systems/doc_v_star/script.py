@@ -12,9 +12,9 @@ _BODIES = {
     ThoughtBlock.PLAN: ("Search.", "Read."),
     ThoughtBlock.SUMMARY: ("Found.", "Open."),
 }
-"""One word a block: five pairs of tags are long enough already."""
+"""One-word bodies, since five pairs of tags are long enough already."""
 _ABSENT = 0.04
-"""Share of fetches of a page that does not exist."""
+"""Share of fetches that name a page that does not exist."""
 
 
 class _DocVStarWriter(TurnWriter):
@@ -31,7 +31,7 @@ class _DocVStarWriter(TurnWriter):
 
 
 class DocVStarAgent(_DocVStarWriter, ScriptedAgent):
-    """Retrieves the first gold page, fetches the others by number, lists what is relevant,
+    """Retrieves the first gold page, fetches the others by number, lists relevant pages,
     answers.
     """
 
@@ -43,7 +43,7 @@ class DocVStarAgent(_DocVStarWriter, ScriptedAgent):
 
     @property
     def pages_a_search(self) -> int:
-        """See `ScriptedAgent`: what every document is shown at least."""
+        """See `ScriptedAgent`; the minimum over all document lengths."""
         return self.config.retrieval.pages or 1
 
     def legal(self, state: AgentState) -> tuple[Move, ...]:
@@ -74,7 +74,7 @@ class DocVStarAgent(_DocVStarWriter, ScriptedAgent):
         )
 
     def thought(self, act: Act, state: AgentState) -> str:
-        """See `ScriptedAgent`: the blocks of the turn."""
+        """See `ScriptedAgent`; returns the blocks of the turn."""
         word = state.word()
         analysis = f"<analysis>The question is about {word}.</analysis>"
         plan = str(self.thoughts[act.move]).format(word)
@@ -97,7 +97,7 @@ class DocVStarAgent(_DocVStarWriter, ScriptedAgent):
 
 
 class DocVStarScript(_DocVStarWriter, Script):
-    """Looks for pages at first and answers more and more."""
+    """Mostly looks for pages in the first turn, and answers more often later."""
 
     warm_up: ClassVar = {"pool": 96, "short_steps": 180, "full_steps": 20}
 
@@ -112,7 +112,7 @@ class DocVStarScript(_DocVStarWriter, Script):
         }
 
     def thought(self, act: Act, state: ScriptContext) -> str:
-        """See `TurnWriter`: the blocks of the turn."""
+        """See `TurnWriter`; returns the blocks of the turn."""
         first = state.turn == 1
         due = [ThoughtBlock.PLAN if first else ThoughtBlock.RELEVANT_PAGES, ThoughtBlock.SUMMARY]
         if first or self.config.thought.analysis:
@@ -130,7 +130,7 @@ class DocVStarScript(_DocVStarWriter, Script):
     def _body(self, block: ThoughtBlock, state: ScriptContext) -> object:
         if block is not ThoughtBlock.RELEVANT_PAGES:
             return state.rng.choice(_BODIES[block])
-        # the pages just shown, now and then only the gold ones among them
+        # the pages just shown, or sometimes only the gold pages among them
         right = [ref.page for ref in state.brought if ref in state.gold]
         return right if right and state.chance(0.3) else state.shown
 

@@ -1,4 +1,4 @@
-"""The state of a trajectory of Doc-V*, and its numbers."""
+"""The state of a Doc-V* trajectory, and its metrics."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class DocVStarLoggedTurn(LoggedTurn[DocVStarTurn]):
-    """A turn with what the environment adds to its grammar's faults."""
+    """A turn with the grammar's faults and those that the environment adds."""
 
     faults: set[Fault] = field(default_factory=set)
     listed: list[int] = field(default_factory=list)
-    """Relevant pages that exist."""
+    """The existing pages that the turn lists as relevant."""
 
 
 @dataclass(slots=True)
 class DocVState(EnvState):
-    """The state of one trajectory. Pages go by the numbers that the policy sees.
+    """The state of one trajectory; pages have the numbers that the policy sees.
 
     Args:
-        pages: the pages of its document, or of the window of it that it was written from.
+        pages: the pages of the document, or of the question's window of it.
         gold: the right answer.
-        evidence: evidence pages among `pages`; `None` when unknown.
+        evidence: evidence pages among `pages`; `None` if unknown.
         outside: number of evidence pages that are not among `pages`.
-        last_turn: the turn that must answer.
+        last_turn: number of the turn that must answer.
     """
 
     shown_by_turn: ClassVar = ("visited",)
@@ -56,32 +56,32 @@ class DocVState(EnvState):
     relevant: dict[int, None] = field(default_factory=dict)
     """The pages listed as relevant in any turn, in order."""
     summaries: list[tuple[int, str]] = field(default_factory=list)
-    """The working memory: summaries with their turns."""
+    """The working memory: summaries with their turn numbers."""
     withheld: int = 0
-    """Pages withheld for want of context."""
+    """Number of pages withheld because the context was full."""
     cut_short: bool = False
-    """The turns left were cut for want of context."""
+    """Whether the last turn was brought forward because the context was full."""
     tokens: int = 0
     """Tokens of the context so far, as far as they can be counted."""
     overview: OverviewPlan | None = None
-    """The plan of the overview; `None` without one."""
+    """The plan of the overview; `None` without an overview."""
     answered: bool = False
-    """There is an answer that is not blank."""
+    """Whether there is an answer that is not blank."""
 
     @property
     def faults(self) -> Counter[Fault]:
-        """Turns with each kind of fault."""
+        """The number of turns with each kind of fault."""
         turns = cast("list[DocVStarLoggedTurn]", self.log.turns)
         return Counter(fault for logged in turns for fault in logged.faults)
 
     @property
     def first_page(self) -> int:
-        """Number of the first page."""
+        """The number of the first page."""
         return self.pages[0].ref.page
 
     @property
     def last_page(self) -> int:
-        """Number of the last page."""
+        """The number of the last page."""
         return self.pages[-1].ref.page
 
     def has(self, page: int) -> bool:
@@ -93,13 +93,13 @@ class DocVState(EnvState):
         return self.pages[number - self.first_page]
 
     def metrics(self) -> dict[str, float]:
-        """Return numbers of the trajectory by name.
+        """Return the metrics of the trajectory by name.
 
-        `fault/*` are turns with each kind of fault; `no_answer` counts a blank one too;
-        `overview/adapted` is 1 where it was made to fit the prompt; `evidence_dropped` are evidence
-        pages outside the window. Of questions with evidence, `retrieval_recall` is of the pages
-        shown, `page_*` of those listed, and `retrieval/page_*` and `fetch/page_*` of those that the
-        action brought, where it was used.
+        `fault/*` counts turns with each kind of fault. `no_answer` counts a blank answer too.
+        `overview/adapted` is 1 if the overview was reduced to fit into the prompt.
+        `evidence_dropped` counts evidence pages outside the window. For questions with evidence,
+        `retrieval_recall` is over the pages shown, `page_*` over the pages listed, and
+        `retrieval/page_*` and `fetch/page_*` over the pages that the action showed, if it was used.
         """
         faults = self.faults
         plan = self.overview
@@ -141,26 +141,22 @@ class DocVState(EnvState):
 def checked_state(
     sample: Sample, store: DocumentStore, config: DocVStarConfig, *, validate: bool
 ) -> DocVState:
-    """Check a question and return its state; raises a `UserError` that names it if it cannot be
-    played.
-    """
+    """Check a question and return its state; raises a `UserError` if it cannot be played."""
     gold_pages = checked_gold(sample, store, allow_empty=True)
     if other := sorted({ref.doc_id for ref in gold_pages} - {sample.doc_id}):
         raise UserError(
             f"question {sample.question_id!r} has evidence in {other[0]!r} too, but this system "
-            "reads one "
-            f"document, {sample.doc_id!r}: drop the question"
+            f"reads one document, {sample.doc_id!r}: drop the question"
         )
     document, pages = played_pages(sample, store)
-    # no play can show, list or be rewarded for a page outside of the window
+    # no trajectory can show, list or be rewarded for a page outside the window
     evidence = frozenset(ref.page for ref in gold_pages if ref.page in pages)
     known = bool(evidence) or sample.answerable is False
     if not (known or validate or config.allow_unknown_evidence):
         where = f" in its window, pages {pages[0]} to {pages[-1]}" if gold_pages else ""
         raise UserError(
             f"question {sample.question_id!r} is answerable and has no evidence pages{where}, so "
-            "they cannot "
-            "be rewarded: drop it or set allow_unknown_evidence"
+            "they cannot be rewarded: drop it or set allow_unknown_evidence"
         )
     return DocVState(
         sample=sample,
@@ -173,8 +169,9 @@ def checked_state(
 
 
 def gold_of(sample: Sample) -> Gold:
-    """Return the right answer: an abstention, items of a list, or variants; raises `UserError` for
-    none.
+    """Return the right answer: an abstention, the items of a list, or variants.
+
+    Raises `UserError` if there is no reference answer.
     """
     if sample.answerable is False or (
         sample.lists_answers and sample.answerable and not sample.answers
@@ -185,7 +182,5 @@ def gold_of(sample: Sample) -> Gold:
 
 
 def _covered(name: str, pages: Iterable[int], evidence: frozenset[int]) -> dict[str, float]:
-    """Return recall, precision and F1 of some pages (plain, beta = 1); nothing where nothing is
-    evidence.
-    """
+    """Return recall, precision and unweighted F1 of some pages; empty if there is no evidence."""
     return {f"{name}_{each}": value for each, value in navigation(pages, evidence).items()}

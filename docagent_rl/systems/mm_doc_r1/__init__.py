@@ -1,4 +1,4 @@
-"""MM-Doc-R1, as the registry of systems knows it."""
+"""MM-Doc-R1's entry in the registry of systems."""
 
 from docagent_rl.envs.base import Marks
 from docagent_rl.envs.roles import RoleName
@@ -9,8 +9,8 @@ from docagent_rl.systems.mm_doc_r1.world import check_question
 
 SYSTEM = System(
     name="mm_doc_r1",
-    summary="plan, search a long document by keywords, have pages read, let another write the "
-    "answer",
+    summary="plan, search a long document by keywords, have pages read, let another model write "
+    "the answer",
     config_type=MMDocConfig,
     env=MMDocEnv,
     make_grammar=MMDocEnv.make_grammar,
@@ -36,9 +36,8 @@ SYSTEM = System(
             unknowing=0.5,
             plan=("read pages 1 to 6", "search for the question", "read pages 7 to 12", "finish"),
             whose=(
-                "The paper's: half of the reward is the recall of pages, for which a document of "
-                "18 pages is "
-                "read whole in three steps, whatever is asked of its pages. "
+                "The paper's: half of the reward is the recall of pages, which reading all 18 "
+                "pages of a document in three steps maximises, whatever the question is. "
                 "docagent.env.reward.page_term=f1 counts precision too."
             ),
         ),

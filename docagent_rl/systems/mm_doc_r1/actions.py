@@ -45,8 +45,9 @@ _THOUGHT_OPEN = "the thought was never closed, so nothing in it counts as an act
 
 @dataclass(frozen=True, slots=True)
 class KeywordSearch(Search):
-    """A search; `query` is the keywords, as executed, joined by spaces; `remarks` tell what was
-    cut.
+    """A search by keywords.
+
+    `query` is the executed keywords joined by spaces; `remarks` say what was cut.
     """
 
     keywords: tuple[str, ...]
@@ -57,8 +58,8 @@ class KeywordSearch(Search):
 class ReadEntry:
     """One request of a read action.
 
-    `pages` are the whole numbers asked for, in order, each once, whether or not such pages exist;
-    `strays` are ids that can be no page of any document, as written; `query` may be blank.
+    `pages` are the distinct integers requested, in order, whether or not such pages exist. `strays`
+    are ids, as written, that cannot be a page of any document. `query` may be blank.
     """
 
     pages: tuple[int, ...]
@@ -68,16 +69,14 @@ class ReadEntry:
 
 @dataclass(frozen=True, slots=True)
 class ReadEntries(Read):
-    """A read action; `pages` and `goal` are those of all entries, in order; equal entries are
-    merged.
-    """
+    """A read action; `pages` and `goal` combine those of all entries; equal entries are merged."""
 
     entries: tuple[ReadEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _NoPage:
-    """A number that is no page of any document: absurdly long, or not finite."""
+    """A number that cannot be a page of any document: far too long, or not finite."""
 
     text: str
 
@@ -86,14 +85,14 @@ class _NoPage:
 
 
 class MMDocGrammar:
-    """One action a step: `<search>["keyword", ...]</search>`,
+    """One action per step: `<search>["keyword", ...]</search>`,
     `<read>[{"page_ids": [4, 5], "query": "..."}]</read>` or `<FINISH>`.
 
-    Everything up to the last `</think>` is a thought; a thought that is still open behind it makes
-    the step invalid. In the rest the first complete action is executed and later ones are surplus.
-    A step that was cut off at its limit is invalid, unless it ends with its action: generation that
-    stops at a closing tag looks just like that. Bodies are JSON, with one repair (typographic
-    quotes, trailing commas), never evaluated.
+    Everything up to the last `</think>` is a thought; a thought that is opened after it and not
+    closed makes the step invalid. In the rest, the first complete action is executed and later ones
+    are surplus. A step that was cut off at its limit is invalid, unless it ends with its action:
+    generation that stops at a closing tag looks the same. Bodies are JSON, with one repair
+    (typographic quotes, trailing commas), and are never evaluated.
     """
 
     def __init__(self, *, max_keywords: int = 8, max_keyword_chars: int = 200) -> None:
@@ -167,13 +166,13 @@ class MMDocGrammar:
 
 
 def thought_end(text: str) -> int:
-    """Return where the last thought of a step ends; 0 when there is none."""
+    """Return the end of the last thought of a step; 0 if there is none."""
     at = text.rfind(_THINK_CLOSE)
     return at + len(_THINK_CLOSE) if at >= 0 else 0
 
 
 def canonical(action: Action) -> str:
-    """Return an action as a seeker should have written it; the empty string for an invalid one."""
+    """Return an action in canonical form; the empty string for an invalid one."""
     match action:
         case KeywordSearch(keywords=keywords):
             return f"<search>{json.dumps(list(keywords), ensure_ascii=False)}</search>"
@@ -195,14 +194,14 @@ def resolve(
     max_pages: int,
     max_entries: int,
 ) -> tuple[tuple[ReadEntry, ...], tuple[str, ...]]:
-    """Fit a read action to the document's pages `known` and to the limits.
+    """Restrict a read action to the document's pages, `known`, and to the limits.
 
     In this order: unknown pages are dropped, surplus pages of an entry are dropped, entries without
-    pages are dropped, a blank query becomes the question, equal entries are merged, surplus entries
-    are dropped. All but the merging is remarked on.
+    pages are dropped, a blank query is replaced by the question, equal entries are merged, and
+    surplus entries are dropped. There is a remark on everything except merging.
 
     Returns:
-        The entries to read, none when nothing is left, and lines about what was dropped.
+        The entries to read, possibly none, and remarks about what was dropped.
     """
     remarks: list[str] = []
     kept: list[ReadEntry] = []
@@ -256,8 +255,8 @@ def _entry(item: dict[str, Any]) -> ReadEntry:
 
 
 def _page(value: Any) -> int | None:
-    """Return a page number: a whole number or its digits; booleans, fractions and ranges are
-    none.
+    """Return a page number from an integer or its digits; `None` for booleans, fractions,
+    ranges.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -270,7 +269,7 @@ def _page(value: Any) -> int | None:
 
 
 def _shown(value: Any) -> str:
-    """Return an id as it was written, or what it is."""
+    """Return an id as it was written, or a description of its type."""
     match value:
         case list():
             return "a list"
@@ -282,11 +281,11 @@ def _shown(value: Any) -> str:
 
 
 def _json(content: str) -> Any:
-    """Return the value of a body; `None` when it is no JSON even after the repair."""
+    """Parse a body; return `None` if it is not JSON even after the repair."""
     for text in (content, _TRAILING_COMMA.sub("", content.translate(_QUOTES))):
         try:
             return json.loads(text, parse_int=_whole, parse_constant=_NoPage)
-        # deeply nested brackets exhaust the parser's stack
+        # deeply nested brackets overflow the parser's stack
         except (ValueError, RecursionError):
             continue
     return None
@@ -297,12 +296,12 @@ def _whole(digits: str) -> int | _NoPage:
 
 
 def _line(text: str) -> str:
-    """Return one line that can be written as UTF-8."""
+    """Return a text on one line, without characters that UTF-8 cannot encode."""
     return " ".join(encodable(text).split())
 
 
 def _thoughts(text: str, end: int) -> tuple[Span, ...]:
-    """Return the thought before `end`: a template may have opened it already."""
+    """Return the thought before `end`, whose opening tag may be part of the chat template."""
     if not end:
         return ()
     start = text.find(_THINK_OPEN, 0, end)

@@ -1,9 +1,8 @@
-"""The environment of MM-Doc-R1: plan, then search and read a long document, then have the answer
-written.
+"""The environment of MM-Doc-R1: plan, search and read a long document, then write the answer.
 
-The policy is the seeker. It reads text alone, and every step begins a new context: instructions,
-question, plan and the history of its steps. Around it stand a planner, a reader with eyes, an
-answer agent and an extractor.
+The policy is the seeker. It reads only text, and every step starts a new context: instructions,
+question, plan and the history of its steps. Further models assist it: a planner, a vision-language
+reader, an answer agent and an extractor.
 """
 
 import asyncio
@@ -66,19 +65,19 @@ from docagent_rl.systems.mm_doc_r1.world import (
 )
 
 _TEMPLATE_TOKENS = 64
-"""Tokens that a chat template puts around a prompt, cautiously."""
+"""A cautious estimate of the tokens that a chat template adds to a prompt."""
 
 
 class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
     """One trajectory of MM-Doc-R1.
 
-    Each observation is a fresh context. The trajectory ends when the seeker finishes, when its
-    steps are used up (the action of the last one is executed, too) or after `max_invalid_in_a_row`
-    invalid steps. Then the answer is written, shortened and scored, always, also when nothing was
-    read. The reward comes with the last turn; its terms are `rewards.TERMS`.
+    Each observation is a new context. The trajectory ends when the seeker finishes, when it has
+    used all steps (the action of the last one is executed too) or after `max_invalid_in_a_row`
+    invalid steps. The answer is then always written, shortened and scored, even if nothing was
+    read. The reward is given in the last turn; its terms are `rewards.TERMS`.
 
-    Pages count as read when the reader has read them for an executed action, whether or not the
-    seeker was shown the notes: they reach the answer agent either way.
+    Pages count as read if the reader has read them for an executed action, whether or not the
+    seeker saw the notes: the notes reach the answer agent either way.
     """
 
     title = "MM-Doc-R1"
@@ -93,7 +92,7 @@ class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
     )
 
     def set_up(self) -> None:
-        """Take what is left of a prompt, and the roles."""
+        """Compute the token budget of a prompt, and create the roles."""
         config = self._config
         services = self._services
         self._count = services.count_tokens
@@ -103,14 +102,14 @@ class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
 
     @staticmethod
     def make_grammar(config: MMDocConfig) -> MMDocGrammar:
-        """Return the grammar of a configuration."""
+        """Return the grammar for a configuration."""
         search = config.search
         return MMDocGrammar(
             max_keywords=search.max_keywords, max_keyword_chars=search.max_keyword_chars
         )
 
     def variables(self, state: MmDocState) -> dict[str, object]:
-        """Return what every part of the prompt may name."""
+        """Return the variables that all parts of the prompt may use."""
         config = self._config
         pages = state.world.texts
         return {
@@ -126,11 +125,11 @@ class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
         }
 
     def new_state(self, sample: Sample) -> MmDocState:
-        """Return the state before the first step; reads and indexes all pages (see
+        """Read and index all pages; return the state before the first step (see
         `DocEnv.new_state`).
         """
         world = document_world(sample, self._services.store, self._config)
-        # refuses questions that cannot be scored
+        # raises for questions that cannot be scored
         references(sample)
         evidence = frozenset(
             page
@@ -146,21 +145,21 @@ class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
         state.plan = await self._roles.plan(state.sample.question, state.world)
 
     def show_prompt(self, state: MmDocState) -> Observation:
-        """Return the first context; cut a plan that leaves no room for steps (see
+        """Return the first context, with the plan cut if it leaves no room (see
         `DocEnv.show_prompt`).
         """
         room = self._budget - self._tokens(self._texts("")) + self._count(state.plan)
         if self._count(state.plan) > room:
-            # the other half is for the steps
+            # keep the other half for the steps
             state.plan = cut_to_tokens(state.plan, room // 2, self._count)
             state.plan_cut = True
         return self._observe(state)
 
     def opening(self, sample: Sample) -> Observation:
-        """Return the prompt with the longest plan there can be (see `DocEnv.opening`); no page is
-        read.
+        """Return the prompt with a plan of maximum length, without reading pages (see
+        `DocEnv.opening`).
 
-        The table of contents grows with the document, but only the planner sees it; a plan is cut.
+        The table of contents grows with the document, but only the planner sees it; plans are cut.
         """
         references(sample)
         world = blank_world(sample, self._services.store, self._config)
@@ -193,7 +192,7 @@ class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
         reason = self._end(state)
         if reason is None:
             record = replace(logged.record(), text=step_text(step), own={"history": history})
-            # tokens are counted until the history fits
+            # in a thread, since tokens are counted repeatedly until the history fits
             return StepResult(await asyncio.to_thread(self._observe, state), record=record)
         began = time.perf_counter()
         terms = await self._finish(state, reason)
@@ -206,8 +205,8 @@ class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
     async def conclude(self, reason: EndReason) -> RewardTerms:
         """Settle a trajectory that the rollout had to end (see `DocEnv.conclude`).
 
-        The answer is written from what was read until then, the last step's notes included: they
-        were to be dropped from the seeker's context, not from the evidence.
+        The answer is based on everything that was read, including the notes of the last step: they
+        were dropped from the seeker's context, not from the evidence.
         """
         state = self.running
         if state.log.turns:
@@ -215,7 +214,7 @@ class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
         return await self._finish(state, reason)
 
     def outcome(self) -> WrittenAnswer | None:
-        """Return what the answer agent wrote, also of a trajectory that the rollout had to end."""
+        """Return the answer agent's answer, also for a trajectory that the rollout had to end."""
         state = self.state
         if state.answer is None:
             return None
@@ -361,7 +360,8 @@ class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
         pages = {page: state.world.texts[page] for page in state.read}
         evidence = ReaderEvidence(tuple(state.notes.values()), pages, unread)
         answer = await self._roles.answer(state.sample.question, evidence)
-        # a policy that answers itself may say nothing, which must not pass for an abstention
+        # if the policy plays the answer agent, its answer may be empty; that must not count as an
+        # abstention
         extracted = None
         if answer.strip():
             extracted = extracted_answer(await self._roles.extract(state.sample.question, answer))

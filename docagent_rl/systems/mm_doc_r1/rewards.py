@@ -19,16 +19,16 @@ class PageTerm(StrEnum):
     """The score of the pages that were read."""
 
     RECALL = "recall"
-    """Share of the evidence pages that were read (the paper)."""
+    """The share of evidence pages that were read (the paper)."""
     F1 = "f1"
-    """Harmonic mean of that share and the share of read pages that are evidence."""
+    """The harmonic mean of recall and precision, the share of read pages that are evidence."""
 
 
 class EmptyEvidence(StrEnum):
     """The page term of a question without evidence pages.
 
-    `one` and `zero` are constant within a group, so that they cancel from every advantage;
-    `correctness` makes the reward twice the correctness.
+    `one` and `zero` are constant within a group, so they cancel in every advantage. `correctness`
+    makes the reward twice the correctness.
     """
 
     ONE = "one"
@@ -55,7 +55,7 @@ class MMDocReward(Section):
     def page_score(
         self, read: Collection[int], evidence: Collection[int], correctness: float
     ) -> float:
-        """Return the page term, in `[0, 1]`, of pages read, each counted once."""
+        """Return the page term, in `[0, 1]`; a page that was read repeatedly counts once."""
         if not evidence:
             match self.empty_evidence:
                 case EmptyEvidence.ONE:
@@ -72,7 +72,7 @@ class MMDocReward(Section):
 
 
 def page_f1(read: Collection[int], evidence: Collection[int]) -> float:
-    """Return `2 |P and E| / (|P| + |E|)`, in `[0, 1]`; 0 when both are empty."""
+    """Return `2 |P and E| / (|P| + |E|)`, in `[0, 1]`; 0 if both sets are empty."""
     pages = set(read)
     wanted = set(evidence)
     both = len(pages) + len(wanted)
@@ -80,10 +80,10 @@ def page_f1(read: Collection[int], evidence: Collection[int]) -> float:
 
 
 def correctness(answers: Sequence[str], prediction: str, answer_format: AnswerFormat) -> float:
-    """Return how right the extracted answer is, in `[0, 1]` (MMLongBench-Doc's scorer).
+    """Score the extracted answer with MMLongBench-Doc's scorer, in `[0, 1]`.
 
-    Any of the answers counts; those of a list are its items; without any, the document does not
-    hold the answer, and `NOT_ANSWERABLE` is compared as text.
+    The best score over the answers counts; for a list, the answers are its items. Without answers
+    the question is unanswerable, and the prediction is compared with the text `NOT_ANSWERABLE`.
     """
     if not answers:
         return answer_rightness(NOT_ANSWERABLE, prediction, AnswerFormat.NONE)

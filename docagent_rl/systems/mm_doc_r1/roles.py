@@ -34,14 +34,18 @@ _ITEM = re.compile(r"\s*(?:\(\d+\)|\d+[.):]|step\s+\d+)", re.IGNORECASE)
 
 
 def role_prompt_spec(role: RoleName) -> PromptSpec:
-    """Return what the prompt file of a role must hold."""
+    """Return the specification of a role's prompt file."""
     return PromptSpec(frozenset({"user"}), frozenset({"system"}), _SPECS[role])
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderEvidence:
-    """The findings of a trajectory: the reader's notes, the text of the pages that were read, in
-    order, and snippets of pages that were found and not read, the best first.
+    """The evidence collected in a trajectory.
+
+    Args:
+        notes: the reader's notes.
+        pages: texts of the pages that were read, in order.
+        snippets: snippets of pages that were found but not read, the best first.
     """
 
     notes: Sequence[ReaderNotes]
@@ -50,10 +54,10 @@ class ReaderEvidence:
 
 
 class RolePlayers:
-    """The roles around a seeker. A role without a model is played by its embedded rule.
+    """The roles that assist a seeker; an embedded rule plays a role without a model.
 
-    Raises (all that ask a model):
-        InfrastructureError: it gave no reply.
+    Raises (all methods that ask a model):
+        InfrastructureError: the model gave no reply.
     """
 
     def __init__(
@@ -73,13 +77,11 @@ class RolePlayers:
         }
 
     def longest_plan(self) -> str:
-        """Return a text of as many tokens as a plan may have."""
+        """Return a text with the maximum number of tokens of a plan."""
         return _longest(self._config.plan.max_tokens, self._count)
 
     async def plan(self, question: str, world: DocumentWorld) -> str:
-        """Return a numbered plan, at most `plan.max_items` items; equal for all trajectories of a
-        group.
-        """
+        """Return a numbered plan of at most `plan.max_items` items, the same for a whole group."""
         if RoleName.PLANNER not in self._models:
             return self._fitted(plan_search(question, world.headings))
         config = self._config
@@ -97,8 +99,10 @@ class RolePlayers:
     async def read(
         self, question: str, query: str, pages: Sequence[int], world: DocumentWorld
     ) -> str:
-        """Return notes on pages, at most `read.note_tokens` tokens; equal for equal requests."""
-        # sorted: notes do not depend on the order in which pages are asked for
+        """Return notes on pages, at most `read.note_tokens` tokens; equal requests get equal
+        notes.
+        """
+        # sort, so that notes do not depend on the order in which pages are requested
         pages = sorted(pages)
         if RoleName.READER not in self._models:
             notes = read_pages((page, world.texts[page]) for page in pages)
@@ -122,9 +126,7 @@ class RolePlayers:
         return await self._ask(RoleName.ANSWER, question=question, context=context)
 
     async def extract(self, question: str, answer: str) -> str:
-        """Return an extractor's reply to a free-form answer, to be read by
-        `mmlongbench.extracted_answer`.
-        """
+        """Return an extractor's reply, which `mmlongbench.extracted_answer` parses."""
         if RoleName.EXTRACTOR not in self._models:
             return extract_answer(question, answer)
         return await self._ask(
@@ -159,9 +161,7 @@ def _longest(tokens: int, count: TokenCounter) -> str:
 
 
 def cut_items(plan: str, most: int) -> str:
-    """Return the first `most` numbered items of a plan and what stands before them; other texts
-    whole.
-    """
+    """Return a plan up to its first `most` numbered items; a text without items is kept whole."""
     kept: list[str] = []
     items = 0
     for line in plan.strip().splitlines():
@@ -173,15 +173,14 @@ def cut_items(plan: str, most: int) -> str:
 
 
 def answer_context(evidence: ReaderEvidence, config: AnswerAgentConfig, count: TokenCounter) -> str:
-    """Return the material for an answer within `config.max_tokens` (appendix A.3; the layout is a
-    choice).
+    """Return the answer agent's input within `config.max_tokens` (appendix A.3; our own layout).
 
-    In order: the reader's notes, the text of the pages that were read, snippets of found pages.
-    What does not fit is dropped in this order: snippets from the last, page texts from the last,
-    notes from the oldest. A single note beyond the budget stays whole: its length is limited where
-    it is written.
+    It contains, in order, the reader's notes, the text of the pages that were read, and snippets of
+    found pages. What does not fit is dropped in this order: the last snippets, the last page texts,
+    the oldest notes. A single note is kept whole even if it exceeds the budget: its length is
+    limited when it is written.
     """
-    # without the sub-queries: they are the seeker's words, and a guess among them would pass for
+    # leave out the sub-queries: they are the seeker's words, and a guess in them would pass for
     # evidence
     notes = [f"Notes on {note.page_list}:\n{note.text}" for note in evidence.notes]
     pages = _page_texts(evidence.pages, config)

@@ -24,7 +24,7 @@ class _SeekerWriter(TurnWriter):
 
 
 class MMDocAgent(_SeekerWriter, ScriptedAgent):
-    """Searches once, has the gold pages read, finishes; the answer agent writes the answer."""
+    """Searches once, has the gold pages read and finishes; the answer agent writes the answer."""
 
     thoughts: ClassVar = {
         Move.SEARCH: "I look for {}.",
@@ -42,7 +42,7 @@ class MMDocAgent(_SeekerWriter, ScriptedAgent):
         return self.config.read.max_pages * self.config.read.max_entries
 
     def look(self, state: AgentState) -> None:
-        """See `ScriptedAgent`: pages that were read."""
+        """See `ScriptedAgent`; only pages that were read count as shown."""
         state.look(list(state.effect.read))
 
     def legal(self, state: AgentState) -> tuple[Move, ...]:
@@ -80,7 +80,7 @@ class MMDocAgent(_SeekerWriter, ScriptedAgent):
 
 
 class MMDocScript(_SeekerWriter, Script):
-    """Searches, has pages read that were found or guessed, and finishes."""
+    """Searches, has found or guessed pages read, and finishes."""
 
     thoughts: ClassVar = {
         Move.SEARCH: "I need the {}.",
@@ -96,7 +96,7 @@ class MMDocScript(_SeekerWriter, Script):
         return {Move.SEARCH: 0.15, Move.READ: 0.6, Move.FINISH: 0.25}
 
     def argument(self, act: Act, state: ScriptContext) -> object:
-        """See `TurnWriter`; pages that the last search found, or those that often hold evidence."""
+        """See `TurnWriter`; reads found pages, or pages that often contain evidence."""
         if act.move is not Move.READ:
             return json.dumps(state.query())
         most = self.config.read.max_pages

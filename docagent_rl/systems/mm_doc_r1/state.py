@@ -1,4 +1,4 @@
-"""The state of a trajectory of MM-Doc-R1, its numbers, and the seeker's steps as text."""
+"""The state of an MM-Doc-R1 trajectory, its metrics, and the seeker's steps as text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ class FoundPage:
 
 @dataclass(frozen=True, slots=True)
 class ReaderNotes:
-    """The reader's notes on one entry: the pages, in the order asked for, and the sub-query."""
+    """The reader's notes on one entry, with its pages (in the requested order) and sub-query."""
 
     pages: tuple[int, ...]
     query: str
@@ -41,19 +41,19 @@ class ReaderNotes:
 
     @property
     def heading(self) -> str:
-        """Names the pages and the sub-query."""
+        """A heading that names the pages and the sub-query."""
         return f"Notes on {self.page_list} for the query: {self.query}"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the seeker, from 1.
+    """One step of the seeker; steps are numbered from 1.
 
     Args:
-        reasoning: the text before its action.
-        action: in canonical form; empty for an invalid step.
+        reasoning: the text before the action.
+        action: the action in canonical form; empty for an invalid step.
         found: pages that a search returned.
-        notes: of the reader, one for each entry.
+        notes: the reader's notes, one for each entry.
         remarks: lines about what was cut, left out, not found or wrong.
     """
 
@@ -71,17 +71,17 @@ class Step:
 
 
 def reasoning_of(text: str, max_words: int) -> str:
-    """Return the first words of what a seeker wrote, on one line that can be written as UTF-8."""
+    """Return the first words of a seeker's text on one line, without lone surrogates."""
     words = encodable(text).split()
     line = cut_to_chars(" ".join(words[:max_words]), max_words * _CHARS_A_WORD)
     return f"{line} \N{HORIZONTAL ELLIPSIS}" if len(words) > max_words else line
 
 
 def histories(steps: Sequence[Step], note_chars: int) -> Iterator[str]:
-    """Yield the history in full, then ever shorter versions.
+    """Yield the full history, then shorter and shorter versions.
 
-    Shortened one by one, the oldest first: search results to page ids; then notes to `note_chars`
-    characters; then reasoning to nothing. The last step stays as it is.
+    Steps are shortened one by one, the oldest first: first search results to page ids, then notes
+    to `note_chars` characters, then reasoning to nothing. The last step is never shortened.
     """
     kept = list(steps)
     ids_only: set[int] = set()
@@ -104,17 +104,17 @@ def histories(steps: Sequence[Step], note_chars: int) -> Iterator[str]:
 
 RESULT_CHARS = 300
 SHORT_RESULT_CHARS = 100
-"""Characters of a step's result in the text of a trajectory, and in one that is too long."""
+"""Characters of a step's result in a trajectory's text, normally and if the text is too long."""
 
 
 def trajectory_text(steps: Sequence[Step], *, max_tokens: int, count: TokenCounter) -> str:
-    """Return the text by which trajectories of one question are compared (SPO, Eq. 4; the paper
-    names no form).
+    """Return the text by which trajectories of one question are compared (SPO, Eq. 4).
 
-    Reasoning, action and the beginning of the result of every step. Left out are instructions,
-    question and plan, which a group shares and which would pull all similarities to 1, and the
-    answer, which would leak the reward into its own baseline. Beyond `max_tokens` results are cut
-    to `SHORT_RESULT_CHARS`; a text that is still longer loses its middle.
+    The paper does not specify it. It contains the reasoning, the action and the beginning of the
+    result of every step. Instructions, question and plan are left out, since a group shares them
+    and they would pull all similarities towards 1. The answer is left out because it would leak the
+    reward into its own baseline. If the text exceeds `max_tokens`, results are cut to
+    `SHORT_RESULT_CHARS`; if it is still too long, its middle is cut.
     """
     text = _joined(steps, RESULT_CHARS)
     if count(text) > max_tokens:
@@ -123,7 +123,7 @@ def trajectory_text(steps: Sequence[Step], *, max_tokens: int, count: TokenCount
 
 
 def step_text(step: Step, result_chars: int = RESULT_CHARS) -> str:
-    """Return the part of `trajectory_text` that one step is; it may be empty."""
+    """Return the part of `trajectory_text` for one step; it may be empty."""
     pieces = (step.reasoning, step.action, cut_to_chars(step.result, result_chars))
     return "\n".join(piece for piece in pieces if piece)
 
@@ -160,7 +160,7 @@ def _result(step: Step, *, ids_only: bool) -> str:
 
 
 NoteKey = tuple[tuple[int, ...], str]
-"""Sorted pages and sub-query: what the reader's notes depend on within a trajectory."""
+"""Sorted pages and sub-query, which determine the reader's notes within a trajectory."""
 
 
 @dataclass(slots=True)
@@ -168,16 +168,16 @@ class MmDocState(EnvState):
     """The state of one trajectory.
 
     Args:
-        world: its document.
-        evidence: evidence pages that exist in the world.
-        answers: right answers; none for an unanswerable question.
-        notes: of the reader, in the order of reading.
-        read: pages of all executed read entries, in order, each once.
+        world: the prepared document.
+        evidence: evidence pages that exist in `world`.
+        answers: right answers; empty for an unanswerable question.
+        notes: the reader's notes, in the order of reading.
+        read: the distinct pages of all executed read entries, in order.
         found: the best snippet of each page that a search returned, in the order of finding.
-        cached_entries: executed read entries that repeated an earlier one.
-        shortened: prompts whose history had to be shortened.
-        answer: of the answer agent, once the trajectory is settled.
-        extracted: the short answer that an extractor made of it; `None` when its reply could not be
+        cached_entries: number of executed read entries that repeated an earlier one.
+        shortened: number of prompts whose history was shortened.
+        answer: the answer agent's answer, after the trajectory is settled.
+        extracted: the short answer extracted from it; `None` if the extractor's reply could not be
             parsed.
     """
 
@@ -197,10 +197,10 @@ class MmDocState(EnvState):
     extracted: str | None = None
 
     def metrics(self) -> dict[str, float]:
-        """Return numbers of the trajectory by name; the names do not depend on what happened.
+        """Return the metrics of the trajectory by name.
 
-        `finished` means that the seeker finished; `pages_seen` are pages read; `evidence_dropped`
-        are evidence pages outside the document or its window.
+        `finished` means that the seeker finished, `pages_seen` counts pages that were read, and
+        `evidence_dropped` counts evidence pages outside the document or its window.
         """
         numbers = self.common_metrics(TERMS)
         return {
@@ -230,5 +230,5 @@ class MmDocState(EnvState):
 
 
 def note_key(entry: ReadEntry) -> NoteKey:
-    """Return what the notes on an entry depend on."""
+    """Return the key of the notes on an entry."""
     return tuple(sorted(entry.pages)), entry.query

@@ -1,6 +1,4 @@
-"""A document as MM-Doc-R1 plays it: page texts, contents, figures, BM25 over its pages,
-snippets.
-"""
+"""A document prepared for MM-Doc-R1: page texts, contents, figures, a BM25 index, snippets."""
 
 from __future__ import annotations
 
@@ -39,10 +37,10 @@ _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
 class PageIndex:
-    """A small index that lives in memory.
+    """A small in-memory BM25 index over the pages of one document.
 
-    `BM25Retriever` searches one document too, but weighs words by the whole corpus; systems whose
-    world is one document weigh them by that document. The formula is the same
+    `BM25Retriever` can search one document too, but weights words by the whole corpus; this index
+    weights them by the document alone. The formula is the same
     (`docagent_rl.retrieval.bm25_formula`). Pages without an entry in `texts` cannot be found.
     """
 
@@ -52,20 +50,20 @@ class PageIndex:
         bm25s = load_bm25s()
         settings = settings or BM25Settings(stemmer=Stemmer.NONE)
         self.tokenize = Tokenizer(settings.stemmer)
-        """Returns the tokens that a page or a query with a text has."""
+        """Returns the tokens of a page's or a query's text."""
         self._refs = [PageRef(doc_id, number) for number in sorted(texts)]
         vocabulary: dict[str, int] = {}
         pages = (self.tokenize(texts[ref.page]) for ref in self._refs)
         rows = [[vocabulary.setdefault(token, len(vocabulary)) for token in page] for page in pages]
         self._index: bm25s.BM25 | None = None
-        # bm25s has no index without words: a scanned document without text layer
+        # bm25s cannot build an index without words, as for a scanned document without text layer
         if vocabulary:
             self._index = bm25s.BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
             self._index.index((rows, vocabulary), show_progress=False)
 
     def search(self, query: str, top_k: int) -> list[Hit]:
-        """Return the best pages first, equal scores in page order; pages that share no word are no
-        hits.
+        """Return the best pages first, ties in page order; pages without a common word are left
+        out.
         """
         check_queries([query], top_k)
         if self._index is None:
@@ -79,7 +77,7 @@ class PageIndex:
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """An extract on one line, an ellipsis where something was left out.
+    """An extract on one line, with an ellipsis where text was left out.
 
     `words` is the number of distinct query words in the cluster around which it was cut.
     """
@@ -96,13 +94,12 @@ class _Cluster:
 
 
 def make_snippet(text: str, words: Collection[str], max_chars: int) -> Snippet:
-    """Extract the part of a page around the densest cluster of query words, tokens without a
-    stemmer.
+    """Extract the part of a page around the densest cluster of query words (unstemmed tokens).
 
-    The cluster is the run of matches that fits into the limit and holds the most distinct words; of
-    several the one with the most matches, then the shortest, then the first. The limit, ellipses
-    included, from `MIN_CHARS`, is filled evenly on both sides of it, up to whole words. Without any
-    match the extract is the beginning of the page.
+    The cluster is the run of matches that fits into the limit and contains the most distinct words;
+    ties go to the one with the most matches, then the shortest, then the first. The extract is
+    extended evenly on both sides to whole words, up to the limit of `max_chars` (at least
+    `MIN_CHARS`), including ellipses. Without any match it is the beginning of the page.
     """
     if max_chars < MIN_CHARS:
         raise UserError(
@@ -143,12 +140,10 @@ def _densest(line: str, words: frozenset[str], room: int) -> _Cluster:
 
 
 def _window(line: str, cluster: _Cluster, room: int) -> tuple[int, int]:
-    """Return the span of `room` characters with the cluster in its middle, moved inwards to whole
-    words.
-    """
+    """Return a span of `room` characters centred on the cluster, shrunk to whole words."""
     middle = (cluster.start + cluster.end) // 2
     start = max(0, min(middle - room // 2, len(line) - room))
-    # a word longer than the room is cut rather than lost
+    # cut a word that is longer than the room rather than lose it
     start = min(start, cluster.start) if cluster.end - cluster.start <= room else cluster.start
     end = min(len(line), start + room)
     if start > 0:
@@ -165,11 +160,11 @@ _KEPT_WORLDS = 32
 
 @dataclass(frozen=True, slots=True)
 class DocumentWorld:
-    """A prepared document. Read-only, shared by all trajectories of a process.
+    """A prepared document, read-only and shared by all trajectories of a process.
 
-    `texts` are its pages by 1-based number; only these exist in the trajectory. `toc` and `figures`
-    are the lists as text, with a last line that says how many entries did not fit; `none` where the
-    planner is not to see them.
+    `texts` are its page texts by 1-based number; only these pages exist in the trajectory. `toc`
+    and `figures` are the lists as text, with a last line that says how many entries did not fit, or
+    `none` if the planner must not see them.
     """
 
     document: Document
@@ -185,11 +180,9 @@ _lock = threading.Lock()
 
 
 def document_world(sample: Sample, store: DocumentStore, config: MMDocConfig) -> DocumentWorld:
-    """Return the world of a question's document, prepared once a process for equal page texts.
-    Blocks.
-    """
+    """Return the prepared document of a question, cached by its page texts; the call blocks."""
     document, pages = played_pages(sample, store)
-    # the store is part of the key: page images are cut from the document that is kept
+    # the store is part of the key, because page images come from the cached document
     key = (
         str(store.path),
         sample.doc_id,
@@ -198,8 +191,8 @@ def document_world(sample: Sample, store: DocumentStore, config: MMDocConfig) ->
         config.search.k1,
         config.search.b,
     )
-    # held while preparing: the trajectories of a group start together and would all do the same
-    # work
+    # hold the lock while preparing: the trajectories of a group start together and would all do
+    # the same work
     with _lock:
         if key not in _worlds:
             _worlds[key] = _prepared(document, pages, config)
@@ -209,17 +202,15 @@ def document_world(sample: Sample, store: DocumentStore, config: MMDocConfig) ->
 def check_question(
     sample: Sample, store: DocumentStore, config: MMDocConfig, validate: bool
 ) -> None:
-    """Raise a `UserError` if a question cannot be played or scored, without preparing its
-    document.
+    """Raise a `UserError` if a question cannot be played or scored; the document is not
+    prepared.
     """
     played_pages(sample, store)
     references(sample)
 
 
 def blank_world(sample: Sample, store: DocumentStore, config: MMDocConfig) -> DocumentWorld:
-    """Return the world of a question's document with blank pages: its numbers, without reading a
-    page.
-    """
+    """Return a question's document with blank pages, without reading any page."""
     document, pages = played_pages(sample, store)
     texts = dict.fromkeys(pages, "")
     index = PageIndex(document.doc_id, {})

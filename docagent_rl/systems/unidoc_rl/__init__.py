@@ -1,4 +1,4 @@
-"""UniDoc-RL, as the registry of systems knows it."""
+"""UniDoc-RL's entry in the registry of systems."""
 
 from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import PaperJudge, System, Unearned
@@ -28,17 +28,12 @@ SYSTEM = System(
     padding={
         "released": (
             "The selection and the box term are means over the searches, and a search without a "
-            "gold "
-            "candidate counts as right: further searches for anything, with their first candidate "
-            "selected and no box drawn, bring both terms close to 1 even if the searches that "
-            "mattered "
-            "failed. Three of them raise a trajectory that selected a wrong page from 0.9 to "
-            "0.975. A "
-            "perfect trajectory gains nothing. The paper's Eq. 7 has the same mean for the "
-            "selection; the "
-            "variant `paper` leaves such searches out of it (`reward.select_capped`), and its box "
-            "term is"
-            " a mean over boxes."
+            "gold candidate counts as right: additional searches for anything, with their first "
+            "candidate selected and no box drawn, bring both terms close to 1 even if the searches "
+            "that mattered failed. Three of them raise a trajectory that selected a wrong page "
+            "from 0.9 to 0.975. A perfect trajectory gains nothing. The paper's Eq. 7 has the same "
+            "mean for the selection; the variant `paper` leaves such searches out of it "
+            "(`reward.select_capped`), and its box term is a mean over boxes."
         ),
     },
     unearned={
@@ -55,7 +50,7 @@ SYSTEM = System(
                 "select 0",
                 "answer the question",
             ),
-            whose="The paper's: 0.4 of the reward is for search, selection, boxes and form (Eq. "
+            whose="The paper's: 0.4 of the reward is for search, selection, boxes and format (Eq. "
             "9).",
         ),
         "released": Unearned(
@@ -74,8 +69,7 @@ SYSTEM = System(
             ),
             whose=(
                 "The paper's weights; the release counts searches without a gold candidate as "
-                "right in the "
-                "selection and the box term."
+                "right in the selection and the box term."
             ),
         ),
     },

@@ -1,5 +1,6 @@
-"""The actions of UniDoc-RL (arXiv 2604.14967): search, select, magnify, answer; notes do
-nothing.
+"""The actions of UniDoc-RL (arXiv 2604.14967): search, select, magnify and answer.
+
+Notes are not actions.
 """
 
 import math
@@ -12,15 +13,15 @@ _MAX_DIGITS = 9
 
 
 def read_index(content: str, block: Span, argument: Span, *, fallback: bool = False) -> Action:
-    """Read one whole number from 0, in ASCII digits; signs and anything around it are refused.
+    """Parse one non-negative integer in ASCII digits; signs and surrounding text are rejected.
 
-    Whether there is a candidate with that index is for the environment to say. With `fallback` what
-    cannot be read is a `Select` without choices, as in the released code, which then takes the
-    first candidate.
+    The environment checks whether a candidate has that index. With `fallback`, invalid content
+    becomes a `Select` without choices, as in the released code, which then takes the first
+    candidate.
     """
     if content.isascii() and content.isdecimal():
         digits = content.lstrip("0") or "0"
-        # int() refuses numbers of thousands of digits, and no set of candidates is that large
+        # int() rejects numbers of thousands of digits, and no set of candidates is that large
         if len(digits) <= _MAX_DIGITS:
             return Select(block, argument, (int(digits) + 1,))
     if fallback:
@@ -29,14 +30,14 @@ def read_index(content: str, block: Span, argument: Span, *, fallback: bool = Fa
 
 
 def read_boxes(content: str, block: Span, argument: Span, *, most: int = 8) -> Action:
-    """Read a strict JSON list of boxes `[x1, y1, x2, y2]`; a single box needs no list around it.
+    """Parse a strict JSON list of boxes `[x1, y1, x2, y2]`; a single box needs no outer list.
 
-    Every box needs four finite numbers with `x1 < x2` and `y1 < y2`; one that is wrong spoils them
-    all. Boxes may reach beyond the image: the environment clamps them.
+    Every box needs four finite numbers with `x1 < x2` and `y1 < y2`; a single invalid box makes the
+    whole action invalid. Boxes may extend beyond the image: the environment clamps them.
     """
     try:
         value = strict_json(content)
-    # deeply nested brackets exhaust the parser's stack
+    # deeply nested brackets overflow the parser's stack
     except (ValueError, RecursionError):
         return bad_argument(_BOXES_FORM, block, argument)
     if not isinstance(value, list) or not value:

@@ -1,6 +1,4 @@
-"""Configuration of UniDoc-RL: what the paper says, what the released code does, and what may be
-changed.
-"""
+"""Configuration of UniDoc-RL: values of the paper and of the released code, and further options."""
 
 from collections.abc import Mapping
 from functools import reduce
@@ -45,26 +43,27 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
         },
     },
 }
-"""The values of keys that a configuration leaves out or gives as `null`."""
+"""The values of keys that a configuration omits or sets to `null`."""
 
 ABLATION_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "select": {"search": {"candidates": 1}, "reward": {"weights": {"select": 0.0}}},
     "crop": {"reward": {"weights": {"roi": 0.0}}},
 }
-"""The same where `grammar` switches an action off: its term is dropped, and no other weighs more
-for it.
+"""Further defaults if `grammar` disables an action: its term is dropped, and the other weights do
+not change.
 """
 
 
 class UniDocGrammarConfig(Section):
-    """The actions there are."""
+    """The available actions."""
 
     select: bool = True
-    """Candidates are chosen from; `false` is the ablation in which a search shows only the first
-    page that was not shown before.
+    """Whether the agent selects from candidates; `false` is the ablation in which a search shows
+    only the best page that was not shown before.
     """
     crop: bool = True
-    """There is magnification; `false` is the ablation without it, in grammar and prompt."""
+    """Whether regions can be magnified; `false` is the ablation without it, in grammar and prompt.
+    """
 
 
 class UniDocSearchConfig(Section):
@@ -72,9 +71,9 @@ class UniDocSearchConfig(Section):
 
     scope: SearchScope = SearchScope.CORPUS
     top_k: int = Field(10, ge=1)
-    """Pages the retriever ranks for a query."""
+    """Number of pages that the retriever ranks for a query."""
     candidates: int = Field(3, ge=1)
-    """Pages a search shows at most."""
+    """Maximum number of pages that a search shows."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -87,42 +86,40 @@ class SelectionConfig(Section):
     """The rules of selection."""
 
     implicit: bool
-    """The first candidate counts as selected until another one is: in rewards and in what later
-    searches leave out. Magnifying always needs a selection.
+    """The first candidate counts as selected until another one is selected, in rewards and in the
+    pages that later searches leave out. Magnifying always needs an explicit selection.
     """
     fallback: bool
-    """Take the first candidate for an index that cannot be read or that no candidate has."""
+    """Select the first candidate if an index is invalid or no candidate has it."""
 
 
 class UniDocCropConfig(BoxConfig):
-    """The cutting of boxes."""
+    """How boxes are cropped."""
 
     max_boxes: int = Field(8, ge=1)
-    """Boxes of one action at most."""
+    """Maximum number of boxes of one action."""
 
 
 class FormatConfig(Section):
-    """The meaning of well-formedness."""
+    """The definition of well-formedness."""
 
     mode: FormatMode
 
 
 class UniDocConfig(ShowsImages, VariantSection):
-    """Configuration of `UniDocEnv`. Keys that are left out or `null` take the value of the
-    variant.
-    """
+    """Configuration of `UniDocEnv`. Keys that are omitted or `null` take the variant's value."""
 
     variants = VARIANT_DEFAULTS
     prompt: ClassVar = "unidoc_rl"
     """The prompt of both variants."""
     variant: Variant = "paper"
     max_turns: int = Field(10, ge=1)
-    """Assistant turns; with `extra_turn` one more. The paper gives no number."""
+    """Maximum number of assistant turns, not counting `extra_turn`. The paper gives no number."""
     extra_turn: bool
-    """After `max_turns` executed turns ask for one more, of which only an answer counts."""
+    """After `max_turns` executed turns, request one more in which only an answer counts."""
     image_limit: int = Field(22, ge=0)
-    """With more images than this in the context, only an answer counts and anything else ends the
-    trajectory.
+    """If the context contains more images than this, only an answer counts, and anything else ends
+    the trajectory.
     """
     grammar: UniDocGrammarConfig = UniDocGrammarConfig()
     display: DisplayRule
@@ -137,7 +134,7 @@ class UniDocConfig(ShowsImages, VariantSection):
 
     @classmethod
     def fill(cls, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """See `VariantSection.fill`; an action that is switched off brings defaults of its own."""
+        """See `VariantSection.fill`; disabling an action changes further defaults."""
         grammar = given.get("grammar")
         if isinstance(grammar, Mapping):
             off = [
@@ -159,13 +156,11 @@ class UniDocConfig(ShowsImages, VariantSection):
 
     @property
     def assistant_turns(self) -> int:
-        """Assistant turns of a trajectory at most."""
+        """The maximum number of assistant turns."""
         return self.max_turns + self.extra_turn
 
     @property
     def max_images(self) -> int:
-        """Images of a trajectory at most: the last turn leads to none, nor does one above
-        `image_limit`.
-        """
+        """The maximum number of images; the last turn and turns above `image_limit` show none."""
         most = self.search.candidates
         return min((self.assistant_turns - 1) * most, self.image_limit + most)

@@ -1,6 +1,4 @@
-"""The environment of UniDoc-RL (arXiv 2604.14967): search, select a page, magnify regions of it,
-answer.
-"""
+"""The environment of UniDoc-RL (arXiv 2604.14967): search, select, magnify regions, answer."""
 
 from __future__ import annotations
 
@@ -47,19 +45,19 @@ from docagent_rl.systems.unidoc_rl.stacked_crops import StackedCropsView, region
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a trajectory; replaced as a whole, so that a turn can be taken back."""
+    """The progress of a trajectory; replaced as a whole, so that a turn can be undone."""
 
     rounds: tuple[SearchRound, ...] = ()
-    """Searches that brought up candidates."""
+    """The searches that returned candidates."""
     pending: tuple[View, ...] = ()
-    """The candidates of the last of them; an index refers to these."""
+    """The candidates of the last search; an index refers to these."""
     view: View | StackedCropsView | None = None
-    """The image that a box refers to; none until a candidate of the last search is selected."""
+    """The image that a box refers to; `None` until a candidate of the last search is selected."""
     images: int = 0
-    """Images in the context."""
+    """The number of images in the context."""
 
     def shown(self, views: Sequence[View | StackedCropsView], **changes: Any) -> Progress:
-        """Return the progress after these images were shown, with other fields changed."""
+        """Return the progress after showing these images, with further fields changed."""
         return replace(self, images=self.images + len(views), **changes)
 
 
@@ -73,12 +71,12 @@ class UniDocState(EnvState):
     """Gold boxes by page."""
     references: tuple[str, ...]
     implicit: bool = False
-    """The first candidate of a search counts as chosen until the agent selects one."""
+    """Whether the first candidate of a search counts as chosen until the agent selects one."""
     progress: Progress = Progress()
     outcome: Outcome = NO_ANSWER
 
     def ran(self, kind: type[Action]) -> int:
-        """Return the number of turns that carried out such an action and whose observation was
+        """Return the number of turns that executed such an action and whose observation was
         shown.
         """
         return sum(logged.ran(kind) and not logged.dropped for logged in self.log.turns)
@@ -90,12 +88,13 @@ class UniDocState(EnvState):
         return [cast(PageRef, page) for page in chosen if page is not None]
 
     def metrics(self) -> dict[str, float]:
-        """Return numbers of the trajectory by name.
+        """Return the metrics of the trajectory by name.
 
-        Of the searches `no_new_page` found nothing, of the selections `select_fallbacks` took the
-        first candidate for want of an index; `boxes` are those scored. `retrieval_recall` is of all
-        candidates. `judge_score` is of answers that were judged. `reward/outcome` is the term, 0 of
-        an unjudged answer, and the validation score of either variant.
+        `no_new_page` counts searches that found nothing, `select_fallbacks` selections that took
+        the first candidate because the index was invalid, and `boxes` the scored boxes.
+        `retrieval_recall` is over all candidates. `judge_score` exists only for judged answers.
+        `reward/outcome` is the term, 0 for an unjudged answer, and the validation score of both
+        variants.
         """
         rounds = self.progress.rounds
         effects = [logged.effect for logged in self.log.turns if not logged.dropped]
@@ -126,12 +125,12 @@ class UniDocState(EnvState):
 
 
 def gold_regions(sample: Sample) -> Wanted:
-    """Return the gold boxes of a question, as fractions of the raw page, by page, in all of its
-    documents.
+    """Return the gold boxes of a question by page, in all documents, as fractions of the raw page.
 
-    A page with boxes has to be magnified, unless its flag (`extra.crop_required`, for further
-    documents `extra.other_crop_required`) says otherwise; such a page has no entry, like one
-    without boxes. Raises a `UserError` for boxes off their page, and for malformed ones and flags.
+    A page with boxes must be magnified, unless its flag (`extra.crop_required`, or
+    `extra.other_crop_required` for further documents) says otherwise; such a page has no entry,
+    just like one without boxes. Raises a `UserError` for boxes outside their page and for malformed
+    boxes and flags.
     """
     regions: dict[Hashable, tuple[Box, ...]] = {}
     for (doc_id, page), boxes in magnified_boxes(sample).items():
@@ -149,13 +148,13 @@ def gold_regions(sample: Sample) -> Wanted:
 class UniDocEnv(ToolEnv[UniDocConfig, UniDocState]):
     """One trajectory of UniDoc-RL.
 
-    A search shows up to three candidates, labelled by their index from 0; a selection shows one of
-    them again; a box action shows regions of the selected page, cut from its raw raster and
-    stacked. A box refers to the image shown last, a page or a stack. All observations are user
-    messages that begin with a text.
+    A search shows up to three candidates, labelled with their index from 0. A selection shows one
+    of them again. A box action shows regions of the selected page, cropped from the raw page and
+    stacked. A box refers to the last image shown, a page or a stack. All observations are user
+    messages that begin with text.
 
-    The reward comes with the last turn; its terms are `rewards.TERMS`. A turn whose observation was
-    dropped, because it did not fit, has led to nothing: its candidates, selection and boxes do not
+    The reward is given in the last turn; its terms are `rewards.TERMS`. A turn whose observation
+    was dropped because it did not fit has no effect: its candidates, selection and boxes do not
     count.
 
     Validation judges every answer, may pad boxes differently, and plays questions without gold
@@ -177,12 +176,13 @@ class UniDocEnv(ToolEnv[UniDocConfig, UniDocState]):
 
     @staticmethod
     def make_grammar(config: UniDocConfig) -> TagGrammar:
-        """Return the grammar: thoughts in `<think>`, notes in `<information>`; then one of
-        `<search>query</search>`, `<select>index</select>`, `<bbox>[[x1, y1, x2, y2], ...]</bbox>`
-        and `<answer>text</answer>`.
+        """Return the grammar: thoughts, notes, then one action.
 
-        A note is blanked out like a thought, but only when it is closed; `ParsedTurn.notes` holds
-        those that say something. The tag of an action that is switched off means nothing.
+        Thoughts are in `<think>` and notes in `<information>`. The actions are
+        `<search>query</search>`, `<select>index</select>`, `<bbox>[[x1, y1, x2, y2], ...]</bbox>`
+        and `<answer>text</answer>`. A note is blanked out like a thought, but only if it is closed;
+        `ParsedTurn.notes` contains those that are not blank. The tag of a disabled action is not
+        recognised.
         """
         readers: dict[str, Reader] = {"search": read_search}
         if config.grammar.select:
@@ -192,7 +192,7 @@ class UniDocEnv(ToolEnv[UniDocConfig, UniDocState]):
         return TagGrammar({**readers, "answer": read_answer}, notes=("information",))
 
     def variables(self, state: UniDocState) -> dict[str, object]:
-        """Return what every part of the prompt may name."""
+        """Return the variables that all parts of the prompt may use."""
         config = self._config
         return {
             "turns": config.assistant_turns,
@@ -210,7 +210,7 @@ class UniDocEnv(ToolEnv[UniDocConfig, UniDocState]):
         return UniDocState(sample, gold, gold_regions(sample), references(sample), implicit)
 
     def limit(self, state: UniDocState, logged: LoggedTurn) -> EndReason | None:
-        """Return why nothing but an answer is carried out: the last turn, or too many images."""
+        """Return why only an answer is executed: the last turn, or too many images."""
         too_many = state.progress.images > self._config.image_limit
         return super().limit(state, logged) or (EndReason.IMAGE_LIMIT if too_many else None)
 
@@ -226,15 +226,16 @@ class UniDocEnv(ToolEnv[UniDocConfig, UniDocState]):
         raise UnknownActionError(self.title, logged.action)
 
     def correction(self, logged: LoggedTurn, text: str) -> TextPart:
-        """See `ToolEnv`; where the turn drew boxes the text names their form too."""
+        """See `ToolEnv`; if the turn drew boxes, the text also states their format."""
         reason = self.feedback(logged)
         block = logged.action.block
         about_boxes = block is not None and text.startswith("<bbox>", block[0])
         return self.part("feedback", reason=reason, about_boxes=about_boxes)
 
     async def score(self, state: UniDocState, logged: LoggedTurn, action: Answer) -> Outcome:
-        """Return the judge's opinion; with the gate, it is asked only about good form, but in
-        validation.
+        """Return the judge's score.
+
+        With the gate, the judge is asked only if the format term is above 0, except in validation.
         """
         fmt = self._format(state, EndReason.ANSWERED)
         rewarded = self._config.reward.formula.opens({"format": fmt})
@@ -268,7 +269,7 @@ class UniDocEnv(ToolEnv[UniDocConfig, UniDocState]):
         )
         if not views:
             return [self.part("no_new_page")]
-        # without a selection there is nothing to choose from
+        # if the agent does not select, the pages are shown to be read, not as candidates
         if self._config.grammar.select and isinstance(logged.effect, PagesShown):
             logged.effect = Candidates(logged.effect.pages, logged.effect.hits)
         return self._show_candidates(state, tuple(views))
@@ -277,7 +278,7 @@ class UniDocEnv(ToolEnv[UniDocConfig, UniDocState]):
         progress = state.progress
         pages = tuple(view.image.page for view in views)
         if not self._config.grammar.select:
-            # the one page is selected as it is shown
+            # the only page is selected as soon as it is shown
             rounds = (*progress.rounds, SearchRound(pages, selected=pages[0]))
             state.progress = progress.shown(views, rounds=rounds, pending=(), view=views[0])
             return self._picture("page", views[0].image)
@@ -304,7 +305,7 @@ class UniDocEnv(ToolEnv[UniDocConfig, UniDocState]):
         index = 0 if index is None or fallback else index
         view = replace(progress.pending[index], turn=logged.turn)
         page = view.image.page
-        # boxes drawn before stay: a second selection must not erase what a first one led to
+        # keep boxes drawn before: a second selection must not erase the result of the first one
         latest = replace(progress.rounds[-1], selected=page)
         state.progress = progress.shown([view], rounds=(*progress.rounds[:-1], latest), view=view)
         logged.image_tokens = view.tokens
@@ -322,7 +323,8 @@ class UniDocEnv(ToolEnv[UniDocConfig, UniDocState]):
         view = stacked(progress.view, action.boxes, coords, display, pad=pad, turn=logged.turn)
         rounds = progress.rounds
         drawn = ()
-        # the first boxes of a search count, of a page and not of a crop
+        # only the first boxes of a search count, and only if they were drawn on a page, not on a
+        # crop
         if isinstance(progress.view, View) and not rounds[-1].boxes:
             drawn = tuple(region_of(progress.view, box, coords.frame) for box in action.boxes)
             rounds = (*rounds[:-1], rounds[-1].drawn(drawn))

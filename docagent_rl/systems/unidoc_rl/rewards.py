@@ -1,4 +1,4 @@
-"""The reward of UniDoc-RL (arXiv 2604.14967): five terms in one scalar at the end of a trajectory.
+"""The reward of UniDoc-RL (arXiv 2604.14967): five terms in one scalar per trajectory.
 
 All boxes are `(left, top, right, bottom)` as fractions of the raw page. `wanted` maps a page to its
 gold boxes; pages without an entry have none.
@@ -22,13 +22,13 @@ from docagent_rl.rewards.retrieval import ndcg
 
 @dataclass(frozen=True, slots=True)
 class SearchRound:
-    """A search that brought up candidates, the choice among them, and the boxes.
+    """A search that returned candidates, the selection among them, and the boxes drawn.
 
     Args:
-        candidates: the pages shown, best first; at least one, each once.
-        selected: the candidate that was chosen, if any.
-        boxes: those drawn first; choosing again keeps them.
-        drawn_on: the candidate that they were drawn on; by default the chosen page.
+        candidates: the distinct pages shown, best first; at least one.
+        selected: the candidate that was selected, if any.
+        boxes: the boxes that were drawn first; a new selection keeps them.
+        drawn_on: the candidate on which they were drawn; the selected page by default.
     """
 
     candidates: tuple[Hashable, ...]
@@ -37,30 +37,29 @@ class SearchRound:
     drawn_on: Hashable | None = None
 
     def drawn(self, boxes: tuple[Box, ...]) -> SearchRound:
-        """Return the search with boxes on its chosen page: the first ones drawn count (release)."""
+        """Return the search with boxes on its selected page; only the first boxes count
+        (release).
+        """
         return self if self.boxes else replace(self, boxes=boxes, drawn_on=self.selected)
 
     def chosen(self, *, implicit: bool) -> Hashable | None:
-        """Return the chosen page; with `implicit` the first candidate stands in until one is
-        chosen.
-        """
+        """Return the selected page; with `implicit`, the first candidate if none was selected."""
         return self.candidates[0] if implicit and self.selected is None else self.selected
 
 
 class SelectRule(StrEnum):
-    """The gold candidate that is the right choice."""
+    """The gold candidates that are right selections."""
 
     ANY = "any"
-    """Any (UniDoc-RL, Eq. 6)."""
+    """Any gold candidate (UniDoc-RL, Eq. 6)."""
     FIRST = "first"
     """Only the one that the retriever ranked highest (the released code)."""
 
 
 def interleave(rounds: Sequence[SearchRound]) -> list[Hashable]:
-    """Return all first candidates in the order of the searches, then all second ones and so on (Eq.
-    4).
+    """Return the first candidates of all searches, then the second ones, and so on (Eq. 4).
 
-    Each page is there once, where it comes first.
+    A page that occurs several times is kept only at its first position.
     """
     depth = max((len(item.candidates) for item in rounds), default=0)
     ranked = (item.candidates[rank : rank + 1] for rank in range(depth) for item in rounds)
@@ -71,17 +70,18 @@ Wanted = Mapping[Hashable, Sequence[Box]]
 
 
 class RoiRule(StrEnum):
-    """The scoring of boxes."""
+    """The way in which boxes are scored."""
 
     IOU = "iou"
-    """Mean over the boxes drawn of the best IoU with a gold box (the paper)."""
+    """The best IoU with a gold box, averaged over the boxes drawn (the paper)."""
     F1 = "f1"
-    """Mean over the searches of an F1 of matched boxes (the released code)."""
+    """The F1 of matched boxes, averaged over the searches (the released code)."""
 
 
 def matches(gold: Sequence[Box], drawn: Sequence[Box], threshold: float) -> int:
-    """Return the number of one-to-one matches: pairs by falling IoU, ties by order, gold boxes
-    first.
+    """Return the number of one-to-one matches, made greedily by descending IoU.
+
+    Ties are broken by the order of the gold boxes, then by that of the drawn ones.
     """
     pairs = [(-iou(g, d), i, j) for i, g in enumerate(gold) for j, d in enumerate(drawn)]
     taken_gold: set[int] = set()
@@ -99,15 +99,15 @@ TERMS = ("search_ndcg", "select", "roi", "format", "outcome", "total")
 
 
 class FormatMode(StrEnum):
-    """The meaning of well-formedness."""
+    """The definition of well-formedness."""
 
     STRICT = "strict"
-    """1 when every turn was valid and the trajectory ended with an answer, else 0 (the paper's
+    """1 if every turn was valid and the trajectory ended with an answer, else 0 (the paper's
     pattern).
     """
     TIERED = "tiered"
-    """1 when a search and a selection were executed, a note was written and an answer given; 0.5
-    without the answer; else 0 (the released code).
+    """1 if a search and a selection were executed, a note was written and an answer was given; 0.5
+    without the answer; otherwise 0 (the released code).
     """
 
 
@@ -116,15 +116,15 @@ def pattern_reward(
 ) -> float:
     """Return the format term, in `[0, 1]` (UniDoc-RL, pattern reward; the paper gives no formula).
 
-    It is read off the executed actions and never off text.
+    It depends on executed actions, never on text.
 
     Args:
-        mode: what well-formedness means.
-        faults: turns without an action that could be executed.
-        searched: a search was executed.
-        selected: a candidate was chosen, or there is no choosing.
-        noted: some turn holds a closed, non-empty information block outside of thoughts.
-        finished: the trajectory ended with an answer.
+        mode: the definition of well-formedness.
+        faults: number of turns without an executable action.
+        searched: whether a search was executed.
+        selected: whether a candidate was selected, or selection is disabled.
+        noted: whether some turn contains a closed, non-empty information block outside thoughts.
+        finished: whether the trajectory ended with an answer.
     """
     if mode is FormatMode.STRICT:
         return float(finished and not faults)
@@ -134,7 +134,7 @@ def pattern_reward(
 class UniDocWeights(Section):
     """Weights of the reward terms (Eq. 9).
 
-    They need not sum to 1: an ablation drops a term, and no other weighs more for it.
+    They need not sum to 1: an ablation drops a term without changing the other weights.
     """
 
     search_ndcg: float = Field(0.1, ge=0, allow_inf_nan=False)
@@ -145,30 +145,30 @@ class UniDocWeights(Section):
 
 
 class UniDocReward(Section):
-    """The rewarded terms."""
+    """Weights and rules of the reward."""
 
     weights: UniDocWeights = UniDocWeights()
     gate: bool
-    """Reward nothing when the format term is 0, and ask the judge only when it is not; validation
-    asks.
+    """Reward nothing if the format term is 0, and ask the judge only if it is not, except in
+    validation.
     """
     select_rule: SelectRule
     select_capped: bool
-    """Leave searches without a gold candidate out of the mean of the selection term where their
-    first candidate was chosen. In the mean, as Eq. 7 and the released code have it, they make up
-    for a wrong choice elsewhere: three raise a trajectory from 0.9 to 0.975.
+    """Exclude searches without a gold candidate from the mean of the selection term if their first
+    candidate was selected. If they are included, as in Eq. 7 and the released code, they compensate
+    for a wrong selection elsewhere: three of them raise a trajectory from 0.9 to 0.975.
     """
     pseudo_positive: bool = True
-    """The candidate ranked highest is the right choice where no candidate is gold; otherwise none
-    is.
+    """If no candidate is gold, count the highest-ranked one as the right selection; otherwise no
+    selection is right.
     """
     roi_rule: RoiRule
     iou_threshold: float = Field(0.5, gt=0, le=1)
-    """Least IoU of a match, for `roi_rule=f1`."""
+    """Minimum IoU of a match, for `roi_rule=f1`."""
     abstention: bool = True
-    """Drawing no box is right where there is nothing to magnify; otherwise it scores 0."""
+    """Count drawing no box as right if there is nothing to magnify; otherwise it scores 0."""
     ndcg_as_published: bool = False
-    """Reproduce that the released code's retrieval term is always 0."""
+    """Reproduce the released code, whose retrieval term is always 0."""
 
     @property
     def formula(self) -> Formula:
@@ -186,10 +186,10 @@ class UniDocReward(Section):
         outcome: float,
         implicit: bool,
     ) -> dict[str, float]:
-        """Return all terms by the names in `TERMS`, unweighted, and their weighted total.
+        """Return the unweighted terms by name, and their weighted total (`TERMS`).
 
-        `outcome` is the judge's score in `[0, 1]`, 0 when it was not asked; with `implicit` a
-        search without a choice counts as one for its first candidate.
+        `outcome` is the judge's score in `[0, 1]`, or 0 if the judge was not asked. With
+        `implicit`, a search without a selection counts as if its first candidate were selected.
         """
         chosen = [item.chosen(implicit=implicit) for item in rounds]
         by_iou = self.roi_rule is RoiRule.IOU
@@ -211,13 +211,12 @@ class UniDocReward(Section):
         chosen: Sequence[Hashable | None],
         gold: Collection[Hashable],
     ) -> float:
-        """Return the mean over the searches of whether the right candidate was chosen (Eq. 6 and
-        7).
+        """Return the share of searches in which the right candidate was selected (Eq. 6 and 7).
 
-        Searches without a gold candidate are in the mean, so that further searches for anything at
-        all, with their first candidate chosen, bring it close to 1 whatever was chosen where it
-        mattered. Capped, where no search has a gold candidate the value is 1 if all choices were
-        right, else 0.
+        Searches without a gold candidate are included, so additional searches for anything, with
+        their first candidate selected, bring the share close to 1 whatever was selected where it
+        mattered. `select_capped` excludes them; if no search has a gold candidate, the value is
+        then 1 if all selections were right, else 0.
         """
         if not rounds:
             return 0.0
@@ -243,12 +242,11 @@ class UniDocReward(Section):
         wanted: Wanted,
         gold: Collection[Hashable],
     ) -> float:
-        """Return the mean over the boxes drawn of the best IoU with a gold box of their page
-        (section 3.3).
+        """Return the best IoU with a gold box of the page, averaged over the boxes (section 3.3).
 
-        Without any box the paper is silent: 1 when pages were chosen and none of them has gold
-        boxes, else 0. A search that brought up a gold page and was not followed by a choice denies
-        it: otherwise a choice among the pages of any further search would make up for it.
+        The paper does not define the value without any box: here it is 1 if pages were selected and
+        none of them has gold boxes, else 0. It is also 0 if a search returned a gold page but was
+        not followed by a selection; otherwise a selection after any other search would compensate.
         """
         best = [
             max(
@@ -274,11 +272,11 @@ class UniDocReward(Section):
     def _f1(
         self, rounds: Sequence[SearchRound], chosen: Sequence[Hashable | None], wanted: Wanted
     ) -> float:
-        """Return the mean over the searches of the F1 of the boxes drawn on the page chosen last.
+        """Return the F1 of the boxes on the page selected last, averaged over the searches.
 
-        The rule of the released code, with one-to-one matches: 1 where there is nothing to draw and
-        nothing was drawn, 0 where only one of the two holds, nothing was chosen, or there is no
-        search, `2 * matches / (gold + drawn)` elsewhere.
+        This is the rule of the released code, with one-to-one matches: 1 if there is nothing to
+        draw and nothing was drawn; 0 if only one of the two holds, nothing was selected, or there
+        is no search; otherwise `2 * matches / (gold + drawn)`.
         """
         scores = []
         for page, item in zip(chosen, rounds, strict=True):

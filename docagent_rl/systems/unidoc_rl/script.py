@@ -14,7 +14,7 @@ _TAGS = {Move.SEARCH: "search", Move.SELECT: "select", Move.CROP: "bbox", Move.A
 
 
 class UniDocAgent(ScriptedAgent):
-    """Searches, selects, magnifies gold boxes, notes what it saw, answers."""
+    """Searches, selects, magnifies gold boxes, writes notes and answers."""
 
     title = "UniDoc-RL"
     tags = _TAGS
@@ -31,7 +31,7 @@ class UniDocAgent(ScriptedAgent):
         return self.config.search.candidates
 
     def look(self, state: AgentState) -> None:
-        """See `ScriptedAgent`: a page is read when it was selected."""
+        """See `ScriptedAgent`; a page counts as read when it is selected."""
         effect = state.effect
         state.images += len(effect.views)
         if isinstance(effect, Selected | PagesShown):
@@ -69,7 +69,7 @@ class UniDocAgent(ScriptedAgent):
         return len(state.missing) * (1 + self.config.grammar.select) + 1
 
     def write(self, act: Act, state: AgentState) -> str:
-        """See `ScriptedAgent`; what was read is noted before going on."""
+        """See `ScriptedAgent`; the agent notes what it read before it continues."""
         turn = super().write(act, state)
         read = state.seen and state.effect.views
         if not read or act.move not in (Move.SEARCH, Move.ANSWER):
@@ -85,7 +85,7 @@ class UniDocAgent(ScriptedAgent):
         return super().argument(act, state)
 
     def _closing(self, state: AgentState) -> bool:
-        """Return whether nothing but an answer is carried out."""
+        """Return whether only an answer is executed."""
         return state.last or state.images > self.config.image_limit
 
     def _goes_on(self, state: AgentState) -> bool:
@@ -107,7 +107,7 @@ class UniDocScript(Script):
     warm_up: ClassVar = {"pool": 128, "short_steps": 220, "full_steps": 24}
 
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
-        """See `Script.moves`: boxes refer to a selected page."""
+        """See `Script.moves`; boxes need a selected page."""
         match context.effect:
             case Candidates():
                 return {Move.SELECT: 0.88, Move.ANSWER: 0.12}
@@ -122,7 +122,7 @@ class UniDocScript(Script):
         return {Move.SEARCH: 0.9, Move.ANSWER: 0.1}
 
     def action(self, act: Act, state: ScriptContext) -> str:
-        """See `TurnWriter`; an answer mostly follows a note."""
+        """See `TurnWriter`; an answer usually follows a note."""
         action = super().action(act, state)
         if act.move is not Move.ANSWER or not state.chance(0.8):
             return action
@@ -138,8 +138,8 @@ class UniDocScript(Script):
         return super().argument(act, state)
 
     def _index(self, state: ScriptContext) -> int:
-        """Return a gold candidate, any candidate, or now and then an index that no candidate
-        has.
+        """Return the index of a gold candidate, of any candidate, or sometimes a nonexistent
+        one.
         """
         own = state.sample.doc_id
         right = [n for n, ref in enumerate(state.brought) if PageRef(own, ref.page) in state.gold]

@@ -1,5 +1,5 @@
-"""Stacked crops: boxes of one view, cut from its raw page and stacked into one image
-(UniDoc-RL).
+"""Stacked crops of UniDoc-RL: boxes of a view, cropped from its raw page and stacked in an
+image.
 """
 
 import contextlib
@@ -24,16 +24,14 @@ from docagent_rl.envs.views import CoordsConfig, View
 
 _BLACK = (0, 0, 0)
 MAX_PIECES = 64
-"""Pieces of a stack at most: a box of a stack may meet many pieces of it."""
+"""The maximum number of pieces in a stack: a box on a stack may intersect many of its pieces."""
 MAX_CANVAS_PIXELS = 50_000_000
-"""Area of a stack before it is resized, at most; guards the memory of the rollout."""
+"""The maximum area of a stack before resizing, which bounds the memory of the rollout."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackedCropsView:
-    """Pieces of a page, from top to bottom, that are shown as one image; otherwise like a
-    `View`.
-    """
+    """Pieces of a page, stacked from top to bottom in one image; otherwise like a `View`."""
 
     image: ImageSheet
     page: View
@@ -42,7 +40,7 @@ class StackedCropsView:
     turn: int
 
     def shown(self) -> ShownPage:
-        """Return what the record of a turn has of it."""
+        """Return the view in the form that the record of a turn stores."""
         rasters = tuple(tile.image.raster for tile in self.image.tiles)
         return ShownPage(
             self.page.image.page,
@@ -56,7 +54,7 @@ class StackedCropsView:
 
 
 def region_of(view: View, box: Box, frame: Frame) -> Box:
-    """Return a box of a page view as fractions of the raw page, clamped, never rounded or
+    """Return a box of a page view as fractions of the raw page, clamped but not rounded or
     padded.
     """
     size = frame.size(view.image.size, view.encoder_size)
@@ -75,14 +73,14 @@ def stacked(
     turn: int,
     pad: float = 0.0,
 ) -> StackedCropsView:
-    """Cut boxes of a view from its raw page; stack them, left-aligned, on black.
+    """Crop boxes of a view from its raw page and stack them, left-aligned on black.
 
-    Boxes and `pad` are in units of the frame. A box of a stack may meet several of its pieces and
-    is then cut into as many; what lies beside the pieces vanishes.
+    Boxes and `pad` are in units of the frame. A box on a stack may intersect several pieces and is
+    then cropped from each of them; its area outside the pieces is discarded.
 
     Raises:
-        CropError: a box covers nothing, or all together cover too much.
-        DisplayError: the stack has sides that no image processor takes.
+        CropError: a box covers nothing, or all boxes together cover too much.
+        DisplayError: image processors reject the size of the stack.
     """
     page = view.page if isinstance(view, StackedCropsView) else view
     rasters = [
@@ -112,8 +110,8 @@ def stacked(
 def _cut(
     view: View | StackedCropsView, box: Box, number: int, coords: CoordsConfig, pad: float
 ) -> list[Raster]:
-    """Return the rasters of the raw page that a box of a view covers, one for each piece it
-    meets.
+    """Return the rasters of the raw page that a box covers, one for each piece that it
+    intersects.
     """
     if isinstance(view, StackedCropsView):
         canvas = view.image.canvas

@@ -1,4 +1,4 @@
-"""VRAG-RL, as the registry of systems knows it."""
+"""VRAG-RL's entry in the registry of systems."""
 
 from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import PaperJudge, System, Unearned
@@ -39,7 +39,7 @@ SYSTEM = System(
                 "search for the question",
                 "answer the question",
             ),
-            whose="The release's: 0.2 of the reward is for finding the evidence, 0.1 for the form.",
+            whose="The release's: 0.2 of the reward is for finding the evidence, 0.1 for format.",
         ),
     },
 )

@@ -1,6 +1,4 @@
-"""Configuration of VRAG-RL: what the paper says, what the released code does, and what may be
-changed.
-"""
+"""Configuration of VRAG-RL: the paper's values, those of the released code, and further options."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, Self
@@ -31,16 +29,16 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
         "reward": {"alpha": 0.2, "beta": 0.7, "gamma": 0.1, "gate": True},
     },
 }
-"""The values of keys that a configuration leaves out or gives as `null`."""
+"""The values of keys that a configuration omits or sets to `null`."""
 
 
 class VragGrammarConfig(Section):
-    """The actions there are."""
+    """The available actions."""
 
     region_alias: bool = False
-    """Accept `<region>` for `<bbox>`, as the paper's Algorithm 1 writes it."""
+    """Also accept `<region>` for `<bbox>`, as in the paper's Algorithm 1."""
     crop: bool = True
-    """There is a zoom; `false` is the ablation without it, in grammar and prompt."""
+    """Whether the agent can zoom; `false` is the ablation without it, in grammar and prompt."""
 
 
 class VragSearchConfig(Section):
@@ -48,9 +46,9 @@ class VragSearchConfig(Section):
 
     scope: SearchScope = SearchScope.CORPUS
     top_k: int = Field(10, ge=1)
-    """Pages the retriever ranks for a query."""
+    """Number of pages that the retriever ranks for a query."""
     pages_per_search: int = Field(1, ge=1)
-    """New pages a search shows at most."""
+    """Maximum number of new pages that a search shows."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -69,16 +67,14 @@ class FinalTurnConfig(Section):
 
 
 class VragConfig(ShowsImages, VariantSection):
-    """Configuration of `VragEnv`. Keys that are left out or `null` take the value of the
-    variant.
-    """
+    """Configuration of `VragEnv`. Keys that are omitted or `null` take the variant's value."""
 
     variants = VARIANT_DEFAULTS
     variant: Variant = "paper"
     max_turns: int = Field(ge=1)
-    """Assistant turns; with `extra_turn` one more."""
+    """Maximum number of assistant turns, not counting `extra_turn`."""
     extra_turn: bool
-    """After `max_turns` executed turns ask for one more, of which only an answer counts."""
+    """After `max_turns` executed turns, request one more in which only an answer counts."""
     final_turn: FinalTurnConfig = FinalTurnConfig()
     grammar: VragGrammarConfig = VragGrammarConfig()
     display: DisplayRule
@@ -87,21 +83,21 @@ class VragConfig(ShowsImages, VariantSection):
     search: VragSearchConfig = VragSearchConfig()
     reward: VragReward
     allow_empty_gold: bool = False
-    """Play questions without gold pages, such as unanswerable ones. Their retrieval term is 0, for
-    every trajectory of a group alike, so that only outcome and format tell trajectories apart.
+    """Play questions without gold pages, such as unanswerable ones. Their retrieval term is 0 for
+    every trajectory of a group, so that trajectories differ only in outcome and format.
     """
 
     @property
     def prompt(self) -> str:
-        """The package's prompt for the variant."""
+        """The packaged prompt for the variant."""
         return f"vrag_rl_{self.variant}"
 
     @property
     def assistant_turns(self) -> int:
-        """Assistant turns of a trajectory at most."""
+        """The maximum number of assistant turns."""
         return self.max_turns + self.extra_turn
 
     @property
     def max_images(self) -> int:
-        """Images of a trajectory at most: the last turn leads to none."""
+        """The maximum number of images; the last turn shows none."""
         return (self.assistant_turns - 1) * self.search.pages_per_search

@@ -37,23 +37,23 @@ class VragState(EnvState):
     gold: frozenset[PageRef]
     references: tuple[str, ...]
     shown: list[PageRef] = field(default_factory=list)
-    """Pages that searches showed, in order, each once: the list that the retrieval term reads."""
+    """Distinct pages that searches showed, in order; the retrieval term is computed from them."""
     views: list[View] = field(default_factory=list)
-    """All images shown; a box refers to the last."""
+    """All images shown; a box refers to the last one."""
     outcome: Outcome = NO_ANSWER
 
     @property
     def searched(self) -> bool:
-        """A search was carried out."""
+        """Whether a search was executed."""
         return self.log.ran(Search) > 0
 
     def metrics(self) -> dict[str, float]:
-        """Return numbers of the trajectory by name.
+        """Return the metrics of the trajectory by name.
 
-        `retrieval_*` are of questions with gold pages; `invalid_rate_paper` also counts an answer
-        before any search as invalid, as the paper's analysis does. `judge_score` is of answers that
-        were judged. `reward/outcome` is the term, and the validation score of either variant: with
-        the gate it is 0 without a search, whatever the judge said.
+        `retrieval_*` exist only for questions with gold pages. `invalid_rate_paper` also counts an
+        answer before any search as invalid, as the paper's analysis does. `judge_score` exists only
+        for judged answers. `reward/outcome` is the term, and the validation score of both variants;
+        with the gate it is 0 without a search, whatever the judge's verdict.
         """
         numbers = self.common_metrics(TERMS)
         faults = numbers["invalid_actions"] + (self.end is EndReason.ANSWERED and not self.searched)
@@ -77,8 +77,8 @@ class VragState(EnvState):
 class VragEnv(ToolEnv[VragConfig, VragState]):
     """One trajectory of VRAG-RL.
 
-    Observations are user messages: the images a search or a zoom led to and nothing else, or a text
-    when the turn led to none. The reward comes with the last turn; its terms are `rewards.TERMS`.
+    Observations are user messages with nothing but the images of a search or zoom, or with a text
+    if there are none. The reward is given in the last turn; its terms are `rewards.TERMS`.
     Validation judges every answer, may pad boxes differently, and plays questions without gold
     pages.
     """
@@ -93,18 +93,18 @@ class VragEnv(ToolEnv[VragConfig, VragState]):
 
     @staticmethod
     def make_grammar(config: VragConfig) -> TagGrammar:
-        """Return the grammar: thoughts in `<think>`; then `<search>`, `<bbox>` or `<answer>`.
+        """Return the grammar: thoughts in `<think>`, then `<search>`, `<bbox>` or `<answer>`.
 
-        `region_alias` also accepts `<region>` for `<bbox>`: the paper's body and Algorithm 1 use
-        that name, its printed prompt and the released code the other. Without `crop` neither means
-        anything.
+        With `region_alias`, `<region>` is accepted for `<bbox>`: the paper's body and Algorithm 1
+        use that name, its printed prompt and the released code use `<bbox>`. Without `crop`,
+        neither tag is recognised.
         """
         boxes = ("bbox", "region") if config.grammar.region_alias else ("bbox",)
         crops: dict[str, Reader] = dict.fromkeys(boxes, read_box) if config.grammar.crop else {}
         return TagGrammar({"search": read_search, **crops, "answer": read_answer})
 
     def variables(self, state: VragState) -> dict[str, object]:
-        """Return what every part of the prompt may name."""
+        """Return the variables that all parts of the prompt may use."""
         return {
             "turns": self._config.assistant_turns,
             "crop": self._config.grammar.crop,
@@ -121,7 +121,7 @@ class VragEnv(ToolEnv[VragConfig, VragState]):
         )
 
     async def execute(self, state: VragState, logged: LoggedTurn, text: str) -> Sequence[Part]:
-        """See `ToolEnv`; a notice may follow before the last turn."""
+        """See `ToolEnv`; a notice may be added before the last turn."""
         last = self._config.final_turn.notice and logged.turn == self._config.assistant_turns - 1
         notice = [self.part("final_turn")] if last else []
         return [*await super().execute(state, logged, text), *notice]
@@ -136,8 +136,9 @@ class VragEnv(ToolEnv[VragConfig, VragState]):
         raise UnknownActionError(self.title, logged.action)
 
     async def score(self, state: VragState, logged: LoggedTurn, action: Answer) -> Outcome:
-        """Return the judge's opinion; with the gate, it is asked only after a search, but in
-        validation.
+        """Return the judge's score.
+
+        With the gate, the judge is asked only after a search, except in validation.
         """
         fmt = format_reward(searched=state.searched, answered=True)
         rewarded = self._config.reward.formula.opens({"format": fmt})

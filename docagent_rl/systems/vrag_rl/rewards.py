@@ -1,6 +1,4 @@
-"""The reward of VRAG-RL (arXiv 2505.22019, Eq. 11 and 12): one scalar at the end of a
-trajectory.
-"""
+"""The reward of VRAG-RL (arXiv 2505.22019, Eq. 11 and 12): one scalar per trajectory."""
 
 import math
 from typing import Self
@@ -17,17 +15,19 @@ class VragReward(Section):
     """Weights of the reward; they sum to 1 (Eq. 12).
 
     The paper's total is `alpha * r_ret + beta * r_ans + gamma * r_fmt`. The released reward manager
-    gives `r_fmt * (0.7 * r_ans + 0.2 * r_ret + 0.1)`: the same sum behind a gate.
+    gives `r_fmt * (0.7 * r_ans + 0.2 * r_ret + 0.1)`, the same sum behind a gate.
     """
 
     alpha: float = Field(ge=0, le=1)
-    """Retrieval."""
+    """Weight of the retrieval term."""
     beta: float = Field(ge=0, le=1)
-    """Outcome."""
+    """Weight of the outcome."""
     gamma: float = Field(ge=0, le=1)
-    """Format."""
+    """Weight of the format term."""
     gate: bool
-    """Reward nothing unless the format term is 1, and ask the judge only then; validation asks."""
+    """Reward nothing unless the format term is 1, and ask the judge only then, except in
+    validation.
+    """
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -48,8 +48,8 @@ class VragReward(Section):
 
 
 def format_reward(*, searched: bool, answered: bool) -> float:
-    """Return `r_fmt`: 1 when a search was executed and the trajectory ended with an answer, else 0.
+    """Return `r_fmt`: 1 if a search was executed and the trajectory ended with an answer, else 0.
 
-    Read off the executed actions, never off text (released code; the paper only names a parser).
+    It depends on executed actions, never on text (released code; the paper only mentions a parser).
     """
     return float(searched and answered)

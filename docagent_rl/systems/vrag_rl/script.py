@@ -13,7 +13,7 @@ _TAGS = {Move.SEARCH: "search", Move.CROP: "bbox", Move.ANSWER: "answer"}
 
 
 class VragAgent(ScriptedAgent):
-    """Searches for each gold page, zooms where boxes are known, answers."""
+    """Searches for each gold page, zooms if its boxes are known, and answers."""
 
     title = "VRAG-RL"
     tags = _TAGS
