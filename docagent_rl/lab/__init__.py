@@ -1,3 +1,3 @@
-"""Everything around training: agents, evaluation, data, viewer, tiny models. The core never imports
-it.
+"""The code around training, which training never imports: agents, evaluation, data, viewer and
+tiny models.
 """

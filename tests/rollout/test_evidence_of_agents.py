@@ -8,7 +8,7 @@ import pytest
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.outcome import ACCURACY, UNJUDGED, UNJUDGED_SHARE, Outcome
 from docagent_rl.envs.script import Act, Move
-from docagent_rl.lab.agents.scripted import state_of, telling_words
+from docagent_rl.lab.agents.scripted import distinctive_words, state_of
 from docagent_rl.lab.agents.texts import play_texts
 from docagent_rl.lab.agents.texts import whole_turn as text_of
 from docagent_rl.lab.viewer.funnel import counts_of, lost_at
@@ -51,7 +51,7 @@ def careless(state, writer):
     if state.turn > 1:
         return blind(state, writer)
     pages = (PageRef(state.sample.doc_id, number) for number in range(1, state.num_pages + 1))
-    decoy = telling_words(state.store, next(page for page in pages if page not in state.gold))
+    decoy = distinctive_words(state.store, next(page for page in pages if page not in state.gold))
     crowded = writer.pages_a_search == 1 and not isinstance(writer, DocVStarAgent)
     return Act(Move.SEARCH, query=" ".join([state.sample.question, *decoy[: 12 * crowded]]))
 

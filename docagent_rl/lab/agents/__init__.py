@@ -1,5 +1,5 @@
-"""Agents that play systems over questions: models behind endpoints, scripts, texts given turn by
-turn.
+"""Agents that play a system's environments: models behind endpoints, scripts, and turns supplied
+as text.
 """
 
 from docagent_rl.base.public import exporter

@@ -29,20 +29,20 @@ _CACHE_BYTES = 256 << 20
 
 
 class ContextFullError(Exception):
-    """The model's context does not hold the conversation."""
+    """The conversation does not fit the model's context."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatModel:
-    """A model that continues conversations, many at a time; cached and budgeted as `remote`
-    says.
+    """A model that continues conversations, many at a time; `remote` caches its replies and limits
+    what they may cost.
     """
 
     remote: RemoteModel
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Everything that its replies depend on, JSON-ready: model and sampling, not the
+        """Everything that the replies depend on, JSON-ready: model and sampling, but not the
         address.
         """
         endpoint = self.remote.endpoint
@@ -55,19 +55,19 @@ class ChatModel:
     async def reply(
         self, messages: Sequence[ChatMessage], *, most: int, sample: int, seed: int | None
     ) -> ChatReply:
-        """Return the next turn, of `most` tokens at most, as the model wrote it.
+        """Return the model's next turn, of `most` tokens at most, exactly as it was written.
 
-        `sample` tells replies to the same messages apart; a seed is sent where the temperature is
-        not 0.
+        `sample` distinguishes several replies to the same messages; a seed is sent only when the
+        temperature is not 0.
 
         Raises:
             ContextFullError: the conversation is too long.
-            BudgetError: what may be spent is spent.
+            BudgetError: the budget is spent.
             InfrastructureError: the model failed.
         """
         sampling = Sampling(max_tokens=most, seed=seed if self.remote.temperature else None)
         try:
-            # any text is a turn: the environment judges it
+            # accept any text: the environment decides whether it is a valid turn
             return await self.remote.ask(
                 messages, lambda text: None, sampling=sampling, sample=sample, partial=True
             )
@@ -77,14 +77,14 @@ class ChatModel:
             raise
 
     async def close(self) -> None:
-        """Close the connection; may be called twice."""
+        """Close the connection; may be called more than once."""
         await self.remote.aclose()
 
 
 @dataclass
 class MessageMaker:
-    """Makes messages of observations; images become `data:` URLs of PNGs, 256 MiB of which are
-    cached.
+    """Converts observations to chat messages; images become `data:` URLs of PNGs, of which up to
+    256 MiB are cached.
     """
 
     store: DocumentStore
@@ -96,10 +96,12 @@ class MessageMaker:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def messages(self, observation: Observation) -> list[dict[str, Any]]:
-        """Return an observation's messages; texts alone are one string, as in a rollout. Blocks.
+        """Return the messages of an observation. Blocks.
+
+        Content without images is a single string, as in a rollout.
 
         Raises:
-            UserError: the store does not hold a page as it was.
+            UserError: a page in the store is missing or no longer the same.
         """
         return [self._message(message) for message in observation.messages]
 
@@ -130,56 +132,58 @@ class MessageMaker:
 
 @dataclass(frozen=True, slots=True)
 class ChatLimits:
-    """The tokens that a trajectory may take of a model's context, and the seed of its sampling."""
+    """How many tokens of the model's context a trajectory may use, and the seed for sampling."""
 
     turn: int = 2048
-    """Sampled in one turn at most."""
+    """Most tokens sampled in one turn."""
     context: int | None = None
-    """Tokens of a conversation with its next turn; `None`: the server says when it is full."""
+    """Most tokens of a conversation including its next turn; `None`: the server reports when its
+    context is full.
+    """
     min_turn: int = 16
     """An observation is dropped when less than this would remain for the next turn."""
     seed: int | None = None
-    """Each turn of each trajectory has a seed made of it; `None` sends none."""
+    """The seed from which each turn of each trajectory derives its own; `None`: no seed is sent."""
 
 
 @dataclass(slots=True)
 class Conversation:
     """A chat model's side of one trajectory, whose turns have no token ids.
 
-    A turn that was cut off at its greatest length is truncated, as in a rollout. A conversation
-    that the context does not hold ends the trajectory as `context_full`: what was shown last counts
-    as never shown. Thoughts that a server keeps apart are no part of a turn's text, nor of the
-    conversation; their tokens are counted.
+    A turn that reached its maximum length counts as truncated, as in a rollout. When the
+    conversation no longer fits the context, the trajectory ends as `context_full`, and its last
+    observation counts as never shown. Reasoning that a server returns separately belongs neither to
+    the turn's text nor to the conversation, but its tokens are counted.
     """
 
     model: ChatModel
     maker: MessageMaker
     limits: ChatLimits
     messages: list[dict[str, Any]] = field(default_factory=list)
-    """The conversation of the present context."""
-    held: int = 0
-    """Tokens of the conversation when it was last sent, with the turn that followed; 0: nothing was
-    sent.
+    """The conversation in the current context."""
+    sent_tokens: int = 0
+    """Tokens of the conversation when it was last sent, including the turn that followed; 0 before
+    the first request.
     """
-    added: int = 0
-    """Tokens that came since, by estimate."""
+    unsent_tokens: int = 0
+    """Estimated tokens of what was added since."""
 
     async def see(self, observation: Observation) -> None:
-        """Add what the environment shows; a fresh context begins a conversation."""
+        """Add what the environment shows; a fresh context starts a new conversation."""
         messages = await asyncio.to_thread(self.maker.messages, observation)
         if observation.fresh:
             self.messages = []
-            self.held = 0
-            self.added = 0
+            self.sent_tokens = 0
+            self.unsent_tokens = 0
         self.messages += messages
-        self.added += await asyncio.to_thread(message_tokens, messages)
+        self.unsent_tokens += await asyncio.to_thread(message_tokens, messages)
 
     async def write(self, trajectory: Trajectory) -> TrajectoryTurn | None:
-        """Return the model's next turn; `None`: the context is full.
+        """Return the model's next turn, or `None` when the context is full.
 
         Raises:
             UserError: the prompt does not fit the context.
-            BudgetError: what may be spent is spent.
+            BudgetError: the budget is spent.
             InfrastructureError: the model failed.
         """
         number = len(trajectory.turns)
@@ -196,40 +200,41 @@ class Conversation:
                 ) from error
             trajectory.turns[-1].dropped = True
             return None
-        # the server knows the length of what it was shown
+        # the server reports the exact length of what it was sent
         if number:
-            trajectory.turns[-1].observation_tokens = max(0, reply.prompt_tokens - self.held)
+            trajectory.turns[-1].observation_tokens = max(0, reply.prompt_tokens - self.sent_tokens)
         else:
             trajectory.prompt_tokens = reply.prompt_tokens
         stop = StopCause.TRUNCATED if reply.cut_off else StopCause.END_OF_TURN
         turn = whole_turn(reply.text, stop.value)
         turn.completion_tokens = reply.completion_tokens
-        # about how many of the tokens are thoughts that the server keeps apart
+        # an estimate of how many of the tokens are reasoning that the server returns separately
         turn.reasoning_tokens = min(text_tokens(reply.thoughts), reply.completion_tokens)
         self.messages.append({"role": "assistant", "content": reply.text})
-        self.held = reply.prompt_tokens + reply.completion_tokens - turn.reasoning_tokens
-        self.added = 0
+        self.sent_tokens = reply.prompt_tokens + reply.completion_tokens - turn.reasoning_tokens
+        self.unsent_tokens = 0
         return turn
 
     def _room(self) -> int:
-        """Return the tokens that the next turn may have.
+        """Return how many tokens the next turn may have.
 
         Raises:
-            ContextFullError: there are fewer than `min_turn`.
+            ContextFullError: fewer than `min_turn` are left.
         """
         if self.limits.context is None:
             return self.limits.turn
-        length = self.held + self.added
+        length = self.sent_tokens + self.unsent_tokens
         if self.limits.context - length < self.limits.min_turn:
             raise ContextFullError(
-                f"the conversation has about {length} tokens, and the context {self.limits.context}"
+                f"the conversation has about {length} tokens, but the context only "
+                f"{self.limits.context}"
             )
         return min(self.limits.turn, self.limits.context - length)
 
 
 class ChatPlayer(EnvPlayer):
-    """A `Player`: a chat model in the environments of a configuration; with `validate`, of an
-    evaluation.
+    """A `Player` that has a chat model play in a configuration's environments; `validate` selects
+    those of an evaluation.
     """
 
     def __init__(
@@ -247,15 +252,15 @@ class ChatPlayer(EnvPlayer):
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Model, limits, format of images and environments."""
+        """Model, limits, image format and environments."""
         model = dict(self.model.identity)
         limits = asdict(self.limits)
-        return self.identified("chat", model=model, limits=limits, images="png")
+        return self.identity_of("chat", model=model, limits=limits, images="png")
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
-        """Play one trajectory of a question."""
-        talk = Conversation(self.model, self.maker, self.limits)
-        trajectory = await self.played(sample, number, talk.write, talk.see)
+        """Play one trajectory of a sample."""
+        conversation = Conversation(self.model, self.maker, self.limits)
+        trajectory = await self.play_turns(sample, number, conversation.write, conversation.see)
         turns = trajectory.turns
         trajectory.response_tokens = sum(turn.sampled + turn.observation_tokens for turn in turns)
         return trajectory
@@ -266,7 +271,7 @@ class ChatPlayer(EnvPlayer):
 
 
 def _seed(seed: int | None, uid: str, number: int, turn: int) -> int | None:
-    """Return a seed of 31 bits for one turn; the same on every machine."""
+    """Return a 31-bit seed for one turn; the same on every machine."""
     if seed is None:
         return None
     digest = hashlib.sha256(f"{seed} {uid} {number} {turn}".encode("utf-8", "replace")).digest()

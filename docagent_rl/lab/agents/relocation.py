@@ -1,5 +1,5 @@
-"""The workspace of a stored run that is read where it is not: copied elsewhere, or moved as a
-whole.
+"""Relocating a stored run's workspace when the run was copied to another place, or moved together
+with its workspace.
 """
 
 import logging
@@ -19,27 +19,29 @@ logger = logging.getLogger(__name__)
 
 
 def relocate(config: DictConfig, run: Path) -> None:
-    """Have a stored configuration name a workspace that is there, where that of the run is not, or
-    its store.
+    """Point a stored configuration to an existing workspace if the run's own, or its store, is
+    missing.
 
-    That is what `DOCAGENT_WORKSPACE` names, else the folder in whose `runs` the run lies, if it has
-    a store.
+    The replacement is what `DOCAGENT_WORKSPACE` names, otherwise the folder whose `runs` contains
+    the run, if that folder has a store.
     """
     try:
         named = [OmegaConf.select(config, key) for key in (KEY, "docagent.store")]
     except OmegaConfBaseException:
-        return  # whoever reads the key says so
+        return  # the code that reads the key reports the error
     if named[0] is None or all(each is not None and Path(str(each)).is_dir() for each in named):
         return
     around = run.absolute().parent.parent
     found = os.environ.get(VARIABLE) or (str(around) if (around / "store").is_dir() else None)
     if found is not None:
-        logger.warning("%s: its workspace %s is not here, %s is read instead", run, named[0], found)
+        logger.warning(
+            "%s: its workspace %s does not exist; reading %s instead", run, named[0], found
+        )
         move_workspace(config, found)
 
 
 def move_workspace(config: DictConfig, workspace: str) -> None:
-    """Name another workspace, in all paths below it too; the configuration is changed in place."""
+    """Change the workspace, and every path below it, in place."""
     old = str(OmegaConf.select(config, KEY)).rstrip("/")
     new = workspace.rstrip("/")
     plain: Any = OmegaConf.to_container(config)

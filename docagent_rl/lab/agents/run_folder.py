@@ -1,4 +1,4 @@
-"""The folder of a run outside the trainer: its manifest, and its trajectories as they end."""
+"""The folder of a run outside the trainer: its manifest and its trajectories."""
 
 import hashlib
 import json
@@ -22,45 +22,46 @@ logger = logging.getLogger(__name__)
 
 VERSION = 1
 _DERIVED = "overrides"
-"""Key that says in other words what the configuration has: a run goes on where they are written
-otherwise.
+"""A manifest key that only repeats what the configuration says: a run may be resumed with overrides
+that are written differently.
 """
 
 Key = tuple[str, int]
-"""Question and number of the trajectory."""
+"""Id of the question, and number of the trajectory."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """Files of a run in a folder that `begin` makes.
+    """The files of a run in a folder that `begin` creates.
 
     - `run.json`: the manifest;
-    - `trajectories.jsonl`: a `Trajectory` a line. While the run goes on in the order in which they
-      end, when it is whole in the order of the questions.
+    - `trajectories.jsonl`: one `Trajectory` per line, in the order in which they finish; once the
+      run is complete, in the order of the questions.
     """
 
     path: Path
 
     @property
     def manifest_file(self) -> Path:
-        """The file of the manifest."""
+        """Path of the manifest."""
         return self.path / "run.json"
 
     @property
     def trajectories_file(self) -> Path:
-        """The file of the trajectories."""
+        """Path of the trajectories."""
         return self.path / "trajectories.jsonl"
 
     @property
     def seal(self) -> Seal:
-        """The seal of its files."""
+        """The seal (checksums) of the folder's files."""
         return Seal(self.path)
 
     def begin(self, manifest: Mapping[str, Any]) -> None:
-        """Make the folder, or see that it holds a run with this manifest, `overrides` apart.
+        """Create the folder, or check that it contains a run with the same manifest, apart from
+        `overrides`.
 
         Raises:
-            UserError: another run lies there, or the folder cannot be written.
+            UserError: the folder contains another run, or cannot be written.
         """
         if problem := id_problem(self.path.name):
             raise UserError(f"the folder of the run: {problem}")
@@ -72,56 +73,58 @@ class RunFolder:
             )
             if differing := _differing(ours, theirs):
                 raise UserError(
-                    f"{self.path} holds another run; what differs is {', '.join(differing)}: "
+                    f"{self.path} contains another run, which differs in {', '.join(differing)}: "
                     "name another folder, or remove this one"
                 )
             if adopted := self.seal.adopt({self.manifest_file: ""}):
                 logger.warning(
-                    "killed before they were sealed, and sealed as they are: %s", ", ".join(adopted)
+                    "sealed now, because an earlier process was killed before it sealed them: %s",
+                    ", ".join(adopted),
                 )
             return
         if self.trajectories_file.exists():
             raise UserError(
-                f"{self.trajectories_file} is there without {self.manifest_file.name}: whose is it?"
+                f"{self.trajectories_file} exists without {self.manifest_file.name}, so the run it "
+                "belongs to is unknown: move it away, or name another folder"
             )
         self.seal.write(
             self.manifest_file, json.dumps(description, indent=2, ensure_ascii=False) + "\n"
         )
-        if around := root_of(
-            self.path
-        ):  # a run of the trainer, which then misses an evaluation that is lost
+        # inside a run of the trainer, that run's seal reports a missing evaluation
+        if around := root_of(self.path):
             Seal(around).complete([self.manifest_file])
 
     def manifest(self) -> dict[str, Any]:
-        """Return the description of the run that `begin` wrote.
+        """Return the manifest that `begin` wrote.
 
         Raises:
-            UserError: there is none, or it is damaged or cannot be read.
+            UserError: the manifest is missing, damaged or unreadable.
         """
         require_whole([self.manifest_file] if self.manifest_file.exists() else [])
         try:
             found = json.loads(self.manifest_file.read_bytes())
         except FileNotFoundError:
             raise UserError(
-                f"{self.path} is no run of `docagent-rl eval` or `collect`: it has no "
-                f"{self.manifest_file.name}. A run of the trainer is opened by `docagent-rl view`, "
-                "and a "
-                "checkpoint of it played by `docagent-rl eval RECIPE --model`"
+                f"{self.path} is not a run of `docagent-rl eval` or `collect`: it has no "
+                f"{self.manifest_file.name}. To look at a run of the trainer use "
+                "`docagent-rl view`; to play one of its checkpoints, "
+                "`docagent-rl eval RECIPE --model`"
             ) from None
         except (OSError, ValueError) as error:
             raise UserError(f"{self.manifest_file} cannot be read: {error}") from error
         if not isinstance(found, dict) or found.get("version") != VERSION:
-            raise UserError(f"{self.manifest_file} is no description of a run of this release")
+            raise UserError(f"{self.manifest_file} is not a run manifest of this release")
         return found
 
     @contextmanager
     def writing(self) -> Generator[Callable[[Trajectory], None]]:
-        """Lock the folder; what is yielded appends a trajectory, on disk and sealed when that
-        returns.
+        """Lock the folder, and yield a function that appends a trajectory.
+
+        When that function returns, the trajectory is on disk and sealed.
 
         Raises:
-            UserError: another process holds it, it cannot be written, or what was played is
-                damaged; by the function, the disk is full or went away.
+            UserError: another process has locked the folder, it cannot be written, or its
+                trajectories are damaged; raised by the function: the disk is full or was removed.
         """
         digest = hashlib.sha256()
         size = 0
@@ -151,7 +154,7 @@ class RunFolder:
                     [self.trajectories_file] if self.trajectories_file.stat().st_size else []
                 )
                 _cut_torn_line(handle)
-                # a line that a killed process had written, and not sealed, is kept
+                # keep complete lines that a killed process wrote without sealing them
                 with self.trajectories_file.open("rb") as file:
                     while block := file.read(2**20):
                         digest.update(block)
@@ -162,7 +165,7 @@ class RunFolder:
                 os.close(handle)
 
     def trajectories(self) -> Iterator[Trajectory]:
-        """Read the trajectories that have ended, one at a time.
+        """Read the trajectories that are finished, one at a time.
 
         Raises:
             UserError: a line cannot be read.
@@ -171,8 +174,8 @@ class RunFolder:
             yield from read_trajectories(self.trajectories_file)
 
     def order(self, keys: Sequence[Key]) -> None:
-        """Write the lines anew in the order of `keys`: of each key the last, and no others."""
-        place = {key: number for number, key in enumerate(keys)}
+        """Rewrite the file in the order of `keys`: the last line of each key, and no others."""
+        rank = {key: number for number, key in enumerate(keys)}
         at: dict[Key, tuple[int, int]] = {}
         with self.trajectories_file.open("rb") as file:
             begin = 0
@@ -180,27 +183,27 @@ class RunFolder:
                 data = json.loads(line)
                 at[str(data["uid"]), int(data["number"])] = (begin, len(line))
                 begin += len(line)
-            ordered = sorted((place[key], where) for key, where in at.items() if key in place)
+            ordered = sorted((rank[key], where) for key, where in at.items() if key in rank)
             pieces = (os.pread(file.fileno(), length, begin) for _, (begin, length) in ordered)
             self.seal.write(self.trajectories_file, pieces)
         self.seal.compact()
 
 
 def key_of(trajectory: Trajectory) -> Key:
-    """Return question and number of a trajectory."""
+    """Return the question id and the number of a trajectory."""
     return trajectory.uid, trajectory.number
 
 
 def service_failed(trajectory: Trajectory) -> bool:
-    """Return whether it is masked because a service failed."""
+    """Return whether a trajectory is masked because a service failed."""
     return trajectory.masked and trajectory.end == MaskReason.INFRASTRUCTURE.value
 
 
 def trajectories_of(source: Path) -> Iterable[Trajectory]:
-    """Read the trajectories of a run's folder, or of a file of trajectories.
+    """Read the trajectories of a run's folder, or of a trajectory file.
 
     Raises:
-        UserError: there are none, or they are damaged or cannot be read.
+        UserError: the trajectories are missing, damaged or unreadable.
     """
     if source.is_dir():
         folder = RunFolder(source)
@@ -233,7 +236,7 @@ def _short(value: Any) -> str:
 
 
 def _cut_torn_line(handle: int) -> None:
-    """Remove what a killed process left of a line."""
+    """Remove an incomplete last line, which a killed process left."""
     with open(handle, "rb", closefd=False) as file:
         whole = sum(len(line) for line in file if line.endswith(b"\n"))
     if whole < os.fstat(handle).st_size:
@@ -241,7 +244,7 @@ def _cut_torn_line(handle: int) -> None:
 
 
 def run_names(runs: Sequence[Path]) -> list[str]:
-    """Return short names of runs: of their folders, with as many folders above as tell them apart.
+    """Return short names of runs: their folders' names, with as many parents as make them distinct.
 
     Raises:
         UserError: a run is named twice.

@@ -1,4 +1,4 @@
-"""A run: many trajectories at a time, each stored when it ends, going on where it was stopped."""
+"""Runs: many trajectories at a time, each stored when it ends, resumed where they were stopped."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -16,23 +16,24 @@ from docagent_rl.samples.sample import Sample
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """The numbers of a run."""
+    """Numbers that control a run."""
 
     trajectories: int = 1
-    """Trajectories of each question."""
+    """Trajectories per question."""
     concurrency: int = 8
-    """Trajectories at a time."""
+    """Trajectories played at the same time."""
     attempts: int = 2
-    """Starts of a trajectory that a service fails, before it is recorded as masked."""
+    """Attempts at a trajectory whose services fail, before it is recorded as masked."""
     stop_after: int = 16
-    """Trajectories in a row that a service failed, after which it is taken for dead."""
+    """The run stops after services failed for this many trajectories in a row."""
 
 
 @dataclass(slots=True)
 class Runner:
-    """A run of a player, which stays open, over questions, in a folder that was begun.
+    """Plays questions and stores the trajectories in a folder on which `begin` was called.
 
-    `listener` is called with every trajectory of the run, those of earlier starts first.
+    `listener` is called with every trajectory of the run, first those of earlier starts. The player
+    stays open afterwards.
     """
 
     player: Player
@@ -43,16 +44,16 @@ class Runner:
     _failed_in_row: int = 0
 
     async def run(self, samples: Sequence[Sample]) -> None:
-        """Play what has not been played; at the end all trajectories lie in the order of the
+        """Play what has not been played yet, then sort all trajectories by the order of the
         questions.
 
-        A question that cannot be played, and a trajectory that a service fails, are recorded as
-        masked, with the reason. The latter are played again when the run is started again.
+        A question that cannot be played, and a trajectory for which a service fails, are recorded
+        as masked, with the reason. The latter are played again when the run is restarted.
 
         Raises:
-            UserError: questions share an id, another process writes the folder, or the budget is
-                spent (`BudgetError`); what was played is kept.
-            InfrastructureError: the service is dead; what was played is kept.
+            UserError: questions share an id, another process is writing to the folder, or the
+                budget is spent (`BudgetError`); finished trajectories are kept.
+            InfrastructureError: the service is down; finished trajectories are kept.
         """
         tasks = tasks_of(samples, self.settings.trajectories)
         with self.folder.writing() as append:
@@ -68,7 +69,7 @@ class Runner:
             async def play(key: Key) -> None:
                 nonlocal undone
                 trajectory = await self._trajectory(tasks[key], key[1])
-                async with one_at_a_time:  # off the loop: the disk is waited for
+                async with one_at_a_time:  # in a thread, since it waits for the disk
                     await asyncio.to_thread(append, trajectory)
                 undone -= 1
                 self.listener(trajectory)
@@ -103,15 +104,15 @@ class Runner:
         self._failed_in_row += 1
         if self._failed_in_row >= self.settings.stop_after:
             raise InfrastructureError(
-                f"{self._failed_in_row} trajectories in a row failed, the last one with "
-                f"{trajectory.error}; "
-                "what was played is kept, and the same command goes on"
+                f"{self._failed_in_row} trajectories in a row failed, the last one with: "
+                f"{trajectory.error}. Finished trajectories are kept; run the same command again "
+                "to continue"
             )
         return trajectory
 
 
 def masked(sample: Sample, number: int, system: str, reason: MaskReason, error: str) -> Trajectory:
-    """Return the record of a trajectory that was not played, for a reason."""
+    """Return the record of a trajectory that was not played, with the reason."""
     trajectory = new_trajectory(sample, number, system)
     trajectory.status = Status.MASKED.value
     trajectory.end = reason.value
@@ -120,7 +121,7 @@ def masked(sample: Sample, number: int, system: str, reason: MaskReason, error: 
 
 
 def tasks_of(samples: Iterable[Sample], trajectories: int) -> dict[Key, Sample]:
-    """Return the questions of the trajectories that are to be played, by these, in order.
+    """Return the sample of each trajectory to be played, by its key, in order.
 
     Raises:
         UserError: two questions share an id.
@@ -129,9 +130,9 @@ def tasks_of(samples: Iterable[Sample], trajectories: int) -> dict[Key, Sample]:
     for sample in (samples := list(samples)):
         if sample.question_id in seen:
             raise UserError(
-                f"two questions have the id {sample.question_id!r}, of {seen[sample.question_id]} "
-                "and "
-                f"{sample.dataset}: play each benchmark by itself, or give them ids of their own"
+                f"two questions have the id {sample.question_id!r}, one from "
+                f"{seen[sample.question_id]} and one from {sample.dataset}: play each benchmark "
+                "separately, or give them ids of their own"
             )
         seen[sample.question_id] = sample.dataset
     return {(each.question_id, number): each for each in samples for number in range(trajectories)}

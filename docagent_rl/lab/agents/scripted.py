@@ -1,4 +1,4 @@
-"""Players without a model: the oracle, the oracle with detours, and one that acts at random."""
+"""Players without a model: the oracle, the oracle with detours, and a random agent."""
 
 import asyncio
 import random
@@ -29,20 +29,20 @@ _ANSWERS = ("yes", "no", "1", "2", "3", "4", "5", "10", NOT_ANSWERABLE)
 
 
 class Detours(Section):
-    """Shares of a script's turns that go astray, as far as the turns that are left allow."""
+    """The shares of a script's turns that go astray, as long as enough turns are left."""
 
     wrong_query: float = Field(0.25, ge=0, le=1)
-    """A search first asks for something else."""
+    """Share of searches preceded by a search for something else."""
     wrong_page: float = Field(0.25, ge=0, le=1)
-    """A page is opened or selected that does not hold the evidence."""
+    """Share of page openings and selections preceded by one of a page without the evidence."""
     malformed: float = Field(0.1, ge=0, le=1)
-    """A turn cannot be read, and is written again properly. Never two in a row, and not where one
-    ends the trajectory (ALDEN).
+    """Share of turns that are first written in a form that cannot be parsed, then correctly. Never
+    two in a row, and never where one would end the trajectory (ALDEN).
     """
 
 
 NO_DETOURS = Detours(wrong_query=0, wrong_page=0, malformed=0)
-"""The oracle's."""
+"""The settings of the oracle."""
 
 
 async def page_query(
@@ -55,17 +55,24 @@ async def page_query(
     exclude: Collection[PageRef] = (),
     skip: int = 0,
 ) -> str:
-    """Return the likeliest query of a reader that brings a page up, else the one that ranks it
-    best.
+    """Return the most natural query that brings up a page, else the one that ranks it best.
 
-    A reader would write the question; where the retriever of `services` does not find the page by
-    it, words of the page itself are added. These searches are none of a trajectory. A search shows
-    `shown` new pages, with `corpus` of all documents; `exclude` are pages that are known already,
-    `skip` the number of queries, from the likeliest, that were tried.
+    A reader would use the question as the query; where the retriever of `services` does not find
+    the page with it, words from the page itself are added. These searches are not part of any
+    trajectory.
+
+    Args:
+        services: the store and the retriever.
+        sample: the question.
+        page: the page to be found.
+        shown: how many new pages a search shows.
+        corpus: search all documents.
+        exclude: pages that are already known.
+        skip: how many of the queries, starting with the most natural, were already tried.
     """
     best = ""
-    place = None
-    # reads all pages of a document once
+    best_rank = None
+    # in a thread: reads all pages of a document once
     candidates = await asyncio.to_thread(lambda: list(_queries(sample, page, services.store)))
     for query in candidates[min(skip, len(candidates) - 1) :]:
         doc_id = None if corpus else sample.doc_id
@@ -73,33 +80,33 @@ async def page_query(
         with noting():
             hits = await services.retriever.search(query, doc_id=doc_id, top_k=top_k)
         fresh = [hit.ref for hit in hits if hit.ref not in exclude]
-        if page in fresh and (place is None or fresh.index(page) < place):
+        if page in fresh and (best_rank is None or fresh.index(page) < best_rank):
             best = query
-            place = fresh.index(page)
-        if place is not None and place < shown:
+            best_rank = fresh.index(page)
+        if best_rank is not None and best_rank < shown:
             break
     return best or candidates[-1]
 
 
 def _queries(sample: Sample, page: PageRef, store: DocumentStore) -> Iterator[str]:
     own = long_words(sample.question)
-    telling = telling_words(store, page)
+    distinctive = distinctive_words(store, page)
     yield sample.question
     yield " ".join(own)
-    yield " ".join([*own[:4], *telling[:2]])
-    yield " ".join(telling[:4]) or sample.question
-    yield " ".join(telling[:10]) or sample.question
+    yield " ".join([*own[:4], *distinctive[:2]])
+    yield " ".join(distinctive[:4]) or sample.question
+    yield " ".join(distinctive[:10]) or sample.question
 
 
-def telling_words(store: DocumentStore, page: PageRef) -> list[str]:
-    """Return the words of a page that few pages of its document hold, the rarest first."""
+def distinctive_words(store: DocumentStore, page: PageRef) -> list[str]:
+    """Return the words of a page that occur on few pages of its document, the rarest first."""
     counts = _page_counts(store, page.doc_id)
     return sorted(_words(store.page(page).text()), key=lambda word: (counts[word], word))
 
 
 @lru_cache(maxsize=64)
 def _page_counts(store: DocumentStore, doc_id: str) -> Counter[str]:
-    """Return on how many pages of a document each word is."""
+    """Return the number of pages of a document on which each word occurs."""
     counts: Counter[str] = Counter()
     for number in range(1, store.document(doc_id).num_pages + 1):
         counts.update(_words(store.page(PageRef(doc_id, number)).text()))
@@ -113,17 +120,17 @@ def _words(text: str) -> set[str]:
 
 @dataclass(slots=True)
 class ScriptedRollout:
-    """One trajectory of a script."""
+    """One trajectory of a scripted agent."""
 
     agent: ScriptedAgent
     services: EnvServices
     state: AgentState
     detours: Detours
     was_malformed: bool = False
-    """The last turn could not be read."""
+    """The last turn was malformed on purpose."""
 
     async def write(self, trajectory: Trajectory) -> TrajectoryTurn:
-        """Return the next turn of the trajectory so far."""
+        """Return the next turn, given the trajectory so far."""
         state = self.state
         _look(self.agent, state, trajectory)
         act = self.agent.right(state)
@@ -182,7 +189,7 @@ class ScriptedRollout:
 
 
 class _AgentPlayer(EnvPlayer):
-    """A `Player` over the scripted agent of a system; `seed` is of all its choices."""
+    """A `Player` for the scripted agent of a system; `seed` determines all its random choices."""
 
     def __init__(self, resources: EnvResources, *, seed: int = 0, validate: bool = True) -> None:
         super().__init__(resources, validate=validate)
@@ -193,9 +200,9 @@ class _AgentPlayer(EnvPlayer):
 class ScriptPlayer(_AgentPlayer):
     """A `Player` that knows the references and plays the real environments of a system.
 
-    Without detours it is the ceiling of a system: every gold page is searched for or opened by its
-    number, known boxes are magnified, the answer is the reference. A question without a reference
-    answer cannot be played.
+    Without detours it is the upper bound of a system: every gold page is searched for or opened by
+    its number, known boxes are magnified, and the answer is the reference. A question without a
+    reference answer cannot be played.
     """
 
     def __init__(
@@ -212,29 +219,29 @@ class ScriptPlayer(_AgentPlayer):
     def identity(self) -> Mapping[str, Any]:
         """Detours, seed and environments."""
         name = "oracle" if self.detours == NO_DETOURS else "detours"
-        return self.identified(name, detours=self.detours.model_dump(), seed=self.seed)
+        return self.identity_of(name, detours=self.detours.model_dump(), seed=self.seed)
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
-        """Play one trajectory of a question."""
+        """Play one trajectory of a sample."""
         state = state_of(self.resources, sample, f"{self.seed} {sample.question_id} {number}")
-        _ = state.answer  # refuses questions without a reference
+        _ = state.answer  # raises for a question without a reference
         script = ScriptedRollout(self.agent, self.resources.services, state, self.detours)
-        return await self.played(sample, number, script.write)
+        return await self.play_turns(sample, number, script.write)
 
 
 class ChancePlayer(_AgentPlayer):
-    """A `Player` that takes any legal action, with any argument: the floor of a system.
+    """A `Player` that takes any legal action with any arguments: the lower bound of a system.
 
-    It sees the question and the number of pages, and never the references.
+    It sees the question and the number of pages, but never the references.
     """
 
     @property
     def identity(self) -> Mapping[str, Any]:
         """Seed and environments."""
-        return self.identified("chance", seed=self.seed)
+        return self.identity_of("chance", seed=self.seed)
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
-        """Play one trajectory of a question."""
+        """Play one trajectory of a sample."""
         state = state_of(
             self.resources, sample, f"chance {self.seed} {sample.question_id} {number}"
         )
@@ -243,7 +250,7 @@ class ChancePlayer(_AgentPlayer):
             _look(self.agent, state, trajectory)
             return whole_turn(self.agent.write(any_act(self.agent, state), state))
 
-        return await self.played(sample, number, write)
+        return await self.play_turns(sample, number, write)
 
 
 def any_act(agent: ScriptedAgent, state: AgentState) -> Act:
@@ -269,19 +276,19 @@ def any_act(agent: ScriptedAgent, state: AgentState) -> Act:
 
 
 def state_of(resources: EnvResources, sample: Sample, seed: str) -> AgentState:
-    """Return the knowledge of a script when a trajectory begins.
+    """Return what a script knows when a trajectory begins.
 
     Raises:
         UserError: the document is not in the store.
     """
     turns = resources.system.max_turns(resources.env_config)
     state = AgentState(sample, turns, random.Random(seed), resources.services.store)
-    _ = state.num_pages  # looks into the store
+    _ = state.num_pages  # raises if the store lacks the document
     return state
 
 
 def _look(agent: ScriptedAgent, state: AgentState, trajectory: Trajectory) -> None:
-    """Have an agent look at what its last turn brought."""
+    """Have the agent look at the result of its last turn."""
     if trajectory.turns:
         state.turn = len(trajectory.turns) + 1
         state.record = trajectory.turns[-1].record
@@ -294,15 +301,15 @@ def _wrong_pages(state: AgentState) -> list[PageRef]:
 
 
 def _wrong_query(state: AgentState) -> str:
-    """Return words of another page, or of reports in general."""
+    """Return words from another page, or words common in reports."""
     others = _wrong_pages(state)
-    words = telling_words(state.store, state.rng.choice(others))[:6] if others else []
-    telling = state.rng.sample(words, min(2, len(words))) or [state.rng.choice(COMMON_WORDS)]
-    return " ".join([state.word(), *telling])
+    words = distinctive_words(state.store, state.rng.choice(others))[:6] if others else []
+    drawn = state.rng.sample(words, min(2, len(words))) or [state.rng.choice(COMMON_WORDS)]
+    return " ".join([state.word(), *drawn])
 
 
 def _malformed(text: str, state: AgentState) -> str:
-    """Return a turn without its last closing tag, or plain talk."""
+    """Return a turn without its last closing tag, or prose without any action."""
     end = text.rfind("</")
     if end > 0 and state.chance(0.6):
         return text[:end]

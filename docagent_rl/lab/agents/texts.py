@@ -1,4 +1,4 @@
-"""Trajectories whose turns are given as texts."""
+"""Trajectories whose turns are supplied as text."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -12,8 +12,8 @@ from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, describe_
 from docagent_rl.samples.sample import Sample
 
 Write = Callable[[Trajectory], Awaitable[TrajectoryTurn | None]]
-"""From the trajectory so far to the next turn; `None`: there is no more, and the trajectory ends as
-if its context were full.
+"""Takes the trajectory so far and returns the next turn, or `None` if there is none: the trajectory
+then ends as if its context were full.
 """
 See = Callable[[Observation], Awaitable[None]]
 """Takes what the environment shows: the prompt, then what follows each turn."""
@@ -22,13 +22,13 @@ See = Callable[[Observation], Awaitable[None]]
 async def play_texts(
     env: DocEnv, sample: Sample, write: Write, trajectory: Trajectory, see: See | None = None
 ) -> Trajectory:
-    """Play one question with turns that are given; return the trajectory.
+    """Play one sample with turns from `write`; return the trajectory.
 
-    Nothing is counted in tokens, and no context is ever full, unless `write` does so.
+    No tokens are counted, and the context never counts as full, unless `write` does so.
 
     Raises:
         UserError: the sample cannot be played.
-        InfrastructureError: a service failed, or the user's reward function
+        InfrastructureError: a service failed, or the user's reward function did
             (`RewardFunctionError`).
         NotFiniteError: a reward term of the system is NaN or infinite.
     """
@@ -70,28 +70,26 @@ async def play_texts(
 
 
 def whole_turn(text: str, stop: str = StopCause.END_OF_TURN.value) -> TrajectoryTurn:
-    """Return a turn without token ids, which by default ended by itself."""
+    """Return a turn without token ids, which by default ended on its own."""
     return TrajectoryTurn(text, stop, [], [])
 
 
 class EnvPlayer:
-    """A `Player` in the environments of a configuration; with `validate`, in those of an
-    evaluation.
-    """
+    """A `Player` in a configuration's environments; `validate` selects those of an evaluation."""
 
     def __init__(self, resources: EnvResources, *, validate: bool = True) -> None:
         self.resources = resources
         self.validate = validate
 
-    def identified(self, player: str, **facts: Any) -> dict[str, Any]:
-        """Return the identity of a player by name, with the environments last."""
+    def identity_of(self, player: str, **facts: Any) -> dict[str, Any]:
+        """Return a player's identity: its name and facts, then the environments."""
         environment = environment_identity(self.resources, validate=self.validate)
         return {"player": player, **facts, "environment": environment}
 
-    async def played(
+    async def play_turns(
         self, sample: Sample, number: int, write: Write, see: See | None = None
     ) -> Trajectory:
-        """Play one trajectory of a question with turns that are given."""
+        """Play one trajectory of a sample with turns from `write`."""
         trajectory = new_trajectory(sample, number, self.resources.system.name)
         return await play_texts(self.environment(sample, number), sample, write, trajectory, see)
 
@@ -100,4 +98,4 @@ class EnvPlayer:
         return self.resources.environment(validate=self.validate)
 
     async def close(self) -> None:
-        """Do nothing: no connection is open."""
+        """Do nothing, since no connection is open."""

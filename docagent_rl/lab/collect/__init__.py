@@ -1,3 +1,3 @@
-"""Trajectories for supervised fine-tuning: who plays, what is kept, and which questions are left
-for RL.
+"""Trajectories for supervised fine-tuning: who plays them, which are kept, and which questions
+remain for RL.
 """

@@ -1,4 +1,4 @@
-"""The facts of a recorded trajectory that filters look at."""
+"""The facts of a recorded trajectory that filters use."""
 
 import hashlib
 from dataclasses import dataclass
@@ -14,61 +14,61 @@ from docagent_rl.samples.answer_format import LISTS, folded_format
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A trajectory, as far as filters look at it."""
+    """The facts of a trajectory that filters use."""
 
     question: str
     """Id of the question."""
     number: int
-    """Among the trajectories of the question."""
+    """Number of the trajectory among those of its question."""
     dataset: str
     finished: bool
-    """The agent ended it by itself."""
+    """The agent ended it on its own."""
     sound: bool
-    """Every turn was well-formed and could be executed, and the trajectory's form, where a system
-    scores it, got full marks.
+    """Every turn was well-formed and executed, and the trajectory got the full format score if the
+    system has one.
     """
     prediction: str | None
-    """The answer; `None` without one."""
+    """The answer; `None` if there is none."""
     references: tuple[str, ...]
-    """Right answers; none where a refusal is right, and where nobody knows."""
+    """Right answers; empty if a refusal is right, or if none are known."""
     refusal: bool
-    """Declining to answer is right."""
+    """Whether refusing to answer is right."""
     listing: bool
-    """The references are the items of one answer."""
+    """Whether the references are the items of one answer, which is a list."""
     gold: frozenset[str] | None
-    """Evidence as `doc#page`; `None` where it is unknown, empty where there is none."""
+    """Evidence pages as `doc#page`; `None` if unknown, empty if there are none."""
     shown: frozenset[str]
-    """Pages that were shown before the end at reading resolution."""
+    """Pages shown before the end, at reading resolution."""
     listed: frozenset[str] | None
-    """Pages that the agent called relevant, for systems in which it says so."""
+    """Pages that the agent called relevant; `None` in systems where it names none."""
     actions: tuple[str, ...]
     """Kinds of the turns' actions, in order."""
     images: int
-    """Images of prompt and observations."""
+    """Number of images in the prompt and the observations."""
     digest: str
-    """Digest of all turns' texts."""
+    """Digest of the texts of all turns."""
     reward: float
     outcome: Outcome | None
-    """Whether the environment found the answer right; `None` where its system does not say."""
+    """Whether the environment found the answer right; `None` if the system does not report it."""
     text: str = ""
     """Text of the question."""
     verdict: float | None = None
-    """The verdict of a judge that was asked afterwards (`judging`)."""
+    """The verdict of a judge that was asked afterwards (`AnswerFilter.judged`)."""
     unjudged: str = ""
-    """The reason why a judge gave no verdict; empty where it did, or nobody asked."""
+    """Why a judge gave no verdict; empty if it gave one, or was not asked."""
     failed: bool | None = None
-    """Another model fails the question (`collection.with_failures`); `None` where nobody looked."""
+    """Whether another model fails the question (`collection.with_failures`); `None` if unknown."""
 
     @property
     def key(self) -> Key:
-        """Question and number of the trajectory."""
+        """Question id and number of the trajectory."""
         return self.question, self.number
 
     def likeness(self, threshold: float) -> float:
-        """Return the likeness of the answer to the references, 0 to 1 (Doc-V*, appendix C).
+        """Return the similarity of the answer to the references, 0 to 1 (Doc-V*, appendix C).
 
-        Names, dates and numbers are right or not at all, free text counts by edit distance, as 0
-        below the threshold.
+        Names, dates and numbers are either right or wrong; free text is compared by edit distance,
+        and a similarity below the threshold counts as 0.
         """
         if not self.references and not self.refusal:
             return 0.0
@@ -89,7 +89,7 @@ def case_of(trajectory: Trajectory) -> Case:
     lists = [record.relevant_pages for record in records if record.relevant_pages is not None]
     listed = frozenset(f"{sample.get('doc_id')}#{page}" for pages in lists for page in pages)
     messages = [*trajectory.prompt, *(message for turn in turns for message in turn.observation)]
-    # pages that were brought up to be read or chosen from
+    # pages that were shown to be read, or to be chosen from
     shown: set[str] = set()
     for turn in turns:
         shown.update(look.page for look in turn_looks(turn.record, images_of(turn.observation), 0))
@@ -124,6 +124,6 @@ def _prediction(trajectory: Trajectory) -> str | None:
     if not trajectory.turns:
         return None
     record = trajectory.turns[-1].record
-    if record.written is not None:  # somebody else answers
+    if record.written is not None:  # another model writes the answer
         return record.written.extracted
     return record.action.text if record.action.kind == "answer" else None

@@ -1,6 +1,4 @@
-"""A collection: trajectories in the folder of a run, and those that filters leave of them, step by
-step.
-"""
+"""A collection: trajectories in the folder of a run, and those that remain after each filter."""
 
 from __future__ import annotations
 
@@ -44,35 +42,35 @@ VERDICTS = "verdicts.jsonl"
 PLAYED = "played"
 _JUDGED_AT_A_TIME = 16
 _VALIDATION = "val-"
-"""Beginning of the files of a training run's validation."""
+"""Prefix of the files with a training run's validation trajectories."""
 
 
 def check_runs(filters: Sequence[Filter]) -> None:
-    """Raise `UserError` where the run of a `Failed` filter is missing or empty, before anything
-    costs.
+    """Raise `UserError` if the run of a `Failed` filter is missing or empty, before anything is
+    spent.
     """
     for step in filters:
         if isinstance(step, Failed) and next(iter(trajectories_of(step.run)), None) is None:
             raise UserError(
-                f"{step.run} holds no trajectory: which questions does the other model fail?"
+                f"{step.run} contains no trajectories, so it is unknown which questions the other "
+                "model fails: name the folder of its evaluation"
             )
 
 
 def with_failures(cases: Sequence[Case], filters: Sequence[Filter]) -> list[Case]:
-    """Return cases with `failed`: the model of a `Failed` filter is wrong in all its trajectories.
+    """Return the cases with `failed`: whether a `Failed` filter's model always answered wrongly.
 
-    Where it is right in none, and some answer of it is unjudged, nobody knows whether it fails the
-    question.
+    If none of its answers is right and some are unjudged, whether it fails the question is unknown.
 
     Raises:
-        UserError: the model's run cannot be read, did not play a question that is asked for, or
-            there are two such filters.
+        UserError: the model's run cannot be read or lacks a question of the collection, or there
+            are two such filters.
     """
     steps = [step for step in filters if isinstance(step, Failed)]
     if not steps:
         return list(cases)
     if len(steps) > 1:
-        raise UserError("a collection takes one filter `failed`: one model")
+        raise UserError("a collection takes only one filter `failed`: remove the others")
     (step,) = steps
     played = [case_of(each) for each in trajectories_of(step.run) if not each.masked]
     unknown = {case.question for case in played if is_unknown(case, step.by)}
@@ -80,8 +78,8 @@ def with_failures(cases: Sequence[Case], filters: Sequence[Filter]) -> list[Case
     lacking = {case.question for case in cases if case.dataset not in step.exempt} - right.keys()
     if lacking:
         raise UserError(
-            f"{step.run} played no trajectory of {len(lacking)} questions of this collection, e.g. "
-            f"{min(lacking)!r}: let the model that is to fail play all of them but those of "
+            f"{step.run} has no trajectories for {len(lacking)} questions of this collection, "
+            f"e.g. {min(lacking)!r}: have the other model play all questions except those of "
             f"{', '.join(step.exempt) or 'no dataset'}"
         )
     failed = {
@@ -91,7 +89,7 @@ def with_failures(cases: Sequence[Case], filters: Sequence[Filter]) -> list[Case
 
 
 def is_played(folder: RunFolder, samples: Sequence[Sample], trajectories: int) -> bool:
-    """Return whether nothing is left to play, so that no player has to be there."""
+    """Return whether nothing is left to play, and thus no player is needed."""
     if not folder.trajectories_file.exists():
         return False
     played = {key_of(each) for each in folder.trajectories() if not service_failed(each)}
@@ -101,7 +99,7 @@ def is_played(folder: RunFolder, samples: Sequence[Sample], trajectories: int) -
 def manifest_of(
     recipe: str, player: Player, samples: Sequence[Sample], trajectories: int
 ) -> dict[str, Any]:
-    """Return the description for `RunFolder.begin`; filters are no part of it: they may be changed
+    """Return the manifest for `RunFolder.begin`, without the filters, which may be changed
     later.
     """
     return {
@@ -115,8 +113,8 @@ def manifest_of(
 
 @dataclass(frozen=True, slots=True)
 class FilterStage:
-    """Counts of the trajectories that a step left, of the questions that had one left, and by
-    dataset.
+    """The numbers of trajectories and questions that are left after a filter, and of trajectories
+    by dataset.
     """
 
     step: str
@@ -126,7 +124,7 @@ class FilterStage:
 
     @classmethod
     def of(cls, step: str, cases: Sequence[Case]) -> FilterStage:
-        """Count the cases that were left."""
+        """Count the cases that are left."""
         datasets = Counter(case.dataset for case in cases)
         return cls(
             step, len(cases), len({case.question for case in cases}), dict(sorted(datasets.items()))
@@ -135,36 +133,33 @@ class FilterStage:
 
 @dataclass(slots=True)
 class FilterFunnel:
-    """Trajectories on their way through filters."""
+    """The trajectories that pass a sequence of filters."""
 
     trajectories: int
-    """Trajectories of the run, those that could not be played included."""
+    """All trajectories of the run, including those that could not be played."""
     stages: list[FilterStage] = field(default_factory=list)
-    """Counts of the trajectories that were played, then of those that each step left."""
+    """Counts of the trajectories that were played, then of those left after each filter."""
     dropped: dict[Key, str] = field(default_factory=dict)
-    """The step that dropped a trajectory."""
+    """The filter that dropped each trajectory."""
     kept: list[Case] = field(default_factory=list)
-    """Trajectories that are left."""
+    """Trajectories that passed all filters."""
     unjudged: Counter[str] = field(default_factory=Counter)
-    """Trajectories about which a judge gave no verdict, by the reason."""
+    """Number of trajectories for which a judge gave no verdict, by reason."""
     unknown_answers: int = 0
-    """Answers that a filter dropped since their environment had not judged them."""
+    """Answers that a filter dropped because their environment had not judged them."""
 
     def warnings(self) -> list[str]:
-        """Return what is dropped for want of a verdict."""
+        """Return warnings about trajectories that were dropped for lack of a verdict."""
         found = [
-            f"{count} trajectories have no verdict of a judge, and do not stay by one ({why}): the "
-            "same "
-            "command asks again"
+            f"{count} trajectories got no verdict from the judge ({why}), which therefore cannot "
+            "save them: run the same command to ask again"
             for why, count in sorted(self.unjudged.items())
         ]
         if self.unknown_answers:
             found.append(
-                f"{self.unknown_answers} answers were not judged by their environment, since the "
-                "gate of its "
-                "reward was closed, and were dropped: let the filter `answer` go by likeness, or "
-                "ask the "
-                "judge about them (`with_verdicts`)"
+                f"{self.unknown_answers} answers were dropped because their environment did not "
+                "judge them (the gate of its reward was closed): set `by: likeness` in the filter "
+                "`answer`, or have the judge asked with `judged: true`"
             )
         return found
 
@@ -184,7 +179,7 @@ class FilterFunnel:
 def run_funnel(
     played: Iterable[Case], filters: Sequence[Filter], *, trajectories: int
 ) -> FilterFunnel:
-    """Put the cases that were played, in the order of the run, through filters."""
+    """Pass the cases that were played, in the order of the run, through the filters."""
     cases = list(played)
     funnel = FilterFunnel(trajectories, [FilterStage.of(PLAYED, cases)])
     for number, step in enumerate(filters, start=1):
@@ -205,10 +200,10 @@ def run_funnel(
 def filter_run(
     folder: RunFolder, config: CollectConfig, judge: Judge | None = None
 ) -> FilterFunnel:
-    """Filter the trajectories of a whole run; write what is left, the funnel, and every
-    trajectory's verdict.
+    """Filter the trajectories of a complete run; write those left, the counts, and each verdict.
 
-    The lines of `kept.jsonl` are those of `trajectories.jsonl`. Without a `judge` nobody is asked.
+    The lines of `kept.jsonl` are copied from `trajectories.jsonl`. Without a `judge` no model is
+    asked.
 
     Raises:
         UserError: a trajectory cannot be read, a file cannot be written, or the budget is spent.
@@ -273,20 +268,21 @@ def read_all(files: Sequence[Path]) -> Iterator[Trajectory]:
 
 
 def trajectory_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the files of trajectories that a command means by files and folders.
+    """Return the trajectory files that a command's paths stand for.
 
-    Of a collection's folder what its filters left, of another run its trajectories, of any other
-    folder all but those of a run's validation, which have to be named.
+    For a collection's folder that is the trajectories its filters kept, for another run's folder
+    all its trajectories, and for any other folder all files except those of a run's validation,
+    which must be named explicitly.
 
     Raises:
-        UserError: a file is not there or damaged, a folder holds none, or its collection has not
-            come to its end.
+        UserError: a file is missing or damaged, a folder contains none, or its collection is not
+            complete.
     """
     found: list[Path] = []
     for path in paths:
         run = RunFolder(path)
         if not path.exists():
-            raise UserError(f"{path}: no such trajectory file")
+            raise UserError(f"{path}: no such trajectory file or folder")
         if not path.is_dir():
             found.append(path)
         elif not run.manifest_file.exists():
@@ -294,7 +290,7 @@ def trajectory_files(paths: Sequence[Path]) -> list[Path]:
                 each for each in path.glob("*.jsonl") if not each.name.startswith(_VALIDATION)
             )
             if not inside:
-                raise UserError(f"{path}: no .jsonl file of trajectories in this folder")
+                raise UserError(f"{path}: this folder contains no .jsonl file of trajectories")
             found += inside
         elif run.manifest().get("kind") != KIND:
             found.append(run.trajectories_file)
@@ -302,9 +298,8 @@ def trajectory_files(paths: Sequence[Path]) -> list[Path]:
             found.append(path / KEPT)
         else:
             raise UserError(
-                f"{path} holds a collection that has not come to its end: run the same command "
-                "again, or "
-                f"name {run.trajectories_file.name} there for all that was played so far, "
+                f"{path} contains an unfinished collection: run the same command again to finish "
+                f"it, or name its {run.trajectories_file.name} to use everything played so far, "
                 "unfiltered"
             )
     require_whole(found)
@@ -314,13 +309,12 @@ def trajectory_files(paths: Sequence[Path]) -> list[Path]:
 async def with_verdicts(
     cases: Sequence[Case], filters: Sequence[Filter], judge: Judge
 ) -> list[Case]:
-    """Return cases with the verdicts that filters ask for, about trajectories that those before let
-    through.
+    """Return the cases with the verdicts that filters need, asking only about those still left.
 
-    About answers in free text that are too unlike the references, the judge is asked whether they
-    say the same; what names something (a date, a number) is right or wrong without it. A trajectory
-    about which it gives no verdict that can be read, or whose request it refuses, has none
-    (`Case.unjudged`).
+    The judge is asked about free-text answers that are too dissimilar to the references: do they
+    mean the same? Answers that name something (a date, a number) are right or wrong without it. A
+    trajectory has no verdict (`Case.unjudged`) if the judge's reply cannot be parsed, or it refuses
+    the request.
 
     Raises:
         BudgetError: the budget is spent.
@@ -337,14 +331,14 @@ async def with_verdicts(
 
 
 async def _ask(cases: Sequence[Case], judge: Judge, seen: dict[Key, Case]) -> None:
-    """Ask about each, some at a time, and put it into `seen`. What is in flight ends when one
-    fails.
+    """Ask about each case, several at a time, and store it in `seen`. If one fails, the requests in
+    flight still finish.
     """
     unanswered = Unanswered()
 
     async def one(case: Case) -> None:
         try:
-            # a list is one reference
+            # the items of a list are one reference
             references = ("; ".join(case.references),) if case.listing else case.references
             verdict = await judge.judge(case.text, references, case.prediction or "")
             seen[case.key] = replace(case, verdict=verdict)

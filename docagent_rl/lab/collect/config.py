@@ -1,4 +1,4 @@
-"""The configuration of a collection: a preset of the package, or a YAML file of one's own."""
+"""The configuration of a collection: a shipped preset or the user's YAML file."""
 
 from __future__ import annotations
 
@@ -19,68 +19,69 @@ class BoxFrame(StrEnum):
     """The unit of a grounding model's boxes."""
 
     DISPLAYED = "displayed"
-    """Pixels of the image that it was sent."""
+    """Pixels of the image that the model was sent."""
     NORM1000 = "norm1000"
     """Thousandths of each side."""
 
 
 class TeacherConfig(Section):
-    """The help that a teacher behind an endpoint gets."""
+    """How a teacher behind an endpoint is helped."""
 
     guided_search: bool = False
-    """Gold pages that were not shown yet come first in what a search finds. Only a teacher is
-    helped so.
+    """Rank gold pages that were not shown yet first in the results of a search. Only a teacher gets
+    this help.
     """
     shuffled_candidates: int | None = Field(None, ge=2)
-    """The first so many new pages of a search are shuffled, so that each place is right equally
-    often.
+    """Shuffle this many of a search's first new pages, so that the right one is equally often in
+    each place.
     """
     grounding: bool = False
-    """Boxes are drawn by a second model (`--grounder-base-url`, `--grounder-model`)."""
+    """Have a second model draw the boxes (`--grounder-base-url`, `--grounder-model`)."""
     grounding_frame: BoxFrame = BoxFrame.DISPLAYED
 
 
 class CollectConfig(Section):
-    """The player's settings, the number of trajectories, and the filters."""
+    """The settings of the player, the number of trajectories, and the filters."""
 
     source: str = ""
-    """Section of the paper that it follows."""
+    """Section of the paper that the configuration follows."""
     departures: tuple[str, ...] = ()
-    """Sentences on where it does not follow its source."""
+    """Sentences about where the configuration departs from its source."""
     systems: tuple[str, ...] = ()
-    """Systems that it is meant for; empty: all."""
+    """Systems that the configuration is meant for; empty: all."""
     trajectories: int = Field(1, ge=1)
-    """Trajectories of each question."""
+    """Trajectories per question."""
     temperature: float | None = Field(None, ge=0, allow_inf_nan=False)
-    """Temperature of the teacher, unless an option says."""
+    """Temperature of the teacher, unless a command-line option sets it."""
     teacher: TeacherConfig = TeacherConfig()
     detours: Detours = Detours()
     filters: tuple[Filter, ...] = (Format(), Duplicates())
-    """In order; see docs/collect.md."""
+    """Filters in the order in which they apply; see docs/collect.md."""
 
     @model_validator(mode="before")
     @classmethod
     def _short(cls, data: Any) -> Any:
-        # filters may be written as their names alone
+        # a filter may be written as just its name
         if isinstance(data, dict) and isinstance(data.get("filters"), list):
             steps = [{"kind": step} if isinstance(step, str) else step for step in data["filters"]]
             return {**data, "filters": steps}
         return data
 
     def check_system(self, system: str) -> None:
-        """Raise `UserError` where it is not meant for a system."""
+        """Raise `UserError` if the configuration is not meant for a system."""
         if self.systems and system not in self.systems:
             meant = ", ".join(self.systems)
             raise UserError(
-                f"this collection is meant for {meant}, and the recipe's system is {system}"
+                f"this collection is meant for {meant}, but the recipe's system is {system}: "
+                "choose a recipe or a collection that fits"
             )
 
     @classmethod
     def load(cls, name: str | None) -> CollectConfig:
-        """Read a preset by name, or a `.yaml` file by its path; `None` takes the defaults.
+        """Read a preset by name, or a `.yaml` file by path; `None` means the defaults.
 
         Raises:
-            UserError: there is no such preset or file, or a key is unknown or wrong.
+            UserError: there is no such preset or file, or a key is unknown or invalid.
         """
         if name is None:
             return cls()
@@ -92,13 +93,14 @@ class CollectConfig(Section):
             place = f"preset {name}"
         elif not name.endswith((".yaml", ".yml")):
             raise UserError(
-                f"there is no preset {name!r}; known are {', '.join(presets)}, or name a .yaml file"
+                f"there is no preset {name!r}; available: {', '.join(presets)}, or the path of a "
+                ".yaml file"
             )
         return validated(cls, read_yaml(file, "filters: [format, duplicates]", place), place)
 
 
 def preset_names() -> list[str]:
-    """Return the names of the package's presets."""
+    """Return the names of the shipped presets."""
     folder = files("docagent_rl.lab.collect") / "presets"
     return sorted(
         p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml")

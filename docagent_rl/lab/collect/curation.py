@@ -1,5 +1,5 @@
-"""The questions that reinforcement learning trains on: pass rates of a model, strata, rules of the
-papers.
+"""Choosing questions for reinforcement learning: a model's pass rates, strata, and the papers'
+rules.
 """
 
 from collections import Counter, defaultdict
@@ -15,22 +15,22 @@ from docagent_rl.lab.collect.rules import QUESTIONS, Scoring
 
 
 class Stratum(StrEnum):
-    """The difficulty of a question for the model."""
+    """How difficult a question is for the model."""
 
     EASY = "easy"
     """Right in every trajectory."""
     MEDIUM = "medium"
     HARD = "hard"
-    """Right in none."""
+    """Right in no trajectory."""
 
 
 SHARES: Mapping[Stratum, int] = {Stratum.EASY: 10, Stratum.MEDIUM: 70, Stratum.HARD: 20}
-"""Percent of Doc-V*'s training questions."""
+"""Composition of Doc-V*'s training questions, in percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Counts of a question's trajectories; `found`: in one at least every gold page was shown."""
+    """Counts for one question; `found`: every gold page was shown in at least one trajectory."""
 
     question: str
     trajectories: int
@@ -39,16 +39,16 @@ class Rate:
 
     @property
     def stratum(self) -> Stratum:
-        """The difficulty of the question."""
+        """The stratum of the question."""
         if self.right == self.trajectories:
             return Stratum.EASY
         return Stratum.MEDIUM if self.right else Stratum.HARD
 
 
 def rates(cases: Iterable[Case], by: Scoring, threshold: float) -> list[Rate]:
-    """Return pass rates of questions, in the order in which they first come.
+    """Return the pass rates of questions, in the order in which they first appear.
 
-    An answer is right from `threshold` on; 0.7 for both papers' free text.
+    An answer is right if it scores `threshold` or more; both papers use 0.7 for free text.
     """
     groups: defaultdict[str, list[Case]] = defaultdict(list)
     for case in cases:
@@ -69,25 +69,25 @@ class ChosenQuestions:
     """The questions that a rule chose."""
 
     quotas: Mapping[Stratum, int]
-    """Questions by stratum that were asked for; empty where a rule asks for none."""
+    """Number of questions asked for, by stratum; empty if the rule sets none."""
     there: Mapping[Stratum, int]
-    """Questions by stratum."""
+    """Number of questions available, by stratum."""
     chosen: dict[Stratum, list[str]] = field(default_factory=dict)
-    """Ids by stratum."""
+    """Ids of the chosen questions, by stratum."""
     left_out: Counter[str] = field(default_factory=Counter)
-    """Questions that the rule does not take, by reason."""
+    """Number of questions that the rule does not take, by reason."""
     warnings: list[str] = field(default_factory=list)
-    """Places where the rule could not be kept."""
+    """Cases in which the rule could not be followed."""
 
     @property
     def questions(self) -> set[str]:
-        """Ids of all that were chosen."""
+        """Ids of all chosen questions."""
         return {question for each in self.chosen.values() for question in each}
 
     def table(self) -> Table:
         """Return a table for the terminal."""
         table = Table("stratum", title=f"{len(self.questions)} questions chosen")
-        for heading in ("there", "wanted", "chosen"):
+        for heading in ("available", "wanted", "chosen"):
             table.add_column(heading, justify="right")
         for stratum in Stratum:
             counts = (
@@ -106,7 +106,7 @@ class ChosenQuestions:
 def quotas(count: int) -> dict[Stratum, int]:
     """Divide a number of questions by `SHARES`: largest remainders, ties to the larger share.
 
-    2,048 by 10 : 70 : 20 are 205, 1,434 and 409.
+    For example, 2,048 questions are divided 10 : 70 : 20 into 205, 1,434 and 409.
     """
     found = {stratum: count * share // 100 for stratum, share in SHARES.items()}
     order = sorted(
@@ -120,9 +120,9 @@ def quotas(count: int) -> dict[Stratum, int]:
 def choose_stratified(
     found: Sequence[Rate], count: int = QUESTIONS, seed: int = 0
 ) -> ChosenQuestions:
-    """Choose `count` questions by Doc-V*'s rule: so many of each stratum, by chance.
+    """Choose `count` questions by Doc-V*'s rule: a random draw of a quota from each stratum.
 
-    What a stratum that holds too few cannot fill stays open, with a warning.
+    Quotas of a stratum with too few questions are not filled, and a warning says so.
     """
     pools: dict[Stratum, list[str]] = {stratum: [] for stratum in Stratum}
     for rate in found:
@@ -132,7 +132,9 @@ def choose_stratified(
         wanted = choice.quotas[stratum]
         choice.chosen[stratum] = sorted(pool, key=lambda question: draw(seed, question))[:wanted]
         if len(pool) < wanted:
-            choice.warnings.append(f"{stratum.value}: {wanted} questions wanted, {len(pool)} there")
+            choice.warnings.append(
+                f"{stratum.value}: {wanted} questions wanted, but only {len(pool)} available"
+            )
     return choice
 
 
@@ -143,17 +145,17 @@ def choose_learnable(
     count: int | None = None,
     seed: int = 0,
 ) -> ChosenQuestions:
-    """Choose by UniDoc-RL's rule: questions whose gold pages the model finds, and not always
-    answers.
+    """Choose questions by UniDoc-RL's rule: the model finds their gold pages, but not always the
+    answer.
 
-    Where there are more than `count`, the `preferred` come first (those whose teacher's trajectory
-    failed the quality filter), then others by chance.
+    If there are more than `count`, the `preferred` (those whose teacher's trajectory failed the
+    quality filter) come first, then others at random.
     """
     choice = ChosenQuestions({}, Counter(rate.stratum for rate in found))
     learnable = []
     for rate in found:
         if not rate.found:
-            choice.left_out["gold pages never all found"] += 1
+            choice.left_out["no trajectory found all gold pages"] += 1
         elif rate.stratum is Stratum.EASY:
             choice.left_out["right every time"] += 1
         else:
@@ -165,5 +167,5 @@ def choose_learnable(
         learnable = learnable[:count]
     for rate in learnable:
         choice.chosen.setdefault(rate.stratum, []).append(rate.question)
-    choice.left_out += Counter()  # drops zeros
+    choice.left_out += Counter()  # removes zeros
     return choice

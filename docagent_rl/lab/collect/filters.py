@@ -1,4 +1,4 @@
-"""Filters of trajectories: pure functions over cases, put together by a configuration."""
+"""Filters of trajectories: pure functions on cases, combined by a configuration."""
 
 import hashlib
 import itertools
@@ -25,29 +25,29 @@ class Aspect(StrEnum):
     """The set of actions."""
 
     def group(self, case: Case) -> Hashable:
-        """Return the group of a trajectory."""
+        """Return the group to which a trajectory belongs."""
         return len(case.actions) if self is Aspect.STEPS else frozenset(case.actions)
 
 
 class Balance(Section):
-    """No group of trajectories is larger than so many times an even share; a larger one is drawn
-    from.
+    """Limit every group of trajectories to a multiple of the even share, by drawing from larger
+    ones.
 
-    The even share is the number of trajectories by the number of groups: unlike the smallest group,
-    it does not fall to one because of a single odd trajectory. The papers that balance (VRAG-RL,
-    appendix D) give no numbers.
+    The even share is the number of trajectories divided by the number of groups: unlike the size of
+    the smallest group, it does not drop to one because of a single odd trajectory. The papers that
+    balance (VRAG-RL, appendix D) give no numbers.
     """
 
     kind: Literal["balance"] = "balance"
     by: tuple[Aspect, ...] = Field((Aspect.STEPS,), min_length=1)
-    """One or several; a trajectory stays where there is room for it by each of them."""
+    """One or more aspects; a trajectory is kept if its group has room for it in each of them."""
     times: float = Field(2.0, ge=1)
     least: int = Field(10, ge=1)
-    """Groups of so many are left whole."""
+    """A group up to this size is kept whole."""
     seed: int = 0
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Say of each case whether it is kept."""
+        """Return whether each case is kept."""
         sizes = {aspect: Counter(aspect.group(case) for case in cases) for aspect in self.by}
         room = {
             aspect: max(self.least, int(self.times * len(cases) / max(len(groups), 1)))
@@ -55,8 +55,7 @@ class Balance(Section):
         }
         counts: Counter[tuple[Aspect, Hashable]] = Counter()
         kept = [False] * len(cases)
-        # in an order by the trajectory itself: others that come or go change nothing about its
-        # place
+        # ordered by the trajectory's own key, so that adding or removing others does not move it
         for number in sorted(
             range(len(cases)), key=lambda number: draw(self.seed, *cases[number].key)
         ):
@@ -68,15 +67,15 @@ class Balance(Section):
 
 
 def draw(seed: int, *key: object) -> str:
-    """Return the place of a trajectory or a question, by its key, in an order by chance."""
+    """Return the sort key of a trajectory or a question in a random order, from its own key."""
     return hashlib.sha256("\0".join(map(str, (seed, *key))).encode("utf-8", "replace")).hexdigest()
 
 
 class _Each(Section):
-    """A filter that looks at each trajectory by itself."""
+    """A filter that decides about each trajectory separately."""
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Say of each case whether it is kept."""
+        """Return whether each case is kept."""
         return [self._keeps(case) for case in cases]
 
     def _keeps(self, case: Case) -> bool:
@@ -84,8 +83,8 @@ class _Each(Section):
 
 
 class Format(_Each):
-    """Every turn well-formed and executed, and the trajectory's form in order where the system
-    scores it.
+    """Every turn is well-formed and executed, the agent ended the trajectory, and its format score
+    is full if the system has one.
     """
 
     kind: Literal["format"] = "format"
@@ -95,7 +94,7 @@ class Format(_Each):
 
 
 class Finished(_Each):
-    """The agent ended the trajectory by itself."""
+    """The agent ended the trajectory on its own."""
 
     kind: Literal["finished"] = "finished"
 
@@ -110,7 +109,7 @@ class AnswerFilter(_Each):
     by: Scoring = Scoring.LIKENESS
     threshold: float = Field(0.7, gt=0, le=1)
     judged: bool = False
-    """Free text that does not reach it may be right by the run's judge (`docagent.judge`)."""
+    """Free text below the threshold may still be right by the run's judge (`docagent.judge`)."""
 
     def _keeps(self, case: Case) -> bool:
         verdict = (case.verdict or 0.0) if self.judged else 0.0
@@ -118,19 +117,19 @@ class AnswerFilter(_Each):
 
 
 class EvidencePages(StrEnum):
-    """The pages of which one has to be gold."""
+    """The set of pages that must contain a gold page."""
 
     SHOWN = "shown"
-    """Those that were shown before the answer."""
+    """Pages shown before the answer."""
     LISTED = "listed"
-    """Those that the agent called relevant (Doc-V*)."""
+    """Pages that the agent called relevant (Doc-V*)."""
 
 
 class EvidenceFilter(_Each):
     """The answer can rest on evidence: a gold page was seen before it.
 
-    Trajectories of questions whose evidence is unknown are kept as `unknown` says; of a question
-    that has none (a refusal is right) no page may be listed.
+    `unknown` decides about questions whose evidence is unknown. For a question without evidence (a
+    refusal is right), no page may be listed.
     """
 
     kind: Literal["evidence"] = "evidence"
@@ -147,15 +146,17 @@ class EvidenceFilter(_Each):
 
 
 class Failed(_Each):
-    """Another model fails the question (UniDoc-RL, section 4.1: one fine-tuned on the SlideVQA part
-    alone, so that of other sources what it cannot do is kept).
+    """Another model fails the question.
+
+    UniDoc-RL (section 4.1) uses one fine-tuned on SlideVQA only, so that from other sources the
+    questions that it cannot answer are kept.
     """
 
     kind: Literal["failed"] = "failed"
     run: Path
-    """Folder of its run over the same questions (`docagent-rl eval`), or a file of trajectories."""
+    """Folder of its run over the same questions (`docagent-rl eval`), or a trajectory file."""
     exempt: tuple[str, ...] = ("slidevqa",)
-    """Datasets that are kept whole: what it learned from."""
+    """Datasets that are kept whole: those the model was trained on."""
     by: Scoring = Scoring.OUTCOME
     threshold: float = Field(0.7, gt=0, le=1)
 
@@ -164,7 +165,7 @@ class Failed(_Each):
 
 
 class Length(_Each):
-    """Turns and images within bounds."""
+    """The numbers of turns and images are within bounds."""
 
     kind: Literal["length"] = "length"
     least_turns: int = Field(1, ge=0)
@@ -182,7 +183,7 @@ class Length(_Each):
 
 
 class Sequel(_Each):
-    """An action comes directly after one of some others, e.g. a crop after a search."""
+    """An action directly follows one of some others, e.g. a crop follows a search."""
 
     kind: Literal["sequel"] = "sequel"
     action: str
@@ -194,12 +195,12 @@ class Sequel(_Each):
 
 
 class Duplicates(Section):
-    """The first of trajectories of a question with the same texts."""
+    """Only the first of a question's trajectories with identical texts is kept."""
 
     kind: Literal["duplicates"] = "duplicates"
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Say of each case whether it is kept."""
+        """Return whether each case is kept."""
         first: dict[tuple[str, str], int] = {}
         places = [
             first.setdefault((case.question, case.digest), place)
@@ -209,13 +210,13 @@ class Duplicates(Section):
 
 
 class First(Section):
-    """The first trajectories of each question."""
+    """Only the first trajectories of each question are kept."""
 
     kind: Literal["first"] = "first"
     count: int = Field(1, ge=1)
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Say of each case whether it is kept."""
+        """Return whether each case is kept."""
         seen: Counter[str] = Counter()
         kept = []
         for case in cases:
@@ -237,24 +238,21 @@ Filter = Annotated[
     | Balance,
     Field(discriminator="kind"),
 ]
-"""One step; `keep` takes what the steps before left, in the order of the run, and says which
-stay.
+"""One filter; `keep` takes the cases that earlier filters left, in the order of the run, and
+returns which stay.
 """
 
 
 def is_unknown(case: Case, by: Scoring) -> bool:
-    """Return whether there is an answer whose score nobody knows, since its environment did not
-    judge it.
-    """
+    """Return whether a case's score is unknown because its environment did not judge the answer."""
     judged = case.outcome is None or case.outcome.state is not OutcomeState.UNJUDGED
     return by is Scoring.OUTCOME and not judged
 
 
 def answer_score(case: Case, by: Scoring, threshold: float = 0.5) -> float:
-    """Score the answer of a trajectory, 0 to 1; 0 without an answer, or where its score
-    `is_unknown`.
+    """Score the answer of a trajectory, 0 to 1; 0 if there is no answer, or its score `is_unknown`.
 
-    Similarities of free text below the threshold count as 0.
+    Free-text similarities below the threshold count as 0.
     """
     if by is Scoring.OUTCOME:
         return 0.0 if case.outcome is None else case.outcome.term

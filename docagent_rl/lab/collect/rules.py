@@ -1,38 +1,38 @@
-"""Rules and scores by name, for options of commands. Nothing heavy is imported here."""
+"""Rules and scorings by name, for command-line options. Nothing heavy is imported here."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 
 
 class AgentKind(StrEnum):
-    """The agent that makes the trajectories of a collection."""
+    """The agent that plays the trajectories of a collection."""
 
     ENDPOINT = "endpoint"
     """A teacher behind an OpenAI-compatible endpoint."""
     ORACLE = "oracle"
     """A script that knows the references."""
     DETOURS = "detours"
-    """The same, which goes astray at times."""
+    """The same script, which sometimes goes astray."""
 
 
 class Rule(StrEnum):
-    """The paper by whose rule questions are chosen."""
+    """The paper whose rule chooses the questions."""
 
     DOC_V_STAR = "doc_v_star"
-    """Strata by the number of right trajectories of four, drawn 10 : 70 : 20 (Doc-V*, appendix on
+    """Strata by how many of four trajectories are right, drawn 10 : 70 : 20 (Doc-V*, appendix on
     GRPO).
     """
     UNIDOC_RL = "unidoc_rl"
-    """The gold pages were found, and one trajectory of five at least is wrong (UniDoc-RL, appendix
-    A.3).
+    """The gold pages were found, and at least one of five trajectories is wrong (UniDoc-RL,
+    appendix A.3).
     """
 
 
 class Scoring(StrEnum):
-    """The measure of an answer."""
+    """How an answer is scored."""
 
     LIKENESS = "likeness"
-    """Names, dates and numbers exactly, free text by edit distance, a refusal where one is
+    """Names, dates and numbers exactly, free text by edit distance, and a refusal where one is
     right.
     """
     OUTCOME = "outcome"
@@ -42,4 +42,4 @@ class Scoring(StrEnum):
 QUESTIONS = 2048
 """Number of questions that Doc-V* trains on."""
 TRAJECTORIES: Mapping[Rule, int] = {Rule.DOC_V_STAR: 4, Rule.UNIDOC_RL: 5}
-"""Trajectories of each question, in the papers."""
+"""Trajectories per question in the papers."""

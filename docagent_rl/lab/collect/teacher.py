@@ -1,4 +1,4 @@
-"""A teacher behind endpoints, with the help that a collection gives it."""
+"""A teacher behind endpoints, with the help that a collection gives to it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ from docagent_rl.samples.sample import Sample
 
 
 def shuffled_orders(size: int, seed: str) -> Iterator[tuple[int, ...]]:
-    """Yield permutations from a shuffled pool of all, refilled when it is empty, without end.
+    """Yield permutations without end, each equally often: a shuffled pool of all of them is used up
+    and refilled.
 
-    So each comes equally often (UniDoc-RL: the index of the right candidate must not be a habit).
+    UniDoc-RL: the index of the right candidate must not become a habit.
     """
     rng = random.Random(seed)
     while True:
@@ -43,11 +44,10 @@ def shuffled_orders(size: int, seed: str) -> Iterator[tuple[int, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class HelpedRetriever:
-    """The retriever of one trajectory: `gold` pages come first, and what comes first is shuffled.
+    """The retriever of one trajectory, which ranks `gold` pages first and shuffles the first hits.
 
-    With gold pages first it is VRAG-RL's released collection. The hits of a search, as far as there
-    are places, are put into the next of the `orders`. The search log holds the hits in their own
-    order.
+    Gold pages first is what VRAG-RL's released collection does. The first hits of each search are
+    arranged by the next of the `orders`. The search log keeps the hits in their original order.
     """
 
     service: RetrieverService
@@ -55,7 +55,7 @@ class HelpedRetriever:
     orders: Iterator[tuple[int, ...]] | None = None
 
     async def search(self, query: str, **where: Any) -> list[Hit]:
-        """Search, and put the hits in the order that helps."""
+        """Search, and rearrange the hits."""
         hits = await self.service.search(query, **where)
         hits = sorted(hits, key=lambda hit: hit.ref not in self.gold)
         if self.orders is None:
@@ -67,11 +67,11 @@ class HelpedRetriever:
 class TeacherPlayer(ChatPlayer):
     """A `Player` in the environments of training: a chat model whose searches and boxes are helped.
 
-    `grounder` draws boxes where `config` has it so; `seed` is of the shuffling.
+    `grounder` draws the boxes if `config` says so; `seed` determines the shuffling.
 
     Raises:
-        UserError: the help needs boxes and the system has none, or a model is missing or named in
-            vain.
+        UserError: a grounding model is missing, or was given but is not used, or the system has no
+            boxes.
     """
 
     def __init__(
@@ -84,19 +84,19 @@ class TeacherPlayer(ChatPlayer):
         grounder: ChatModel | None = None,
         seed: int = 0,
     ) -> None:
-        helped = grounded(resources, model, config, grounder)
+        helped = with_grounder(resources, model, config, grounder)
         super().__init__(resources, helped, limits, validate=False)
         self.config = config
         self.seed = seed
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Identity of the chat player, help and seed."""
+        """Identity of the chat player, and the help and its seed."""
         config = self.config.model_dump(mode="json")
         return {**super().identity, "player": "teacher", "teacher": config, "seed": self.seed}
 
     def environment(self, sample: Sample, number: int) -> DocEnv:
-        """Open the environment of one trajectory, with its own retriever where searches are
+        """Open the environment of one trajectory, with a retriever of its own if searches are
         helped.
         """
         config = self.config
@@ -116,24 +116,25 @@ class TeacherPlayer(ChatPlayer):
         )
 
 
-def grounded(
+def with_grounder(
     resources: EnvResources, model: ChatModel, config: TeacherConfig, grounder: ChatModel | None
 ) -> ChatModel:
-    """Return a teacher with the model that draws its boxes, where the collection has one do so.
+    """Return the teacher, combined with the model that draws its boxes if the collection has one.
 
     Raises:
         UserError: see `TeacherPlayer`.
     """
     if grounder is not None and not config.grounding:
         raise UserError(
-            "a grounding model is named, and the collection lets none draw boxes (grounding)"
+            "a grounding model was given, but the collection does not use one: set "
+            "teacher.grounding: true, or leave the model out"
         )
     if not config.grounding:
         return model
     if grounder is None:
         raise UserError(
-            "the collection has a second model draw boxes: name it by --grounder-base-url and "
-            "--grounder-model, or set teacher.grounding: false in a file of your own"
+            "the collection has a second model draw the boxes: give --grounder-base-url and "
+            "--grounder-model, or set teacher.grounding: false in a configuration of your own"
         )
     ruler = _ruler(resources)
     frame = config.grounding_frame
@@ -144,7 +145,7 @@ def _ruler(resources: EnvResources) -> Ruler:
     coords, display = (getattr(resources.env_config, name, None) for name in ("coords", "display"))
     if coords is None or display is None:
         name = resources.system.name
-        raise UserError(f"{name} has no boxes: leave out teacher.grounding")
+        raise UserError(f"the actions of {name} have no boxes: leave out teacher.grounding")
     return lambda shown: coords.frame.size(shown, display.encoder(shown))
 
 
@@ -154,23 +155,23 @@ _BBOX = re.compile(r"<bbox>([^<>]*)</bbox>\s*$")
 _NUMBER = re.compile(r"-?\d{1,6}(?:\.\d{1,6})?")
 
 Ruler = Callable[[tuple[int, int]], tuple[int, int]]
-"""Takes the size of a shown image; returns the sides of the frame in which boxes on it are
-counted.
+"""Takes the size of a shown image; returns the width and height of the frame in which boxes on it
+are measured.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroundedModel(ChatModel):
-    """A teacher whose boxes a second model draws (VRAG-RL, Eq. 5); all else of a turn is the
+    """A teacher whose boxes are drawn by a second model (VRAG-RL, Eq. 5); the rest of a turn is the
     teacher's.
 
-    The second model sees the conversation and the teacher's thought. A reply without four numbers
-    that make a box leaves the teacher's own.
+    The second model sees the conversation and the teacher's reasoning. If its reply does not
+    contain four numbers that form a box, the teacher's own box remains.
     """
 
     grounder: ChatModel
     ruler: Ruler
-    """The unit of the environment's boxes."""
+    """Gives the unit of the environment's boxes."""
     measured: BoxFrame
     """The unit of the grounder's numbers."""
     prompt: PromptTemplate = field(
@@ -179,7 +180,7 @@ class GroundedModel(ChatModel):
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Both models, unit and prompt."""
+        """Both models, the unit of the boxes, and the prompt."""
         return {
             "teacher": dict(super().identity),
             "grounder": dict(self.grounder.identity),
@@ -190,7 +191,7 @@ class GroundedModel(ChatModel):
     async def reply(
         self, messages: Sequence[ChatMessage], *, most: int, sample: int, seed: int | None
     ) -> ChatReply:
-        """Ask the teacher for a turn, and the grounder for its box, where it has one."""
+        """Ask the teacher for a turn, and the grounder for its box if the turn has one."""
         reply = await super().reply(messages, most=most, sample=sample, seed=seed)
         found = _BBOX.search(reply.text)
         size = await asyncio.to_thread(_last_image_size, messages) if found else None
@@ -224,14 +225,14 @@ def _last_image_size(messages: Sequence[ChatMessage]) -> tuple[int, int] | None:
     data = image_part_bytes(parts[-1]) if parts else None
     if data is None:
         return None
-    # ours, made a moment ago
+    # safe to open: we encoded it a moment ago
     with Image.open(io.BytesIO(data)) as image:
         return image.size
 
 
 def _first_box(text: str, frame: tuple[int, int]) -> Box | None:
-    """Return the first four numbers as fractions of a frame's sides, clamped; `None` without an
-    area.
+    """Return the first four numbers as fractions of a frame's sides, clamped; `None` if they do not
+    span an area.
     """
     numbers = [float(number) for number in _NUMBER.findall(text)[:4]]
     if len(numbers) < 4:
@@ -243,9 +244,7 @@ def _first_box(text: str, frame: tuple[int, int]) -> Box | None:
 
 
 def _with_box(text: str, found: re.Match[str], box: Box, sides: tuple[int, int]) -> str:
-    """Return the turn with other coordinates, in the form that it has: one box, or a list of
-    them.
-    """
+    """Return the turn with other coordinates, in its own form: one box, or a list of boxes."""
     drawn = [
         *(math.floor(round(edge * side, 6)) for edge, side in zip(box[:2], sides, strict=True)),
         *(math.ceil(round(edge * side, 6)) for edge, side in zip(box[2:], sides, strict=True)),

@@ -1,3 +1,3 @@
-"""Stored trajectories rewarded anew: by another variant, weight, judge or estimator, and without a
+"""Rescoring of stored trajectories with another variant, weight, judge or estimator, without a
 model.
 """

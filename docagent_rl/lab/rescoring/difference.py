@@ -1,5 +1,5 @@
-"""The effect of other rewards on stored trajectories: on terms, on the order within groups, on
-credit.
+"""The effect of other rewards on stored trajectories: on reward terms, on the order within groups
+and on advantages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from docagent_rl.lab.eval.report.grid import NOTHING, TextTable
 from docagent_rl.lab.rescoring.stored import Rescored
 
 _SAME = 1e-9
-"""Rewards that differ by less are equal."""
+"""Rewards that differ by less count as equal."""
 
 Turns = Sequence[Sequence[float]]
 """Mean advantages by trajectory and turn."""
@@ -27,21 +27,21 @@ Turns = Sequence[Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The rewards of a trajectory before and after, without its turns."""
+    """A trajectory's rewards before and after, without its turns."""
 
     uid: str
-    """Its group in its step."""
+    """The trajectory's group within its step."""
     step: int
     before: Mapping[str, float]
-    """`reward`, and the environment's own numbers of its terms."""
+    """`reward`, and the values of its terms by the environment's own names."""
     after: Mapping[str, float]
     same: bool
     outcomes: tuple[OutcomeState | None, OutcomeState | None] = (None, None)
-    """Whether the answer was right, before and after; `None` where its system does not say."""
+    """Whether the answer was right, before and after; `None` if the system does not report it."""
 
     @classmethod
     def of(cls, rescored: Rescored) -> Change:
-        """Return the change of a repeated trajectory."""
+        """Return the change of a rescored trajectory."""
         sides = [
             {"reward": side.reward}
             | {k.partition("/")[2]: v for k, v in side.metrics.items() if k.startswith("reward/")}
@@ -60,14 +60,15 @@ def _state(outcome: Outcome | None) -> OutcomeState | None:
 def difference(
     changes: Sequence[Change], before: Turns | None = None, after: Turns | None = None
 ) -> dict[str, Any]:
-    """Sum up changes of at least one trajectory, and of advantages; turns not repeated have none
-    after.
+    """Summarize the changes of at least one trajectory, and of its advantages.
+
+    Turns that were not repeated have no advantages in `after`.
 
     Returns:
         `trajectories`, their number; `same`, the share with the same observations and end; `terms`,
-        `reward` first, each with its `name`, its means `before` and `after` (`None` where no
-        trajectory had it) and `changed`, the share of trajectories in which it differs; `outcomes`
-        (`_outcomes`); `groups` (`_groups`); `credit` (`_credit`).
+        `reward` first, each with its `name`, its means `before` and `after` (`None` if no
+        trajectory had the term) and `changed`, the share of trajectories in which it differs;
+        `outcomes` (`_outcomes`); `groups` (`_groups`); `credit` (`_credit`).
     """
     sides = [(each.before, each.after) for each in changes]
     names = dict.fromkeys(name for pair in sides for side in pair for name in side)
@@ -82,9 +83,10 @@ def difference(
 
 
 def difference_tables(found: Mapping[str, Any]) -> list[TextTable]:
-    """Return tables: terms, outcomes where they are known, groups and credit."""
+    """Return tables of the terms, the outcomes if known, the groups and the advantages."""
     note = (
-        f"{found['trajectories']:,} trajectories, {_percent(found['same'])} of them shown the same"
+        f"{found['trajectories']:,} trajectories; {_percent(found['same'])} of them had the same "
+        "observations"
     )
     terms = tuple(
         (t["name"], _n(t["before"]), _n(t["after"]), _percent(t["changed"])) for t in found["terms"]
@@ -108,7 +110,7 @@ def difference_tables(found: Mapping[str, Any]) -> list[TextTable]:
     if credit is not None:
         rows = (
             ("turns with advantages", f"{credit['turns']:,}"),
-            ("turns of the other sign", _percent(credit["flipped"])),
+            ("turns whose advantage changes sign", _percent(credit["flipped"])),
             ("correlation", _n(credit["correlation"])),
         )
         grids.append(TextTable("Advantages of turns", ("", "number"), rows))
@@ -128,9 +130,7 @@ def _term(
 
 
 def _outcomes(changes: Sequence[Change]) -> dict[str, dict[str, int]] | None:
-    """Count trajectories by outcome before, and by outcome after; `None` where no trajectory has
-    both.
-    """
+    """Count trajectories by their outcomes before and after; `None` if no trajectory has both."""
     pairs = Counter(each.outcomes for each in changes if None not in each.outcomes)
     if not pairs:
         return None
@@ -144,18 +144,17 @@ def _outcome_grid(counts: Mapping[str, Mapping[str, int]]) -> TextTable:
         for old in OutcomeState
     ]
     note = (
-        "unjudged: the gate of the reward was closed, and nobody asked whether the answer is right"
+        "unjudged: the reward did not depend on whether the answer is right, so it was not checked"
     )
     return TextTable("Outcomes", head, tuple(rows), (note,))
 
 
 def _groups(changes: Sequence[Change]) -> dict[str, Any]:
-    """Return what becomes of the `groups` of several trajectories of one question, and their
-    number.
+    """Return the effect on `groups`, the trajectories of one question, where there are several.
 
-    Nothing is learned from groups whose rewards are all equal (`flat_before`, `flat_after`).
-    `agreement` is the mean of Kendall's tau-b of the rewards over groups that are flat neither
-    before nor after.
+    A group whose rewards are all equal teaches nothing (`flat_before`, `flat_after`). `agreement`
+    is the mean Kendall's tau-b between the rewards before and after, over groups that are flat
+    neither before nor after.
     """
     groups: dict[tuple[int, str], list[tuple[float, float]]] = defaultdict(list)
     for each in changes:
@@ -175,10 +174,10 @@ def _groups(changes: Sequence[Change]) -> dict[str, Any]:
 
 
 def _credit(before: Turns, after: Turns) -> dict[str, Any]:
-    """Return what becomes of the advantages of the `turns` with sampled tokens.
+    """Return the effect on the advantages of the `turns` with sampled tokens.
 
-    `flipped` is the share of turns with the other sign, `correlation` Pearson's, `None` where one
-    side does not vary.
+    `flipped` is the share of turns whose advantage changes sign, `correlation` Pearson's, `None`
+    if one side does not vary.
     """
     trajectories = zip(before, after, strict=True)
     pairs = [pair for old, new in trajectories for pair in zip(old, new, strict=False) if any(pair)]

@@ -1,4 +1,4 @@
-"""Stored runs, and their trajectories repeated word for word in the environments of another
+"""Stored runs, and repeating their trajectories word for word in the environments of another
 configuration.
 """
 
@@ -28,31 +28,31 @@ from docagent_rl.samples.sample import Sample
 
 _HYDRA = Path("hydra") / "config.yaml"
 _FREE = ("docagent.env.", "docagent.roles.", "docagent.advantage.options.", f"{KEY}.reward_kwargs.")
-"""Keys below these are checked by those who read them."""
+"""Keys below these prefixes are checked by the code that reads them."""
 _ABSENT = object()
 _KEPT = (
     "token_ids", "log_probs", "trainer_log_probs", "observation_tokens", "dropped",
     "completion_tokens",
     "row", "seconds",
 )  # fmt: skip
-"""Fields of a turn that stay as they are stored."""
+"""Fields of a turn that are copied from the stored trajectory."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """The folder of a run of the trainer, or of an evaluation."""
+    """The folder of a training run or of an evaluation."""
 
     path: Path
     config: DictConfig
     files: dict[str, Path]
-    """Files of trajectories by name: `train/<step>`, `val/<step>`, or `trajectories`."""
+    """Trajectory files by name: `train/<step>`, `val/<step>` or `trajectories`."""
 
     @classmethod
     def open(cls, path: Path) -> StoredRun:
         """Read the folder of a run.
 
         Raises:
-            UserError: there is none, or no trajectory, or its configuration is damaged.
+            UserError: there is no run or no trajectory, or the configuration is damaged.
         """
         if (path / _HYDRA).is_file():
             require_whole([path / _HYDRA])
@@ -64,11 +64,12 @@ class StoredRun:
             files = {f"{kind}/{step}": steps[kind, step] for kind, step in sorted(steps)}
         else:
             folder = RunFolder(path)
-            # an evaluation keeps what trajectories depend on
+            # the manifest of an evaluation stores the part of the configuration that it depends on
             kept = folder.manifest().get("config")
             if not isinstance(kept, dict) or not isinstance(kept.get("docagent"), dict):
                 raise UserError(
-                    f"{folder.manifest_file} does not say by which configuration it was played"
+                    f"{folder.manifest_file} does not contain the configuration of its "
+                    "environments, so its trajectories cannot be rescored"
                 )
             section = {**kept["docagent"], "run_dir": str(folder.path)}
             config = OmegaConf.create({"docagent": section, "algorithm": {"adv_estimator": None}})
@@ -78,7 +79,7 @@ class StoredRun:
                 else {}
             )
         if not files:
-            raise UserError(f"{path} holds no trajectories")
+            raise UserError(f"{path} contains no trajectories")
         if not isinstance(config, DictConfig) or "docagent" not in config:
             raise UserError(f"{path}: its configuration has no section `docagent`")
         relocate(config, path)
@@ -86,7 +87,7 @@ class StoredRun:
         return cls(path, config, files)
 
     def chosen(self, steps: Sequence[int], *, validation: bool) -> dict[str, Path]:
-        """Return the files of some steps of training or of validations; all files without any step.
+        """Return the files of some training or validation steps; with no steps given, all files.
 
         Raises:
             UserError: a step was not stored, or its file is damaged.
@@ -100,23 +101,23 @@ class StoredRun:
         if missing := sorted(wanted - found.keys()):
             there = ", ".join(name.partition("/")[2] for name in found) or "none"
             raise UserError(
-                f"{self.path}: no trajectories of {missing[0]}; there are steps {there}"
+                f"{self.path}: no trajectories of step {missing[0]}; stored steps: {there}"
             )
         chosen = {name: path for name, path in found.items() if name in wanted}
         require_whole(chosen.values())
         return chosen
 
     def changed(self, overrides: Sequence[str]) -> DictConfig:
-        """Return the configuration with other values, given as `KEY=VALUE` of keys that are there.
+        """Return the configuration with other values, given as `KEY=VALUE` of existing keys.
 
         Raises:
-            UserError: a key is not there, or a value cannot be read.
+            UserError: a key does not exist, or a value cannot be parsed.
         """
         config = self.config.copy()
         for override in overrides:
             key, equals, _ = override.lstrip("+").partition("=")
             if not equals:
-                raise UserError(f"{override!r}: give KEY=VALUE")
+                raise UserError(f"{override!r}: write it as KEY=VALUE")
             if (
                 not key.startswith(_FREE)
                 and OmegaConf.select(config, key, default=_ABSENT) is _ABSENT
@@ -135,7 +136,7 @@ class StoredRun:
 
 
 def _name_by_verls_keys(config: DictConfig) -> None:
-    """Have verl's keys name the reward function of an evaluation, which keeps `docagent` alone."""
+    """Add verl's keys for the reward function: an evaluation stores the section `docagent` only."""
     if OmegaConf.select(config, KEY) is not None:
         return
     section = OmegaConf.select(config, "docagent.reward_function") or {}
@@ -149,23 +150,24 @@ def _name_by_verls_keys(config: DictConfig) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """A trajectory before and after: the same texts, ids and log-probabilities with other
+    """A trajectory before and after: the same texts, ids and log-probabilities with different
     rewards.
     """
 
     before: Trajectory
     after: Trajectory
     same: bool
-    """The observations and the end are the same."""
+    """Whether the observations and the end are the same."""
 
 
 async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
-    """Repeat a trajectory; terms on tokens inside a turn are given with the turn, without a
-    tokenizer.
+    """Repeat a trajectory in other environments.
+
+    Reward terms on tokens inside a turn are assigned to the turn, since there is no tokenizer.
 
     Raises:
-        UserError: the question cannot be played any more.
-        InfrastructureError: a service failed, or the user's reward function.
+        UserError: the sample can no longer be played.
+        InfrastructureError: a service failed, or the user's reward function did.
     """
     new = Trajectory(
         uid=stored.uid,
@@ -182,7 +184,7 @@ async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
         said = stored.turns[len(so_far.turns) :]
         if not said:
             return None
-        # with its tokens: a reward function is told how many were sampled
+        # keep the token ids: a reward function may use how many were sampled
         turn = whole_turn(said[0].text, said[0].stop)
         return replace(
             turn, token_ids=said[0].token_ids, completion_tokens=said[0].completion_tokens
@@ -199,9 +201,7 @@ async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
 
 
 def _shown(trajectory: Trajectory) -> list[str]:
-    """Return the prompt and the observation after each turn as JSON; one that was dropped is
-    empty.
-    """
+    """Return the prompt and the observation after each turn as JSON, without dropped ones."""
     shown = [
         trajectory.prompt,
         *(turn.observation for turn in trajectory.turns if not turn.dropped),
@@ -216,10 +216,10 @@ async def rescore_all(
     at_a_time: int,
     done: Callable[[], None] | None = None,
 ) -> list[Rescored]:
-    """Repeat many trajectories; they come back in their order.
+    """Repeat many trajectories; return them in their order.
 
     Raises:
-        UserError: names the trajectory that cannot be played any more.
+        UserError: a trajectory can no longer be played; the message names it.
         InfrastructureError: a service failed.
     """
     found: dict[int, Rescored] = {}

@@ -62,7 +62,7 @@ def test_pass_rates_count_right_trajectories_and_pages_found():
 def test_a_stratum_that_lacks_stays_open():
     choice = choose_stratified(pool(300, 1400, 500), 2048)
     assert [len(choice.chosen[stratum]) for stratum in STRATA] == [205, 1400, 409]
-    assert choice.warnings == ["medium: 1434 questions wanted, 1400 there"]
+    assert choice.warnings == ["medium: 1434 questions wanted, but only 1400 available"]
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60), st.integers(1, 100))

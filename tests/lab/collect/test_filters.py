@@ -123,7 +123,7 @@ def test_an_answer_that_its_environment_did_not_judge_is_not_taken_for_wrong():
     by_outcome = run_funnel(cases, [AnswerFilter(by=Scoring.OUTCOME)], trajectories=4)
     assert [each.key for each in by_outcome.kept] == [("c", 0)]
     assert by_outcome.unknown_answers == 1
-    assert "1 answers were not judged by their environment" in by_outcome.warnings()[0]
+    assert "1 answers were dropped because their environment did not" in by_outcome.warnings()[0]
     # a judge that was asked afterwards knows
     asked = [replace(unjudged, verdict=1.0)]
     found = run_funnel(asked, [AnswerFilter(by=Scoring.OUTCOME, judged=True)], trajectories=1)
