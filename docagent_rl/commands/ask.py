@@ -78,13 +78,13 @@ def ask_command(
     --model m
     """
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.ask.answer import answer_json, answer_report, print_turn, tell_answer
+    from docagent_rl.lab.eval.ask.answer import answer_json, answer_report, print_answer, print_turn
     from docagent_rl.lab.eval.ask.workspace import (
         build_indexes,
         cache_folder,
+        configure_for_asking,
         own_question,
         search_at,
-        set_for_asking,
     )
     from docagent_rl.lab.eval.evaluation import Evaluation
     from docagent_rl.lab.eval.play_config import check_play, play_config
@@ -108,7 +108,7 @@ def ask_command(
     chosen = [] if retriever == _OF_RECIPE else [f"+retriever={retriever}"]
     run = play_config(name, Agent.SYSTEM, [*(override or ()), *chosen])
     sample = own_question(workspace, question)
-    set_for_asking(run, workspace)
+    configure_for_asking(run, workspace)
     search_at(run, index=index, url=url)
     parsed = check_play(run, [sample])
     build_indexes(workspace, parsed)
@@ -130,7 +130,7 @@ def ask_command(
     if json_output:
         typer.echo(answer_json(trajectory, found))
     else:
-        tell_answer(found, Console())
+        print_answer(found, Console())
     if out is not None:
         with RunFolder(out).writing() as append:
             append(trajectory)
@@ -140,14 +140,14 @@ def ask_command(
 
 def _workspace(documents: list[Path], store: Path | None, root: Path) -> Workspace:
     """Return the store, or the documents, which are ingested into `root` if they are not there."""
-    from docagent_rl.lab.eval.ask.workspace import follow, opened, prepare
+    from docagent_rl.lab.eval.ask.workspace import mirror_folder, open_workspace, prepare
 
     if store is not None:
         if documents:
             raise UserError(
                 "name documents, or a store that already contains them with --store, but not both"
             )
-        return opened(store, root)
+        return open_workspace(store, root)
     if not documents:
         raise UserError(
             'name documents, a folder or --store: docagent-rl ask report.pdf "Who wrote it?"'
@@ -155,4 +155,4 @@ def _workspace(documents: list[Path], store: Path | None, root: Path) -> Workspa
     folders = [each for each in documents if each.is_dir()]
     if folders and len(documents) > 1:
         raise UserError(f"{folders[0]} is a folder: name either a single folder or PDFs")
-    return follow(folders[0], root) if folders else prepare(documents, root)
+    return mirror_folder(folders[0], root) if folders else prepare(documents, root)

@@ -206,10 +206,10 @@ def _report_probe(
     scored: dict[ProbeCondition, list[ScoredTrajectory]], out: Path, seed: int, *, force: bool
 ) -> None:
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.probe import OURS, left_of, probe_json, probe_tables
+    from docagent_rl.lab.eval.probe import OURS, compare_conditions, probe_json, probe_tables
     from docagent_rl.lab.eval.report.grid import rendered, tables_markdown
 
-    found = left_of(scored, seed=seed)
+    found = compare_conditions(scored, seed=seed)
     grids = probe_tables(found)
     for grid in grids:
         Console().print(rendered(grid))

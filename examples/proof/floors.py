@@ -12,7 +12,7 @@ from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.lab.agents.scripted import ChancePlayer
 from docagent_rl.lab.eval.choices import Agent
-from docagent_rl.lab.eval.play_config import appoint
+from docagent_rl.lab.eval.play_config import configure_agent
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.parquet import read_parquet
@@ -61,7 +61,7 @@ def measure_floors(unit: Unit, paths: ProofPaths) -> dict[str, Any]:
 def _alone(unit: Unit, paths: ProofPaths) -> Setting:
     task = unit.task
     run = composed_recipe(task.recipe, base_overrides(task, paths, Path(paths.folder / "unused")))
-    appoint(run, Agent.QUESTION_ONLY)
+    configure_agent(run, Agent.QUESTION_ONLY)
     return Setting.of(run)
 
 

@@ -4,47 +4,47 @@ from enum import StrEnum
 
 
 class Agent(StrEnum):
-    """An agent of an evaluation."""
+    """Who plays the questions of an evaluation."""
 
     SYSTEM = "system"
-    """The recipe's own."""
+    """The recipe's own agent."""
     QUESTION_ONLY = "question_only"
     WHOLE_DOCUMENT = "whole_document"
     RAG_TEXT = "rag_text"
     RAG_IMAGE = "rag_image"
     REACT = "react"
     RANDOM = "random"
-    """Actions by chance in the recipe's system: the floor."""
+    """Random actions in the recipe's system: the lower bound."""
     ORACLE = "oracle"
-    """The recipe's system by a script that knows the answer: the ceiling."""
+    """The recipe's system played by a script that knows the answer: the upper bound."""
 
     @property
     def baseline(self) -> bool:
-        """True for an agent with an environment of its own."""
+        """Whether the agent has an environment of its own."""
         return self not in (Agent.SYSTEM, Agent.RANDOM, Agent.ORACLE)
 
     @property
     def modelled(self) -> bool:
-        """True where a model writes the turns."""
+        """Whether a model writes the turns."""
         return self not in (Agent.RANDOM, Agent.ORACLE)
 
 
 class ProbeCondition(StrEnum):
-    """A change of the documents that an agent of a probe is shown; searches find the same pages
-    under all.
+    """How a probe changes the documents that an agent is shown; searches find the same pages under
+    every condition.
     """
 
     AS_IS = "as_is"
-    """The documents as they are."""
+    """The documents unchanged."""
     BLANK = "blank"
-    """Every page white, without a text, documents without bookmarks."""
+    """Every page white and without text, documents without bookmarks."""
     TEXT_LAYER = "text_layer"
-    """Every page white, texts and bookmarks as they are."""
+    """Every page white, texts and bookmarks unchanged."""
     NO_EVIDENCE = "no_evidence"
-    """Pages with evidence for any of the questions white and without text, and no bookmark leads to
-    them.
+    """Pages with evidence for any of the questions white and without text, and no bookmark that
+    leads to them.
     """
     SHUFFLED = "shuffled"
-    """Pages of another document in the places of all, again and again where it is shorter; no
-    bookmarks.
+    """The pages of another document in place of the document's own, repeated where it is shorter;
+    no bookmarks.
     """

@@ -1,4 +1,4 @@
-"""An evaluation: a player over questions, in the folder of a run."""
+"""Evaluations: a player plays questions, and the trajectories are stored in the folder of a run."""
 
 import hashlib
 import random
@@ -23,7 +23,7 @@ from docagent_rl.samples.sample import Sample
 
 KIND = "eval"
 _NAMED = 10
-"""Trajectories that could not be played and are named in a table."""
+"""Most trajectories that a table of unplayed ones names."""
 _ROLLOUT = "actor_rollout_ref.rollout"
 _KEPT = (
     "docagent", "data.max_prompt_length", "data.max_response_length",
@@ -31,19 +31,19 @@ _KEPT = (
     f"{_ROLLOUT}.val_kwargs", f"{_ROLLOUT}.dtype", f"{_ROLLOUT}.max_model_len",
     f"{_ROLLOUT}.tensor_model_parallel_size",
 )  # fmt: skip
-"""Keys that trajectories depend on; the rest of a recipe is the trainer's."""
+"""Keys on which trajectories depend; the rest of a recipe concerns only the trainer."""
 _TRAINERS = (
     "advantage", "kl", "loss", "critic", "watch", "keep_best", "checkpoint_check", "loopback",
     "run_dir",
 )  # fmt: skip
-"""Keys of the section `docagent` that are the trainer's."""
+"""Keys of the section `docagent` that concern only the trainer."""
 
 
 def draw_questions(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:
-    """Return `limit` questions drawn at random, or all, in the order of the file.
+    """Return `limit` questions drawn at random, or all of them, in the order of the file.
 
-    With one seed a larger draw includes the smaller: with the same `--cache` only the new ones are
-    asked.
+    With the same seed a larger draw includes a smaller one, so that with the same `--cache` only
+    the new questions are asked.
     """
     if limit is None or limit >= len(samples):
         return list(samples)
@@ -62,7 +62,7 @@ def questions_digest(samples: Sequence[Sample]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Questions that are played by an agent."""
+    """An agent's questions and settings."""
 
     recipe: str
     agent: Agent
@@ -71,13 +71,13 @@ class Evaluation:
     trajectories: int
     seed: int
     overrides: Sequence[str] = ()
-    """Overrides of the recipe, as the command was given them."""
+    """Overrides of the recipe, as given to the command."""
 
     def manifest(self, player: Player) -> dict[str, Any]:
-        """Return the description for `RunFolder.begin`; it names variables that hold keys, never
-        keys.
+        """Return the manifest for `RunFolder.begin`. For API keys it has the names of the
+        environment variables, never the keys.
         """
-        # a script has no model, and its name stands for one
+        # a scripted agent has no model; its name takes the place
         named = {} if self.agent.modelled else {"model": self.agent.value}
         return {
             "kind": KIND,
@@ -115,11 +115,14 @@ async def play_run(
     samples: Sequence[Sample],
     settings: RunSettings,
 ) -> None:
-    """Play all that is not in the folder yet, with a bar on standard error; `player` stays open.
+    """Play what is not in the folder yet, with a progress bar on standard error.
+
+    `player` stays open.
 
     Raises:
-        UserError: the folder holds another run, or the budget is spent; what was played is kept.
-        InfrastructureError: a service is dead; what was played is kept.
+        UserError: the folder contains another run, or the budget is spent; finished trajectories
+            are kept.
+        InfrastructureError: a service is down; finished trajectories are kept.
     """
     folder.begin(manifest)
     console = Console(stderr=True)
@@ -134,15 +137,15 @@ async def play_run(
         await Runner(player, system, folder, settings, lambda _: bar.advance(task)).run(samples)
 
 
-def unplayed_table(masked: Sequence[Trajectory], they: str = "count as wrong") -> Table:
-    """Return a table of trajectories that could not be played, and the reasons.
+def unplayed_table(masked: Sequence[Trajectory], consequence: str = "count as wrong") -> Table:
+    """Return a table of the trajectories that could not be played, with the reasons.
 
-    `they` ends the sentence on what becomes of them.
+    `consequence` is the verb phrase that ends the title.
     """
     ends = Counter(trajectory.end for trajectory in masked)
     counts = ", ".join(f"{count} {reason}" for reason, count in sorted(ends.items()))
-    title = f"{len(masked)} trajectories could not be played and {they} ({counts})"
-    table = Table("question", "why", title=shown(title))
+    title = f"{len(masked)} trajectories could not be played and {consequence} ({counts})"
+    table = Table("question", "reason", title=shown(title))
     for trajectory in masked[:_NAMED]:
         table.add_row(shown(trajectory.uid), shown(trajectory.error or trajectory.end))
     if (more := len(masked) - _NAMED) > 0:

@@ -1,4 +1,4 @@
-"""Configurations that agents play by outside the trainer, composed from recipes and checked."""
+"""Configurations with which agents play outside the trainer, composed from recipes and checked."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -29,20 +29,20 @@ _PROMPT = "docagent.prompt"
 
 
 def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> DictConfig:
-    """Compose the configuration that an agent plays by.
+    """Compose the configuration with which an agent plays.
 
-    Searches run in this process where a recipe has actors for them: there is no Ray outside of a
-    run. The overrides of `docagent.env` and `docagent.prompt` are a baseline's own: Hydra does not
-    know its keys.
+    Where a recipe searches through Ray actors, searches run in this process instead: there is no
+    Ray outside a training run. For a baseline, overrides of `docagent.env` and `docagent.prompt`
+    apply to the baseline's own settings, which Hydra does not know.
 
     Raises:
-        UserError: there is no such recipe, it is one of fine-tuning, or Hydra cannot compose it.
+        UserError: there is no such recipe, it is one for fine-tuning, or Hydra cannot compose it.
     """
     if recipe_kind(recipe) is TrainerKind.SFT:
         raise UserError(
-            f"{recipe} fine-tunes and plays nothing: name a recipe of reinforcement learning whose "
-            "system is "
-            f"played, {recipe.removeprefix('sft_')} for one"
+            f"{recipe} is a recipe for fine-tuning, which plays nothing: name a recipe for "
+            "reinforcement learning, such as "
+            f"{recipe.removeprefix('sft_')}"
         )
     own = [
         each
@@ -57,25 +57,25 @@ def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> Dic
         with open_dict(run):
             for key in ("docagent.retriever", "docagent.text_retriever"):
                 _search_here(OmegaConf.select(run, key))
-        appoint(run, agent, own)
+        configure_agent(run, agent, own)
         refuse_for(key_problems(run))
     except OmegaConfBaseException as error:
         raise UserError(f"configuration: {error}") from error
     return run
 
 
-def appoint(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> None:
-    """Have an agent play with a recipe's documents, retriever, judge, model and context.
+def configure_agent(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> None:
+    """Have an agent play with the documents, retriever, judge, model and context of a recipe.
 
-    A baseline of one turn gets all of the context but the turn for its prompt. Searches look where
-    the recipe's do; pages are as large as the recipe shows them, and as texts where it shows no
-    images.
+    The prompt of a one-turn baseline may use the whole context except the turn. Searches have the
+    recipe's scope; pages have the size at which the recipe shows them, and are shown as text if the
+    recipe shows no images.
 
-    The configuration is changed in place; `own` has the overrides of a baseline's environment and
-    prompt.
+    The configuration is changed in place; `own` contains the overrides of a baseline's environment
+    and prompt.
 
     Raises:
-        UserError: an override cannot be read, or the context has no room for a prompt.
+        UserError: an override cannot be parsed, or the context leaves no room for a prompt.
     """
     if not agent.baseline:
         return
@@ -84,7 +84,7 @@ def appoint(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> None:
         parsed = DocAgentConfig.parse(plain_section(section))
         system = get_system(parsed.system)
         env = _environment(agent, system, system.parse_config(parsed.env))
-        section.tiny_model = str(section.tiny_model)  # of the recipe's system
+        section.tiny_model = str(section.tiny_model)  # resolved while the recipe's system is set
         section.system = f"{_BASELINES}:{agent.name}"
         section.env = OmegaConf.create(merged(env, _values(own, _ENV)))
         section.env_cpu = OmegaConf.create({})
@@ -99,20 +99,20 @@ def appoint(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> None:
         context = int(run.data.max_prompt_length) + int(run.data.max_response_length)
         if turn >= context:
             raise UserError(
-                f"{agent.value}: docagent.rollout.turn_tokens={turn} leaves no room for a prompt "
-                "in "
-                f"data.max_prompt_length + data.max_response_length = {context} tokens"
+                f"{agent.value}: docagent.rollout.turn_tokens={turn} leaves no room for a prompt: "
+                f"data.max_prompt_length + data.max_response_length is {context} tokens. Lower the "
+                "first or raise one of the others"
             )
         run.data.max_prompt_length = context - turn
         run.data.max_response_length = turn
 
 
 def check_play(run: DictConfig, samples: Iterable[Sample]) -> DocAgentConfig:
-    """Check a `play_config` before a trajectory is played, and return its section `docagent`.
+    """Check a `play_config` before anything is played, and return its section `docagent`.
 
     Raises:
-        UserError: an unknown key, a missing store or prompt, models that nobody chose, or questions
-            about none of the store's documents.
+        UserError: a key is unknown, the store or the prompt is missing, a model was not configured,
+            or none of the questions is about a document of the store.
         InfrastructureError: a judge, a role or a retriever does not answer.
     """
     planned = PlannedRun.of(run)
@@ -124,10 +124,9 @@ def check_play(run: DictConfig, samples: Iterable[Sample]) -> DocAgentConfig:
     if not any(doc_id in store for doc_id in documents):
         some = ", ".join(sorted(documents)[:3])
         raise UserError(
-            f"{store} holds none of the {len(documents)} documents that are asked about ({some}): "
-            "ingest "
-            f"them (`docagent-rl ingest PDFS --store {parsed.store}`), or name their store by "
-            "docagent.store="
+            f"{store} contains none of the {len(documents)} documents that the questions are about "
+            f"({some}): ingest them (`docagent-rl ingest PDFS --store {parsed.store}`), or set "
+            "docagent.store= to the store that has them"
         )
     check_services(planned)
     return parsed
@@ -148,7 +147,7 @@ def _environment(agent: Agent, system: System, config: Any) -> dict[str, Any]:
 
 
 def _values(overrides: Sequence[str], section: str) -> dict[str, Any]:
-    """Return the values of overrides below a section, by key."""
+    """Return the values of the overrides below a section, by key."""
     prefix = f"{section}."
     chosen = [text for each in overrides if (text := each.lstrip("+")).startswith(prefix)]
     try:
@@ -158,7 +157,7 @@ def _values(overrides: Sequence[str], section: str) -> dict[str, Any]:
 
 
 def _search_here(section: Any) -> None:
-    """Have retrievers of actors search in this process."""
+    """Have retrievers that run in actors search in this process."""
     if not isinstance(section, DictConfig):
         return
     if section.get("backend") == "ray":

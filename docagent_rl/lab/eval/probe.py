@@ -1,5 +1,5 @@
-"""Probes: the same questions over pages that are blank or another document's, and the score that is
-left.
+"""Probes: play the same questions with pages that are blank or from another document, and compare
+the scores.
 """
 
 import hashlib
@@ -25,12 +25,11 @@ from docagent_rl.samples.sample import Sample
 _EDITION = 1
 OURS = "docagent_rl_probe"
 _VERSION = 1
-_HEAD = ("shown", "number", "less as they are", "left", "p", "questions", "documents")
+_HEAD = ("shown", "number", "difference from as_is", "left", "p", "questions", "documents")
 _NOTE = (
-    "left: the number as a share of that with the documents as they are; what is left without "
-    "pages did not "
-    "come from reading them. Brackets: 95 % over resamples of documents, question by question; "
-    f"p: none of fewer than {FEWEST} documents"
+    "left: the number as a share of that with unchanged documents; what is left without pages did "
+    "not come from reading them. Brackets: 95 % over resamples of documents, question by question; "
+    f"p: not given for fewer than {FEWEST} documents"
 )
 
 
@@ -42,14 +41,15 @@ def shown_store(
     *,
     seed: int = 0,
 ) -> Path | None:
-    """Return a store of the documents under a condition, made once in `folder`; `None` for `AS_IS`.
+    """Return a store of the documents under a condition, created once in `folder`; `None` for
+    `AS_IS`.
 
-    `NO_EVIDENCE` takes away the evidence of the samples, `SHUFFLED` exchanges documents by the
-    seed.
+    `NO_EVIDENCE` blanks the evidence pages of the samples, `SHUFFLED` exchanges documents at random
+    by `seed`.
 
     Raises:
-        UserError: there is but one document to exchange pages with, no question has evidence pages,
-            or the folder cannot be written.
+        UserError: there is only one document, so that no pages can be exchanged, no question names
+            evidence pages, or the folder cannot be written.
     """
     if condition is ProbeCondition.AS_IS:
         return None
@@ -57,7 +57,8 @@ def shown_store(
     others = partners(store.doc_ids(), seed) if condition is ProbeCondition.SHUFFLED else {}
     if condition is ProbeCondition.NO_EVIDENCE and not gold:
         raise UserError(
-            f"--condition {condition.value}: no question says which pages hold its evidence"
+            f"--condition {condition.value}: no question has evidence pages; use questions with "
+            "`evidence_pages`, or another condition"
         )
     made_of = [
         _EDITION, condition.value, *map(store.fingerprint, PageContent), sorted(map(str, gold)),
@@ -72,21 +73,22 @@ def shown_store(
 
 
 def evidence(samples: Iterable[Sample]) -> frozenset[PageRef]:
-    """Return pages with evidence for any of the questions."""
+    """Return the pages with evidence for any of the questions."""
     return frozenset(
         PageRef(doc_id, page) for sample in samples for doc_id, page in sample.gold_pages
     )
 
 
 def partners(doc_ids: Sequence[str], seed: int) -> dict[str, str]:
-    """Return another document for each, every one taken once.
+    """Return another document for each document, using every one exactly once.
 
     Raises:
         UserError: there are fewer than two.
     """
     if len(doc_ids) < 2:
         raise UserError(
-            "--condition shuffled exchanges pages between documents: the store holds one alone"
+            "--condition shuffled exchanges pages between documents, but the store has only one: "
+            "add documents, or choose another condition"
         )
     order = sorted(doc_ids)
     random.Random(f"probe/{seed}").shuffle(order)
@@ -95,8 +97,8 @@ def partners(doc_ids: Sequence[str], seed: int) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A change of documents: white pages for `gold`, those of `others` in the places of a
-    document's own.
+    """How the documents change: `gold` pages turn white, or each document gets the pages of another
+    one from `others`.
     """
 
     condition: ProbeCondition
@@ -126,17 +128,17 @@ class _Change:
         return entries
 
 
-Left = Mapping[str, Mapping[ProbeCondition, Difference]]
-"""Every benchmark's headline number under every condition, less that with the documents as they
-are.
+Changes = Mapping[str, Mapping[ProbeCondition, Difference]]
+"""Headline number of each benchmark under each condition, compared with that for unchanged
+documents.
 """
 
 
-def left_of(
+def compare_conditions(
     runs: Mapping[ProbeCondition, Sequence[ScoredTrajectory]], *, draws: int = DRAWS, seed: int = 0
-) -> Left:
-    """Compare runs of the same questions with the first of them, `ProbeCondition.AS_IS`, question
-    by question.
+) -> Changes:
+    """Compare runs over the same questions with the run `ProbeCondition.AS_IS`, question by
+    question.
     """
     found: dict[str, dict[ProbeCondition, Difference]] = {}
     for dataset in sorted({each.dataset for each in runs[ProbeCondition.AS_IS] if each.scored}):
@@ -154,8 +156,8 @@ def left_of(
     return found
 
 
-def probe_tables(found: Left) -> list[TextTable]:
-    """Return a table a benchmark."""
+def probe_tables(found: Changes) -> list[TextTable]:
+    """Return one table per benchmark."""
     grids = []
     for dataset, conditions in found.items():
         protocol = protocol_of(dataset)
@@ -174,12 +176,12 @@ def probe_tables(found: Left) -> list[TextTable]:
 
 
 def share_of(each: Difference) -> float | None:
-    """Return the number over that with the documents as they are; `None` where that is 0."""
+    """Return the number as a share of that with unchanged documents; `None` if the latter is 0."""
     return each.second / each.first if each.first and each.second is not None else None
 
 
-def probe_json(found: Left) -> str:
-    """Return all numbers."""
+def probe_json(found: Changes) -> str:
+    """Return all numbers as JSON."""
     left = [
         {
             "dataset": dataset,

@@ -1,4 +1,4 @@
-"""Facts of a run that its description (`run.json`) states."""
+"""Facts about a run, read from its manifest (`run.json`)."""
 
 from collections.abc import Mapping
 from pathlib import PurePath
@@ -11,10 +11,9 @@ _OWN_PROMPT = "the system's own in this package"
 
 
 def facts_of(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the numbers of a run rest on, by name; what its description does not say is left
-    out.
+    """Return the facts on which a run's numbers depend, by name, as far as its manifest has them.
 
-    `overrides` are settings that its command put over the recipe's.
+    `overrides` are the settings with which its command changed the recipe.
     """
     section = mapping(mapping(manifest.get("config")).get("docagent"))
     player = mapping(manifest.get("player"))
@@ -39,7 +38,7 @@ def facts_of(manifest: Mapping[str, Any]) -> dict[str, str]:
 
 
 def temperature_of(manifest: Mapping[str, Any]) -> float | None:
-    """Return the temperature of the model that played; `None` where the description has none."""
+    """Return the temperature of the model that played; `None` if the manifest has none."""
     player = mapping(manifest.get("player"))
     for part in (player.get("model"), player.get("sampling")):
         if isinstance(found := mapping(part).get("temperature"), int | float):
@@ -48,19 +47,19 @@ def temperature_of(manifest: Mapping[str, Any]) -> float | None:
 
 
 def agent_of(manifest: Mapping[str, Any]) -> str:
-    """Return the name of the model that played, or the last part of its path, else of the
-    player.
+    """Return the name of the model that played, or the last part of its path, otherwise the
+    player's name.
     """
     player = mapping(manifest.get("player"))
     model = player.get("model")
-    while isinstance(model, Mapping):  # a teacher has a model that draws its boxes beside it
+    while isinstance(model, Mapping):  # a teacher's entry nests it next to that of the grounder
         model = model.get("model") or model.get("teacher")
     name = model or player.get("player")
     return PurePath(name).name if isinstance(name, str) and name.strip() else "unknown"
 
 
 def expected_trajectories(manifest: Mapping[str, Any]) -> int | None:
-    """Return the trajectories of a whole run; `None` where its description does not say."""
+    """Return the number of trajectories of a complete run; `None` if the manifest lacks it."""
     count = mapping(manifest.get("questions")).get("count")
     times = manifest.get("trajectories")
     return count * times if type(count) is int and type(times) is int else None

@@ -10,8 +10,8 @@ from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.eval.choices import ProbeCondition
 from docagent_rl.lab.eval.probe import (
+    compare_conditions,
     evidence,
-    left_of,
     partners,
     probe_json,
     probe_tables,
@@ -99,7 +99,7 @@ def left(as_is, blank):
         ]
         for condition, values in ((ProbeCondition.AS_IS, as_is), (ProbeCondition.BLANK, blank))
     }
-    return left_of(runs, draws=200)
+    return compare_conditions(runs, draws=200)
 
 
 def test_shares_and_changes_and_their_table():

@@ -1,3 +1,3 @@
-"""An agent at work on documents of one's own: kept ready, played, told, and shown with what it
-rests on.
+"""Questions to an agent about the user's own documents: preparing the documents, and reporting the
+answer with its evidence.
 """

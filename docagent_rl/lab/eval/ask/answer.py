@@ -1,4 +1,4 @@
-"""The answer of a trajectory with the pages and regions that it rests on, as text or JSON."""
+"""The answer of a trajectory with the pages and regions that support it, as text or JSON."""
 
 import json
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ from docagent_rl.rollout.looks import Fractions
 from docagent_rl.rollout.trajectory import Trajectory
 
 _THOUGHT = 200
-"""Characters of a thought that are printed."""
-RESTS_ON_NOTHING = "rests on no page: none was shown before the answer, which is the model's own"
+"""Printed length of a turn's reasoning, in characters."""
+RESTS_ON_NOTHING = "no page supports this: none was shown before the answer, the model made it up"
 
 
 class EvidenceReason(StrEnum):
-    """The reason for counting a page as evidence of an answer."""
+    """Why a page counts as evidence of an answer."""
 
     CITED = "cited"
     """The agent named it as evidence."""
     MAGNIFIED = "magnified"
     """The agent looked at a part of it more closely."""
     SHOWN = "shown"
-    """The agent saw it last, and named nothing."""
+    """The agent saw it last, and cited nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvidencePage:
-    """A page that an answer rests on, and the parts of it that the agent magnified."""
+    """A page that supports an answer, and the regions of it that the agent magnified."""
 
     page: PageRef
     why: EvidenceReason
@@ -41,8 +41,8 @@ class EvidencePage:
 
 @dataclass(frozen=True, slots=True)
 class AnswerReport:
-    """The answer of a trajectory and its evidence, the most telling first, or the reason for having
-    none.
+    """The answer of a trajectory and its evidence, the strongest first, or the reason why there is
+    no answer.
     """
 
     text: str | None
@@ -51,9 +51,10 @@ class AnswerReport:
 
 
 def answer_report(trajectory: Trajectory) -> AnswerReport:
-    """Read a trajectory.
+    """Return the answer of a trajectory and its evidence.
 
-    The answer rests on the pages that the agent cited, else magnified, else was shown last.
+    The evidence is the pages that the agent cited, otherwise those it magnified, otherwise those it
+    was shown last.
     """
     played = read_trajectory(trajectory)
     if not played.answer:
@@ -82,7 +83,7 @@ def answer_report(trajectory: Trajectory) -> AnswerReport:
 
 
 def turn_pages(record: TurnRecord) -> list[PageRef]:
-    """Return the pages that a turn led to, each once."""
+    """Return the pages that a turn brought up, without duplicates."""
     views = [view.page for view in record.effect.views]
     return list(dict.fromkeys([*record.effect.read, *views]))
 
@@ -97,8 +98,8 @@ def _magnified(trajectory: Trajectory) -> dict[PageRef, list[Fractions]]:
 
 
 def print_turn(trajectory: Trajectory, console: Console) -> None:
-    """Print the last turn: the thought, cut where it is long, then the action and the pages it led
-    to.
+    """Print the last turn: its reasoning (shortened), its action, and the pages that it brought
+    up.
     """
     turn = trajectory.turns[-1]
     record = turn.record
@@ -114,9 +115,9 @@ def print_turn(trajectory: Trajectory, console: Console) -> None:
 def action_of(record: TurnRecord) -> str:
     """Describe the action of a turn in a few words."""
     if not record.action.kind:
-        return "a turn"
+        return "no action"
     if not record.valid:
-        return f"nothing that can be done ({record.detail or record.reason})"
+        return f"invalid action ({record.detail or record.reason})"
     words = [record.action.kind]
     for value in record.action.arguments.values():
         if value not in (None, [], ""):
@@ -124,8 +125,8 @@ def action_of(record: TurnRecord) -> str:
     return " ".join(words)
 
 
-def tell_answer(found: AnswerReport, console: Console) -> None:
-    """Print the answer and what it rests on."""
+def print_answer(found: AnswerReport, console: Console) -> None:
+    """Print the answer and its evidence."""
     if found.text is None:
         console.print(shown(f"No answer: {found.why_not}", "red"), soft_wrap=True)
         return

@@ -1,4 +1,4 @@
-"""A user's own documents, ingested and indexed once, by content, and questions about them."""
+"""The user's own documents, ingested and indexed once, and questions about them."""
 
 import hashlib
 import json
@@ -29,12 +29,12 @@ _VERSION = 2
 _NAME = 48
 DATASET = "ask"
 NOT_KNOWN = "(the answer is not known)"
-"""Environments score against a reference, and agents are never shown it."""
+"""The reference answer, since environments score against one; agents never see it."""
 
 
 def cache_folder() -> Path:
-    """Return the folder of documents that are asked about: in the workspace, else in the user's
-    cache.
+    """Return the folder for documents that are asked about: in the workspace, otherwise in the
+    user's cache folder.
     """
     if workspace := os.environ.get("DOCAGENT_WORKSPACE"):
         return Path(workspace) / "ask"
@@ -49,31 +49,31 @@ class Workspace:
     folder: Path
     store: Path
     doc_ids: tuple[str, ...]
-    """The documents, as they were named, or in their order."""
+    """The documents, in the order in which they were named, or in that of the store."""
     failed: tuple[FailedDocument, ...] = ()
-    """Those that were found in a folder just now and cannot be read."""
+    """Documents that ingesting a folder just found, but could not read."""
 
 
 def prepare(
     documents: Sequence[Path], root: Path, settings: RenderSettings | None = None
 ) -> Workspace:
-    """Ingest PDFs, or find them ingested in `root`: the same files again are there at once, from
-    any folder.
+    """Ingest PDFs into `root`, unless they are there already; any copy of a file counts as the
+    same.
 
-    Each PDF is read once, whatever others it is asked about with.
+    Each PDF is read only once, even if it is asked about together with different others.
 
     Raises:
-        UserError: a file is missing or cannot be read as a document, or the folder cannot be
-            written.
+        UserError: a file is missing, named twice, or cannot be read as a document, or the folder
+            cannot be written.
     """
     settings = settings or RenderSettings()
     digests = []
     for document in documents:
         if not document.is_file():
-            raise UserError(f"{document}: no such file; name a PDF")
+            raise UserError(f"{document}: no such file; name an existing PDF")
         digests.append(file_digest(document))
     if len(set(digests)) < len(digests):
-        raise UserError("the same document is named twice")
+        raise UserError("the same document is named twice: name it once")
     folder = root / _key(digests, [each.name for each in documents], settings)
     names = [_name(each) for each in documents]
     if len({name.casefold() for name in names}) < len(names):
@@ -90,19 +90,19 @@ def prepare(
             report = ingest(new, pages, settings=settings, progress=sys.stderr.isatty())
             if report.failed:
                 reasons = "; ".join(f"{each.name}: {each.reason}" for each in report.failed)
-                raise UserError(f"not a document that can be read: {reasons}")
+                raise UserError(f"cannot be read as a document: {reasons}")
         gather(DocumentStore(pages), workspace.store, dict(zip(digests, names, strict=True)))
     return workspace
 
 
-def follow(folder: Path, root: Path, settings: RenderSettings | None = None) -> Workspace:
-    """Ingest a folder into a store in `root` that mirrors it, or find it there.
+def mirror_folder(folder: Path, root: Path, settings: RenderSettings | None = None) -> Workspace:
+    """Ingest a folder into a store in `root`, or bring the existing store up to date.
 
-    Only new and changed files are read; nothing is where no file is another one than the last time,
-    by size and time of change. Nothing is written into the folder.
+    Only new and changed files are read, and none if no size or modification time has changed since
+    the last time. Nothing is written into the folder itself.
 
     Raises:
-        UserError: the folder holds no document, or none that can be read, or `root` cannot be
+        UserError: the folder contains no documents or only unreadable ones, or `root` cannot be
             written.
     """
     settings = settings or RenderSettings()
@@ -113,8 +113,8 @@ def follow(folder: Path, root: Path, settings: RenderSettings | None = None) -> 
     failed: tuple[FailedDocument, ...] = ()
     if not (mark.is_file() and mark.read_text(encoding="utf-8") == listing and _holds(store, ())):
         bars = sys.stderr.isatty()
-        # the files are where they were: a store that loses most of them loses pages that can be
-        # made again
+        # `however_many`: even if most files are gone, the lost pages can be made again from the
+        # originals
         report = ingest(
             folder, store, settings=settings, progress=bars, mirror=True, however_many=True
         )
@@ -125,12 +125,11 @@ def follow(folder: Path, root: Path, settings: RenderSettings | None = None) -> 
     return Workspace(place, store, _all_of(store), failed)
 
 
-def opened(store: Path, root: Path) -> Workspace:
-    """Return a document store as it is, with a folder in `root` for indexes that are made for
-    questions.
+def open_workspace(store: Path, root: Path) -> Workspace:
+    """Return a workspace for an existing document store, with a folder in `root` for its indexes.
 
     Raises:
-        UserError: the folder is not a store, or holds no document.
+        UserError: the folder is not a store, or the store is empty.
     """
     DocumentStore(store)
     return Workspace(root / _key(os.path.realpath(store)), store.absolute(), _all_of(store))
@@ -139,14 +138,12 @@ def opened(store: Path, root: Path) -> Workspace:
 def _all_of(store: Path) -> tuple[str, ...]:
     doc_ids = tuple(DocumentStore(store).doc_ids())
     if not doc_ids:
-        raise UserError(f"{store} holds no documents that could be asked about")
+        raise UserError(f"{store} contains no documents to ask about: ingest some first")
     return doc_ids
 
 
 def _holds(store: Path, doc_ids: Sequence[str]) -> bool:
-    """Return whether a store is there with some documents, each of which appears when it is
-    whole.
-    """
+    """Return whether a store exists and has all these documents; it lists only complete ones."""
     try:
         found = DocumentStore(store)
     except UserError:
@@ -160,7 +157,7 @@ def _key(*values: object) -> str:
 
 
 def _listing(folder: Path) -> str:
-    """Return a digest of the files of a folder: their names, sizes and times of change."""
+    """Return a digest of a folder's files: their names, sizes and modification times."""
     found = discover(folder)
     digest = hashlib.sha256()
     for document in found.documents:
@@ -175,8 +172,8 @@ def _listing(folder: Path) -> str:
 
 
 def build_indexes(workspace: Workspace, config: DocAgentConfig) -> None:
-    """Build those indexes of a configuration's retrievers that lie in the workspace; current ones
-    stay.
+    """Build the indexes of a configuration's retrievers that are in the workspace and not up to
+    date.
 
     Raises:
         UserError: the model of an index is not on this machine, or no page has text.
@@ -191,13 +188,13 @@ def build_indexes(workspace: Workspace, config: DocAgentConfig) -> None:
             if each.backend is not Backend.LOCAL or each.index is None:
                 continue
             if not each.index.is_relative_to(workspace.folder):
-                continue  # the user's own
+                continue  # an index of the user's own
             try:
                 if each.model is None:
                     open_bm25(each, store, key)
                 else:
                     open_pages(each, store, key, late=True)
-            except UserError:  # none, another one, or of other pages
+            except UserError:  # missing, of another kind, or built from other pages
                 if each.model is None:
                     build_bm25(store, each.index, BM25Settings(), force=True)
                 else:
@@ -205,7 +202,7 @@ def build_indexes(workspace: Workspace, config: DocAgentConfig) -> None:
 
 
 def _name(document: Path) -> str:
-    """Return a file's name as the name of a document: letters, digits, dots and dashes alone."""
+    """Return a document name made from a file's name: only letters, digits, `.`, `_` and `-`."""
     kept = "".join(
         letter if letter.isalnum() or letter in "._-" else "_" for letter in document.stem
     )
@@ -230,17 +227,18 @@ def own_question(workspace: Workspace, question: str) -> Sample:
 
 
 def search_at(run: DictConfig, *, index: Path | None = None, url: str | None = None) -> None:
-    """Have a configuration search by an index of one's own, or at a server of
-    `docagent-rl index serve`.
+    """Have a configuration search in an existing index, or at a server (`docagent-rl index serve`).
 
     Raises:
-        UserError: there is no index.
+        UserError: the folder is not an index.
     """
     with open_dict(run):
         section = run.docagent.retriever
         if index is not None:
             if not (kind := index_kind(index)):
-                raise UserError(f"--index {index} is no index; `docagent-rl index build` makes one")
+                raise UserError(
+                    f"--index {index} is not an index; `docagent-rl index build` makes one"
+                )
             section.kind = kind
             section.model = None
             section.index = str(index.absolute())
@@ -249,18 +247,18 @@ def search_at(run: DictConfig, *, index: Path | None = None, url: str | None = N
             section.service = OmegaConf.merge(section.get("service") or {}, {"url": url})
 
 
-def set_for_asking(run: DictConfig, workspace: Workspace) -> None:
-    """Change a recipe's configuration to a workspace's documents: no gold pages, judge or reward
-    function.
+def configure_for_asking(run: DictConfig, workspace: Workspace) -> None:
+    """Change a recipe's configuration to a workspace's documents, without gold pages, judge or
+    reward function.
 
     Raises:
-        UserError: there are several documents, and the system plays one at a time.
+        UserError: there are several documents, but the system plays one at a time.
     """
     with open_dict(run):
         run.docagent.workspace = str(workspace.folder)
         run.docagent.store = str(workspace.store)
         run.docagent.judge = OmegaConf.create({"kind": "exact"})
-        run.docagent.reward_function = OmegaConf.create({})  # the answer is not known
+        run.docagent.reward_function = OmegaConf.create({})  # no reference answer to score with
         run.docagent.provision = None
         parsed = DocAgentConfig.parse(plain_section(run.docagent))
         system = get_system(parsed.system)
@@ -272,8 +270,8 @@ def set_for_asking(run: DictConfig, workspace: Workspace) -> None:
             if scope is None:
                 count = len(workspace.doc_ids)
                 raise UserError(
-                    f"{system.name} plays one document at a time, and {count} are named: ask "
-                    "about one, or take a recipe that searches several, e.g. --recipe "
+                    f"{system.name} reads one document at a time, but {count} are given: ask about "
+                    "one, or use a recipe that searches several, e.g. --recipe "
                     "vrag_rl_qwen2_5_vl_7b"
                 )
             changes["search"] = {"scope": SearchScope.CORPUS.value}

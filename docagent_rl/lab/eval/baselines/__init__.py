@@ -1,5 +1,6 @@
-"""Baselines of agents: answers without a document, with all of it, with what one search finds.
+"""Baselines for agents: answers without the document, with all of it, or with the result of one
+search.
 
-They are systems like the published ones, so that every player plays them and their trajectories are
-samples like all others: `docagent.system=docagent_rl.lab.eval.baselines.systems:RAG_TEXT`.
+They are systems like the published ones, so that every player can play them and their trajectories
+can be used like any others: `docagent.system=docagent_rl.lab.eval.baselines.systems:RAG_TEXT`.
 """

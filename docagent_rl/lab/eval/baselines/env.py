@@ -1,4 +1,4 @@
-"""The environment that baselines share: a question, pages shown in order, and the score of an
+"""The environment that the baselines share: a question, pages in order, and scoring of the
 answer.
 """
 
@@ -35,43 +35,43 @@ from docagent_rl.rewards.retrieval import recall
 from docagent_rl.samples.sample import Sample
 
 _IMAGE_FRAME = 2
-"""Tokens that a template puts around an image."""
+"""Tokens that a chat template puts around an image."""
 
 
 class PageForm(StrEnum):
-    """Form in which pages are shown."""
+    """The form in which pages are shown."""
 
     IMAGE = "image"
     TEXT = "text"
 
 
 class PageConfig(ShowsImages, Section):
-    """Configuration of how pages are shown and found."""
+    """How pages are found and shown."""
 
     prompt: ClassVar[str]
     """The prompt file of the baseline."""
     form: PageForm = PageForm.TEXT
     scope: SearchScope = SearchScope.DOCUMENT
     top_k: int = Field(5, ge=1)
-    """Pages that one search shows."""
+    """Number of pages that one search shows."""
     page_tokens: int = Field(2048, ge=1)
-    """Most tokens of a page's text."""
+    """Most tokens of a page's text; the rest is cut off."""
     display: DisplayRule = DisplayRule()
 
     @property
     def assistant_turns(self) -> int:
-        """Assistant turns of a trajectory at most."""
+        """Most assistant turns of a trajectory."""
         return 1
 
     @property
     def max_images(self) -> int:
-        """Images of a trajectory at most."""
+        """Most images of a trajectory."""
         return 0
 
 
 @dataclass(frozen=True, slots=True)
 class PagePrompt:
-    """A page with the line above it; `record` is what the trajectory gets of it."""
+    """A page with the line above it; `record` is its record in the trajectory."""
 
     ref: PageRef
     parts: tuple[Part, ...]
@@ -88,12 +88,12 @@ class BaselineState(EnvState):
     gold: frozenset[PageRef]
     references: tuple[str, ...]
     shown: list[PageRef] = field(default_factory=list)
-    """Pages that were shown, in order, each once."""
+    """Pages that were shown, in order, without duplicates."""
     material: list[PagePrompt] = field(default_factory=list)
-    """Pages of the prompt, in order."""
+    """Pages in the prompt, in order."""
     left_out: int = 0
-    """Pages that it does not show, as they did not fit or are behind the most that is taken of a
-    document.
+    """Number of pages that the prompt lacks, because they did not fit or exceed the limit on a
+    document's pages.
     """
 
     def show(self, pages: Sequence[PagePrompt]) -> tuple[ShownPage, ...]:
@@ -108,8 +108,8 @@ ConfigT = TypeVar("ConfigT", bound=PageConfig)
 
 
 class BaselineEnv(ToolEnv[ConfigT, BaselineState], Generic[ConfigT]):
-    """An environment whose reward is the judge's verdict on the answer; validation changes
-    nothing.
+    """An environment whose reward is the judge's verdict on the answer; validation is the same as
+    training.
     """
 
     def new_state(self, sample: Sample) -> BaselineState:
@@ -118,15 +118,15 @@ class BaselineEnv(ToolEnv[ConfigT, BaselineState], Generic[ConfigT]):
         return BaselineState(sample, gold, references(sample))
 
     def variables(self, state: BaselineState) -> Mapping[str, object]:
-        """Return the pages of the document, and `several` where all documents are searched."""
+        """Return the document's number of pages, and whether `several` documents are searched."""
         return {
             "num_pages": self._services.store.document(state.sample.doc_id).num_pages,
             "several": self._config.scope is SearchScope.CORPUS,
         }
 
     async def score(self, state: BaselineState, logged: LoggedTurn, action: Answer) -> Outcome:
-        """Return the judge's verdict on an answer that is not empty."""
-        # texts in the prompt do not say of which page they are
+        """Return the judge's verdict on the answer."""
+        # texts in the prompt do not tell which page they come from
         pages = state.show(state.material)
         outcome = await self.judge(logged, state.references, action.text)
         if isinstance(logged.effect, Answered):
@@ -155,10 +155,10 @@ class BaselineEnv(ToolEnv[ConfigT, BaselineState], Generic[ConfigT]):
         return found
 
     def shown_pages(self, refs: Sequence[PageRef], turn: int) -> Iterator[PagePrompt]:
-        """Yield pages as image or text, each below a line that names it; reads files.
+        """Yield pages as image or text, each below a line that names it. Reads files.
 
         Raises:
-            UserError: there is no such page, or it cannot be shown.
+            UserError: a page does not exist, or cannot be shown.
         """
         for rank, ref in enumerate(refs, start=1):
             page = self._services.store.page(ref)
@@ -170,8 +170,8 @@ class BaselineEnv(ToolEnv[ConfigT, BaselineState], Generic[ConfigT]):
                 parts = (TextPart(label), ImagePart(view.image))
                 yield PagePrompt(ref, parts, tokens, view.tokens, replace(view.shown(), rank=rank))
                 continue
-            # broken spellings of special tokens take more tokens: the text is counted as it will be
-            # shown
+            # `without_tokens` breaks up special tokens into more tokens, so it comes before the
+            # cut
             text = cut_to_tokens(
                 without_tokens(page.text().strip()), self._config.page_tokens, count
             )

@@ -42,27 +42,26 @@ class ReactConfig(PageConfig):
     """Configuration of `ReactEnv`."""
 
     max_turns: int = Field(10, ge=1)
-    """Assistant turns; the last one can only answer."""
+    """Assistant turns; in the last one the agent can only answer."""
     top_k: int = Field(1, ge=1)
     prompt: ClassVar = "baseline_react"
 
     @property
     def assistant_turns(self) -> int:
-        """Assistant turns of a trajectory at most."""
+        """Most assistant turns of a trajectory."""
         return self.max_turns
 
     @property
     def max_images(self) -> int:
-        """Images of a trajectory at most."""
+        """Most images of a trajectory."""
         return (self.max_turns - 1) * self.top_k if self.form is PageForm.IMAGE else 0
 
 
 class ReactGrammar:
-    """Grammar of ReAct: `Thought: ...` and then `Action: name[argument]`, of which the first
-    counts.
+    """Grammar of ReAct: `Thought: ...`, then `Action: name[argument]`; the first action counts.
 
-    The argument ends with the bracket that closes it, or with its line where none does. Text inside
-    `<think>` is never read.
+    The argument ends at the matching closing bracket, or at the end of the line if there is none.
+    Text inside `<think>` is never parsed.
     """
 
     def parse(self, text: str, stop: StopCause = StopCause.END_OF_TURN) -> ParsedTurn:
@@ -119,8 +118,9 @@ def _closing(text: str, begin: int) -> int:
 class ReactEnv(BaselineEnv[ReactConfig]):
     """A loop of thoughts, actions and observations.
 
-    A search shows its best pages that were not shown yet, an opened page is one of the question's
-    document. An invalid turn gets a message and counts. The last turn can only answer.
+    A search shows its best pages that were not shown yet; pages are opened by number in the
+    question's document. An invalid turn counts and is answered with a message. In the last turn
+    the agent can only answer.
     """
 
     title = "ReAct"
@@ -132,13 +132,13 @@ class ReactEnv(BaselineEnv[ReactConfig]):
         return ReactGrammar()
 
     def variables(self, state: BaselineState) -> Mapping[str, object]:
-        """See `BaselineEnv.variables`; with the turns, and the pages of a search."""
+        """See `BaselineEnv.variables`; adds the number of turns and of a search's pages."""
         turns = self._config.max_turns
         top_k = self._config.top_k
         return {**super().variables(state), "turns": turns, "top_k": top_k}
 
     async def execute(self, state: BaselineState, logged: LoggedTurn, text: str) -> Sequence[Part]:
-        """See `ToolEnv.execute`; before the last turn it is said that this can only answer."""
+        """See `ToolEnv.execute`; announces the last turn, in which the agent can only answer."""
         parts = await super().execute(state, logged, text)
         last = logged.turn == self._config.max_turns - 1
         after = [TextPart(f"\n{self.text('last_turn')}")] if last else []

@@ -1,4 +1,4 @@
-"""Baselines of one turn: a question with its material, and an answer."""
+"""One-turn baselines: a question with its material, and an answer."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -18,20 +18,20 @@ from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageC
 from docagent_rl.samples.sample import Sample
 
 _SPARE_TOKENS = 32
-"""Room of a prompt that is left free, for what a chat template adds."""
+"""Tokens of the prompt that are left free for what a chat template adds."""
 _TAGGED = TagGrammar({"answer": read_answer})
 _SCANNER = TagScanner(("answer",))
 _VARIABLES = "question material shown left_out num_pages page doc_id text several"
 
 
 class Material(StrEnum):
-    """Material beside the question."""
+    """What the prompt shows in addition to the question."""
 
     NONE = "none"
     DOCUMENT = "document"
-    """The document's pages from the first on, as many as fit."""
+    """The document's pages from the first one, as many as fit."""
     SEARCH = "search"
-    """The best pages of one search for the question itself, as many as fit."""
+    """The best pages of one search with the question as the query, as many as fit."""
 
 
 class ReaderConfig(PageConfig):
@@ -39,23 +39,23 @@ class ReaderConfig(PageConfig):
 
     material: Material = Material.NONE
     max_pages: int | None = Field(None, ge=1)
-    """Pages of the whole document at most; null: as many as fit."""
+    """Most pages of a whole document; null: as many as fit."""
 
     prompt: ClassVar = "baseline_reader"
 
     @property
     def max_images(self) -> int:
-        """Images of a trajectory at most; of a whole document as many as fit into its prompt."""
+        """Most images of a trajectory; a whole document without `max_pages` counts as one."""
         if self.form is PageForm.TEXT or self.material is Material.NONE:
             return 0
         return self.top_k if self.material is Material.SEARCH else self.max_pages or 1
 
 
 class ReaderGrammar:
-    """Grammar of one answer: the first closed `<answer>` outside of thoughts, or else all text
-    there.
+    """Grammar of one answer: the first closed `<answer>` outside of thoughts, otherwise all text
+    outside of thoughts.
 
-    Models that were never taught the tag are compared too.
+    The fallback makes models comparable that were never taught the tag.
     """
 
     def parse(self, text: str, stop: StopCause = StopCause.END_OF_TURN) -> ParsedTurn:
@@ -73,10 +73,10 @@ class ReaderGrammar:
 
 
 class ReaderEnv(BaselineEnv[ReaderConfig]):
-    """A question with nothing, the whole document or the pages of one search beside it.
+    """A question with nothing else, with the whole document, or with the pages of one search.
 
-    Pages are added in order while they fit `EnvServices.prompt_tokens`; the number of the others is
-    told to the model and counted (`pages_left_out`).
+    Pages are added in order while they fit into `EnvServices.prompt_tokens`; the number of pages
+    left out is stated in the prompt and counted (`pages_left_out`).
     """
 
     title = "reader"
@@ -92,14 +92,14 @@ class ReaderEnv(BaselineEnv[ReaderConfig]):
         return ReaderGrammar()
 
     def variables(self, state: BaselineState) -> Mapping[str, object]:
-        """See `BaselineEnv.variables`; with the material."""
+        """See `BaselineEnv.variables`; adds the material."""
         found = super().variables(state)
         material = self._config.material
         several = found["several"] and material is Material.SEARCH
         return {**found, "material": material.value, "several": several}
 
     async def prepare(self, state: BaselineState) -> None:
-        """Search for the question, where the material is what a search finds."""
+        """Search with the question, if the material is the result of a search."""
         if self._config.material is not Material.SEARCH:
             return
         sample = state.sample
@@ -127,18 +127,18 @@ class ReaderEnv(BaselineEnv[ReaderConfig]):
         return EndReason.INVALID
 
     def adapted(self) -> str | None:
-        """Return the reason for showing less than all."""
+        """Return the reason if less than everything is shown."""
         return "pages left out" if self.state.left_out else None
 
     def _fill(self, state: BaselineState) -> None:
-        """Take the first pages that fit together; the others are not even read."""
+        """Add the first pages that fit together; further ones are not even read."""
         every = self._refs(state)
         refs = (
             every[: self._config.max_pages] if self._config.material is Material.DOCUMENT else every
         )
         room = float("inf")
         if self._services.prompt_tokens is not None:
-            # beside the longest note on pages left out
+            # assume the longest note about pages left out
             text = self.text("system") + self.text("user", shown=0, left_out=len(every))
             used = self._services.count_tokens(without_tokens(text)) + _SPARE_TOKENS
             room = self._services.prompt_tokens - used

@@ -1,4 +1,4 @@
-"""The baselines as systems, by which configurations name them."""
+"""The baselines as systems, so that configurations can name them."""
 
 from collections.abc import Sequence
 
@@ -13,19 +13,19 @@ from docagent_rl.retrieval.base import Pages
 
 
 class WholeDocumentConfig(ReaderConfig):
-    """All of the document."""
+    """Settings of the reader that gets the whole document."""
 
     material: Material = Material.DOCUMENT
 
 
 class RagConfig(ReaderConfig):
-    """Texts of the pages that one search finds."""
+    """Settings of the reader that gets the texts of the pages one search finds."""
 
     material: Material = Material.SEARCH
 
 
 class RagImageConfig(RagConfig):
-    """Images of the pages that one search finds."""
+    """Settings of the reader that gets the images of the pages one search finds."""
 
     form: PageForm = PageForm.IMAGE
 
@@ -61,7 +61,7 @@ REACT = _system(
 
 
 class Unasked:
-    """A retriever of agents that do not search, so that no index is needed."""
+    """The retriever of agents that never search, for which no index is needed."""
 
     def __init__(self, **settings: object) -> None:
         del settings
@@ -70,4 +70,4 @@ class Unasked:
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:
         """Raise `UserError`."""
-        raise UserError("this agent searches, and its configuration has no retriever")
+        raise UserError("this agent searches, but its configuration has no retriever")

@@ -1,6 +1,6 @@
-"""Official metrics of the benchmarks, quirks included: pure functions of answers and pages.
+"""Official metrics of the benchmarks, including their quirks: pure functions of answers and pages.
 
-`docs/metrics.md` has where each comes from and what it does that others would not. Scores are in
-`[0, 1]`; `None` is a number without meaning for a question, which means leave out. Nothing raises
-on a model's text.
+`docs/metrics.md` says where each comes from and which of its results may surprise. Scores are in
+`[0, 1]`; `None` means that a number is undefined for a question and should be left out. No text
+that a model writes makes them raise.
 """

@@ -1,8 +1,8 @@
 """Generalised accuracy: MMLongBench-Doc (arXiv 2407.01523, `eval/eval_score.py`) and LongDocURL
 (`utils/utils_score_v3.py`, `utils/calculate_metrics.py`).
 
-An extractor shortens the answer first. LongDocURL's scorer is like MMLongBench-Doc's, with units
-and commas cleaned away, and lists scored item by item.
+An extractor shortens the answer first. LongDocURL's scorer resembles MMLongBench-Doc's, but removes
+units and commas, and scores lists item by item.
 """
 
 import json
@@ -25,13 +25,13 @@ from docagent_rl.rewards.mmlongbench import (
 
 NOT_EXTRACTED = "Failed to extract"
 FAILED = "Fail to extract"
-"""Predictions of MMLongBench-Doc and of LongDocURL when an extractor's reply cannot be read; they
+"""Predictions of MMLongBench-Doc and of LongDocURL when an extractor's reply cannot be parsed; they
 score 0.
 """
 QUESTIONS = 2325
-"""Questions of LongDocURL."""
+"""Number of LongDocURL's questions."""
 
-# in this order: a text that ends with `m` loses it before longer units are looked for
+# the order matters: a text that ends with `m` loses it before longer units are tried
 _UNITS = (
     "kg", "mm", "m", "meters", "acres", "minutes", "mile", "miles", "million", "thousand",
     "billion",
@@ -43,15 +43,15 @@ _LOCATED = {
     "summary2tab": "Cross_Table",
     "extract_fig2tab": "Figure_Table",
 }
-"""Lines of locating questions, by native question type."""
+"""Table lines of locating questions, by native question type."""
 
 
 def mmlongbench_score(gold: str, pred: str | None, answer_format: str) -> float:
     """Return MMLongBench-Doc's score of an extracted answer, in `[0, 1]`; 0 where the official
-    scorer stops.
+    scorer crashes.
 
-    A list is given as its Python literal, no answer as `None` or `NOT_EXTRACTED`. Formats of gold
-    answers other than `Int`, `Float`, `Str` and `None` mean a list.
+    A list is passed as a Python literal, a missing answer as `None` or `NOT_EXTRACTED`. Formats of
+    gold answers other than `Int`, `Float`, `Str` and `None` are treated as a list.
     """
     if pred is None or pred == NOT_EXTRACTED:
         return 0.0
@@ -64,11 +64,11 @@ def mmlongbench_score(gold: str, pred: str | None, answer_format: str) -> float:
 def mmlongbench_lines(
     pages: int, sources: Sequence[str], doc_type: str | None, *, answerable: bool
 ) -> list[str]:
-    """Return the lines of MMLongBench-Doc's table that a question counts in, in alphabetical order.
+    """Return the lines of MMLongBench-Doc's table in which a question counts, sorted.
 
-    They are `single_page` (one native evidence page, those outside of the document included, also
-    of an unanswerable question), `cross_page` (any other number of pages, also none, and
-    answerable), `unanswerable`, `source/<label>` and `type/<label>`.
+    They are `single_page` (exactly one native evidence page, even outside of the document or for an
+    unanswerable question), `cross_page` (answerable, with any other number of pages, including
+    none), `unanswerable`, `source/<label>` and `type/<label>`.
     """
     lines = {f"source/{source}" for source in sources} | (
         {f"type/{doc_type}"} if doc_type else set()
@@ -84,14 +84,14 @@ def longdocurl_parse(extractor_text: str) -> Any:
     """Return the prediction in an extractor's reply, as the headline script reads it back from
     JSON.
 
-    It is the text of the first `<concise_answer>` tag, as a Python literal where it is one; tuples
-    and sets become lists, and what JSON cannot hold stays text. It is `FAILED` without that tag or
-    one for the format.
+    It is the content of the first `<concise_answer>` tag, evaluated if it is a Python literal:
+    tuples and sets become lists, and what JSON cannot represent stays text. It is `FAILED` if that
+    tag or the one for the format is missing.
     """
     value = longdocurl_inline(extractor_text)
     try:
         return json.loads(json.dumps(value))
-    # sets inside of something, tuples as keys, numbers of thousands of digits
+    # nested sets, tuples as keys, numbers of thousands of digits
     except (TypeError, ValueError):
         return _concise(extractor_text)
 
@@ -110,10 +110,10 @@ def longdocurl_inline(extractor_text: str) -> Any:
 
 def longdocurl_score(gold: Any, pred: Any, answer_format: str) -> float:
     """Return LongDocURL's score of a `longdocurl_parse`, in `[0, 1]`; 0 where the official scorer
-    stops.
+    crashes.
 
     The gold answer has its JSON type; formats other than `Integer`, `Float`, `String` and `None`
-    mean a list.
+    are treated as a list.
     """
     if isinstance(pred, str) and pred == FAILED:
         return 0.0
@@ -121,7 +121,7 @@ def longdocurl_score(gold: Any, pred: Any, answer_format: str) -> float:
         case "Integer":
             return _integer_score(longdocurl_clean(gold), longdocurl_clean(pred))
         case "Float":
-            # percent signs go once more, so that `4 % %` is 4
+            # percent signs are stripped once more, so that `4 % %` is 4
             return number_score(
                 *(longdocurl_clean(value).rstrip("%").strip() for value in (gold, pred))
             )
@@ -134,12 +134,11 @@ def longdocurl_score(gold: Any, pred: Any, answer_format: str) -> float:
 def longdocurl_lines(
     task_tag: str | None, pages: int, sources: Sequence[str], question_type: str | None
 ) -> list[str]:
-    """Return the lines of LongDocURL's fine-grained table that a question counts in, in
-    alphabetical order.
+    """Return the lines of LongDocURL's fine-grained table in which a question counts, sorted.
 
     They are `task/<tag>`, `source/<label>`, `single_page`, `multi_page` and `cross_element`
-    (several sources); of understanding and reasoning `<tag>, <pages>, <source>`, of locating
-    `Locating, <kind>`, where the kind follows from the native question type.
+    (several sources); for understanding and reasoning also `<tag>, <pages>, <source>`, and for
+    locating `Locating, <kind>`, where the kind follows from the native question type.
     """
     known = [source for source in sources if source in _SOURCES]
     lines = [f"task/{task_tag}"] if task_tag else []
@@ -157,11 +156,11 @@ def longdocurl_lines(
 
 
 def longdocurl_clean(value: object) -> str:
-    """Clean as the script does: case, commas, units, parentheses, outer quotes, first `$` and `£`,
-    last `%`.
+    """Clean an answer like the official script: case, commas, units, parentheses, outer quotes,
+    first `$` and `£`, last `%`.
 
-    Where a text ends with a unit, all letters of the unit go from its end: `Stockholm` becomes
-    `stockhol`.
+    If a text ends with a unit, all letters of that unit are stripped from its end: `Stockholm`
+    becomes `stockhol`.
     """
     text = str(value).lower().strip().replace(",", "")
     for unit in _UNITS:
@@ -179,7 +178,7 @@ def _integer_score(gold: str, pred: str) -> float:
     try:
         given = int(pred)
     except ValueError:
-        # a gold answer that is no number stays text, which only equals a prediction that is none
+        # a gold answer that is not a number stays text, and equals a prediction only if it is empty
         return float(not gold)
     try:
         return float(int(gold) == given)
@@ -208,7 +207,7 @@ def _list_score(gold: Sequence[Any], pred: Sequence[Any]) -> float:
 
 
 def _texts(items: Sequence[Any]) -> list[str]:
-    """Return cleaned items; none where the official scorer fails, at dictionaries among other
+    """Return the cleaned items; none where the official scorer crashes, on dictionaries among other
     items.
     """
     if items and isinstance(items[0], dict):

@@ -1,4 +1,4 @@
-"""Similarities of answers and rankings of pages.
+"""Similarities of answers, and rankings of pages.
 
 ANLS of MP-DocVQA (MP-DocVQA-Framework, `metrics.py`) and DUDE (DUDEeval, `evaluate_submission.py`);
 F1 over words of SlideVQA (`evaluate.py`) and of UDA's PaperTab, PaperText and FetaTab (`uda/eval`);
@@ -18,11 +18,11 @@ from docagent_rl.rewards.text import edit_distance, squad_normalise
 NOT_ANSWERABLE_TYPE = "not-answerable"
 _NONE = "none"
 _THRESHOLD = 0.5
-"""Lower similarities are 0."""
+"""Similarities below this count as 0."""
 FETA = "feta"
 _MARK = "The answer is: "
 _MOST_GOLDS = 3
-"""Gold answers of a paper's question that UDA compares an answer with."""
+"""Gold answers with which UDA compares the answer to a question about a paper."""
 
 _DIGITS = {
     word: str(number)
@@ -44,15 +44,14 @@ _REPLACED = (
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 CUTOFFS = (1, 5, 10, None)
-"""Cut-offs of ViDoSeek's table; `None` is the whole list."""
+"""Cut-offs of ViDoSeek's table; `None` means the whole list."""
 
 
 def mp_docvqa_anls(golds: Iterable[str], pred: str | None) -> float:
-    """Return MP-DocVQA's similarity of an answer to the nearest gold answer, in `[0, 1]`; inner
-    blanks count.
+    """Return MP-DocVQA's similarity of an answer to the nearest gold answer, in `[0, 1]`.
 
-    Similarities below 0.5 are 0. `None`, an empty answer and the word `none` score 0, also against
-    an equal gold answer: every question of MP-DocVQA can be answered.
+    Inner whitespace counts; similarities below 0.5 are 0. `None`, an empty answer and the word
+    `none` score 0, even against an equal gold answer: every question of MP-DocVQA is answerable.
     """
     given = (pred or "").lower().strip()
     return (
@@ -63,9 +62,9 @@ def mp_docvqa_anls(golds: Iterable[str], pred: str | None) -> float:
 
 
 def mpdocvqa_accuracy(golds: Iterable[str], pred: str | None) -> int:
-    """Return 1 when the answer is one of the gold answers, but for case and outer blanks, else 0.
+    """Return 1 if the answer equals a gold answer apart from case and outer whitespace, else 0.
 
-    The word `none` never is right.
+    The word `none` is never right.
     """
     given = (pred or "").lower().strip()
     return int(given != _NONE and any(given == gold.lower().strip() for gold in golds))
@@ -74,15 +73,17 @@ def mpdocvqa_accuracy(golds: Iterable[str], pred: str | None) -> int:
 def dude_anls(golds: Sequence[str], pred: str | Sequence[str] | None, answer_type: str) -> float:
     """Return DUDE's score of one question, in `[0, 1]`; similarities below 0.5 count as 0.
 
-    A type that holds `list` asks for all gold answers: the best one-to-one matching of
-    similarities, divided by the number of distinct gold answers or of predicted ones, whichever is
-    greater. Other types ask for one of the gold answers; of several predictions the first counts.
-    An answerable question without gold answers, which stops the official scorer, scores 0.
+    A type that contains `list` asks for all gold answers: the score is the best one-to-one matching
+    of similarities, divided by the number of distinct gold answers or of predicted ones, whichever
+    is greater. Other types ask for one of the gold answers; of several predictions the first
+    counts. An answerable question without gold answers, which crashes the official scorer, scores
+    0.
 
     Args:
         golds: gold answers; `answers_variants` are not used.
-        pred: predicted answers, if any. Where a list is asked for the official scorer takes a plain
-            text for its letters, and so do we: pass a list (`dude_prediction`).
+        pred: predicted answers, if any. Where a list is expected, the official scorer treats a
+            string as a list of its letters, and so does this function: pass a list
+            (`dude_prediction`).
         answer_type: `extractive`, `abstractive`, `list/...` or `not-answerable`.
     """
     pred = [] if pred is None else pred
@@ -100,10 +101,10 @@ def dude_anls(golds: Sequence[str], pred: str | Sequence[str] | None, answer_typ
 
 
 def dude_prediction(answers: str | Iterable[str], *, refused: bool = False) -> list[str]:
-    """Return answers as DUDE's scorer takes them: stripped, with single blanks; a refusal is one
-    empty text.
+    """Return answers in the form that DUDE's scorer expects: stripped, with single spaces; a
+    refusal is one empty string.
 
-    The scorer measures unstripped texts, so that blanks at the end would raise a score.
+    The scorer measures the length of unstripped texts, so that trailing blanks would raise a score.
     """
     items = [answers] if isinstance(answers, str) else answers
     return [""] if refused else [" ".join(item.split()) for item in items]
@@ -111,7 +112,7 @@ def dude_prediction(answers: str | Iterable[str], *, refused: bool = False) -> l
 
 def _similarity(gold: str, pred: str) -> float:
     edits = edit_distance(*(" ".join(answer.lower().split()) for answer in (gold, pred)))
-    # of the raw texts, as they were written
+    # lengths of the raw texts, as in the official scorer
     longest = max(len(gold.upper()), len(pred.upper()))
     similarity = 1.0 - edits / longest if longest else 1.0
     return similarity if similarity >= _THRESHOLD else 0.0
@@ -121,8 +122,8 @@ def overlap(gold: Sequence[Hashable], pred: Sequence[Hashable]) -> dict[str, flo
     """Return `em`, `f1`, `precision` and `recall` of two lists with multiplicity, as SQuAD and
     SlideVQA do.
 
-    Each is in `[0, 1]`; exact match asks for the same order. All are 0 when nothing is common, two
-    empty lists included.
+    Each is in `[0, 1]`; exact match requires the same order. All are 0 if the lists have nothing in
+    common, even if both are empty.
     """
     common = (Counter(gold) & Counter(pred)).total()
     if not common:
@@ -141,16 +142,17 @@ def squad_f1(gold: str, pred: str) -> float:
 
 
 def slidevqa_normalise(answer: str, question: str) -> str:
-    """Return an answer as SlideVQA compares it; the question's case matters.
+    """Return an answer in the form in which SlideVQA compares it; the question's case matters.
 
-    The steps and their order are those of the official script: `and` is replaced inside of words
-    too, and an answer that begins with `no`, such as `november`, keeps its first word alone.
+    The steps and their order are those of the official script: `and` is replaced even inside words,
+    and an answer that begins with `no`, such as `november`, is cut to its first word.
     """
     text = answer.lower()
     for old, new in _REPLACED:
         text = text.replace(old, new)
     for cue in ("how many", "which"):
-        # the word after the cue goes; a question that ends with the cue stops the official script
+        # remove the word after the cue; a question that ends with the cue crashes the official
+        # script
         if asked := question.partition(cue)[2].split():
             text = text.replace(asked[0], "")
     text = _ARTICLES.sub(" ", text.translate(_PUNCTUATION))
@@ -167,9 +169,9 @@ def slidevqa_em_f1(gold: str, pred: str | None, question: str) -> dict[str, floa
 
 
 def slidevqa_joint(qa: Mapping[str, float], es: Mapping[str, float]) -> dict[str, float]:
-    """Return the `overlap` of answers and that of evidence, page lists, together.
+    """Return the joint `overlap` of answers and of evidence, which are lists of pages.
 
-    They are products of precision and recall, their F1, and both exact matches.
+    Precision and recall are products, F1 follows from these, and `em` requires both exact matches.
     """
     precision = qa["precision"] * es["precision"]
     recall = qa["recall"] * es["recall"]
@@ -183,16 +185,16 @@ def slidevqa_joint(qa: Mapping[str, float], es: Mapping[str, float]) -> dict[str
 
 
 def uda_answer(response: str) -> str:
-    """Return what stands after the last `The answer is: `, or all of it."""
+    """Return the text after the last `The answer is: `, or all of it."""
     return response.rpartition(_MARK)[2]
 
 
 def uda_f1(golds: Sequence[str], pred: str | None, subset: str) -> float:
     """Return F1 over words after SQuAD's normalisation, in `[0, 1]`.
 
-    FetaTab has one gold answer; of a question about a paper the best of the first three counts.
-    Where any of its gold answers, a fourth too, is `yes` or `no`, an answer that begins with one of
-    the two is taken for that word alone, `Not reported` too (`uda/eval/utils/paper_eval.py`).
+    FetaTab has one gold answer; for a question about a paper the best of the first three counts. If
+    any of its gold answers, even a fourth, is `yes` or `no`, an answer that begins with one of the
+    two is reduced to that word, even `Not reported` (`uda/eval/utils/paper_eval.py`).
 
     `pred` is a `uda_answer`, and `subset` one of `paper_tab`, `paper_text` and `feta`.
     """
@@ -206,8 +208,8 @@ def uda_f1(golds: Sequence[str], pred: str | None, subset: str) -> float:
 
 
 def page_numbers(gold: Collection[Hashable], pred: Collection[Hashable]) -> dict[str, float | None]:
-    """Return `recall`, `precision` and `f1` of collected pages, each in `[0, 1]`; all `None`
-    without gold.
+    """Return `recall`, `precision` and `f1` of collected pages, each in `[0, 1]`; all `None` if
+    there are no gold pages.
     """
     return {**dict.fromkeys(("recall", "precision", "f1")), **navigation(pred, gold)}
 
@@ -215,14 +217,14 @@ def page_numbers(gold: Collection[Hashable], pred: Collection[Hashable]) -> dict
 def ranking_scores(
     gold: Collection[Hashable], ranked: Sequence[Hashable], cutoffs: Sequence[int | None] = CUTOFFS
 ) -> dict[str, float | None]:
-    """Return recall, hit rate, nDCG and reciprocal rank at every cut-off as ViDoRAG does.
+    """Return recall, hit rate, nDCG and reciprocal rank at every cut-off, as ViDoRAG does.
 
     Gain is the sum of `1 / log2(rank + 1)` over gold ranks, divided by the same sum over the first
-    `min(k, number of distinct gold items)` ranks. A gold item that is ranked again gains again, so
-    that nDCG exceeds 1 with repetitions.
+    `min(k, number of distinct gold items)` ranks. A repeated gold item gains again, so that
+    repetitions can raise nDCG above 1.
 
     Returns:
-        `recall@1`, `hit@1`, `ndcg@1`, `mrr@1`, ..., `mrr@all`; `None` where nothing is gold.
+        `recall@1`, `hit@1`, `ndcg@1`, `mrr@1`, ..., `mrr@all`; `None` if there is no gold item.
     """
     found: dict[str, float | None] = {}
     wanted = set(gold)

@@ -1,4 +1,4 @@
-"""Judges and extractors of the benchmarks: prompts, and how replies are read."""
+"""Judges and extractors of the benchmarks: their prompts, and parsing of their replies."""
 
 import json
 import re
@@ -14,8 +14,8 @@ EXTRACTOR_PROMPT = PromptSpec(
     optional=frozenset({"system", "assistant"}),
     variables=frozenset({"question", "answer"}),
 )
-"""Parts of an extractor's prompt. `assistant` is a last turn in that role, as MMLongBench-Doc has
-it.
+"""Parts of an extractor's prompt. `assistant` is a final message in that role, as in
+MMLongBench-Doc.
 """
 
 JUDGE_PROMPT = PromptSpec(
@@ -23,17 +23,17 @@ JUDGE_PROMPT = PromptSpec(
     optional=frozenset({"system"}),
     variables=frozenset({"question", "references", "prediction"}),
 )
-"""Parts of the prompt of a judge of one answer."""
+"""Parts of a prompt for judging one answer."""
 
 PASSING = 4
-"""The least grade of ViDoSeek's judge that passes, of 1 to 5."""
+"""The lowest passing grade of ViDoSeek's judge, on a scale of 1 to 5."""
 
 
 class Extractor(StrEnum):
     """Models that shorten an answer, by the name of their prompt."""
 
     MMLONGBENCH_DOC = "mmlongbench_doc_extractor"
-    """Read by `rewards.mmlongbench.extracted_answer`; temperature 0, at most 256 tokens."""
+    """Parsed by `rewards.mmlongbench.extracted_answer`; temperature 0, at most 256 tokens."""
     LONGDOCURL = "longdocurl_extractor"
 
 
@@ -42,7 +42,7 @@ class AnswerJudge(StrEnum):
 
     VIDOSEEK = "vidoseek_judge"
     TRUE_FALSE = "true_false_judge"
-    """Read by `parse_bool_judge`, for VRAG-RL and UniDoc-RL; temperature 0, a reply fits into 16
+    """Parsed by `parse_bool_judge`, for VRAG-RL and UniDoc-RL; temperature 0, a reply fits into 16
     tokens.
     """
     ALDEN = "alden_judge"
@@ -59,8 +59,8 @@ class AldenVerdict(StrEnum):
 
 
 class Match(StrEnum):
-    """Verdicts of MMLongBench-Doc-V2's judge: is the answer the reference's, and is it one at
-    all?
+    """Verdicts of MMLongBench-Doc-V2's judge: whether the response matches the reference, and
+    whether it declines to answer.
     """
 
     SAME = "same"
@@ -70,12 +70,12 @@ class Match(StrEnum):
 
     @property
     def equivalent(self) -> bool:
-        """The response says what the reference says."""
+        """Whether the response says the same as the reference."""
         return self in (Match.SAME, Match.DECLINED)
 
     @property
     def abstained(self) -> bool:
-        """The response stands by no answer."""
+        """Whether the response declines to answer."""
         return self in (Match.DECLINED, Match.ABSTAINED)
 
 
@@ -95,7 +95,7 @@ _LABELS = {label.lower(): label for label in AldenVerdict} | {
 
 
 def first_tag(text: str, name: str) -> str | None:
-    """Return what stands between the first `<name>` and the next `</name>`; `None` without such a
+    """Return the text between the first `<name>` and the next `</name>`; `None` if there is no such
     pair.
     """
     _, opened, rest = text.partition(f"<{name}>")
@@ -104,12 +104,12 @@ def first_tag(text: str, name: str) -> str | None:
 
 
 def parse_bool_judge(text: str, judge: PaperJudge | None = None) -> bool | None:
-    """Read the verdict between the first pair of `<judge>` tags (`verl/workers/reward_manager` of
-    both).
+    """Parse the verdict between the first pair of `<judge>` tags.
 
-    UniDoc-RL (`PaperJudge.TRUE_FALSE`) takes `true` in any case for yes, and all else for no, also
-    a reply without tags; VRAG-RL, and whoever else, takes `true` or `True` in it for yes, else
-    `false` or `False` for no, and asks again (`None`) otherwise.
+    Source: `verl/workers/reward_manager` of both releases. UniDoc-RL (`PaperJudge.TRUE_FALSE`)
+    takes `true` in any case for yes, and everything else for no, including a reply without tags.
+    VRAG-RL, and everyone else, takes `true` or `True` for yes, else `false` or `False` for no, and
+    otherwise asks again (`None`).
     """
     verdict = first_tag(text, "judge")
     if judge is PaperJudge.TRUE_FALSE:
@@ -122,34 +122,34 @@ def parse_bool_judge(text: str, judge: PaperJudge | None = None) -> bool | None:
 
 
 def is_judged(response: str) -> bool:
-    """Return whether VRAG-RL's judge is asked: the response has a pair of search and one of answer
-    tags.
+    """Return whether VRAG-RL's judge is asked: only if the response contains a pair of search tags
+    and one of answer tags.
     """
     return all(first_tag(response, name) is not None for name in ("search", "answer"))
 
 
 def parse_score_judge(text: str) -> int | None:
-    """Read a grade (ViDoRAG, `llms/evaluator.py`): the first digit, so that `10` is 1; `None`
-    without.
+    """Parse a grade (ViDoRAG, `llms/evaluator.py`): the first digit, so that `10` is 1; `None` if
+    there is none.
     """
     found = re.search(r"\d", text)
     return int(found[0]) if found else None
 
 
 def parse_label_judge(text: str) -> AldenVerdict | None:
-    """Read the label between the first pair of `<label>` tags; `None` without one.
+    """Parse the label between the first pair of `<label>` tags; `None` if there is none.
 
-    ALDEN's prompt is not published: the tags are those of our `alden_judge`.
+    ALDEN's prompt is not published: the tags are those of our prompt `alden_judge`.
     """
     label = first_tag(text, "label")
     return None if label is None else _LABELS.get("".join(label.lower().split()).rstrip("."))
 
 
 def parse_match_judge(text: str) -> Match | None:
-    """Read `equivalent` and `abstained`, true or false, from the first JSON object; `None` without
-    them.
+    """Parse the booleans `equivalent` and `abstained` from the first JSON object; `None` if one is
+    missing.
 
-    The benchmark's judge is held to that form (`eval/judge.py`).
+    The benchmark's judge is required to use that form (`eval/judge.py`).
     """
     found = _first_object(text)
     equivalent = found.get("equivalent")
@@ -160,7 +160,7 @@ def parse_match_judge(text: str) -> Match | None:
 
 
 def parse_grade_judge(text: str) -> Grade | None:
-    """Read `judgment` from the first JSON object; `None` without one of the three words.
+    """Parse `judgment` from the first JSON object; `None` if it is not one of the three words.
 
     The benchmark's judge calls a function with that argument (`eval/metrics.py`).
     """
@@ -169,7 +169,7 @@ def parse_grade_judge(text: str) -> Grade | None:
 
 
 def _first_object(text: str) -> Mapping[str, Any]:
-    """Return the JSON object that begins at the first brace; an empty one where there is none."""
+    """Return the JSON object that begins at the first brace; an empty one if there is none."""
     begin = text.find("{")
     try:
         found, _ = json.JSONDecoder().raw_decode(text, max(begin, 0))

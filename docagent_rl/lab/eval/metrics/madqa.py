@@ -11,30 +11,30 @@ from docagent_rl.rewards.text import edit_distance
 from docagent_rl.samples.sample import Page
 
 _THRESHOLD = 0.5
-"""Lower similarities are 0."""
+"""Similarities below this count as 0."""
 _LONGEST = 2000
-"""Characters of an answer, written as JSON, beyond which it is wrong without asking."""
+"""An answer that is longer than this as JSON, in characters, is wrong, and no judge is asked."""
 _GRADES: Mapping[Grade | None, float] = {Grade.CORRECT: 1.0, Grade.PARTIAL: 0.5}
 SENSITIVITY = 0.98
 SPECIFICITY = 1.0
-"""Shares of right and of wrong answers that the benchmark's judge, Gemini 2.5 Flash, takes for
-such.
+"""Shares of right and of wrong answers that the benchmark's judge, Gemini 2.5 Flash, classifies
+correctly.
 """
 
 Effort = tuple[float, bool]
-"""Steps of a trajectory, and whether its answer is right."""
+"""Number of steps of a trajectory, and whether its answer is right."""
 
 
 def anls_star(variants: Iterable[Sequence[str]], pred: Sequence[str]) -> float:
-    """Return ANLS* of an answer (arXiv 2402.03848, lists of texts), the best over the variants, in
-    `[0, 1]`.
+    """Return ANLS* of an answer (arXiv 2402.03848, lists of texts), in `[0, 1]`: the best over the
+    variants.
 
-    It is the sum of similarities of the best one-to-one matching of items, divided by the number of
-    items of the longer list. Case and blanks do not matter; similarities below 0.5 are 0.
+    It is the sum of similarities in the best one-to-one matching of items, divided by the length of
+    the longer list. Case and whitespace do not matter; similarities below 0.5 are 0.
 
     Args:
-        variants: right answers, each the list of its items.
-        pred: items of the answer; none score 0.
+        variants: right answers, each as the list of its items.
+        pred: items of the answer; an empty list scores 0.
     """
     if not pred:
         return 0.0
@@ -46,7 +46,7 @@ def anls_star(variants: Iterable[Sequence[str]], pred: Sequence[str]) -> float:
 
 
 def semantic_score(similarity: float, grade: Grade | None, pred: str | Sequence[str]) -> float:
-    """Return the score of an answer by ANLS* and a judge: 1, 0.5 or 0.
+    """Return the score of an answer from ANLS* and a judge: 1, 0.5 or 0.
 
     An ANLS* of 1 is right whatever the judge says; an empty answer, one of more than 2,000
     characters, and one without a grade are wrong.
@@ -64,13 +64,13 @@ def hop(pages: Collection[Page]) -> str:
 
 
 def kuiper(played: Iterable[Effort]) -> float | None:
-    """Return the Kuiper statistic of effort and accuracy: 0 or more, the lower the better.
+    """Return the Kuiper statistic of effort and accuracy: 0 or more, lower is better.
 
-    With `y` in the order of steps, and their mean `m`, it is the range of the sums
-    `D_k = sum_{i<=k} (y_i - m)` for k from 1. Trajectories of equal steps keep their order; those
-    without steps are left out.
+    With correctness `y` sorted by the number of steps, and its mean `m`, it is the range of the
+    sums `D_k = sum_{i<=k} (y_i - m)` for k from 1. Trajectories with equally many steps keep their
+    order; those without steps are left out.
 
-    It is `None` where all answers are right, all are wrong, or there are none.
+    It is `None` if all answers are right, all are wrong, or there are none.
     """
     rights = [right for _, right in sorted(_with_steps(played), key=lambda each: each[0])]
     if len(set(rights)) < 2:
@@ -85,10 +85,10 @@ def kuiper(played: Iterable[Effort]) -> float | None:
 
 
 def wasted_effort(played: Iterable[Effort]) -> float | None:
-    """Return the mean steps of wrong answers over those of right ones; `None` without a right
+    """Return the mean steps of wrong answers divided by that of right ones; `None` without a right
     answer.
 
-    Trajectories without steps are left out; without a wrong answer it is 0.
+    Trajectories without steps are left out; without a wrong answer the result is 0.
     """
     right = []
     wrong = []

@@ -4,23 +4,24 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 
 CUTOFF = 10
-"""Pages of a ranking that ViDoRe V3 counts."""
+"""Number of a ranking's pages that count in ViDoRe V3."""
 
 
 def graded_ndcg(
     grades: Mapping[Hashable, float], ranked: Sequence[Hashable], cutoff: int = CUTOFF
 ) -> float | None:
-    """Return nDCG at a cut-off, in `[0, 1]`; `None` where nothing is relevant, for no average.
+    """Return nDCG at a cut-off, in `[0, 1]`; `None` if nothing is relevant, to be left out of
+    averages.
 
-    `DCG = sum_i g_i / log2(i + 1)` over the first `cutoff` ranks `i`, with the grade itself as
-    gain, divided by that of the best order of all relevant items: `ndcg_cut` of trec_eval, by which
-    MTEB (`mteb/_evaluators/retrieval_metrics.py`) has `ndcg_at_10`. An item that is ranked again
-    takes no rank.
+    `DCG = sum_i g_i / log2(i + 1)` over the first `cutoff` ranks `i`, with the grade itself as the
+    gain, divided by the DCG of the best order of all relevant items: `ndcg_cut` of trec_eval, from
+    which MTEB (`mteb/_evaluators/retrieval_metrics.py`) takes `ndcg_at_10`. A repeated item takes
+    no rank.
 
     Args:
-        grades: grades by item; those of 0 or less are not relevant.
+        grades: grades by item; items graded 0 or less are not relevant.
         ranked: items, the best first.
-        cutoff: ranks that count, from 1.
+        cutoff: number of ranks that count, from the first.
     """
     wanted = {item: grade for item, grade in grades.items() if grade > 0}
     best = _gain(sorted(wanted.values(), reverse=True)[:cutoff])

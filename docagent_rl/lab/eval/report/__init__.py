@@ -1,1 +1,1 @@
-"""Reports on scored runs: numbers beside the paper's, intervals, breakdowns, paired comparisons."""
+"""Reports on scored runs: numbers next to the papers, intervals, breakdowns, comparisons."""

@@ -1,4 +1,4 @@
-"""Numbers of a run over one benchmark, with intervals and breakdowns."""
+"""Numbers of a run on one benchmark, with intervals and breakdowns."""
 
 import math
 from collections import Counter
@@ -36,31 +36,31 @@ from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory, Unit,
 
 @dataclass(frozen=True, slots=True)
 class ReportSettings:
-    """Settings of a report's numbers."""
+    """Settings for the numbers of a report."""
 
     draws: int = DRAWS
     seed: int = 0
     pass_at: tuple[int, ...] = ()
-    """Numbers of trajectories of which one has to be right."""
+    """Values of `k` in pass@k: one of `k` trajectories must be right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of a run over the questions of a line."""
+    """A number of a run over the questions of one line."""
 
     measure: Measure
     row: Row
     interval: Interval
     by: tuple[str, ...] = ()
-    """Judges or extractors that it rests on."""
+    """Judges or extractors on whose opinions it rests."""
 
     @property
     def ruled(self) -> bool:
-        """True where the embedded rule judge stood in for a model."""
+        """Whether the embedded rule judge took the place of a model."""
         return Author.RULE.value in self.by
 
     def data(self) -> dict[str, Any]:
-        """Return it as the JSON file has it; no line where it is over every question."""
+        """Return the number as in the JSON file; without a line if it covers every question."""
         line = {} if self.row == ALL else {"by_kind": self.row[0], "line": self.row[1]}
         named = {
             "measure": self.measure.name,
@@ -73,7 +73,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkReport:
-    """A run over one benchmark, in the order of the JSON file."""
+    """A run on one benchmark; the fields are in the order of the JSON file."""
 
     title: str
     systems: tuple[str, ...]
@@ -83,25 +83,25 @@ class BenchmarkReport:
     documents: int
     trajectories: int
     unscored: int
-    """Questions whose right answer is not known; they count for navigation and use alone."""
+    """Questions whose right answer is unknown; they count only for navigation and use."""
     masked: dict[str, int]
-    """Trajectories that were not played, by reason; they are wrong."""
+    """Trajectories that were not played, by reason; they count as wrong."""
     answers: tuple[Number, ...]
-    """The benchmark's numbers, the headline first, those of the system's paper, the general
-    ones.
+    """The benchmark's numbers, starting with the headline, then those of the system's paper, then
+    the general ones.
     """
     use: tuple[Number, ...]
     breakdowns: tuple[Number, ...]
-    """The headline, and the number of the system's paper, by line of the breakdowns."""
+    """The headline and the number of the system's paper, by line of the breakdowns."""
     pass_at: dict[int, Interval]
     verdicts: dict[str, dict[str, int]]
-    """Counts of verdicts by judge; `none` where there was no answer, or the judge failed;
-    `not asked` of answers that the rule of the system's paper keeps from it, and counts as wrong.
+    """Counts of verdicts by judge; `none` if there was no answer or the judge failed, `not asked`
+    for answers that by the rule of the system's paper count as wrong without asking the judge.
     """
     judge_failures: dict[str, int]
 
     def number(self, measure: str, row: Row = ALL) -> Number | None:
-        """Return a number by name and line."""
+        """Return the number with this name and line, if there is one."""
         every = (*self.answers, *self.use, *self.breakdowns)
         return next(
             (each for each in every if each.measure.name == measure and each.row == row), None
@@ -145,7 +145,7 @@ def _numbers(
     broken_down: Sequence[Measure],
     settings: ReportSettings,
 ) -> list[Number]:
-    """Return every measure over all questions, then those that are broken down by line."""
+    """Return every measure over all questions, then the broken-down ones by line."""
     lines: set[Row] = set()
     for trajectory in trajectories:
         if trajectory.scored:
@@ -154,7 +154,7 @@ def _numbers(
     for line in sorted(lines):
         cells += [Cell(measure, line) for measure in broken_down]
 
-    # one draw of questions serves all cells, so that their intervals can be compared
+    # one set of resamples serves all cells, so that their intervals can be compared
     found = intervals(
         sums_of(trajectories, cells, rows_of), draws=settings.draws, seed=settings.seed
     )
@@ -167,7 +167,7 @@ def _numbers(
 
 
 def _statistics(protocol: Protocol, trajectories: Iterable[ScoredTrajectory]) -> list[Number]:
-    """Return the protocol's numbers over the whole run, of trajectories whose right answer is
+    """Return the protocol's statistics of the whole run, over trajectories whose right answer is
     known.
     """
     scored = [each for each in trajectories if each.scored]
@@ -195,8 +195,8 @@ def _own_measures(trajectories: Iterable[ScoredTrajectory]) -> list[Measure]:
 
 
 def _broken_down(dataset: str, trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
-    """Return the headline, the numbers of the systems' papers, and those of a judge that was asked
-    beside.
+    """Return the headline, the numbers of the systems' papers, and those of judges that were asked
+    in addition.
     """
     judged = []
     for measure in (JUDGED, CORRECT):
@@ -206,7 +206,7 @@ def _broken_down(dataset: str, trajectories: Sequence[ScoredTrajectory]) -> list
 
 
 def _judge_failures(trajectories: Iterable[ScoredTrajectory]) -> dict[str, int]:
-    """Count the questions that each judge or extractor was asked and did not answer."""
+    """Count the questions about which a judge or extractor was asked without giving an answer."""
     return _counted(
         name
         for trajectory in trajectories
@@ -216,7 +216,7 @@ def _judge_failures(trajectories: Iterable[ScoredTrajectory]) -> dict[str, int]:
 
 
 def answer_measures(dataset: str, trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
-    """Return the measures of the benchmark, of the systems' papers, of other judges, and the
+    """Return the measures of the benchmark, the systems' papers and additional judges, then the
     general ones.
     """
     return _distinct(
@@ -225,10 +225,9 @@ def answer_measures(dataset: str, trajectories: Sequence[ScoredTrajectory]) -> l
 
 
 def rows_of(trajectory: ScoredTrajectory) -> list[Row]:
-    """Return the lines of the breakdowns that a trajectory stands in.
+    """Return the lines of the breakdowns in which a trajectory counts.
 
-    Lines of the benchmark's own table that a label stands for already, such as `source/Table`, are
-    left out.
+    Lines of the benchmark's own table that repeat a label, such as `source/Table`, are left out.
     """
     own = [(BENCHMARK_ROWS, group) for group in trajectory.groups if "/" not in group]
     return [(kind, value) for kind, values in trajectory.labels.items() for value in values] + own
@@ -239,8 +238,8 @@ def pass_at(
 ) -> Interval:
     """Return the unbiased probability that one of `k` trajectories of a question is right.
 
-    It is `1 - C(n - c, k) / C(n, k)` with `c` of `n` trajectories right (arXiv 2107.03374, Eq. 1).
-    Questions with fewer than `k` trajectories are left out.
+    It is `1 - C(n - c, k) / C(n, k)` if `c` of `n` trajectories are right (arXiv 2107.03374, Eq.
+    1). Questions with fewer than `k` trajectories are left out.
     """
     rounds: dict[str, list[ScoredTrajectory]] = {}
     for trajectory in trajectories:
@@ -256,7 +255,7 @@ def pass_at(
 
 
 def authors(measure: Measure, trajectories: Iterable[ScoredTrajectory]) -> tuple[str, ...]:
-    """Return the names of those whose opinions a number rests on."""
+    """Return the names of the judges or extractors on whose opinions a number rests."""
     if measure.name == "rule":
         return (Author.RULE.value,)
     if measure.expert is None:

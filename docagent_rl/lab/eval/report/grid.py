@@ -1,6 +1,6 @@
-"""Tables as Markdown and in the terminal, and numbers as texts.
+"""Tables as Markdown and for the terminal, and numbers as text.
 
-Texts in tables are other people's: none of them is markup.
+Cells may contain text from models and documents, so all of it is escaped.
 """
 
 import re
@@ -18,11 +18,10 @@ from docagent_rl.lab.eval.scoring.scored import Unit
 
 NOTHING = "-"
 MARK = "†"
-"""Beside every number that the embedded rule judge stands in for."""
+"""Marks every number for which the embedded rule judge took the place of a model."""
 RULED = (
-    f"{MARK} judged or extracted by the {Author.RULE.value}, no model: not to be compared with a "
-    "paper's "
-    "number (docs/rule_judge.md)"
+    f"{MARK} judged or extracted by the {Author.RULE.value} instead of a model: do not compare "
+    "with a paper's number (docs/rule_judge.md)"
 )
 HEADING = "# Report of runs"
 _MARKS = re.compile(
@@ -34,7 +33,7 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table of texts, with notes under it."""
+    """A table of text cells, with notes below it."""
 
     title: str
     head: tuple[str, ...]
@@ -43,7 +42,7 @@ class TextTable:
 
 
 def tables_markdown(grids: Iterable[TextTable], notes: Sequence[str] = ()) -> str:
-    """Return tables as a page, with notes under the heading."""
+    """Return tables as a Markdown page, with notes below the heading."""
     parts = [HEADING, "", *(line for note in notes for line in (plain_cell(note), ""))]
     for grid in grids:
         cells = [
@@ -62,14 +61,14 @@ def tables_markdown(grids: Iterable[TextTable], notes: Sequence[str] = ()) -> st
 
 
 def plain_cell(text: str) -> str:
-    """Return a text on one line that no reader of Markdown takes for markup or HTML."""
+    """Return a text as one line that no Markdown reader takes for markup or HTML."""
     line = " ".join(visible(text).split())
     safe = _MARKS.sub(lambda found: f"\\{found[0]}", line.translate(_ENTITIES))
     return _WEB.sub(lambda found: f"{found[0][:-1]}&#46;", safe)
 
 
 def rendered(grid: TextTable) -> RenderableType:
-    """Return a table with its notes under it for the terminal."""
+    """Return a table for the terminal, with its notes below it."""
     table = Table(title=shown(grid.title), title_justify="left")
     for number, name in enumerate(grid.head):
         table.add_column(shown(name), justify="left" if number == 0 else "right", overflow="fold")
@@ -91,7 +90,7 @@ def interval_text(
 
 
 def digits(value: float | None, unit: Unit, sign: bool = False) -> str:
-    """Return a number as its unit is shown."""
+    """Return a number in the format of its unit."""
     if value is None:
         return NOTHING
     plus = "+" if sign else ""
@@ -105,5 +104,5 @@ def digits(value: float | None, unit: Unit, sign: bool = False) -> str:
 
 
 def p_text(value: float | None) -> str:
-    """Return a p-value as text, of which none is 0."""
+    """Return a p-value as text, never as 0."""
     return NOTHING if value is None else f"{value:.4f}" if value >= 0.001 else "< 0.001"

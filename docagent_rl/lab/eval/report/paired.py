@@ -1,6 +1,4 @@
-"""Paired comparison of two runs: their differences over the same questions, with p-values, as
-tables.
-"""
+"""Paired comparison of two runs: differences over the same questions, with p-values, as tables."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -25,28 +23,28 @@ from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One number of two runs."""
+    """One number compared between two runs."""
 
     measure: Measure
     ruled: bool
-    """The embedded rule judge stood in for a model in either run."""
+    """Whether the embedded rule judge took the place of a model in either run."""
     first: float | None
     second: float | None
     gain: Interval
-    """Second less first."""
+    """Second minus first."""
     p: float | None
-    """P-value of the difference; `None` of too few documents to tell."""
+    """P-value of the difference; `None` if there are too few documents."""
     least_p: float | None
-    """Least p-value that a difference over as many documents can have."""
+    """Smallest p-value that a difference over so many documents can have."""
 
     @property
     def title(self) -> str:
-        """Title of the measure, marked where the rule judge stood in."""
+        """Title of the measure, marked if the rule judge took the place of a model."""
         return f"{self.measure.title}{MARK if self.ruled else ''}"
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Both numbers, their difference, questions, documents and the p-value, as texts."""
+        """Both numbers, their difference, questions, documents and the p-value, as text."""
         unit = self.measure.unit
         gain = self.gain
         sides = (
@@ -57,7 +55,7 @@ class Difference:
         return (*sides, f"{gain.questions:,}", f"{gain.documents:,}", p_text(self.p))
 
     def data(self) -> dict[str, Any]:
-        """Return it as the JSON file has it."""
+        """Return the difference as in the JSON file."""
         numbers = {
             name: getattr(self, name) for name in ("first", "second", "gain", "p", "least_p")
         }
@@ -66,21 +64,21 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs over the questions that both have, in the order of the JSON file."""
+    """Two runs over the questions that both have; the fields are in the order of the JSON file."""
 
     numbers: tuple[Difference, ...]
-    """Differences of each measure, the headline first."""
+    """Differences of all measures, the headline first."""
     won: int
     """Questions whose headline value is higher in the second run."""
     lost: int
     tied: int
     only_second_right: tuple[str, ...]
-    """Ids of questions, as are those that follow."""
+    """Ids of questions, as in the following fields."""
     only_first_right: tuple[str, ...]
     only_in_first: tuple[str, ...]
     only_in_second: tuple[str, ...]
     of_different_documents: tuple[str, ...]
-    """Questions of one id about different documents; left out."""
+    """Questions with the same id about different documents; left out."""
 
 
 def compare(
@@ -92,11 +90,15 @@ def compare(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Comparison:
-    """Compare the trajectories of two runs over one benchmark whose right answers are known.
+    """Compare the trajectories of two runs on one benchmark whose right answers are known.
 
-    The headline is the first measure; `ruled` has the names of measures that the embedded rule
-    judge stands in for, in either run; `draws` counts resamples of documents, and random ways to
-    change sides.
+    Args:
+        first: trajectories of the first run.
+        second: trajectories of the second run.
+        measures: numbers to compare, the headline first.
+        ruled: names of the measures for which the rule judge took a model's place in either run.
+        draws: number of resamples of documents, and of random swaps between the runs.
+        seed: seed of both.
     """
     homes = [{each.question_id: each.document for each in run} for run in (first, second)]
     shared = homes[0].keys() & homes[1].keys()
@@ -144,31 +146,29 @@ def compare(
 def paired_table(
     found: Comparison, first: str, second: str, title: str, judges: Sequence[str] = ("", "")
 ) -> TextTable:
-    """Return the table of a comparison of two runs, by their names, over the benchmark of a title.
+    """Return the table that compares the runs `first` and `second` on the benchmark `title`.
 
-    `judges` has the judges of each run's headline, empty where nobody has to judge.
+    `judges` are the judges of each run's headline, empty if it needs none.
     """
     headline = found.numbers[0].title
     notes = [
         f"{headline}: {second} is higher on {found.won:,} questions, {first} on {found.lost:,}, "
         f"and {found.tied:,} are equal",
-        f"p: documents change sides; none of fewer than {FEWEST} documents",
+        f"p: from swapping the runs per document; not given for fewer than {FEWEST} documents",
     ]
     if judges[0] != judges[1]:
-        by = f"{first} by {judges[0] or 'nobody'} and {second} by {judges[1] or 'nobody'}"
-        notes.append(
-            f"{by} judged: the difference is that of the judges, too, and neither is better"
-        )
+        by = f"{first} was judged by {judges[0] or 'nobody'}, {second} by {judges[1] or 'nobody'}"
+        notes.append(f"{by}: the difference may come from the judges, so neither run is better")
     for name, ids in (
         (f"only {second} is right", found.only_second_right),
         (f"only {first} is right", found.only_first_right),
         (f"left out, only in {first}", found.only_in_first),
         (f"left out, only in {second}", found.only_in_second),
-        ("left out, of one id and about different documents", found.of_different_documents),
+        ("left out, same id but different documents", found.of_different_documents),
     ):
         if ids:
             notes.append(f"{name}: {len(ids):,} questions")
     notes += [RULED] if any(each.ruled for each in found.numbers) else []
-    head = ("number", first, second, "second less first", "questions", "documents", "p")
+    head = ("number", first, second, "second minus first", "questions", "documents", "p")
     rows = tuple((each.title, *each.cells) for each in found.numbers)
     return TextTable(f"{title}: {second} against {first}", head, rows, tuple(notes))

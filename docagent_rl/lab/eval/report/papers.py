@@ -1,4 +1,4 @@
-"""Numbers that the papers print, by recipe (`targets.yaml`), and what these rest on."""
+"""Numbers that the papers print, by recipe (`targets.yaml`), and the facts on which they rest."""
 
 import functools
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ import yaml
 from docagent_rl.lab.eval.report.statistics import ALL, Row
 
 BENCHMARK_ROWS = "of the benchmark"
-"""Kind of the lines that a benchmark's own table has."""
+"""Kind of the breakdown lines that come from a benchmark's own table."""
 EVERY = "all"
-"""In place of a dataset: over all questions of the benchmarks that the paper reports."""
+"""Stands for a dataset: all questions of the benchmarks that the paper reports."""
 _FACTS = {
     "retriever": "retriever",
     "text_retriever": "retriever of texts",
@@ -23,7 +23,7 @@ _FACTS = {
     "temperature": "temperature",
     "note": "remark",
 }
-"""Names of facts, as those of a run are called (`run_facts.facts_of`), by their keys."""
+"""Names of facts by their keys, the same names as for a run (`run_facts.facts_of`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class PaperRow:
-    """A row of a paper's table and the facts that it rests on."""
+    """A row of a paper's table, and the facts on which it rests."""
 
     recipe: str
     system: str
     facts: Mapping[str, str]
-    """Facts that its numbers rest on, by name, as far as the paper says."""
+    """Facts on which its numbers rest, by name, as far as the paper states them."""
     numbers: tuple[Target, ...]
 
     @property
@@ -54,7 +54,7 @@ class PaperRow:
         return f"{self.recipe}{', ' + retriever.partition(' or ')[0] if retriever else ''}"
 
     def datasets(self) -> frozenset[str]:
-        """Return the benchmarks that it reports."""
+        """Return the benchmarks that the row reports."""
         return frozenset(number.dataset for number in self.numbers) - {EVERY}
 
 
@@ -81,13 +81,13 @@ def paper_rows() -> tuple[PaperRow, ...]:
 
 
 def size_of_test_set(dataset: str) -> int | None:
-    """Return the questions of a benchmark's whole test set; `None` where no paper says."""
+    """Return the number of questions of a benchmark's full test set; `None` if no paper says."""
     return _data()["questions"].get(dataset)
 
 
 def rows_for(recipe: str | None, system: str) -> list[PaperRow]:
-    """Return the rows that a run is held against: of its system's paper, for its recipe where it
-    has some.
+    """Return the rows with which a run is compared: those of its recipe, or otherwise all rows of
+    its system's paper.
     """
     found = [row for row in paper_rows() if row.system == system]
     return [row for row in found if row.recipe == recipe] or found

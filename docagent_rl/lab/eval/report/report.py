@@ -1,4 +1,4 @@
-"""A report: from scored runs to tables, a column a run and one for what papers print, a page and
+"""Reports: from scored runs to tables with one column per run and one for papers, a page and
 JSON.
 """
 
@@ -40,8 +40,8 @@ PAGE = "report.md"
 DATA = "report.json"
 VERSION = 2
 _WORDS = (
-    "prompts of this package are in our words; whether a model is trained as the authors' is "
-    "not known"
+    "prompts of this package are in our own words; whether a model was trained like the authors' "
+    "is not known"
 )
 OVERALL = "All benchmarks of a paper"
 
@@ -53,9 +53,9 @@ class ReportLine:
     measure: Measure
     row: Row
     numbers: tuple[Number | None, ...]
-    """A run each; `None` of a run without it."""
+    """One entry per run; `None` for a run without the number."""
     printed: Sequence[tuple[str, float]]
-    """Numbers that papers print for each run, with the label of their row."""
+    """Numbers that papers print for it, with the labels of their rows."""
 
     def judges(self) -> str:
         """Return the judges or extractors of all runs."""
@@ -65,14 +65,14 @@ class ReportLine:
         )
 
     def questions(self) -> str:
-        """Return the counts of questions of all runs, once where they agree."""
+        """Return the runs' numbers of questions, as one number if they agree."""
         counts = [0 if number is None else number.interval.questions for number in self.numbers]
         return " / ".join(
             f"{count:,}" for count in (counts[:1] if len(set(counts)) == 1 else counts)
         )
 
     def cells(self) -> tuple[str, ...]:
-        """Return a text a run, and one of the papers, with labels where there are several."""
+        """Return one text per run and one for the papers, with labels if there are several."""
         runs = (
             NOTHING
             if each is None
@@ -87,7 +87,7 @@ class ReportLine:
 
 
 def lines(runs: Sequence[RunReport], dataset: str, part: str) -> list[ReportLine]:
-    """Return the numbers that some run has, of `answers`, `use` or `breakdowns` of its report."""
+    """Return the numbers that any run has in `answers`, `use` or `breakdowns` of its report."""
     reports = [run.benchmarks.get(dataset) for run in runs]
     printed: dict[tuple[str, Row], list[tuple[str, float]]] = {}
     for row in papers_of(runs):
@@ -105,7 +105,7 @@ def lines(runs: Sequence[RunReport], dataset: str, part: str) -> list[ReportLine
 
 
 def papers_of(runs: Iterable[RunReport]) -> list[PaperRow]:
-    """Return the rows of papers that runs are held against, each once."""
+    """Return the rows of papers with which runs are compared, without duplicates."""
     return list({row.label: row for run in runs for row in run.papers}.values())
 
 
@@ -127,9 +127,10 @@ def tables(runs: Sequence[RunReport], dataset: str) -> list[TextTable]:
 
 
 def overall_table(runs: Sequence[RunReport]) -> list[TextTable]:
-    """Return the table of numbers over all benchmarks of the papers that the runs are held against.
+    """Return the table of numbers over all benchmarks of the papers with which runs are compared.
 
-    A run that lacks a benchmark has none; there is no table where no run has all of a paper.
+    A run that lacks one of the benchmarks has no such number; if no run has all benchmarks of a
+    paper, there is no table.
     """
     found = []
     for title in sorted({title for run in runs for title in run.overall}):
@@ -179,7 +180,7 @@ def _several(title: str, names: Sequence[str], reports: Sequence[BenchmarkReport
 
 
 def _note(run: RunReport, dataset: str) -> str:
-    """Return a note on the trajectories of a run, and on those that count as wrong or not at
+    """Return a note about the trajectories of a run, and about those that count as wrong or not at
     all.
     """
     report = run.benchmarks[dataset]
@@ -192,15 +193,15 @@ def _note(run: RunReport, dataset: str) -> str:
     text += f"{report.questions:,}{of} questions about {report.documents:,} documents{several}"
     whole = run.expected_trajectories
     if whole is not None and run.trajectories < whole:
-        text += f"; THE RUN IS NOT WHOLE: {run.trajectories:,} of {whole:,} trajectories"
+        text += f"; THE RUN IS INCOMPLETE: {run.trajectories:,} of {whole:,} trajectories"
     if report.masked:
-        text += f"; not played, and so wrong: {_tally(report.masked)}"
+        text += f"; not played, so counted as wrong: {_tally(report.masked)}"
     if report.unscored:
-        text += f"; {report.unscored:,} questions have no known answer"
+        text += f"; the answer to {report.unscored:,} questions is unknown"
     for judge, verdicts in report.verdicts.items():
         text += f"; {judge}: {_tally(verdicts)}"
     for name, count in report.judge_failures.items():
-        text += f"; judgements that failed, and so are wrong: {count:,} of {name}"
+        text += f"; failed judgements, counted as wrong: {count:,} of {name}"
     return text
 
 
@@ -209,7 +210,7 @@ def _tally(counts: Mapping[str, int]) -> str:
 
 
 def facts_table(runs: Sequence[RunReport]) -> list[TextTable]:
-    """Return a table of what the numbers of runs and of their papers rest on; none without
+    """Return a table of the facts on which the numbers of runs and papers rest; none without
     papers.
     """
     papers = papers_of(runs)
@@ -250,10 +251,8 @@ def make_report(
     grids += facts_table(reports)
     how = (
         f"Brackets are 95 % intervals over {settings.draws:,} resamples of documents (seed "
-        f"{settings.seed}). "
-        "Trajectories of a question weigh one together; trajectories that were not played are "
-        "wrong. "
-        "docs/report.md says what every number is."
+        f"{settings.seed}). All trajectories of a question together weigh as much as one; "
+        "trajectories that were not played are wrong. docs/report.md explains every number."
     )
     data = {
         "docagent_rl_report": VERSION,
@@ -272,7 +271,7 @@ def make_report(
 def _paired(
     runs: Sequence[ScoredRun], reports: Sequence[RunReport], dataset: str, settings: ReportSettings
 ) -> tuple[Comparison, TextTable]:
-    """Compare two runs over a benchmark by its headline, and by what both have beside it."""
+    """Compare two runs on a benchmark by its headline and by all other numbers that both have."""
     sides = [[each for each in run.trajectories if each.dataset == dataset] for run in runs]
     headline, *others = answer_measures(dataset, [each for side in sides for each in side])
     known = [
@@ -293,7 +292,7 @@ def _paired(
 
 
 def _data(value: Any) -> Any:
-    """Return what JSON does not know as it knows it: fractions stay as they are."""
+    """Return an object as JSON types; fractions stay as they are."""
     return (
         value.data()
         if hasattr(value, "data")

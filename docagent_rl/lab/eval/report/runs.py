@@ -1,4 +1,4 @@
-"""Numbers of a run over all of its benchmarks, and the papers that it is held against."""
+"""Numbers of a run over all its benchmarks, and the papers with which it is compared."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
 
 @dataclass(frozen=True, slots=True)
 class ScoredRun:
-    """A scored run: its short name, unique in a report, its trajectories and its `run.json`."""
+    """A scored run: its short name, unique in a report, its trajectories and its manifest."""
 
     name: str
     trajectories: Sequence[ScoredTrajectory]
@@ -29,20 +29,20 @@ class ScoredRun:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """A run over all of its benchmarks, in alphabetical order."""
+    """A run on all its benchmarks, in alphabetical order."""
 
     name: str
     agent: str
     trajectories: int
     expected_trajectories: int | None
-    """Trajectories of the whole run; `None` where its description does not say."""
+    """Number of trajectories of a complete run; `None` if the manifest lacks it."""
     facts: dict[str, str]
-    """Facts that its numbers rest on, by name, with those who judged."""
+    """Facts on which its numbers rest, by name, including the judges."""
     benchmarks: dict[str, BenchmarkReport]
     papers: tuple[PaperRow, ...]
-    """Rows that it is held against."""
+    """Rows of papers with which it is compared."""
     overall: dict[str, Number]
-    """Numbers over all questions of the benchmarks of a paper's row, where the run has them all, by
+    """Numbers over all questions of the benchmarks in a paper's row, if the run has all of them, by
     title.
     """
 
@@ -103,6 +103,6 @@ def overall_title(row: PaperRow) -> str:
 
 
 def overall_value(row: PaperRow) -> float | None:
-    """Return what a paper prints over all of its benchmarks."""
+    """Return the number that a paper prints over all its benchmarks."""
     printed = (each.value for each in row.numbers if (each.dataset, each.row) == (EVERY, ALL))
     return next(printed, None)

@@ -1,4 +1,4 @@
-"""Sums of scored trajectories by document, and intervals and tests that resample documents."""
+"""Sums of scored trajectories per document, and intervals and tests that resample documents."""
 
 import warnings
 from collections import Counter
@@ -11,7 +11,7 @@ import numpy as np
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory
 
 Row = tuple[str, str]
-"""A line of a breakdown: kind and value. `ALL` is every question."""
+"""A line of a breakdown: kind and value. `ALL` means every question."""
 ALL: Row = ("", "")
 
 
@@ -25,22 +25,22 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Sums of cells by document."""
+    """Sums of cells per document."""
 
     documents: tuple[str, ...]
-    """`D` of them, in alphabetical order."""
+    """Names of the `D` documents, sorted."""
     cells: tuple[Cell, ...]
     table: np.ndarray
-    """`(D, columns)`, `measure.width` columns a cell; trajectories of one question weigh one
-    together.
+    """`(D, columns)`, with `measure.width` columns per cell; all trajectories of a question
+    together weigh as much as one.
     """
     questions: tuple[int, ...]
-    """Questions with the value, by cell."""
+    """Number of questions with the value, per cell."""
     clusters: tuple[int, ...]
-    """Documents of those questions, by cell."""
+    """Number of documents of those questions, per cell."""
 
     def combine(self, totals: np.ndarray | None = None) -> np.ndarray:
-        """Return the numbers of all cells, `(..., cells)`; NaN where a cell has no value.
+        """Return the numbers of all cells, `(..., cells)`; NaN if a cell has no value.
 
         `totals` are sums over documents, `(..., columns)`; by default over all of them.
         """
@@ -50,7 +50,7 @@ class Sums:
         for cell, questions in zip(self.cells, self.questions, strict=True):
             end = begin + cell.measure.width
             number = cell.measure.combine(totals[..., begin:end], questions)
-            # an F1 of nothing is 0 by definition; of no question at all it is nothing
+            # F1 of no predictions is 0 by definition, but without any question it is undefined
             found.append(number if questions else np.full_like(number, np.nan))
             begin = end
         return np.stack(found, axis=-1) if found else np.zeros((*totals.shape[:-1], 0))
@@ -62,11 +62,10 @@ def sums_of(
     rows: Callable[[ScoredTrajectory], Sequence[Row]] = lambda _: (),
     among: Mapping[str, Collection[str]] | None = None,
 ) -> Sums:
-    """Sum up trajectories of one run and one benchmark.
+    """Sum up the trajectories of one run and one benchmark.
 
-    `rows` returns the lines of breakdowns that a trajectory stands in; `ALL` is understood.
-    `among` has the questions that count, by name of the measure; by default all that have the value
-    do.
+    `rows` returns the breakdown lines in which a trajectory counts, apart from `ALL`. `among`
+    contains the questions that count, by name of the measure; by default all that have the value.
     """
     names = sorted({each.document for each in trajectories})
     places = {name: number for number, name in enumerate(names)}
@@ -97,7 +96,7 @@ def sums_of(
 
 
 def by_question(trajectories: Sequence[ScoredTrajectory], measure: Measure) -> Mapping[str, float]:
-    """Return the mean value over the trajectories of each question that has one."""
+    """Return the mean value over the trajectories of each question that has a value."""
     found: dict[str, list[float]] = {}
     for trajectory in trajectories:
         if (value := trajectory.values.get(measure.value)) is not None:
@@ -108,22 +107,22 @@ def by_question(trajectories: Sequence[ScoredTrajectory], measure: Measure) -> M
 _TAIL = (1 - 0.95) / 2
 DRAWS = 10_000
 EXACT = 14
-"""Documents up to which all ways to change sides are tried."""
+"""Up to so many documents, all ways to swap the runs are tried."""
 FEWEST = 6
-"""Documents from which on a p-value can lie below 0.05: of five the least is 2 / 2**5."""
+"""From so many documents a p-value can be below 0.05: with five the smallest is 2 / 2**5."""
 _CHUNK = 256
-"""Resamples at a time; part of what a seed means."""
+"""Resamples per chunk; changing it changes the numbers that a seed gives."""
 _SLACK = 1e-12
-"""Sums in another order are rounded otherwise."""
+"""Tolerance for sums that were rounded in a different order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A number with its interval, and the questions and documents that it is over."""
+    """A number with its interval, and how many questions and documents it covers."""
 
     value: float | None
     low: float | None
-    """`None`, as `high` is, where one document, or none, says nothing about others."""
+    """`None`, like `high`, for fewer than two documents, which say nothing about others."""
     high: float | None
     questions: int
     documents: int
@@ -135,9 +134,9 @@ def intervals(
     """Return the number of every cell with its percentile interval, over the same resamples of
     documents.
 
-    A resample has as many documents as there are, with replacement; one without any question of a
-    cell says nothing about it and is left out. `less`, over the same questions, documents and
-    cells, is subtracted.
+    A resample draws as many documents as there are, with replacement; if it has no question of a
+    cell, it is left out for that cell. `less`, with the same questions, documents and cells, is
+    subtracted.
     """
     number = sums.combine()
     drawn = [sums.combine(totals) for totals in resampled(sums.table, draws, seed)]
@@ -172,25 +171,25 @@ def resampled(table: np.ndarray, draws: int, seed: int) -> Iterator[np.ndarray]:
 
 
 def ends(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return lower and upper ends of 95 % over the first axis; NaN is left out."""
+    """Return the lower and upper ends of 95 % over the first axis, ignoring NaN."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of columns without any number
+        warnings.simplefilter("ignore", RuntimeWarning)  # raised for columns that are all NaN
         low, high = np.nanquantile(found, (_TAIL, 1 - _TAIL), axis=0)
     return low, high
 
 
 def finite(value: float) -> float | None:
-    """Return the number; `None` for NaN and infinity."""
+    """Return the number, or `None` for NaN and infinity."""
     return float(value) if np.isfinite(value) else None
 
 
 def p_values(first: Sums, second: Sums, *, draws: int, seed: int) -> list[float | None]:
-    """Return the two-sided p-value of every cell's difference, in `(0, 1]`, by changing sides at
-    random.
+    """Return the two-sided p-value of every cell's difference, in `(0, 1]`, by random swaps of the
+    runs.
 
-    All questions about a document change sides together. Up to `EXACT` documents all ways are
-    tried; beyond, `draws` random ones, and the observed one counts as one more. It is `None` where
-    a run has no value, and of fewer than `FEWEST` documents.
+    All questions about a document are swapped together. Up to `EXACT` documents all possible swaps
+    are tried; beyond that `draws` random ones, and the observed one is counted in addition. The
+    p-value is `None` if a run has no value, or for fewer than `FEWEST` documents.
     """
     observed = np.abs(second.combine() - first.combine())
     change = second.table - first.table
@@ -216,7 +215,7 @@ def p_values(first: Sums, second: Sums, *, draws: int, seed: int) -> list[float 
 
 
 def least_p(documents: int, draws: int) -> float | None:
-    """Return the least p-value that a difference over so many documents can have; `None` of too
+    """Return the smallest p-value that a difference over so many documents can have; `None` for too
     few.
     """
     if documents < FEWEST:
@@ -225,9 +224,7 @@ def least_p(documents: int, draws: int) -> float | None:
 
 
 def _sides(documents: int, draws: int | None, seed: int) -> Iterator[np.ndarray]:
-    """Yield ways to change sides, all or `draws` random ones: arrays `(..., documents)` of 0
-    and 1.
-    """
+    """Yield swaps of the runs, all or `draws` random ones: arrays `(..., documents)` of 0 and 1."""
     rng = np.random.default_rng(seed)
     places = np.arange(documents)
     begin = 0

@@ -1,3 +1,1 @@
-"""From recorded trajectories to scored ones: official scores, navigation and use
-(`docs/report.md`).
-"""
+"""Scoring of recorded trajectories: official scores, navigation and use (`docs/report.md`)."""

@@ -1,6 +1,7 @@
-"""Judges and extractors of the benchmarks: requests, readings of replies, and rules in their place.
+"""Judges and extractors of the benchmarks: requests, parsing of replies, and rules in their place.
 
-An opinion is always a reply in the official form, whoever gave it, so that one parser reads all.
+An opinion is always a reply in the official form, no matter who gave it, so that one parser can
+read them all.
 """
 
 import json
@@ -38,37 +39,37 @@ _OWN_TAGS = re.compile(
 
 
 class Author(StrEnum):
-    """The author of an opinion for which no model was asked."""
+    """Who gave an opinion for which no model was asked."""
 
     RULE = "embedded rule judge"
-    """No model; not for papers (docs/rule_judge.md)."""
+    """Rules instead of a model; not for papers (docs/rule_judge.md)."""
     NOBODY = "nobody"
-    """No judge was asked: there was no answer, or the paper's rule keeps it from the judge. It is
-    wrong.
+    """No judge was asked: there was no answer, or by the paper's rule the judge does not see it.
+    The answer counts as wrong.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeReply:
-    """A reply of an expert about a trajectory's answer."""
+    """An expert's reply about the answer of a trajectory."""
 
     reply: str | None
-    """In the official form; `None` when there was no answer to judge, or the expert failed."""
+    """In the official form; `None` if there was no answer to judge, or the expert failed."""
     by: str
     """An `Author`, or the name of a model."""
     failed: bool = False
-    """No reply could be read, after all attempts; counts as wrong."""
+    """No reply could be parsed, after all attempts; counts as wrong."""
 
 
 UNASKED = JudgeReply(None, Author.NOBODY.value)
-"""The opinion on a trajectory without an answer, or with one that the paper's rule keeps from the
-judge.
+"""The opinion on a trajectory without an answer, or with one that by the paper's rule the judge
+does not see.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """A trajectory that is scored: its question, whose gold answer is known, and its answer and
+    """A trajectory to be scored: its question, whose gold answer is known, its answer and its
     pages.
     """
 
@@ -76,20 +77,20 @@ class JudgedAnswer:
     played: Played
     opinions: Mapping[Expert, JudgeReply] = field(default_factory=dict)
     judge: PaperJudge | None = None
-    """The judge of its system's paper, by whose rules a reply of True or False is read."""
+    """The judge of its system's paper, by whose rules a True or False reply is parsed."""
 
     def reply(self, expert: Expert) -> str | None:
-        """Return the reply of an expert, where it gave one."""
+        """Return the reply of an expert, if it gave one."""
         opinion = self.opinions.get(expert)
         return None if opinion is None else opinion.reply
 
 
 async def opinion(model: RemoteModel | None, expert: Expert, subject: JudgedAnswer) -> JudgeReply:
-    """Return the opinion of an expert, by a model, or by the embedded rule judge without one.
+    """Return the opinion of an expert, from the model, or without one from the embedded rule judge.
 
     Raises:
         BudgetError: the budget is spent.
-        InfrastructureError: the service is dead.
+        InfrastructureError: the service is down.
     """
     answer = subject.played.answer
     question = subject.sample.question
@@ -115,8 +116,8 @@ def ruled(judge: AnswerJudge, question: str, answer: str, *, right: bool) -> str
 
 
 def references_for(expert: Expert, sample: Sample) -> list[str]:
-    """Return the right answers that a judge is shown; MMLongBench-Doc-V2's gets the gold as it
-    stands.
+    """Return the right answers shown to a judge; for MMLongBench-Doc-V2 the unchanged gold
+    answer.
     """
     gold = sample.extra.get("gold")
     if expert is AnswerJudge.MMLONGBENCH_DOC_V2 and isinstance(gold, str):
@@ -127,8 +128,8 @@ def references_for(expert: Expert, sample: Sample) -> list[str]:
 
 
 def _rule_references(expert: Expert, sample: Sample) -> list[str]:
-    """Return the right answers that the rule compares with, the forms of a gold that names several
-    apart.
+    """Return the right answers with which the rules compare; a gold answer that lists several forms
+    is split.
     """
     golds = list(references(sample))
     if expert is AnswerJudge.MMLONGBENCH_DOC_V2 and sample.answerable is False:
@@ -137,8 +138,8 @@ def _rule_references(expert: Expert, sample: Sample) -> list[str]:
 
 
 def gold_variants(sample: Sample) -> list[list[str]]:
-    """Return MADQA's right answers, each the list of its items; without native ones the
-    sample's.
+    """Return MADQA's right answers, each as the list of its items; without native ones, those of
+    the sample.
     """
     gold = sample.extra.get("gold")
     lists = [items for items in gold if isinstance(items, list)] if isinstance(gold, list) else []
@@ -163,8 +164,8 @@ def messages(
 ) -> list[dict[str, str]]:
     """Return the request to an expert. An extractor never sees the references.
 
-    Tags and labels of replies that the texts spell are broken, so that nothing quoted is taken for
-    a reply.
+    Tags and labels of replies are defused where the texts contain them, so that nothing quoted can
+    be taken for a reply.
     """
     prompt = expert_prompt(expert)
     if isinstance(expert, Extractor):
@@ -177,11 +178,11 @@ def messages(
 
 
 def parsed_reply(expert: Expert, reply: str | None, judge: PaperJudge | None = None) -> Any:
-    """Read a reply as the benchmark's parser does; that of the system's paper for True and False.
+    """Parse a reply as the benchmark's parser does; True and False as the system's paper does.
 
     Returns:
-        The extracted answer, a grade, True or False, or the name of a label; `None` without a
-        reply, or where it cannot be read.
+        The extracted answer, a grade, True or False, or the name of a label; `None` if there is no
+        reply, or it cannot be parsed.
     """
     if reply is None:
         return None
@@ -216,11 +217,11 @@ RULED: Mapping[AnswerJudge, tuple[str, str]] = {
 
 
 def extracted_form(expert: Extractor, question: str, answer: str, extracted: str | None) -> str:
-    """Return the reply of an extractor in its form, without a model.
+    """Return an extractor's reply in its own form, without a model.
 
-    It holds the system's own short answer; without one a rule shortens the answer.
+    It contains the system's own short answer; if there is none, rules shorten the answer.
     """
-    # a heavy import that judges do without
+    # imported here because it is slow, and judges do not need it
     from docagent_rl.envs.rule_roles import extract_answer
 
     short = (
@@ -229,12 +230,11 @@ def extracted_form(expert: Extractor, question: str, answer: str, extracted: str
     if expert is Extractor.MMLONGBENCH_DOC:
         text = unlabelled(short or "")
         items = [item.strip() for item in re.split(r"[;\n]", text) if item.strip()]
-        # a semicolon between items is what the prompts ask for where there are several
+        # the prompts ask for semicolons between several items
         form = (f"{items}", "List") if len(items) > 1 else (text, "String")
         return f"Extracted answer: {form[0]}\nAnswer format: {form[1]}"
     text = _OWN_TAGS.sub(r"[\1\2]", short or "")
-    # numbers and lists stay as they are; other texts are quoted where they would be read as a
-    # literal
+    # numbers and lists stay unchanged; other texts are quoted if they would be parsed as a literal
     if not re.fullmatch(r"[-+]?\d+(?:\.\d+)?|\[.*\]", text, re.S) and re.match(
         r"[-+\d('\"{]", text
     ):
@@ -245,9 +245,10 @@ def extracted_form(expert: Extractor, question: str, answer: str, extracted: str
 async def _asked(
     model: RemoteModel, expert: Expert, subject: JudgedAnswer, answer: str
 ) -> JudgeReply:
-    """Ask a model. A reply that cannot be read after all attempts is a failure of the judge.
+    """Ask a model. If no reply can be parsed after all attempts, the judge has failed.
 
-    One that was cut off is read as far as it came, as the benchmarks do: a grade may stand there.
+    A reply that was cut off is parsed as far as it goes, as the benchmarks do: it may already
+    contain the grade.
     """
     sample = subject.sample
     name = model.model
@@ -255,7 +256,7 @@ async def _asked(
 
     def accept(text: str) -> None:
         if parsed_reply(expert, reply_text(text), subject.judge) is None:
-            raise ReplyError(f"a reply that does not hold to the form of {expert.value}")
+            raise ReplyError(f"the reply does not have the form of {expert.value}")
 
     try:
         try:

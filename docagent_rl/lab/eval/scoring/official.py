@@ -1,4 +1,4 @@
-"""Values of a trajectory by the definitions of its benchmark (`docagent_rl.lab.eval.metrics`)."""
+"""Scores of a trajectory by its benchmark's definitions (`docagent_rl.lab.eval.metrics`)."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -28,7 +28,7 @@ from docagent_rl.samples.sample import Sample
 
 _ITEM_ENDS = re.compile(r"[;\n]")
 _RIGHT = 0.5
-"""ANLS* from which MADQA counts an answer as right."""
+"""Lowest ANLS* at which MADQA counts an answer as right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,16 @@ class Official:
 
     values: dict[str, float | None]
     groups: tuple[str, ...] = ()
-    """Lines of the benchmark's own table that the question stands in."""
+    """Lines of the benchmark's own table in which the question counts."""
 
 
 def answer_alone(subject: JudgedAnswer) -> Official:
-    """Return no value: the benchmark has no definition of its own."""
+    """Return no value, since the benchmark has no definition of its own."""
     return Official({})
 
 
 def mmlongbench(subject: JudgedAnswer) -> Official:
-    """MMLongBench-Doc: score, and what its F1 counts."""
+    """Score MMLongBench-Doc: the score, and what its F1 counts."""
     sample = subject.sample
     reply = subject.reply(Extractor.MMLONGBENCH_DOC)
     gold = str(sample.extra.get("gold", NOT_ANSWERABLE))
@@ -62,11 +62,11 @@ def mmlongbench(subject: JudgedAnswer) -> Official:
 
 
 def mmlongbench_v2(subject: JudgedAnswer) -> Official:
-    """MMLongBench-Doc-V2 (arXiv 2608.03397, `eval/metrics.py`): the judge's verdict, and what its
-    F1 counts.
+    """Score MMLongBench-Doc-V2 (arXiv 2608.03397, `eval/metrics.py`): the judge's verdict, and what
+    its F1 counts.
 
-    A trajectory without an answer is wrong and has not answered; the benchmark's judge would be
-    asked.
+    A trajectory without an answer counts as wrong and as not answered; the official script would
+    still ask its judge.
     """
     sample = subject.sample
     reply = subject.reply(AnswerJudge.MMLONGBENCH_DOC_V2)
@@ -87,8 +87,8 @@ def mmlongbench_v2(subject: JudgedAnswer) -> Official:
 
 
 def longdocurl(subject: JudgedAnswer) -> Official:
-    """LongDocURL: score, the same before the prediction was written to JSON, and what its F1
-    counts.
+    """Score LongDocURL: the score, the score before the prediction was written to JSON, and what
+    its F1 counts.
     """
     sample = subject.sample
     reply = subject.reply(Extractor.LONGDOCURL)
@@ -104,7 +104,7 @@ def longdocurl(subject: JudgedAnswer) -> Official:
 
 
 def mp_docvqa(subject: JudgedAnswer) -> Official:
-    """MP-DocVQA: ANLS, accuracy, and whether the answer's page was found."""
+    """Score MP-DocVQA: ANLS, accuracy, and whether the answer's page was found."""
     sample = subject.sample
     answer = subject.played.answer
     page = subject.played.answer_page
@@ -121,14 +121,15 @@ def mp_docvqa(subject: JudgedAnswer) -> Official:
 
 
 def dude(subject: JudgedAnswer) -> Official:
-    """DUDE's ANLS. A list is what semicolons and line breaks part; a refusal is an empty answer.
+    """Score DUDE: its ANLS. A list is split at semicolons and line breaks; a refusal is an empty
+    answer.
 
-    A right answer is no refusal, whatever it says.
+    A right answer never counts as a refusal, whatever it says.
     """
     sample = subject.sample
     answer = subject.played.answer
     if answer is None:
-        # an unanswerable question asks for an empty answer, which nobody gave
+        # for an unanswerable question an empty answer would be right, but there is no answer at all
         return Official({"anls": 0.0}, (sample.answer_format,))
     listed = "list" in sample.answer_format
     items = [item for item in _ITEM_ENDS.split(answer) if item.strip()] if listed else answer
@@ -138,7 +139,7 @@ def dude(subject: JudgedAnswer) -> Official:
 
 
 def slidevqa(subject: JudgedAnswer) -> Official:
-    """SlideVQA: answers, and evidence where the system names its own."""
+    """Score SlideVQA: the answer, and the evidence if the system names its pages."""
     sample = subject.sample
     played = subject.played
     gold = sample.extra.get("gold")
@@ -156,7 +157,7 @@ def slidevqa(subject: JudgedAnswer) -> Official:
 
 
 def vidoseek(subject: JudgedAnswer) -> Official:
-    """ViDoSeek: the judge's grade, 0 without one, and the ranking of the pages collected."""
+    """Score ViDoSeek: the judge's grade, 0 without one, and the ranking of the collected pages."""
     reply = subject.reply(AnswerJudge.VIDOSEEK)
     grade = (None if reply is None else parse_score_judge(reply)) or 0
     gold = [f"{doc_id}#{page}" for doc_id, page in sorted(subject.sample.gold_pages)]
@@ -168,9 +169,9 @@ def vidoseek(subject: JudgedAnswer) -> Official:
 
 
 def madqa_score(subject: JudgedAnswer) -> Official:
-    """MADQA: ANLS*, the judge's grade, and citations where the system names its pages.
+    """Score MADQA: ANLS*, the judge's grade, and citations if the system names its pages.
 
-    Where a right answer is a list, what semicolons and line breaks part are the items of an answer.
+    If a right answer is a list, the answer is split into items at semicolons and line breaks.
     """
     sample = subject.sample
     played = subject.played
@@ -200,8 +201,8 @@ def _documents(pages: Iterable[tuple[str, int]]) -> set[str]:
 
 
 def vidore_v3(subject: JudgedAnswer) -> Official:
-    """ViDoRe V3: nDCG@10 of the pages collected, in the order they came, by the grades of the
-    pages.
+    """Score ViDoRe V3: nDCG@10 of the collected pages, in the order in which they were collected,
+    by the pages' grades.
     """
     grades = subject.sample.extra.get("relevance")
     if not isinstance(grades, dict):
@@ -212,7 +213,7 @@ def vidore_v3(subject: JudgedAnswer) -> Official:
 
 
 def uda(subset: str) -> Callable[[JudgedAnswer], Official]:
-    """Return the score of a part of UDA."""
+    """Return the function that scores a subset of UDA."""
 
     def scored(subject: JudgedAnswer) -> Official:
         answer = subject.played.answer
@@ -223,7 +224,7 @@ def uda(subset: str) -> Callable[[JudgedAnswer], Official]:
 
 
 def refuses(question: str, answer: str | None, golds: Iterable[str] = ()) -> bool:
-    """Return True for an answer that declines the question, by the embedded judge's rules.
+    """Return whether an answer declines the question, by the embedded judge's rules.
 
     A right answer, such as "None" or "N/A" from a form, declines nothing.
     """
@@ -234,7 +235,7 @@ def refuses(question: str, answer: str | None, golds: Iterable[str] = ()) -> boo
 
 
 def _counted(gold: Any, pred: Any, score: float) -> dict[str, float | None]:
-    """Return a score with what the F1 of `Form.F1` counts."""
+    """Return a score with the values that the F1 of `Form.F1` counts."""
     return {
         "score": score,
         "gold_answerable": float(gold != NOT_ANSWERABLE),
@@ -243,6 +244,6 @@ def _counted(gold: Any, pred: Any, score: float) -> dict[str, float | None]:
 
 
 def _native(sample: Sample, name: str) -> str | None:
-    """Return a text that the importer kept as the benchmark has it."""
+    """Return a text that the importer kept unchanged from the benchmark."""
     found = sample.extra.get(name)
     return found if isinstance(found, str) else None

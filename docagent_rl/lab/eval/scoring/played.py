@@ -1,4 +1,4 @@
-"""Readings of a recorded trajectory: its answer, its pages, and the labels of its question."""
+"""What a recorded trajectory shows: its answer, its pages, and the labels of its question."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ from docagent_rl.samples.sample import Sample
 from docagent_rl.systems import published
 
 PageKey = tuple[str, int]
-"""Document and page, from 1."""
+"""Document, and page counted from 1."""
 
 
 class Tool(StrEnum):
@@ -27,24 +27,24 @@ class Tool(StrEnum):
 
 
 _TOOLS = {"search": Tool.RETRIEVAL, "fetch": Tool.FETCH, "read": Tool.FETCH}
-"""By the kind of the recorded action; MM-Doc-R1 has pages read by their numbers."""
+"""Tools by the kind of the recorded action; MM-Doc-R1 has pages read by their numbers."""
 _FOUND = frozenset({"rag_text", "rag_image"})
-"""Baselines whose prompt shows what one search found; their only turn, the answer, calls no
+"""Baselines whose prompt shows the result of one search; their only turn, the answer, calls no
 tool.
 """
 UNKNOWN = "unknown"
 KINDS = ("modality", "evidence pages", "pages of the document", "answerable")
-"""Kinds of labels that every question has. A modality, in the benchmark's words, is a place of
-evidence.
+"""Kinds of labels that every question has. A modality is where the evidence is (text, table, ...),
+in the benchmark's words.
 """
 _LENGTHS = ((10, "1 to 10"), (20, "11 to 20"), (40, "21 to 40"), (80, "41 to 80"))
-_BEYOND = "over 80"  # Doc-V* reports these apart
+_BEYOND = "over 80"  # a stratum of its own in Doc-V*
 _OWN = (
     "query_type", "reasoning_type", "doc_type", "task_tag", "question_type", "source_type",
     "answer_type",
     "task_type", "document_category", "domain", "language", "query_types", "query_format",
 )  # fmt: skip
-"""Native fields, kept by the importers, that benchmarks break their tables down by."""
+"""Native fields, kept by the importers, by which benchmarks break down their tables."""
 _HOPS = re.compile(r"(single|multi)[-_ ]?hop", re.IGNORECASE)
 """ViDoSeek's description writes `Multi-Hop`, its file `multi_hop`, VRAG-RL's converter
 `MultiHop`.
@@ -53,33 +53,35 @@ _HOPS = re.compile(r"(single|multi)[-_ ]?hop", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """Answer and pages of a trajectory."""
+    """The answer and the pages of a trajectory."""
 
     answer: str | None
-    """The last answer; `None` when there is none, or the trajectory was not played."""
+    """The last answer; `None` if there is none, or the trajectory was not played."""
     extracted: str | None
-    """The short answer by the system's own role for that."""
+    """The short answer from the system's own role for that."""
     response: str
     collected: tuple[PageKey, ...]
-    """Pages that were shown whole or read, as they first came; thumbnails and snippets are none."""
+    """Pages that were shown whole or read, in the order of their first appearance, without
+    thumbnails and snippets.
+    """
     by_tool: Mapping[Tool, tuple[PageKey, ...]]
-    """Pages that each tool brought, without tools that were not called. A search of MM-Doc-R1
-    brings the pages of its hits, though only those read are collected; that of a baseline before
-    its turn brings all.
+    """Pages that each tool brought; tools that were not called are missing. A search of MM-Doc-R1
+    brings the pages of its hits, although only those read are collected; a baseline's search before
+    its turn brings all pages.
     """
     cited: tuple[PageKey, ...] | None
-    """Pages that the agent named as its evidence; `None` where its system has no form for that."""
+    """Pages that the agent named as its evidence; `None` if its system has no form for that."""
 
     @property
     def answer_page(self) -> PageKey | None:
-        """The first cited page, else the last collected one."""
+        """The first cited page, otherwise the last collected one."""
         if self.cited:
             return self.cited[0]
         return self.collected[-1] if self.collected else None
 
 
 def read_trajectory(trajectory: Trajectory) -> Played:
-    """Read a trajectory. A masked one has no answer and no pages."""
+    """Return the answer and the pages of a trajectory. A masked one has neither."""
     doc_id = str(trajectory.sample.get("doc_id", ""))
     if trajectory.masked:
         return Played(None, None, "", (), {}, () if _cites(trajectory) else None)
@@ -107,7 +109,7 @@ def read_trajectory(trajectory: Trajectory) -> Played:
 
 
 def _prompt_pages(trajectory: Trajectory) -> Iterator[PageKey]:
-    """Yield whole pages that the prompt shows; a sheet of thumbnails is none."""
+    """Yield the whole pages that the prompt shows, without sheets of thumbnails."""
     for message in trajectory.prompt:
         for part in message.get("parts") or ():
             image = mapping(mapping(part).get("image"))
@@ -126,8 +128,8 @@ def _keys(pages: Iterable[PageRef]) -> list[PageKey]:
 
 
 def _cited(trajectory: Trajectory, doc_id: str) -> tuple[PageKey, ...] | None:
-    """Return the pages that the agent named, those of the last turn first; `None` where it has no
-    form.
+    """Return the pages that the agent named, those of the last turn first; `None` if its system has
+    no form for that.
     """
     named: list[PageKey] = []
     known = _cites(trajectory)
@@ -148,8 +150,8 @@ def _cites(trajectory: Trajectory) -> bool:
 
 
 def labels_of(sample: Sample) -> dict[str, list[str]]:
-    """Return the labels of a question by kind: `KINDS`, with `unknown` for none, and native
-    fields.
+    """Return the labels of a question by kind: `KINDS`, with `unknown` if there is no label, and
+    native fields.
     """
     pages = len(sample.gold_pages)
     evidence = "none" if not pages else "single" if pages == 1 else "several"
@@ -161,7 +163,7 @@ def labels_of(sample: Sample) -> dict[str, list[str]]:
     for name in _OWN:
         value = sample.extra.get(name)
         texts = value if isinstance(value, list | tuple) else [value]
-        # numbers of hops as the papers spell them
+        # write numbers of hops as the papers do
         hops = [(t, _HOPS.fullmatch(t.strip())) for t in texts if isinstance(t, str) and t.strip()]
         if labels := sorted({f"{hop[1].capitalize()}-Hop" if hop else text for text, hop in hops}):
             found[name] = labels
@@ -169,8 +171,8 @@ def labels_of(sample: Sample) -> dict[str, list[str]]:
 
 
 def _length(sample: Sample) -> str:
-    """Return the stratum of the pages of a question's window, where it has one, else of its
-    document.
+    """Return the stratum of a question by the number of pages in its window, if it has one,
+    otherwise in its document.
     """
     window = sample.extra.get("window")
     pages = sample.extra.get("num_pages")
@@ -182,8 +184,8 @@ def _length(sample: Sample) -> str:
 
 
 def native_pages(sample: Sample) -> tuple[int, ...]:
-    """Return evidence pages as the benchmark lists them: in its order, with those outside of the
-    document.
+    """Return evidence pages as the benchmark lists them: in its order, including those outside of
+    the document.
     """
     native: Any = sample.extra.get("native_evidence_pages")
     if isinstance(native, str):

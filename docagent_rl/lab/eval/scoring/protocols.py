@@ -1,4 +1,4 @@
-"""Numbers of a run: the scoring protocol of each benchmark, with its experts, and navigation and
+"""The scoring protocol of each benchmark with its experts, and the numbers of navigation and
 use.
 """
 
@@ -29,16 +29,16 @@ _MADQA = AnswerJudge.MADQA
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """A number over a whole run that no sums over questions make up; it has no interval."""
+    """A number of a whole run that is not made of sums over questions; it has no interval."""
 
     measure: Measure
-    """Its name and title; the value is the one that tells right from wrong answers."""
+    """Its name and title; the value is the one that separates right from wrong answers."""
     of: Callable[[Sequence[Effort]], float | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """Scoring of answers to a benchmark."""
+    """How answers to a benchmark are scored."""
 
     name: str
     score: Callable[[JudgedAnswer], Official]
@@ -48,7 +48,7 @@ class Protocol:
 
     @property
     def headline(self) -> Measure:
-        """The first measure, which stands for a run."""
+        """The first measure, which represents a run."""
         return self.measures[0]
 
 
@@ -60,7 +60,9 @@ GENERAL = (
     mean("word_f1", "F1 over words"),
     mean("similarity", "ANLS, as of every benchmark"),
 )
-"""Numbers of every benchmark, by no model; the first is the embedded rule judge's verdict."""
+"""Numbers for every benchmark that need no model; the first is the embedded rule judge's
+verdict.
+"""
 
 _RANKS = tuple(
     mean(f"{name}@{cut}", f"{title}@{cut}")
@@ -122,8 +124,8 @@ PROTOCOLS: Mapping[str, Protocol] = {
             mean("evidence_em", "evidence EM"),
             mean("joint_f1", "joint F1"),
             mean("joint_em", "joint EM"),
-            # VRAG-RL and UniDoc-RL report it by a judge alone; so agents of all kinds can stand
-            # beside them
+            # VRAG-RL and UniDoc-RL report only a judge's verdict, so that agents of all kinds can
+            # be compared with them
             JUDGED,
         ),
         (AnswerJudge.TRUE_FALSE,),
@@ -163,7 +165,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
     "vidore_v3": Protocol(
         "ViDoRe V3",
         official.vidore_v3,
-        # the answers are judged in our form: that of the benchmark's judge is not published with it
+        # answers are judged in our own form, since that of the benchmark's judge is not published
         (mean("ndcg@10", "nDCG@10"), JUDGED),
         (AnswerJudge.TRUE_FALSE,),
     ),
@@ -179,13 +181,11 @@ PROTOCOLS: Mapping[str, Protocol] = {
     "unidoc": Protocol("UniDoc-RL", official.answer_alone, *_JUDGED_ALONE),
     "alden": Protocol("ALDEN", official.answer_alone, (CORRECT,), (AnswerJudge.ALDEN,)),
 }
-"""By the dataset of a sample, as the importers name it."""
+"""Protocols by the dataset of a sample, as the importers name it."""
 
 
 def protocol_of(dataset: str) -> Protocol:
-    """Return the protocol of a dataset; answers to one that nobody knows are judged right or
-    wrong.
-    """
+    """Return the protocol of a dataset; answers to an unknown one are judged right or wrong."""
     return PROTOCOLS.get(dataset) or Protocol(dataset, official.answer_alone, *_JUDGED_ALONE)
 
 
@@ -198,13 +198,13 @@ def paper_measures(system: str) -> tuple[Measure, ...]:
 
 
 def paper_judge(system: str) -> PaperJudge | None:
-    """Return the judge of the paper of a system; `None` for baselines and systems of one's own."""
+    """Return the judge of a system's paper; `None` for baselines and the user's own systems."""
     found = published(system)
     return None if found is None else found.paper_judge
 
 
 def judged_values(experts: Mapping[Expert, Any]) -> dict[str, float | None]:
-    """Return the values that rest on a judge alone, from parsed opinions; without a verdict they
+    """Return the values that depend only on a judge, from parsed opinions; without a verdict they
     are 0.
     """
     found: dict[str, float | None] = {}
@@ -221,8 +221,8 @@ NAVIGATION = (
     mean("page_f1", "page F1"),
     mean("unique_pages", "unique pages", unit=Unit.NUMBER),
 )
-"""ALDEN, appendix E: of all pages that a trajectory collected. F1 is the mean of the questions' F1
-(Eq. 11).
+"""ALDEN, appendix E: over all pages that a trajectory collected. F1 is the mean of the questions'
+F1 (Eq. 11).
 """
 
 TOOLS = tuple(
@@ -240,8 +240,8 @@ TOOLS = tuple(
 
 USE = (
     mean("finished", "finished"),
-    mean("invalid_rate", "invalid turns a trajectory"),
-    Measure("invalid_turns", "invalid turns of all", "invalid", Form.RATIO, "turns"),
+    mean("invalid_rate", "invalid turns, per trajectory"),
+    Measure("invalid_turns", "invalid turns, over all turns", "invalid", Form.RATIO, "turns"),
     mean("turns", "turns", unit=Unit.NUMBER),
     mean("sent_tokens", "tokens sent", unit=Unit.NUMBER),
     mean("output_tokens", "tokens sampled", unit=Unit.NUMBER),
@@ -249,11 +249,11 @@ USE = (
     mean("images", "images", unit=Unit.NUMBER),
     mean("seconds", "seconds", unit=Unit.SECONDS),
 )
-"""VRAG-RL, table 3, and what a trajectory takes. One that was not played is unfinished, and in no
-other.
+"""VRAG-RL, table 3, and the cost of a trajectory. One that was not played counts as unfinished, and
+in no other number.
 """
 OWN = "env:"
-"""Begins the names of the environments' own numbers among those of a trajectory."""
+"""Prefix of the environments' own numbers among those of a trajectory."""
 
 
 def sent_tokens(trajectory: Trajectory) -> int:
@@ -262,7 +262,7 @@ def sent_tokens(trajectory: Trajectory) -> int:
     """
     sent = context = trajectory.prompt_tokens if trajectory.turns else 0
     for before, turn in pairwise(trajectory.turns):
-        # a new row begins with the observation alone
+        # a new row begins with just the observation
         kept = context + before.sampled - before.reasoning_tokens if turn.row == before.row else 0
         context = kept + before.observation_tokens
         sent += context
@@ -270,7 +270,7 @@ def sent_tokens(trajectory: Trajectory) -> int:
 
 
 def navigation_values(sample: Sample, played: Played) -> dict[str, float | None]:
-    """Return the values of `NAVIGATION` and `TOOLS` of a trajectory that was played."""
+    """Return the values of `NAVIGATION` and `TOOLS` for a trajectory that was played."""
     gold = sample.gold_pages
     numbers = page_numbers(gold, played.collected)
     found: dict[str, float | None] = {f"page_{name}": value for name, value in numbers.items()}
@@ -287,12 +287,11 @@ def navigation_values(sample: Sample, played: Played) -> dict[str, float | None]
 
 
 def use_values(trajectory: Trajectory) -> dict[str, float | None]:
-    """Return the values of `USE` and the environment's own; one that was not played is unfinished,
-    no more.
+    """Return the values of `USE` and the environment's own; one that was not played is just
+    unfinished.
 
-    Invalid turns are those without an action that could be executed, as the environment counts
-    them; image tokens are of what it showed after the prompt; images are page images and crops
-    alike.
+    Invalid turns are those without an executable action, as the environment counts them; image
+    tokens are those of observations, without the prompt; images include page images and crops.
     """
     if trajectory.masked:
         return {"finished": 0.0}

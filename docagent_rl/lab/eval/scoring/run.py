@@ -1,4 +1,4 @@
-"""Scoring of recorded trajectories, and the file of a run's scores."""
+"""Scoring of recorded trajectories, and the file with a run's scores."""
 
 import asyncio
 import os
@@ -49,12 +49,14 @@ SCORES = "scores.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class ScoringSettings:
-    """Settings of the scoring of a run."""
+    """How a run is scored."""
 
     judge: RemoteModel | None = None
-    """The model that gives opinions; `None` is the embedded rule judge."""
+    """The model that gives opinions; `None`: the embedded rule judge."""
     experts: frozenset[Expert] = frozenset()
-    """Asked about every trajectory beyond those that its benchmark and its system need."""
+    """Experts asked about every trajectory, in addition to those that its benchmark and its system
+    need.
+    """
     concurrency: int = 64
 
 
@@ -64,17 +66,17 @@ async def score_trajectory(
     """Score a trajectory. One that was not played, or gave no answer, is wrong.
 
     Raises:
-        UserError: its sample is none, or the budget is spent (`BudgetError`).
-        InfrastructureError: the judge's service is dead.
+        UserError: its sample is invalid, or the budget is spent (`BudgetError`).
+        InfrastructureError: the judge's service is down.
     """
     try:
         sample = Sample.from_dict(trajectory.sample)
     except UserError as error:
         name = f"trajectory {trajectory.number} of {trajectory.uid!r}"
-        raise UserError(f"{name}: its sample: {error}") from error
+        raise UserError(f"{name} has an invalid sample: {error}") from error
     played = read_trajectory(trajectory)
     judge = paper_judge(trajectory.system)
-    # test rows of some benchmarks hide the right answer
+    # some benchmarks withhold the right answers of their test questions
     known = sample.answerable is False or bool(sample.answers)
     opinions: dict[Expert, JudgeReply] = {}
     subject = JudgedAnswer(sample, played, opinions, judge)
@@ -91,12 +93,12 @@ async def score_trajectory(
             )
         if played.answer is not None:
             rule = await RuleJudge().judge(sample.question, references(sample), played.answer)
-    # scores of long answers take a while, which other trajectories need not wait for
+    # in a thread: scoring a long answer takes a while, and others should not wait for it
     return await asyncio.to_thread(_scored, trajectory, agent, subject, known, rule >= 1.0)
 
 
 def _wanted(sample: Sample, system: str, settings: ScoringSettings) -> list[Expert]:
-    """Return whom the benchmark, the system's paper and the settings ask, in one order."""
+    """Return the experts that benchmark, system's paper and settings ask, in a fixed order."""
     of_paper = {measure.expert for measure in paper_measures(system)}
     wanted = {*protocol_of(sample.dataset).experts, *settings.experts, *of_paper}
     return [expert for expert in EXPERTS if expert in wanted]
@@ -105,7 +107,7 @@ def _wanted(sample: Sample, system: str, settings: ScoringSettings) -> list[Expe
 def _scored(
     trajectory: Trajectory, agent: str, subject: JudgedAnswer, known: bool, rule: bool
 ) -> ScoredTrajectory:
-    """Return the scores of a trajectory, whose opinions have been given."""
+    """Return the scores of a trajectory for which all opinions were given."""
     sample = subject.sample
     played = subject.played
     opinions = subject.opinions
@@ -120,7 +122,7 @@ def _scored(
         values.update(_general(sample, played.answer, rule))
         values.update(official.values)
         values.update(judged_values(verdicts))
-    # an environment that has shown pages and not written down which says nothing of navigation
+    # if an environment showed pages without recording which, navigation is unknown
     if not trajectory.masked and (played.collected or not trajectory.metrics.get("pages_seen")):
         values.update(navigation_values(sample, played))
     values.update(use_values(trajectory))
@@ -150,12 +152,14 @@ def _scored(
 
 
 def _plain(verdict: Any) -> bool | int | str | None:
-    """Return a verdict as JSON holds it: lists and fractions of an extractor as text."""
+    """Return a verdict in a form that JSON can represent; an extractor's lists and fractions as
+    text.
+    """
     return verdict if verdict is None or isinstance(verdict, int) else str(verdict)
 
 
 def _general(sample: Sample, answer: str | None, rule: bool) -> dict[str, float | None]:
-    """Return the values that every benchmark gets; the best over the right answers."""
+    """Return the values that every benchmark gets, the best over the right answers."""
     if sample.answerable is False:
         right = float(refuses(sample.question, answer))
         return {"rule": float(rule), "exact": right, "word_f1": right, "similarity": right}
@@ -171,8 +175,7 @@ def _general(sample: Sample, answer: str | None, rule: bool) -> dict[str, float 
 
 
 def paper_experts(folders: Iterable[RunFolder]) -> set[Expert]:
-    """Return the judges of the papers of several systems, so that all runs have the numbers of
-    each.
+    """Return the judges of the papers of several systems, so that all runs get the numbers of each.
 
     Raises:
         UserError: a trajectory cannot be read.
@@ -193,13 +196,13 @@ async def score_run(
 ) -> list[ScoredTrajectory]:
     """Score a run.
 
-    The listener gets every trajectory that is scored, as it comes. Replies of a model are in its
-    cache: a run that was stopped goes on, and gives the same file.
+    The listener is called with every trajectory as soon as it is scored. A model's replies are
+    cached, so that a run that was stopped continues and gives the same file.
 
     Raises:
         UserError: there is no run, a trajectory cannot be read, or the budget is spent
             (`BudgetError`).
-        InfrastructureError: the judge's service is dead, or none of its replies can be read.
+        InfrastructureError: the judge's service is down, or none of its replies can be parsed.
     """
     _check_whole(folder)
     agent = agent_of(folder.manifest())
@@ -210,7 +213,7 @@ async def score_run(
         listener(by_place[job[0]])
 
     await run_jobs(enumerate(folder.trajectories()), score, at_once=settings.concurrency)
-    # a run that goes on plays again what a service failed; the last one counts
+    # a resumed run repeats trajectories whose service failed, so a key may occur twice
     found = {
         (each.question_id, each.number): each
         for _, each in sorted(by_place.items(), key=itemgetter(0))
@@ -223,7 +226,7 @@ async def score_run(
 
 
 def _check_read(scored: Iterable[ScoredTrajectory]) -> None:
-    """Raise `InfrastructureError` where none of a judge's replies could be read: its zeros say
+    """Raise `InfrastructureError` if no reply of a judge could be parsed: its zeros would mean
     nothing.
     """
     failed: dict[str, list[bool]] = defaultdict(list)
@@ -234,20 +237,19 @@ def _check_read(scored: Iterable[ScoredTrajectory]) -> None:
     for name, every in failed.items():
         if all(every):
             raise InfrastructureError(
-                f"{name}: none of {len(every)} replies holds to its form: name another judge, or "
-                "let it "
-                "write longer replies (--judge-reply-tokens)"
+                f"{name}: none of its {len(every)} replies has the required form: use another "
+                "judge, or allow longer replies (--judge-reply-tokens)"
             )
 
 
 def _check_whole(folder: RunFolder) -> None:
-    """Raise `UserError` where a run has no trajectories, or the last one was cut off."""
+    """Raise `UserError` if a run has no trajectories, or the last one was cut off."""
     path = folder.trajectories_file
     if not path.is_file():
-        raise UserError(f"{path}: no trajectories there; play the run first")
+        raise UserError(f"{path}: there are no trajectories; play the run first")
     with path.open("rb") as file:
         if path.stat().st_size and file.seek(-1, os.SEEK_END) and file.read(1) != b"\n":
             raise UserError(
-                f"{path} ends within a trajectory: the run was stopped, start it again and it goes "
-                "on"
+                f"{path} ends in the middle of a trajectory, because the run was stopped: run the "
+                "same command again to finish it"
             )

@@ -1,7 +1,8 @@
-"""Scored trajectories, one JSON line each, and measures: numbers over many of them.
+"""Scored trajectories, one per line of JSON, and measures: numbers over many of them.
 
-A measure is a function of sums over trajectories: an F1 over a benchmark is no mean of
-trajectories, but made of the sums of its official definition. Intervals resample these sums.
+A measure is a function of sums over trajectories: the F1 of a benchmark, for example, is not a mean
+over trajectories, but computed from the sums in its official definition. Intervals resample these
+sums.
 """
 
 import json
@@ -19,23 +20,23 @@ from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor
 from docagent_rl.lab.eval.metrics.madqa import SENSITIVITY, SPECIFICITY
 
 Values = Mapping[str, float | None]
-"""Numbers of a trajectory by name; `None` has no meaning for it."""
+"""Numbers of a trajectory by name; `None` if undefined for it."""
 
 
 class Form(StrEnum):
-    """Form of a measure: the way from sums to a number."""
+    """How a measure's number is computed from sums."""
 
     MEAN = "mean"
-    """Over the trajectories that have the value."""
+    """Mean over the trajectories that have the value."""
     RATIO = "ratio"
-    """Sum of a value over the sum of another."""
+    """Sum of one value divided by the sum of another."""
     F1 = "f1"
     """F1 of MMLongBench-Doc and LongDocURL (arXiv 2407.01523, `eval/eval_score.py`): with S the sum
     of scores of answerable questions, recall is S over their number and precision is S over the
     number of predictions that are not exactly `NOT_ANSWERABLE`.
     """
     RECTIFIED = "rectified"
-    """LongDocURL's headline: questions that are not there count 0."""
+    """LongDocURL's headline: missing questions count as 0."""
     ADJUSTED = "adjusted"
     """MADQA's headline: a mean corrected for the errors of the benchmark's own judge (Rogan and
     Gladen; arXiv 2511.21140), with q1 and q0 its sensitivity and specificity:
@@ -44,7 +45,7 @@ class Form(StrEnum):
 
 
 class Unit(StrEnum):
-    """Unit of a measure, by which it is shown."""
+    """Unit of a measure, which determines its format."""
 
     PERCENT = "%"
     NUMBER = ""
@@ -53,14 +54,14 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number over a benchmark: its name in files, its title in tables, and the value that it is
-    made of.
+    """A number over a benchmark: its name in files, its title in tables, and the value from which
+    it is computed.
     """
 
     name: str
     title: str
     value: str
-    """Name of a trajectory's value."""
+    """Name of a value of a trajectory."""
     form: Form = Form.MEAN
     other: str = ""
     """Name of the second value of a ratio."""
@@ -69,11 +70,11 @@ class Measure:
 
     @property
     def width(self) -> int:
-        """Number of sums."""
+        """Number of sums that the measure needs."""
         return 3 if self.form is Form.F1 else 2
 
     def sums(self, values: Values) -> tuple[float, ...]:
-        """Return the summands of a trajectory with the value: `width` numbers."""
+        """Return a trajectory's contribution to the sums, `width` numbers; 0 without the value."""
         value = values.get(self.value)
         if value is None:
             return (0.0,) * self.width
@@ -86,9 +87,9 @@ class Measure:
         return value, 1.0
 
     def combine(self, sums: np.ndarray, questions: float) -> np.ndarray:
-        """Return the number of sums `(..., width)`, as `(...)`; NaN where nothing has the value.
+        """Return the number for sums `(..., width)`, as `(...)`; NaN if nothing has the value.
 
-        `questions` are those of the whole run: resamples of documents have other numbers of them.
+        `questions` is the number for the whole run, which differs in resamples of documents.
         """
         if self.form is Form.F1:
             gained, asked, answered = np.moveaxis(sums, -1, 0)
@@ -106,13 +107,13 @@ def _ratio(above: np.ndarray, below: np.ndarray, otherwise: float) -> np.ndarray
 
 
 def mean(name: str, title: str, **more: Any) -> Measure:
-    """Return the mean of the value of the same name."""
+    """Return the measure that is the mean of the value with the same name."""
     return Measure(name, title, name, **more)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredTrajectory:
-    """One trajectory of one question, scored."""
+    """One scored trajectory."""
 
     question_id: str
     number: int
@@ -124,19 +125,19 @@ class ScoredTrajectory:
     status: str
     reason: str
     scored: bool
-    """The right answer is known; else only navigation and use say something."""
+    """Whether the right answer is known; otherwise only navigation and use are meaningful."""
     answer: str | None
     labels: dict[str, list[str]]
-    """By kind (`played.labels_of`)."""
+    """Labels by kind (`played.labels_of`)."""
     groups: list[str]
-    """Lines of the benchmark's own table that the question stands in."""
+    """Lines of the benchmark's own table in which the question counts."""
     values: dict[str, float | None]
     """Numbers by name (`protocols`, `use`)."""
     experts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The opinion of each expert on the answer: `value`, `by`, `failed`."""
 
     def to_json(self) -> str:
-        """Return one line."""
+        """Return the trajectory as one line of JSON."""
         finite = {
             name: v if v is None or math.isfinite(v) else None for name, v in self.values.items()
         }

@@ -13,11 +13,11 @@ from docagent_rl.lab.eval.ask import workspace
 from docagent_rl.lab.eval.ask.workspace import (
     NOT_KNOWN,
     Workspace,
-    follow,
-    opened,
+    configure_for_asking,
+    mirror_folder,
+    open_workspace,
     own_question,
     prepare,
-    set_for_asking,
 )
 from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.lab.eval.play_config import play_config
@@ -93,30 +93,30 @@ def test_a_folder_is_followed_and_nothing_is_written_there(world, pdf, tmp_path,
     (folder / "old").mkdir(parents=True)
     shutil.move(pdf, folder / "old" / "a.pdf")
     read = reads(monkeypatch)
-    first = follow(folder, tmp_path / "root", SMALL)
+    first = mirror_folder(folder, tmp_path / "root", SMALL)
     assert (first.doc_ids, read) == (("old/a",), ["old/a"])
-    assert follow(folder, tmp_path / "root", SMALL) == first
+    assert mirror_folder(folder, tmp_path / "root", SMALL) == first
     shutil.copyfile(max((world.root / "synthetic" / "pdfs").glob("*.pdf")), folder / "b.pdf")
     (folder / "c.pdf").write_bytes(b"no PDF")
-    second = follow(folder, tmp_path / "root", SMALL)
+    second = mirror_folder(folder, tmp_path / "root", SMALL)
     assert (second.store, second.doc_ids, read) == (first.store, ("b", "old/a"), ["old/a", "b"])
     assert [each.name for each in second.failed] == ["c.pdf"]
     (folder / "old" / "a.pdf").unlink()
-    assert follow(folder, tmp_path / "root", SMALL).doc_ids == ("b",)
+    assert mirror_folder(folder, tmp_path / "root", SMALL).doc_ids == ("b",)
     assert sorted(path.name for path in folder.rglob("*")) == ["b.pdf", "c.pdf", "old"]
     (folder / "b.pdf").unlink()
     (folder / "c.pdf").unlink()
     with pytest.raises(UserError, match="no PDF"):
-        follow(folder, tmp_path / "root", SMALL)
+        mirror_folder(folder, tmp_path / "root", SMALL)
 
 
 def test_a_store_is_asked_as_it_is(world, tmp_path):
-    place = opened(world.root / "store", tmp_path / "root")
+    place = open_workspace(world.root / "store", tmp_path / "root")
     assert place.store == world.root / "store"
     assert place.doc_ids == tuple(world.store.doc_ids())
     assert place.folder.is_relative_to(tmp_path / "root")
     with pytest.raises(UserError, match="not a document store"):
-        opened(tmp_path, tmp_path / "root")
+        open_workspace(tmp_path, tmp_path / "root")
 
 
 @pytest.mark.parametrize("name", ["missing", "bad"])
@@ -136,7 +136,7 @@ def workspace_of(world, number):
 
 def asked(recipe, place):
     run = play_config(recipe, Agent.SYSTEM, ["+retriever=bm25", "+profile=cpu"])
-    set_for_asking(run, place)
+    configure_for_asking(run, place)
     return DocAgentConfig.parse(plain_section(run.docagent))
 
 
