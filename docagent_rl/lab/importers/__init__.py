@@ -1,4 +1,4 @@
-"""Importers of public benchmarks, and what one of your own is made of."""
+"""Importers of public benchmarks, and the parts from which users build their own."""
 
 from docagent_rl.base.public import exporter
 

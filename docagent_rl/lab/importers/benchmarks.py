@@ -1,4 +1,4 @@
-"""The public benchmarks that can be imported, by name; each importer reads the official files."""
+"""The public benchmarks that can be imported, by name; the importers read the official files."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _MODULES = ("mmlongbench", "pdf_sets", "picture_sets", "corpora", "madqa", "vido
 
 
 def get_importer(name: str) -> Importer:
-    """Return the importer of a benchmark, or one of your own by `package.module:CLASS`.
+    """Return the importer of a benchmark, or the user's own importer `package.module:CLASS`.
 
     Raises:
-        UserError: there is no such benchmark, or the class is no importer (`own.own_importer`).
+        UserError: there is no such benchmark, or the class is not an importer (`own.own_importer`).
     """
     if ":" in name:
         return import_module(f"{_PACKAGE}.own").own_importer(name)
@@ -47,6 +47,6 @@ def get_importer(name: str) -> Importer:
         if importer.name == name:
             return importer
     raise UserError(
-        f"there is no benchmark {name!r}; known are {', '.join(Benchmark)}, "
-        "or name an importer of your own as package.module:CLASS"
+        f"there is no benchmark {name!r}; available: {', '.join(Benchmark)}, "
+        "or an importer of your own as package.module:CLASS"
     )

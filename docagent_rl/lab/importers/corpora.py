@@ -20,10 +20,10 @@ _IMAGES = ("img/*", "data/*/img/*", "*/img/*")
 
 
 class _CorpusImporter(Importer):
-    """The form that ViDoSeek (hub `autumncc/ViDoSeek`) and VRAG-RL share: fields, and more in
-    `meta_info`.
+    """The format that ViDoSeek (hub `autumncc/ViDoSeek`) and VRAG-RL share: some fields at the top,
+    others in `meta_info`.
 
-    VRAG-RL's converter writes the same under other names, most of them in `extra_info`.
+    VRAG-RL's converter writes the same fields under other names, most of them in `extra_info`.
     """
 
     under = "examples"
@@ -54,10 +54,10 @@ class _CorpusImporter(Importer):
 
 
 class _ViDoSeek(_CorpusImporter):
-    """Questions over the whole corpus: every PDF of the download is needed, whoever asks about it.
+    """Questions over the whole corpus, for which every PDF of the download is needed.
 
     `scripts/ViDoSeek_down.sh` of GitHub `Alibaba-NLP/ViDoRAG` puts the hub's files into `data/`,
-    and unpacks the documents into `data/ViDoSeek/`, beside SlideVQA's.
+    and unpacks the documents into `data/ViDoSeek/`, next to SlideVQA's.
     """
 
     name = "vidoseek"
@@ -84,7 +84,7 @@ class _ViDoSeek(_CorpusImporter):
 
 
 class _VragRL(_CorpusImporter):
-    """JSON with `examples`, or the Parquet file of the release's converter; no data are
+    """JSON with `examples`, or the Parquet file of the release's converter; no data was
     released.
     """
 
@@ -98,9 +98,8 @@ class _VragRL(_CorpusImporter):
 class _UniDocRL(Importer):
     """Hub `DeepGlint-AI/UniDoc-RL`, as the released training code reads it.
 
-    Pages are names of images, `<document>_<page>`; boxes are thousandths of the page, by page name.
-
-    Boxes of pages that need no magnifying are left out.
+    Pages are named by their images, `<document>_<page>`; boxes are by page name, in thousandths of
+    the page. Boxes on pages that need no magnifying are left out.
     """
 
     name = "unidoc_rl"
@@ -128,14 +127,14 @@ def _cites(row: NativeRow) -> list[Page]:
     try:
         found = [_page(name) for name in as_texts(row.get("reference_page"))]
     except ValueError:
-        raise Skip("field 'reference_page' is no list of page images") from None
+        raise Skip("field 'reference_page' is not a list of page images") from None
     if not found:
         raise Skip("field 'reference_page' is empty")
     return found
 
 
 def _page(name: str) -> Page:
-    """Return document and page of an image's name; the page is what follows the last underscore."""
+    """Return document and page from an image's name; the page follows the last underscore."""
     stem = name.rpartition("/")[2].removesuffix(".jpg")
     document, _, page = stem.rpartition("_")
     if not is_digits(page):
@@ -144,7 +143,7 @@ def _page(name: str) -> Page:
 
 
 def _attach_boxes(draft: ImportedQuestion) -> None:
-    """Attach the boxes of pages to be magnified."""
+    """Attach the boxes of pages that need to be magnified."""
     flags = _by_page(draft, "crop_required").items()
     draft.crops = {page: flag for page, flag in flags if isinstance(flag, bool)}
     for page, boxes in _by_page(draft, "bboxes").items():
@@ -157,24 +156,24 @@ def _attach_boxes(draft: ImportedQuestion) -> None:
                 left, top, right, bottom = box
                 draft.boxes.append((page, (left / 1000, top / 1000, right / 1000, bottom / 1000)))
             else:
-                draft.notes.append("a box is no box")
+                draft.notes.append("a box is not four numbers")
 
 
 def _by_page(draft: ImportedQuestion, field: str) -> dict[Page, Any]:
-    """Return the values of an object by page name."""
+    """Return the values of an object, by page instead of page name."""
     found = {}
     for name, value in draft.parse(field, _mapping, {}).items():
         try:
             found[_page(name)] = value
         except (ValueError, Skip):
-            draft.notes.append("boxes of a page without a name")
+            draft.notes.append("boxes for something that is not the name of a page")
     return found
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     found = parse_literal(value) if isinstance(value, str) else value
     if not isinstance(found, Mapping):
-        raise ValueError("no object")
+        raise ValueError("not an object")
     return found
 
 

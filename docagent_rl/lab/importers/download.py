@@ -1,42 +1,40 @@
-"""Files of a download besides those that are read: others of questions, archives, pointers."""
+"""Files in a download other than those that are read: further questions, archives, pointers."""
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
 QUESTION_FILES = frozenset({".json", ".jsonl", ".parquet", ".csv"})
-"""Suffixes of files that questions are read from."""
+"""Suffixes of files from which questions are read."""
 _NAMED = 8
-"""Names in a folder that an error lists."""
+"""Most names in a folder that an error message lists."""
 _POINTER = b"version https://git-lfs.github.com/spec/v1"
 
 
 def file_problem(path: Path) -> str | None:
-    """Return why a file that is named as the questions can be none, by its suffix; `None` if it
-    can.
-    """
+    """Return why a file cannot contain questions, judging by its suffix; `None` if it can."""
     if path.suffix.lower() in QUESTION_FILES:
         return None
     known = ", ".join(sorted(QUESTION_FILES))
     return (
-        f"questions are read from files that end in {known}; unpack an archive, and name its folder"
+        f"questions are read from files that end in {known}; unpack an archive and name its folder"
     )
 
 
 def pointer_problem(path: Path) -> str | None:
-    """Return why a file is only the pointer that Git leaves where Git LFS is not set up; else
-    `None`.
+    """Return a message if a file is just the pointer that Git leaves where Git LFS is not set up;
+    otherwise `None`.
     """
     with path.open("rb") as file:
         start = file.read(len(_POINTER))
     return (
-        "Git LFS left a pointer in its place; fetch the file itself (git lfs pull)"
+        "this is only a Git LFS pointer; fetch the file itself (git lfs pull)"
         if start == _POINTER
         else None
     )
 
 
-def held(folder: Path) -> str:
-    """Return the names in a folder, hidden ones apart, as a part of a sentence."""
+def folder_listing(folder: Path) -> str:
+    """Return the names in a folder, without hidden ones, for use in a sentence."""
     names = sorted(
         path.name + "/" * path.is_dir() for path in folder.iterdir() if path.name[0] != "."
     )
@@ -45,9 +43,9 @@ def held(folder: Path) -> str:
 
 
 def unread(root: Path, read: Collection[Path], patterns: Iterable[str]) -> list[str]:
-    """Return files of questions that nobody read, by their names in the download.
+    """Return the question files that were not read, by their names in the download.
 
-    They are those beside the files that were read, and those that a pattern of the importer finds.
+    They are those next to files that were read, and those that match a pattern of the importer.
     """
     folders = {path.parent for path in read}
     near = {path for folder in folders for path in folder.iterdir()}

@@ -1,4 +1,6 @@
-"""From a draft to a sample: pages from 1, boxes as fractions, everything inside the document."""
+"""From drafts to samples: pages counted from 1, boxes as fractions, everything inside the
+document.
+"""
 
 import math
 from collections.abc import Mapping
@@ -12,18 +14,17 @@ from docagent_rl.samples.answer_format import format_problem
 from docagent_rl.samples.sample import OTHER_BOXES, OTHER_FLAGS, Box, Page, Sample
 from docagent_rl.samples.validation import validate_sample
 
-OUTSIDE = "pages outside the document were dropped (--page-base says what pages count from)"
-CLAMPED = "boxes reached beyond their page and were clamped"
-DROPPED = "boxes were dropped: off the evidence, without area, or on a page whose size is not known"
-LENGTH = "the document has another length than the row says"
-WINDOW = "the page window does not lie in the document"
+OUTSIDE = "pages outside the document were dropped (--page-base sets the number of the first page)"
+CLAMPED = "boxes extended beyond their page and were clamped"
+DROPPED = "boxes were dropped: not on evidence, without area, or on a page of unknown size"
+LENGTH = "the document's length differs from the one in the row"
+WINDOW = "the page window is not inside the document"
 
 
-def finished(draft: ImportedQuestion, first: int, holdings: Holdings) -> Sample:
-    """Return the sample of a draft whose pages count from `first`; what is mended is added to its
-    notes.
+def finish_sample(draft: ImportedQuestion, first: int, holdings: Holdings) -> Sample:
+    """Return the sample of a draft whose pages count from `first`; repairs are added to its notes.
 
-    A sample that is not valid is skipped; the message names the first problem.
+    A sample that is not valid raises `Skip`, which names the first problem.
     """
     if problem := format_problem(draft.answer_format):
         raise Skip(f"field 'answer_format': {problem.partition(';')[0][:80]}")
@@ -31,18 +32,19 @@ def finished(draft: ImportedQuestion, first: int, holdings: Holdings) -> Sample:
     try:
         sample.to_json()
     except UserError:
-        raise Skip("a field cannot be written as JSON (half a character, or no number)") from None
+        raise Skip("a field cannot be written as JSON (lone surrogate, or not a number)") from None
     if problems := validate_sample(sample):
-        # values differ from row to row and would be counted one by one
+        # cut off the value, which differs from row to row, so that equal problems are counted as
+        # one
         raise Skip(problems[0].partition(", found")[0][:120])
     return sample
 
 
 def normalised(edges: Box, scale: tuple[float, float]) -> tuple[Box | None, bool]:
-    """Return a box on a page of size `scale` as fractions, clamped to 0..1, and whether it had to
-    be.
+    """Return a box on a page of size `scale` as fractions in 0..1, and whether it had to be
+    clamped.
 
-    A box without area, or with edges that are no numbers, becomes None.
+    A box without area, or with edges that are not finite, becomes None.
     """
     raw = tuple(edge / scale[place % 2] for place, edge in enumerate(edges))
     if not all(map(math.isfinite, raw)):
@@ -109,7 +111,7 @@ def _extra(draft: ImportedQuestion, length: int | None) -> dict[str, Any]:
 def _boxes(
     draft: ImportedQuestion, first: int, cited: list[Page], holdings: Holdings
 ) -> dict[Page, list[Box]]:
-    """Return the boxes of cited pages, as these lie in the store, in the order of pages."""
+    """Return the boxes on cited pages, turned as these are in the store, in page order."""
     found: dict[Page, list[Box]] = {}
     for cite, edges in draft.boxes:
         place = _from_1(cite, first)
@@ -132,7 +134,7 @@ def _from_1(cite: Page, first: int) -> Page:
 
 
 def _of_others(doc_id: str, values: Mapping[Page, Any]) -> dict[str, Any]:
-    """Return the values of pages of further documents by `doc#page`."""
+    """Return the values for pages of other documents, by `doc#page`."""
     return {_page_id(page): value for page, value in sorted(values.items()) if page[0] != doc_id}
 
 

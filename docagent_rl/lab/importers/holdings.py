@@ -1,4 +1,4 @@
-"""Documents at hand: found in the download, ingested, or in the store already."""
+"""Documents that an import can use: found in the download, ingested, or already in the store."""
 
 import os
 import shutil
@@ -23,28 +23,28 @@ from docagent_rl.samples.sample import Sample
 from docagent_rl.samples.selection import Selection
 
 _PICTURED = 32
-"""Documents whose pictures are written out of Parquet files at a time."""
+"""Documents whose pictures are extracted from Parquet files at a time."""
 
 
 @dataclass(slots=True)
 class Holdings:
-    """Lengths, digests and page sizes of documents, by id."""
+    """Lengths, digests and page sizes of the available documents, by id."""
 
     lengths: dict[str, int] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     turned: dict[tuple[str, int], Rotation] = field(default_factory=dict)
-    """How the store has turned pages, by document and page; those that it has not are not there."""
+    """Rotations of pages in the store, by document and page; pages without one are missing."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Documents that are there and cannot be used, with the reason."""
+    """Documents that exist but cannot be used, with the reason."""
 
     def size(self, doc_id: str, page: int) -> tuple[float, float] | None:
-        """Return the size of a page in pixels at 200 dpi, where it is known."""
+        """Return the size of a page in pixels at 200 dpi, if it is known."""
         sizes = self.sizes.get(doc_id, ())
         return sizes[page - 1] if 1 <= page <= len(sizes) else None
 
     def add(self, document: Document) -> None:
-        """Take what the store says of a document."""
+        """Add the facts about a document in the store."""
         name = document.doc_id
         self.lengths[name] = document.num_pages
         self.digests[name] = document.source.sha256
@@ -55,21 +55,21 @@ class Holdings:
 
 @dataclass(frozen=True, slots=True)
 class ImportSettings:
-    """The choices of an import."""
+    """The options of an import."""
 
     store: Path | None = None
-    """The store that documents are ingested into; None: they are only counted."""
+    """The store into which documents are ingested; None: they are only counted."""
     render: RenderSettings = field(default_factory=RenderSettings)
     workers: int | None = None
-    """Processes that read documents."""
+    """Number of processes that read documents."""
     progress: bool = False
     selection: Selection = field(default_factory=Selection)
     exclude: Sequence[Sample] = ()
-    """Questions, or by the selection's unit documents, that must not be among them."""
+    """Samples whose questions (or documents, by the selection's unit) must not be imported."""
     any_count: bool = False
-    """Take files with another number of rows than the released ones."""
+    """Accept files whose number of rows differs from the released one."""
     first_page: int | None = None
-    """Number of a document's first page in the benchmark; None: as documented."""
+    """The number of a document's first page in the benchmark; None: as documented."""
 
 
 def gather_documents(
@@ -80,15 +80,15 @@ def gather_documents(
     *,
     sizes: bool,
 ) -> Holdings:
-    """Measure documents and ingest those that the store does not hold.
+    """Measure documents, and ingest those that the store lacks.
 
     Args:
         found: documents in the download.
-        wanted: ids of documents that questions need; the store may hold them from elsewhere.
-        root: folder of the download; of `found`, what `NativeDocument.problem` names cannot be
-            used.
+        wanted: ids of documents that questions need, some of which only the store may have.
+        root: folder of the download; documents of `found` that have a `NativeDocument.problem` with
+            it are not used.
         settings: the store, and how documents are read.
-        sizes: measure pages, too.
+        sizes: whether to measure pages too.
     """
     problems = ((name, each.problem(root)) for name, each in found.items())
     holdings = Holdings(failed={name: problem for name, problem in problems if problem is not None})
@@ -169,7 +169,7 @@ def _stage(document: NativeDocument, pages: Path, holdings: Holdings) -> None:
     pages.mkdir()
     try:
         for number, content in enumerate(document.pictures(), start=1):
-            # read by content, whatever the name
+            # the real format is recognized by content, whatever the suffix
             (pages / f"{number:05d}.jpg").write_bytes(content)
     except DocumentError as error:
         holdings.failed[document.doc_id] = str(error)
@@ -177,15 +177,15 @@ def _stage(document: NativeDocument, pages: Path, holdings: Holdings) -> None:
 
 
 def _refuse_another(holdings: Holdings, store: DocumentStore, native: NativeDocument) -> None:
-    """Refuse a document of which the store holds another by the same id.
+    """Refuse a document if the store has a different one under the same id.
 
-    Pictures inside of Parquet files are read for it: MP-DocVQA has windows of one document and of
-    one length.
+    To find out, pictures inside Parquet files are read: MP-DocVQA has several windows of the same
+    length from one document.
     """
     name = native.doc_id
     document = store.document(native.doc_id)
     try:
         if document.source.sha256 != (holdings.digests.get(name) or native.digest()):
-            holdings.failed[name] = "the store holds another document of this id"
+            holdings.failed[name] = "the store has a different document with this id"
     except DocumentError as error:
         holdings.failed[name] = str(error)

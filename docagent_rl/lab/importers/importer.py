@@ -1,4 +1,4 @@
-"""An importer: the files and fields of a benchmark, and what its rows mean beyond them."""
+"""The base class of importers: a benchmark's files and fields, and how its rows are interpreted."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,59 +28,59 @@ from docagent_rl.samples.sample import Split
 
 
 class Importer:
-    """Reads a benchmark as it was downloaded: as its class attributes say, and as its methods
-    override.
+    """Reads a benchmark as it was downloaded, described by class attributes and overridden
+    methods.
     """
 
     name: ClassVar[str]
     dataset: ClassVar[str] = ""
     released: ClassVar[Mapping[tuple[str, Split], int]] = {}
-    """Rows of the released files by dataset and split, where they are known."""
+    """Number of rows in the released files, by dataset and split, if known."""
     files: ClassVar[tuple[str, ...]] = ()
-    """Patterns of the files of questions; those of the first that matches are read."""
+    """Patterns of question files; the files of the first pattern that matches are read."""
     under: ClassVar[str | None] = None
-    """Key of the list of rows in a JSON object."""
+    """Key of the list of rows, if the file contains a JSON object."""
     pictures: ClassVar[tuple[str, ...]] = ()
-    """Columns with pages, which are not read with the questions."""
+    """Columns with page images, which are not read together with the questions."""
     split: ClassVar[Split | None] = None
-    """Split of every row; None: as the name of its file says."""
+    """The split of every row; None: from the file's name."""
     unnamed_split: ClassVar[Split | None] = None
-    """Split of files whose names tell none."""
+    """The split for files whose names contain none."""
     split_field: ClassVar[tuple[str, ...]] = ()
-    """The field with the split, which counts before these, after the objects that hold it."""
+    """Path of keys to the field with the split, which takes precedence over the two above."""
     document: ClassVar[str]
-    """A field (`NativeRow.get`), as are those that follow; what is None is read by `complete`."""
+    """Name of a field (`NativeRow.get`), like the following; None: `complete` sets the value."""
     gold: ClassVar[str]
     nothing: ClassVar[str | None] = None
-    """The gold answer of questions that their document does not answer."""
+    """The gold answer that marks a question as unanswerable from its document."""
     question: ClassVar[str] = "question"
     id: ClassVar[str | None] = None
-    """The id of the question; None: questions are named by their file and row."""
+    """The id of the question; None: questions are named after their file and row."""
     pages: ClassVar[str | None] = None
     sources: ClassVar[str | None] = None
     length: ClassVar[str | None] = None
     """The number of pages of the document."""
     kept: ClassVar[tuple[str, ...]] = ()
-    """Fields that go to `extra` under their own names."""
+    """Fields that are copied to `extra` under their own names."""
     first_page: ClassVar[int] = 1
-    """Number of a document's first page, as documented."""
+    """The number of a document's first page, as documented."""
     pdf_files: ClassVar[tuple[str, ...]] = ()
-    """Patterns of documents; those of the first that matches are taken."""
+    """Patterns of PDFs; the files of the first pattern that matches are used."""
     page_files: ClassVar[tuple[str, ...]] = ()
-    """Patterns of page images, for documents without a PDF; they count as pages do."""
+    """Patterns of page images, for documents without a PDF; they are numbered like the pages."""
     sizes: ClassVar[bool] = False
-    """Boxes need the sizes of pages."""
+    """Whether boxes require the sizes of pages."""
     corpus: ClassVar[bool] = False
-    """All documents are needed, whether a question is about them or not: retrieval runs over
-    all.
+    """Whether all documents are needed, even those without questions, because retrieval runs over
+    all of them.
     """
 
     def paths(self, source: ImportSource) -> Sequence[Path]:
-        """Return the files of questions; there is at least one."""
+        """Return the question files, at least one."""
         return source.require(*self.files)
 
     def rows(self, source: ImportSource) -> Iterator[NativeRow]:
-        """Yield every row of every file of questions."""
+        """Yield every row of every question file."""
         for path in self.paths(source):
             columns = None
             if self.pictures and path.suffix == ".parquet":
@@ -90,14 +90,14 @@ class Importer:
                 yield NativeRow(path, number, values, self.dataset, split, source.label(path))
 
     def split_of(self, values: Any, source: ImportSource, path: Path) -> Split | None:
-        """Return the split of a row; None: it names none."""
+        """Return the split of a row, or None if it is unknown."""
         named = split_named(nested(values, *self.split_field))
         return named or self.split or split_in(path, source.root, self.unnamed_split)
 
     def draft(self, row: NativeRow) -> ImportedQuestion:
-        """Return a row as a question, or skip it."""
+        """Return a row as a question, or raise `Skip`."""
         if row.split is None:
-            raise Skip("neither the row nor the name of its file tells a split")
+            raise Skip("neither the row nor the name of its file names a split")
         name = f"{row.label}#{row.number:06d}" if self.id is None else row.id(self.id)
         draft = ImportedQuestion(
             row, name, row.split, self.document_of(row), row.text(self.question)
@@ -121,28 +121,28 @@ class Importer:
         return draft
 
     def document_of(self, row: NativeRow) -> str:
-        """Return the id of the document that a row asks about."""
+        """Return the id of the document that a row is about."""
         return row.document(self.document)
 
     def answer(self, draft: ImportedQuestion) -> None:
-        """Set the answers of a draft by its gold value: a text, a number or a list of them."""
+        """Set the answers of a draft from its gold value: a text, a number, or a list of them."""
         gold = draft.gold
         name = name_of(self.gold)
         try:
             draft.answers = given_answers(as_texts(gold if isinstance(gold, list) else [gold]))
         except ValueError:
-            raise Skip(f"field {name!r} is no text, number or list of them") from None
+            raise Skip(f"field {name!r} is not a text, a number or a list of them") from None
         if not draft.answers:
             raise Skip(f"field {name!r} is blank")
 
     def complete(self, draft: ImportedQuestion) -> None:
-        """Set what the field map leaves open."""
+        """Set what the class attributes leave open."""
 
     def documents(
         self, source: ImportSource, drafts: Sequence[ImportedQuestion]
     ) -> Mapping[str, NativeDocument]:
-        """Return the documents of some questions, as far as they are there, by id; more do no
-        harm.
+        """Return the documents of the questions that are in the download, by id; it may contain
+        more.
         """
         images = page_images(source.root, *self.page_files, first=self.first_page)
         return {**images, **pdfs(source.root, *self.pdf_files)}
@@ -152,7 +152,7 @@ class Importer:
         drafts: Sequence[ImportedQuestion],
         other: Callable[[ImportedQuestion], NativeDocument | None],
     ) -> dict[str, NativeDocument]:
-        """Return documents whose pages are columns of a row, else what `other` finds."""
+        """Return documents whose pages are columns of a row, otherwise what `other` returns."""
         found: dict[str, NativeDocument] = {}
         readers: dict[Path, RowReader] = {}
         for draft in drafts:
@@ -168,13 +168,13 @@ class Importer:
         return found
 
     def settle(self, drafts: Sequence[ImportedQuestion]) -> None:
-        """Change what needs all questions to be known; nothing by default."""
+        """Make changes that depend on all questions; does nothing by default."""
 
 
 def by_split(
     dataset: str, train: int = 0, val: int = 0, test: int = 0
 ) -> dict[tuple[str, Split], int]:
-    """Return the numbers of rows of a dataset by dataset and split, where there are some."""
+    """Return the numbers of rows by dataset and split, without those that are 0."""
     return {
         (dataset, split): rows
         for split, rows in zip(Split, (train, val, test), strict=True)

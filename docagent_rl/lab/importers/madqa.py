@@ -23,13 +23,13 @@ _EVIDENCE = "evidence"
 class _Madqa(Importer):
     """MADQA (arXiv 2603.12180): hub `OxRML/MADQA` (gated), GitHub `OxRML/MADQA`.
 
-    `answer_variants` are alternatives, each a list of items that all are asked for
-    (`eval/metrics.py`, `anls_star`); `evidence` are pages of one or several documents, from 1
-    (`baselines/utils`). The PDFs lie elsewhere: the repository's `download_pdfs.py` fetches them
-    into `pdfs/` by their addresses in `data/documents/`.
+    `answer_variants` are alternatives, each a list of items that are all required
+    (`eval/metrics.py`, `anls_star`); `evidence` are pages of one or more documents, counted from 1
+    (`baselines/utils`). The PDFs are not included: the repository's `download_pdfs.py` fetches them
+    into `pdfs/` from the addresses in `data/documents/`.
 
-    Of several lists the first is the answer; all of them stay in `extra.gold`, by which questions
-    are scored.
+    If there are several lists, the first is the answer; all of them stay in `extra.gold`, which is
+    used for scoring.
     """
 
     name = "madqa"
@@ -52,7 +52,7 @@ class _Madqa(Importer):
         try:
             variants = [given_answers(as_texts(variant)) for variant in as_list(draft.gold or [])]
         except ValueError:
-            raise Skip("field 'answer_variants' is no list of lists of texts") from None
+            raise Skip("field 'answer_variants' is not a list of lists of texts") from None
         variants = [variant for variant in variants if variant]
         if not variants:
             raise Skip(NO_ANSWER)
@@ -71,7 +71,7 @@ class _Madqa(Importer):
 def _cites(row: NativeRow) -> list[Page]:
     evidence = row.get(_EVIDENCE)
     if not isinstance(evidence, list) or not evidence:
-        raise Skip("field 'evidence' is empty, or no list")
+        raise Skip("field 'evidence' is empty, or not a list")
     return list(dict.fromkeys(_page(each) for each in evidence))
 
 

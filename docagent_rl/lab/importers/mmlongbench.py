@@ -25,9 +25,11 @@ class _MMLongBenchDoc(Importer):
     """MMLongBench-Doc: https://github.com/mayubo2333/MMLongBench-Doc, hub
     `yubo2333/MMLongBench-Doc`.
 
-    All seven fields are text; lists are Python's. Golds stay as they are, spaces and all.
+    All seven fields are text; lists are written in Python syntax. Golds are kept unchanged,
+    including spaces.
 
-    There is no id: `<document>#<row>`. Three rows cite page 0 and one page 1418, which are dropped.
+    There are no ids: a question is named `<document>#<row>`. Three rows cite page 0 and one page
+    1418; these citations are dropped.
     """
 
     name = "mmlongbench_doc"
@@ -54,7 +56,7 @@ class _MMLongBenchDoc(Importer):
         if draft.answer_format == "List":
             with suppress(ValueError):
                 draft.answers = given_answers(as_texts(gold))
-        # of the lists, two golds are plain numbers and one is empty: these stay whole
+        # two golds of the format List are plain numbers and one is empty: these stay whole
         draft.answers = draft.answers or (gold,)
 
 
@@ -62,10 +64,10 @@ class _MMLongBenchDocV2(_MMLongBenchDoc):
     """MMLongBench-Doc-V2 (arXiv 2608.03397): https://github.com/VectifyAI/MMLongBench-Doc-V2.
 
     The schema and the PDFs are those of the first version. A gold that begins with `Not answerable`
-    is one of an unanswerable question (`eval/metrics.py`): some go on `or 0 or none`.
+    marks an unanswerable question (`eval/metrics.py`): some continue with `or 0 or none`.
 
-    `data/question_types.json` has labels that a model gave; they go to `extra` where the file is
-    there.
+    `data/question_types.json` contains labels given by a model; they are added to `extra` if the
+    file exists.
     """
 
     name = "mmlongbench_doc_v2"
@@ -88,9 +90,7 @@ class _MMLongBenchDocV2(_MMLongBenchDoc):
 
 
 def _question_types(source: ImportSource) -> dict[tuple[Any, Any], dict[str, Any]]:
-    """Return the labels of questions by document and question; none where their file is not
-    there.
-    """
+    """Return the labels of questions by document and question; none if their file is missing."""
     path = next(
         (path for folder in ("data", ".") if (path := source.root / folder / _TYPES).is_file()),
         None,
@@ -106,8 +106,8 @@ def _question_types(source: ImportSource) -> dict[tuple[Any, Any], dict[str, Any
         }
     except (KeyError, TypeError) as error:
         raise UserError(
-            f"{path}: a row without doc_id, question, task_type or requires_visual, or no object; "
-            "download it again, or remove it: its labels are not needed"
+            f"{path}: a row is not an object, or lacks doc_id, question, task_type or "
+            "requires_visual; download the file again, or remove it: its labels are optional"
         ) from error
 
 

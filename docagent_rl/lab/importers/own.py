@@ -1,4 +1,4 @@
-"""Importers of users, named by `package.module:CLASS`."""
+"""Importers written by users, named as `package.module:CLASS`."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,10 +16,11 @@ _BASE = f"{Importer.__module__}.{Importer.__qualname__}"
 
 
 def own_importer(path: str) -> Importer:
-    """Return an importer of the user's own.
+    """Return an importer written by the user.
 
     Raises:
-        UserError: it cannot be imported or made, is no subclass of `Importer`, or lacks attributes.
+        UserError: it cannot be imported or instantiated, is not a subclass of `Importer`, or lacks
+            attributes.
     """
     found = load_attribute(path, f"importer {path!r}")
     if not isinstance(found, type):
@@ -27,27 +28,30 @@ def own_importer(path: str) -> Importer:
             f"importer {path!r} is a {type(found).__name__}, expected a subclass of {_BASE}"
         )
     if not issubclass(found, Importer):
-        raise UserError(f"importer {path!r} is no subclass of {_BASE}; derive it from that class")
+        raise UserError(
+            f"importer {path!r} is not a subclass of {_BASE}; derive it from that class"
+        )
     if problems := _problems(found):
         raise UserError(f"importer {path!r}: {'; '.join(problems)} (docs/extending.md)")
     try:
         return found()
-    except Exception as error:  # whatever a class raises when it is made
+    except Exception as error:  # a user's class may raise anything
         raise UserError(
-            f"importer {path!r} cannot be made without arguments: {described(error)}"
+            f"importer {path!r} cannot be created without arguments: {described(error)}"
         ) from error
 
 
 @contextmanager
 def named_if_own(importer: Importer, what: str) -> Generator[None]:
-    """Name an importer of the user's own, and its line, where it raises in the block; `what` says
-    at what.
+    """Convert errors that a user's importer raises in the block, naming it and the line.
+
+    `what` describes what it was doing.
     """
     try:
         yield
     except (Skip, UserError, InfrastructureError):
         raise
-    # the class of a user may raise anything
+    # a user's class may raise anything
     except Exception as error:
         kind = type(importer)
         if kind.__module__.startswith("docagent_rl."):
@@ -70,7 +74,7 @@ def _problems(kind: type[Importer]) -> list[str]:
     ]
     if isinstance(needed["name"], str) and needed["name"] and not is_file_name(needed["name"]):
         problems.append(
-            f"class attribute 'name' is {needed['name']!r}, which can be no name of a file"
+            f"class attribute 'name' is {needed['name']!r}, which is not valid as a file name"
         )
     for name in _LISTS:
         value = getattr(kind, name)
@@ -78,6 +82,6 @@ def _problems(kind: type[Importer]) -> list[str]:
             problems.append(f"class attribute {name!r} has to be a tuple of texts")
     if not kind.files and kind.paths is Importer.paths and kind.rows is Importer.rows:
         problems.append(
-            "class attribute 'files' names no pattern, and neither paths() nor rows() is its own"
+            "class attribute 'files' has no pattern, and neither paths() nor rows() is overridden"
         )
     return problems

@@ -38,15 +38,15 @@ _DUDE_TYPES = frozenset(
 class _LongDocURL(Importer):
     """LongDocURL (arXiv 2412.18424): hub `dengchao/LongDocURL`, GitHub `dengc2023/LongDocURL`.
 
-    The repository's `data/LongDocURL.jsonl` is a sample of three questions, in whose place its
-    evaluation expects the hub's file. Pages are the hub's PDFs, or images `<document>_<page>.png`,
-    which count from 0 (`utils/extract_ccpdf.py`).
+    The repository's `data/LongDocURL.jsonl` is a sample of three questions, which its evaluation
+    expects to be replaced by the hub's file. Pages are the hub's PDFs, or images
+    `<document>_<page>.png`, which count from 0 (`utils/extract_ccpdf.py`).
 
-    Answers have JSON types; evidence pages count from 1, image names from 0. Boxes stand in free
-    text, kept as it is in `extra.detailed_evidences`.
+    Answers have JSON types; evidence pages count from 1, image names from 0. Boxes are mentioned in
+    free text, which is kept unchanged in `extra.detailed_evidences`.
 
-    `extra.window` is the part of the document that the question was written from, which official
-    runs show.
+    `extra.window` is the part of the document from which the question was written, and which
+    official runs show.
     """
 
     name = "longdocurl"
@@ -90,7 +90,7 @@ class _LongDocURL(Importer):
 
 
 def _file_name(draft: ImportedQuestion) -> str:
-    """Return the name of the PDF; the path is of the authors' machine."""
+    """Return the name of the PDF; its path is that on the authors' machine."""
     path = draft.row.get("pdf_path")
     name = PurePosixPath(path.replace("\\", "/")).name if isinstance(path, str) else ""
     return without_pdf(name) if name.lower().endswith(".pdf") else draft.doc_id
@@ -99,10 +99,10 @@ def _file_name(draft: ImportedQuestion) -> str:
 class _Dude(Importer):
     """DUDE: Zenodo sample 7763635 and the binaries of hub `jordyvl/DUDE_loader`.
 
-    Boxes are pixels of the page at 200 dpi, with the page that they stand on, from 0 (by the demo
+    Boxes are in pixels of the page at 200 dpi; their pages count from 0 (according to the demo
     file).
 
-    Whether a question is answerable is a matter of its type alone. Test rows hold no answers.
+    Only its type decides whether a question is answerable. Test rows have no answers.
     """
 
     name = "dude"
@@ -128,7 +128,7 @@ class _Dude(Importer):
             raise Skip(NO_ANSWER)
         kind = draft.row.text("answer_type").replace("not answerable", _DUDE_NOTHING)
         if kind not in _DUDE_TYPES:
-            raise Skip("field 'answer_type' is none of DUDE's")
+            raise Skip("field 'answer_type' is not one of DUDE's types")
         draft.answer_format = kind
         draft.answerable = kind != _DUDE_NOTHING
         if not draft.answerable:
@@ -153,22 +153,21 @@ def _attach_boxes(draft: ImportedQuestion) -> None:
                 left, top, width, height = edges
                 draft.boxes.append(((draft.doc_id, page), (left, top, left + width, top + height)))
             else:
-                draft.notes.append("a box is no box")
+                draft.notes.append("a box is not four numbers")
     draft.cites = list(dict.fromkeys(page for page, _ in draft.boxes))
 
 
 _PAPER_ANSWERS = ("answer_1", "answer_2", "answer_3")
 _ANSWERS = {"paper_tab": _PAPER_ANSWERS, "paper_text": _PAPER_ANSWERS, "feta": ("answer",)}
-"""Fields with answers, by part."""
+"""Fields with answers, by subset."""
 
 
 class _UDA(Importer):
     """UDA (PaperTab, PaperText, FetaTab): hub `qinchuanhui/UDA-QA`, GitHub
     `qinchuanhui/UDA-Benchmark`.
 
-    Every column is text: a document is named `1912.01214` and an answer may be the word `None`.
-
-    Missing answers are one space. There are no pages.
+    Every column is text: a document may be named `1912.01214`, and an answer may be the word
+    `None`. A missing answer is a single space. There are no evidence pages.
     """
 
     name = "uda"
@@ -200,7 +199,7 @@ class _UDA(Importer):
         part = draft.row.dataset.removeprefix("uda_")
         values = [draft.row.get(name) for name in _ANSWERS[part]]
         if not all(value is None or isinstance(value, str) for value in values):
-            raise Skip("an answer is no text")
+            raise Skip("an answer is not a text")
         draft.answers = given_answers([value for value in values if value is not None])
         if not draft.answers:
             raise Skip(NO_ANSWER)
@@ -229,19 +228,17 @@ def _uda_files(source: ImportSource, part: str) -> list[Path]:
 
 
 def _csv_rows(path: Path, source: ImportSource) -> Iterator[dict[str, str]]:
-    """Yield rows of text; a sample that a stray line break cut in two is joined with the next
-    line.
-    """
+    """Yield rows of text; a row that a stray line break split is joined with the next line."""
     source.note(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file, delimiter="|", quotechar='"')
             header = next(lines, [])
             if "q_uid" not in header:
-                raise UserError(f"{path}: its first line is no header of UDA; download it again")
+                raise UserError(f"{path}: the first line is not UDA's header; download it again")
             pending: list[str] = []
             for line in lines:
-                # the parts on both sides of the break are one field
+                # the line break was inside a field
                 joined = (
                     [*pending[:-1], f"{pending[-1]}\n{line[0]}", *line[1:]]
                     if pending and line
@@ -254,7 +251,7 @@ def _csv_rows(path: Path, source: ImportSource) -> Iterator[dict[str, str]]:
             if pending:
                 yield dict(zip(header, pending, strict=False))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{path}: no table in UTF-8 ({error}); download it again") from error
+        raise UserError(f"{path}: not a UTF-8 table ({error}); download it again") from error
 
 
 IMPORTERS = (_LongDocURL(), _Dude(), _UDA())

@@ -1,4 +1,4 @@
-"""MP-DocVQA, SlideVQA and ALDEN's training data: questions about pictures of pages."""
+"""MP-DocVQA, SlideVQA and ALDEN's training data: questions about page images."""
 
 import hashlib
 import json
@@ -40,8 +40,9 @@ class _MPDocVQA(Importer):
 
     The answer's page is an index, from 0, into the pages of the row.
 
-    Long documents are cut to a window of 20 pages, so that one may come with several lists of
-    pages: each list is then a document, named by the document's id and a hash of the list.
+    Long documents are cut to a window of 20 pages, so that a document may come with several lists
+    of pages: each list then becomes a document, named after the document's id and a hash of the
+    list.
     """
 
     name = "mp_docvqa"
@@ -66,7 +67,7 @@ class _MPDocVQA(Importer):
             raise Skip(NO_ANSWER)
         pages = draft.parse("page_ids", as_texts, [])
         if not pages or not all(map(is_file_name, pages)):
-            raise Skip("field 'page_ids' is no list of pages")
+            raise Skip("field 'page_ids' is not a list of pages")
         draft.num_pages = len(pages)
         draft.extra["page_names"] = pages
         draft.native_pages = value = draft.row.get("answer_page_idx")
@@ -106,16 +107,17 @@ class _MPDocVQA(Importer):
 class _SlideVQA(Importer):
     """SlideVQA: GitHub `nttmdlab-nlp/SlideVQA`, hub `NTT-hil-insight/SlideVQA` (gated).
 
-    One gold, one list of pages; regions of the `bbox` files are layout, not evidence, and not read.
+    There is one gold answer and one list of pages; regions in the `bbox` files are layout instead
+    of evidence, and are not read.
 
-    The licence forbids to pass the annotations on: samples stay where they were made.
+    The licence forbids passing the annotations on: do not distribute the samples.
     """
 
     name = "slidevqa"
     dataset = "slidevqa"
     released = by_split("slidevqa", 10617, 1652, 2215)
     files = ("annotations/qa/*.jsonl", "qa/*.jsonl", "data/*.parquet", "*.parquet", "*.jsonl")
-    # slides of a deck; a shorter deck leaves the last ones null
+    # slides of a deck; in a shorter deck the last ones are null
     pictures = tuple(f"page_{number}" for number in range(1, 21))
     document = "deck_name"
     gold = "answer"
@@ -127,7 +129,7 @@ class _SlideVQA(Importer):
         draft.question_id = f"{draft.split.value}-{draft.question_id}"
 
     def complete(self, draft: ImportedQuestion) -> None:
-        # the official evidence score goes by their order
+        # the official evidence score depends on their order
         draft.extra["native_evidence_pages"] = draft.row.get("evidence_pages")
         arithmetic = draft.row.get("arithmetic_expression")
         draft.extra["arithmetic_expression"] = None if arithmetic == "None" else arithmetic
@@ -141,7 +143,7 @@ class _SlideVQA(Importer):
         if missing := set(first) - set(found):
             patterns = ("images/*", "images/*/*", "*/*")
             folders = sorted(path for pattern in patterns for path in source.root.glob(pattern))
-            # of the first place that has a folder named by the deck
+            # in reverse, so that a folder found by an earlier pattern wins
             named = {
                 path.name: path
                 for path in reversed(folders)
@@ -154,10 +156,10 @@ class _SlideVQA(Importer):
 
 
 def _deck(name: str, folder: Path, row: NativeRow) -> NativeDocument | None:
-    """Return the slides of a deck in the order of `image_urls`; None: some could not be downloaded.
+    """Return the slides of a deck in the order of `image_urls`; None if some were not downloaded.
 
-    The repository's script names a file as its address ends (`...-7-1024.jpg?cb=1`). By their names
-    alone, slides behind a dead address would move up.
+    The repository's script names a file after the end of its address (`...-7-1024.jpg?cb=1`).
+    Sorting by name would shift the slides after one whose address is dead.
     """
     try:
         ends = [address.rpartition("/")[2] for address in as_texts(row.get("image_urls"))]
@@ -174,7 +176,8 @@ def _deck(name: str, folder: Path, row: NativeRow) -> NativeDocument | None:
 class _Alden(Importer):
     """ALDEN's training data: hub `SkyFishQ/ALDEN`, as the released code reads it.
 
-    Stored pages count from 0, as text, in no order: rows of `images.parquet` go by their `id`.
+    Pages are stored as text, counted from 0, in no order: rows of `images.parquet` are sorted by
+    their `id`.
     """
 
     name = "alden"
@@ -198,7 +201,9 @@ class _Alden(Importer):
             ranges_path = path.with_name("id2idx.json")
             ranges = source.json(ranges_path) if ranges_path.is_file() else None
             if not isinstance(ranges, dict):
-                raise UserError(f"{ranges_path}: missing, or no object of row ranges")
+                raise UserError(
+                    f"{ranges_path}: missing, or not an object with row ranges; download it again"
+                )
             source.note(path)
             reader = RowReader(path, ["id", "image"])
             for name, rows in ranges.items():
@@ -212,13 +217,13 @@ class _Alden(Importer):
 
 
 def _pages(reader: RowReader, first: int, end: int) -> list[bytes]:
-    """Return the pictures of a document in the order of its pages."""
+    """Return the pictures of a document in page order."""
     pictures = {}
     for row in reader.rows(first, end):
         number = row.get("id")
         picture = picture_bytes(row.get("image"))
         if picture is None or not is_digits(number):
-            raise DocumentError("a row of it is no page")
+            raise DocumentError("one of its rows is not a page")
         pictures[int(number)] = picture
     if sorted(pictures) != list(range(end - first)):
         raise DocumentError(f"its rows are not the pages 0 to {end - first - 1}")

@@ -1,4 +1,4 @@
-"""An import from beginning to end, and its report: rows by reason, and documents."""
+"""Running an import, and its report: rows by reason, and documents."""
 
 import json
 from collections import Counter, defaultdict
@@ -10,7 +10,7 @@ from typing import Any
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.objects import file_digest
 from docagent_rl.lab.importers.download import unread
-from docagent_rl.lab.importers.finishing import finished
+from docagent_rl.lab.importers.finishing import finish_sample
 from docagent_rl.lab.importers.holdings import Holdings, ImportSettings, gather_documents
 from docagent_rl.lab.importers.importer import Importer
 from docagent_rl.lab.importers.native import ImportedQuestion, NativeRow, Skip
@@ -23,7 +23,7 @@ _EXAMPLES = 5
 
 
 Places = dict[str, list[str]]
-"""Rows by the reason for which they are counted, each as its file and number."""
+"""Rows, as file and number, by the reason for which they are counted."""
 
 
 @dataclass(slots=True)
@@ -36,25 +36,25 @@ class ImportReport:
     first_page: int
     """The number of a document's first page in the benchmark."""
     files: dict[str, str] = field(default_factory=dict)
-    """SHA-256 of the files of questions, by path in the source."""
+    """SHA-256 of the question files, by path in the source."""
     unread: list[str] = field(default_factory=list)
-    """Other files of questions that lie there: further splits, or another version
+    """Question files in the download that were not read: further splits, or another version
     (`download.unread`).
     """
     read: Counter[str] = field(default_factory=Counter)
-    """Rows by dataset and split."""
+    """Number of rows, by dataset and split."""
     written: Counter[str] = field(default_factory=Counter)
-    """Samples by dataset and split, or by part."""
+    """Number of samples, by dataset and split, or by part."""
     skipped: Places = field(default_factory=lambda: defaultdict(list))
     notes: Places = field(default_factory=lambda: defaultdict(list))
-    """Rows that were mended or are unusual, and were kept."""
+    """Rows that were repaired or are unusual, but were kept."""
     documents: dict[str, int] = field(default_factory=dict)
-    """Numbers of documents that were wanted, found, missing, unreadable."""
+    """Numbers of documents that were wanted, found, missing, or failed."""
     missing: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Return the report as a file."""
+        """Return the content of the report's file."""
         content = {
             "importer": self.importer,
             "selection": self.selection,
@@ -77,13 +77,13 @@ def run_import(
 ) -> tuple[dict[str, list[Sample]], ImportReport]:
     """Read a benchmark, ingest its documents and return its samples by part, with a report.
 
-    Nothing is written but documents into the store. An interrupted import is started again:
-    documents that are stored stay, and the samples come out the same. Without parts in the
-    selection there is one part without a name.
+    Nothing is written except documents in the store. An interrupted import can be started again:
+    stored documents are kept, and the samples are the same. If the selection has no parts, there is
+    a single part with an empty name.
 
     Raises:
-        UserError: files are missing or damaged, their number of rows is not the released one, or no
-            sample is left.
+        UserError: files are missing or damaged, their number of rows differs from the released one,
+            or no sample is left.
     """
     return _Import(importer, ImportSource(path), settings).run()
 
@@ -102,7 +102,7 @@ class _Import:
         with named_if_own(self.importer, "settle"):
             self.importer.settle(read)
         drafts = []
-        for draft in read:  # documents of those that are refused are not needed
+        for draft in read:  # before documents are gathered: refused questions need none
             refusal = self.settings.selection.refusal(draft.split, answerable=draft.answerable)
             if refusal is None:
                 drafts.append(draft)
@@ -125,8 +125,11 @@ class _Import:
         if not samples:
             most = sorted(report.skipped.items(), key=lambda each: -len(each[1]))[:5]
             reasons = "; ".join(f"{reason}: {len(places)}" for reason, places in most)
-            rows = f"none of {report.read.total()} rows gives a sample"
-            raise UserError(f"{self.source.path}: {rows} ({reasons or 'no rows'})")
+            rows = f"none of {report.read.total()} rows became a sample"
+            raise UserError(
+                f"{self.source.path}: {rows} ({reasons or 'there are no rows'}); change the "
+                "selection, or check the download"
+            )
         return parts, report
 
     def _drafts(self) -> list[ImportedQuestion]:
@@ -146,12 +149,12 @@ class _Import:
 
     def _draft(self, row: NativeRow, seen: set[tuple]) -> ImportedQuestion:
         if not isinstance(row.values, Mapping):
-            raise Skip("the row is no object")
+            raise Skip("the row is not an object")
         with named_if_own(self.importer, _place(row)):
             draft = self.importer.draft(row)
         key = row.dataset, draft.split, draft.question_id
         if key in seen:
-            raise Skip("an earlier row has its question id")
+            raise Skip("an earlier row has the same question id")
         seen.add(key)
         return draft
 
@@ -160,9 +163,9 @@ class _Import:
             part = _part(dataset, split)
             if (read := self.report.read.get(part, 0)) and read != known:
                 raise UserError(
-                    f"{self.source.path}: {part} has {read} rows, the released files have {known}: "
-                    "the "
-                    "download is not whole, or another version; --any-count takes it as it is"
+                    f"{self.source.path}: {part} has {read} rows, but the released files have "
+                    f"{known}: the download is incomplete or another version. Download it again, "
+                    "or use --any-count to accept it"
                 )
 
     def _holdings(self, drafts: Sequence[ImportedQuestion]) -> Holdings:
@@ -215,7 +218,7 @@ class _Import:
             raise Skip(f"its document cannot be used: {holdings.failed[min(failed)][:120]}")
         if self.settings.store is not None and needed - set(holdings.lengths):
             raise Skip("its document is missing")
-        sample = finished(draft, self.report.first_page, holdings)
+        sample = finish_sample(draft, self.report.first_page, holdings)
         if refusal := self.settings.selection.length_refusal(sample.extra["num_pages"]):
             raise Skip(refusal)
         return sample
@@ -230,7 +233,7 @@ def _place(row: NativeRow) -> str:
 
 
 def _listed(counted: Places) -> list[dict[str, Any]]:
-    """Return reasons by name, with their numbers of rows and the first of these, for JSON."""
+    """Return reasons by name, each with its number of rows and the first few, for JSON."""
     return [
         {"reason": reason, "rows": len(places), "examples": places[:_EXAMPLES]}
         for reason, places in sorted(counted.items())

@@ -1,4 +1,4 @@
-"""The files of a benchmark as they were downloaded: rows of questions, and documents."""
+"""The downloaded files of a benchmark: rows of questions, and documents."""
 
 import filecmp
 import hashlib
@@ -19,7 +19,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import composed
 from docagent_rl.documents.settings import DocumentError
 from docagent_rl.documents.sources import IMAGE_SUFFIXES, SourceDocument, SourceKind, link_out
-from docagent_rl.lab.importers.download import file_problem, held, pointer_problem
+from docagent_rl.lab.importers.download import file_problem, folder_listing, pointer_problem
 from docagent_rl.lab.importers.native import is_file_name
 from docagent_rl.samples.parquet import UNREADABLE
 from docagent_rl.samples.sample import Split
@@ -30,10 +30,10 @@ _BATCH = 512
 
 @dataclass(slots=True)
 class ImportSource:
-    """A folder as downloaded, or one file of questions in it.
+    """The folder of a download, or one question file in it.
 
     Raises (all methods):
-        UserError: a file is missing or damaged, or a link that leads out of the folder.
+        UserError: a file is missing or damaged, or is a link that leads out of the folder.
     """
 
     path: Path
@@ -52,16 +52,16 @@ class ImportSource:
         return self.path if self.path.is_dir() else self.path.parent
 
     def label(self, path: Path) -> str:
-        """Return the name of a file within the folder, without suffix: the same wherever the folder
-        lies.
+        """Return the name of a file within the folder, without suffix; it does not depend on where
+        the folder is.
         """
         return "-".join(path.relative_to(self.root).with_suffix("").parts)
 
     def find(self, *patterns: str) -> list[Path]:
-        """Return the files of the first pattern that matches any, sorted; a named file stands for
-        all.
+        """Return the sorted files of the first pattern that matches any; if the source is a file,
+        just that.
 
-        Patterns of files that belong together are one text, with white space between them.
+        Patterns of files that belong together are one string, separated by white space.
         """
         if self.path.is_file():
             return [self.path]
@@ -72,21 +72,20 @@ class ImportSource:
         return []
 
     def require(self, *patterns: str) -> list[Path]:
-        """Return files of questions as `find` does; an error lists the patterns when there is
+        """Return question files as `find` does; raise an error that lists the patterns if there are
         none.
         """
         if found := self.find(*patterns):
             return found
         looked_for = ", ".join(patterns)
         raise UserError(
-            f"{self.path}: no questions (looked for {looked_for}; there is {held(self.root)}); "
-            "unpack "
-            "archives, and name the file itself if it has another name; docs/benchmarks.md has the "
-            "layout"
+            f"{self.path}: no questions found (looked for {looked_for}; the folder contains "
+            f"{folder_listing(self.root)}); unpack archives, or name the question file if it has "
+            "another name; docs/benchmarks.md describes the layout"
         )
 
     def json(self, path: Path) -> Any:
-        """Read a file of JSON."""
+        """Read a JSON file."""
         self.note(path)
         try:
             return json.loads(path.read_text(encoding="utf-8-sig"))
@@ -96,10 +95,10 @@ class ImportSource:
     def rows(
         self, path: Path, *, under: str | None = None, columns: Sequence[str] | None = None
     ) -> Iterator:
-        """Yield the rows of a file: `.jsonl`, `.parquet`, or `.json` (a list, or an object with one
-        `under`).
+        """Yield the rows of a file: `.jsonl`, `.parquet`, or `.json` (a list, or an object with a
+        list `under` that key).
 
-        A line that is no JSON comes as text.
+        A line that is not JSON is yielded as text.
         """
         if path.suffix in (".parquet", ".jsonl"):
             self.note(path)
@@ -115,19 +114,19 @@ class ImportSource:
         return iter(content)
 
     def note(self, path: Path) -> None:
-        """Add a file to those that were read; a link that leads out of the folder is an error."""
+        """Record that a file is read; a link that leads out of the folder is an error."""
         if problem := link_out(path, self.root) or pointer_problem(path):
             raise UserError(f"{path}: {problem}")
         self.read.append(path)
 
 
 def split_named(name: Any) -> Split | None:
-    """Return the split that a native name means: `dev` and `validation` are `val`."""
+    """Return the split for a native name: `dev` and `validation` mean `val`."""
     return _SPLITS.get(name.strip().lower()) if isinstance(name, str) else None
 
 
 def split_in(path: Path, root: Path, default: Split | None = None) -> Split | None:
-    """Return the split that a file's name or folder speaks of, in the last place that does."""
+    """Return the split that is mentioned last in a file's path below the root."""
     for part in reversed(path.relative_to(root).with_suffix("").parts):
         for word in part.replace("-", "_").replace(".", "_").split("_"):
             if found := split_named(word):
@@ -136,14 +135,14 @@ def split_in(path: Path, root: Path, default: Split | None = None) -> Split | No
 
 
 def parquet_columns(path: Path) -> set[str]:
-    """Return the names of a Parquet file's columns; one that is damaged raises a `UserError`."""
+    """Return the names of a Parquet file's columns; raise `UserError` if it is damaged."""
     with _whole(path):
         return set(pq.read_schema(path).names)
 
 
 @contextmanager
 def _whole(path: Path) -> Generator[None]:
-    """Name a Parquet file that turns out to be damaged in the block."""
+    """Convert errors about a damaged Parquet file in the block, naming the file."""
     try:
         yield
     except UNREADABLE as error:
@@ -159,7 +158,7 @@ def _parquet_rows(path: Path, columns: Sequence[str] | None) -> Iterator[dict[st
 
 def _lines(path: Path) -> Iterator[Any]:
     try:
-        # not splitlines(): a string may hold U+2028 and the like
+        # not splitlines(): a string may contain U+2028 and the like
         with path.open(encoding="utf-8-sig", newline="\n") as lines:
             for line in lines:
                 if line.strip():
@@ -178,21 +177,19 @@ class NativeDocument:
     doc_id: str
     files: tuple[Path, ...] = ()
     pictures: Callable[[], list[bytes]] = list
-    """Reads the pictures of a document that is no files; raises `DocumentError` where one is
-    missing.
-    """
+    """Reads the pictures of a document without files; raises `DocumentError` if one is missing."""
     place: tuple[str, int] = ("", 0)
-    """File and row of its pictures: documents are read in this order."""
+    """File and row of its pictures, which determine the order in which documents are read."""
     num_pages: int | None = None
-    """Number of pictures, where it is known without reading them."""
+    """Number of pictures, if it is known without reading them."""
     namesakes: tuple[Path, ...] = ()
-    """Further PDFs of the same name in other folders."""
+    """Further PDFs with the same name in other folders."""
 
     def problem(self, root: Path) -> str | None:
-        """Return why the files of the document cannot be used; None: they can.
+        """Return why the files of the document cannot be used; None if they can.
 
-        A link must not lead out of `root`, and what stands there twice under one name has to be the
-        same, as evidence would else point to pages of another document.
+        No link may lead out of `root`, and files with the same name must have the same content:
+        otherwise evidence might point to pages of a different document.
         """
         for path in (*self.files, *self.namesakes):
             if (reason := link_out(path, root)) is not None:
@@ -201,26 +198,26 @@ class NativeDocument:
             if not filecmp.cmp(self.files[0], path, shallow=False):
                 names = " and ".join(str(each.relative_to(root)) for each in (self.files[0], path))
                 return (
-                    f"{names} have one name and differ: rename one of them, here and in the "
-                    "questions"
+                    f"{names} have the same name but differ: rename one of them, both here and in "
+                    "the questions"
                 )
         return None
 
     def digest(self) -> str:
-        """Return the digest of its pictures, as the manifest of a stored document has it."""
+        """Return the digest of its pictures, as in the manifest of a stored document."""
         hashes = "".join(hashlib.sha256(picture).hexdigest() for picture in self.pictures())
         return hashlib.sha256(hashes.encode("ascii")).hexdigest()
 
     def source(self) -> SourceDocument:
-        """Return the document as it is ingested; for documents that are files."""
+        """Return the document as a source for ingestion; only for documents with files."""
         kind = SourceKind.PDF if self.files[0].suffix.lower() == ".pdf" else SourceKind.IMAGES
         return SourceDocument(self.doc_id, kind, self.files, self.doc_id)
 
 
 def pdfs(root: Path, *patterns: str) -> dict[str, NativeDocument]:
-    """Return PDFs by name without `.pdf`, of the first pattern that matches any.
+    """Return PDFs by name without `.pdf`, from the first pattern that matches any.
 
-    Of equal names the first is the document, and the others are its namesakes.
+    If several have the same name, the first is the document, and the others are its namesakes.
     """
     for pattern in patterns:
         found: dict[str, list[Path]] = defaultdict(list)
@@ -255,7 +252,7 @@ def page_images(root: Path, *patterns: str, first: int = 1) -> dict[str, NativeD
 
 
 class RowReader:
-    """Rows of a Parquet file by number, one group of rows held at a time."""
+    """Rows of a Parquet file by number; keeps one row group in memory at a time."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self._path = path
@@ -267,9 +264,7 @@ class RowReader:
         self._starts = list(accumulate(sizes, initial=0))
 
     def rows(self, first: int, end: int) -> Iterator[dict[str, Any]]:
-        """Yield rows `first` to `end`, the last not included; a `DocumentError` says that there are
-        none.
-        """
+        """Yield rows `first` to `end`, excluding `end`; raise `DocumentError` if missing."""
         if not 0 <= first <= end <= self._starts[-1]:
             raise DocumentError(f"there are no rows {first} to {end} in {self._path.name}")
         while first < end:
@@ -277,7 +272,7 @@ class RowReader:
             start = self._starts[group]
             stop = min(end, self._starts[group + 1])
             if self._group is None or self._group[0] != group:
-                self._group = None  # not two at a time
+                self._group = None  # free the old group before reading the next
                 with _whole(self._path), pq.ParquetFile(self._path) as file:
                     self._group = group, file.read_row_group(group, columns=self._columns)
             yield from self._group[1].slice(first - start, stop - first).to_pylist()
@@ -285,7 +280,7 @@ class RowReader:
 
 
 def picture_bytes(value: Any) -> bytes | None:
-    """Return a picture as Parquet files hold it: bytes, or an object with the key `bytes`."""
+    """Return a picture as stored in Parquet files: bytes, or an object with the key `bytes`."""
     if isinstance(value, dict):
         value = value.get("bytes")
     return value if isinstance(value, bytes) and value else None
@@ -294,7 +289,9 @@ def picture_bytes(value: Any) -> bytes | None:
 def column_pages(
     readers: dict[Path, RowReader], doc_id: str, path: Path, row: int, columns: Sequence[str]
 ) -> NativeDocument:
-    """Return a document whose pages are the columns of a row; columns that are null end it."""
+    """Return a document whose pages are the columns of a row; null columns at the end are
+    ignored.
+    """
 
     def read() -> list[bytes]:
         if path not in readers:
@@ -305,7 +302,7 @@ def column_pages(
             found.pop()
         pictures = [picture for picture in found if picture is not None]
         if not found or len(pictures) < len(found):
-            raise DocumentError("a page of it has no picture")
+            raise DocumentError("one of its pages has no picture")
         return pictures
 
     return NativeDocument(doc_id, pictures=read, place=(str(path), row))

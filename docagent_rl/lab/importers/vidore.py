@@ -33,7 +33,7 @@ _QUERIES = "queries/*.parquet"
 _QRELS = "qrels/*.parquet"
 _CORPUS = "corpus/*.parquet"
 _PAGES = "relevant"
-"""The field of a query that gets its pages; no field of the hub's."""
+"""A key that is added to queries for their pages; the hub has no such field."""
 _SIDES = ("x1", "y1", "x2", "y2")
 
 
@@ -43,7 +43,7 @@ class _CorpusPage:
 
     document: str
     place: int
-    """Among the pages of the document, from 0."""
+    """Index among the pages of the document, from 0."""
     path: Path
     row: int
 
@@ -57,22 +57,23 @@ class _Relevant:
     place: int
     score: int
     boxes: tuple[Box, ...]
-    """As fractions of the page."""
+    """Boxes as fractions of the page."""
 
 
 class _ViDoReV3(Importer):
     """One of the public corpora of ViDoRe V3 (arXiv 2601.08620): hub `vidore/vidore_v3_<name>`.
 
-    Columns, as the hub has them: `corpus` (`corpus_id`, `image`, `doc_id`, `markdown`,
+    Columns on the hub: `corpus` (`corpus_id`, `image`, `doc_id`, `markdown`,
     `page_number_in_doc`), `queries` (`query_id`, `query`, `language`, `answer`, ...), `qrels`
     (`query_id`, `corpus_id`, `score`, `bounding_boxes` with `x1`, `y1`, `x2`, `y2`). A score of 2
-    is a page with the whole answer, 1 one with a part of it; boxes are pixels of the page's image.
+    means that the page contains the whole answer, 1 a part of it; boxes are in pixels of the page's
+    image.
 
-    Pages count from 0 there, with a gap in one document: here they are the corpus's pages of a
-    document, in order. A query has no document of its own; the sample's is that of the most
+    Pages count from 0 there, with a gap in one document: here they are numbered by their order in
+    the corpus. A query has no document of its own; that of the sample is the document of the most
     relevant page.
 
-    Query ids are unique within a corpus alone: `<document>#<query id>`.
+    Query ids are unique only within a corpus, so a question is named `<document>#<query id>`.
     """
 
     name = "vidore_v3"
@@ -138,7 +139,7 @@ class _ViDoReV3(Importer):
 
 
 def _relevant_to(row: NativeRow) -> list[_Relevant]:
-    """Return what `rows` has found for a query."""
+    """Return the relevant pages that `rows` added to a query."""
     found = row.get(_PAGES)
     pages = (
         [page for page in found if isinstance(page, _Relevant)] if isinstance(found, list) else []
@@ -172,11 +173,11 @@ def _name(path: Path, row: int, value: Any) -> str:
 
 
 def _numbers(path: Path, row: int, values: Mapping[str, Any], *names: str) -> list[int]:
-    """Return whole numbers of a row."""
+    """Return whole numbers from a row."""
     for name in names:
         if type(values[name]) is not int:
             raise UserError(
-                f"{path}, row {row}: field {name!r} is no whole number; download it again"
+                f"{path}, row {row}: field {name!r} is not a whole number; download it again"
             )
     return [values[name] for name in names]
 
@@ -184,9 +185,7 @@ def _numbers(path: Path, row: int, values: Mapping[str, Any], *names: str) -> li
 def _relevant(
     source: ImportSource, corpus: Mapping[int, _CorpusPage]
 ) -> dict[int, list[_Relevant]]:
-    """Return the relevant pages of queries, with their scores and boxes, by the ids of the
-    queries.
-    """
+    """Return the relevant pages of queries, with their scores and boxes, by query id."""
     judged: list[tuple[int, int, int, Any]] = []
     for path in source.require(_QRELS):
         _check_columns(path, "query_id", "corpus_id", "score", "bounding_boxes")
@@ -196,9 +195,8 @@ def _relevant(
             )
             if corpus_id not in corpus:
                 raise UserError(
-                    f"{path}, row {row}: there is no page {corpus_id} in corpus/; the download is "
-                    "not "
-                    "whole, or of two corpora"
+                    f"{path}, row {row}: corpus/ has no page {corpus_id}; the download is "
+                    "incomplete, or mixes two corpora: download it again"
                 )
             if score > 0:
                 judged.append((query_id, corpus_id, score, values["bounding_boxes"] or []))
@@ -212,17 +210,17 @@ def _relevant(
 
 
 def _sizes(pages: Mapping[int, _CorpusPage]) -> dict[int, tuple[int, int]]:
-    """Return widths and heights of page images in pixels, of those that can be read."""
+    """Return widths and heights of page images in pixels, for those that can be read."""
     readers: dict[Path, RowReader] = {}
     found = {}
-    # a group of rows is read once
+    # sorted, so that each row group is read only once
     for corpus_id, page in sorted(pages.items(), key=lambda each: (each[1].path, each[1].row)):
         try:
             (picture,) = _pictures(readers, [page])
             with Image.open(io.BytesIO(picture)) as image:
                 found[corpus_id] = image.size
         except (DocumentError, OSError, Image.DecompressionBombError):
-            continue  # the document fails when it is ingested, which is reported
+            continue  # ingesting the document will fail too, and is reported
     return found
 
 
@@ -247,7 +245,7 @@ def _pictures(readers: dict[Path, RowReader], pages: Sequence[_CorpusPage]) -> l
         (values,) = readers[page.path].rows(page.row, page.row + 1)
         picture = picture_bytes(values["image"])
         if picture is None:
-            raise DocumentError("a page of it has no picture")
+            raise DocumentError("one of its pages has no picture")
         found.append(picture)
     return found
 
@@ -255,9 +253,8 @@ def _pictures(readers: dict[Path, RowReader], pages: Sequence[_CorpusPage]) -> l
 def _check_columns(path: Path, *names: str) -> None:
     if missing := sorted(set(names) - parquet_columns(path)):
         raise UserError(
-            f"{path}: no column {', '.join(missing)}; this is no corpus of ViDoRe V3 as the hub "
-            "has it "
-            "(docs/benchmarks.md)"
+            f"{path}: there is no column {', '.join(missing)}; this is not a corpus of ViDoRe V3 "
+            "as on the hub (docs/benchmarks.md)"
         )
 
 

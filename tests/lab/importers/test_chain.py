@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.lab.importers import Benchmark, get_importer
-from docagent_rl.lab.importers.finishing import finished
+from docagent_rl.lab.importers.finishing import finish_sample
 from docagent_rl.lab.importers.holdings import Holdings
 from docagent_rl.lab.importers.native import NativeRow, Skip
 from docagent_rl.samples.sample import Sample, Split
@@ -87,7 +87,7 @@ def test_a_row_gives_a_sample_or_a_reason(benchmark, data):
     try:
         draft = importer.draft(row)
         importer.settle([draft])
-        sample = finished(draft, importer.first_page, Holdings(lengths={draft.doc_id: 5}))
+        sample = finish_sample(draft, importer.first_page, Holdings(lengths={draft.doc_id: 5}))
     except Skip:
         return
     assert Sample.from_json(sample.to_json()) == sample

@@ -223,8 +223,8 @@ def test_a_box_that_is_none_is_noted(files, run, odd):
     (sample,), report = run("unidoc_rl")
     assert sample.evidence_boxes == {3: ((0.1, 0.2, 0.5, 1.0),)}
     assert dict(report.notes) == {
-        "a box is no box": ["train.parquet:0"],
-        "boxes of a page without a name": ["train.parquet:0"],
+        "a box is not four numbers": ["train.parquet:0"],
+        "boxes for something that is not the name of a page": ["train.parquet:0"],
     }
 
 

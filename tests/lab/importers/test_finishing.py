@@ -13,7 +13,7 @@ from docagent_rl.lab.importers.finishing import (
     LENGTH,
     OUTSIDE,
     WINDOW,
-    finished,
+    finish_sample,
     normalised,
 )
 from docagent_rl.lab.importers.holdings import Holdings
@@ -34,7 +34,7 @@ def draft(**changes: object) -> ImportedQuestion:
 
 
 def done(made: ImportedQuestion, first: int = 1) -> Sample:
-    return finished(made, first, HOLDINGS)
+    return finish_sample(made, first, HOLDINGS)
 
 
 def test_a_sample_says_no_more_than_its_row():
@@ -71,7 +71,7 @@ def test_pages_lie_in_the_document(cited, first, kept):
 
 
 def test_pages_of_a_document_of_unknown_length_stay():
-    sample = finished(draft(doc_id="unknown", cites=[("unknown", 900)]), 1, HOLDINGS)
+    sample = finish_sample(draft(doc_id="unknown", cites=[("unknown", 900)]), 1, HOLDINGS)
     assert (sample.evidence_pages, sample.extra["num_pages"]) == ((900,), None)
 
 
@@ -147,9 +147,9 @@ def test_flags_are_of_pages_that_there_are():
 def test_what_is_no_sample_is_skipped_for_its_first_problem():
     with pytest.raises(Skip, match=r"^field 'answer_format': 'lists' is no format of answers$"):
         done(draft(answer_format="lists"))
-    with pytest.raises(Skip, match="half a character, or no number"):
+    with pytest.raises(Skip, match="lone surrogate, or not a number"):
         done(draft(question="\ud800"))
-    with pytest.raises(Skip, match="half a character, or no number"):
+    with pytest.raises(Skip, match="lone surrogate, or not a number"):
         done(draft(gold=math.nan))
 
 

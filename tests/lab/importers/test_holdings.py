@@ -72,7 +72,7 @@ def test_a_store_may_lie_in_folders_that_are_made(files, tmp_path):
 def test_without_a_whole_document_nothing_is_read(files, run, tmp_path):
     files.parquet("data/train-0.parquet", [deck_row(3, page_2=None)])
     with pytest.raises(
-        UserError, match="its document cannot be used: a page of it has no picture: 1"
+        UserError, match="its document cannot be used: one of its pages has no picture: 1"
     ):
         run("slidevqa", store=True)
     assert [path.name for path in tmp_path.iterdir()] == ["download"]

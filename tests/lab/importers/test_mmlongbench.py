@@ -137,12 +137,14 @@ def test_golds_of_the_second_version_that_begin_so_are_unanswerable(files, run, 
 def test_damaged_labels_are_named(files, run, content):
     files.json("data/samples.json", [mm_row()])
     files.json(TYPES, content)
-    with pytest.raises(UserError, match=r"question_types\.json: a row without doc_id"):
+    with pytest.raises(
+        UserError, match=r"question_types\.json: a row is not an object, or lacks doc_id"
+    ):
         run("mmlongbench_doc_v2")
 
 
 def test_one_version_is_not_taken_for_the_other(files, run):
     files.json("data/samples.json", [mm_row()] * 1071)
     assert len(run("mmlongbench_doc_v2", any_count=False)[0]) == 1071
-    with pytest.raises(UserError, match="has 1071 rows, the released files have 1082"):
+    with pytest.raises(UserError, match="has 1071 rows, but the released files have 1082"):
         run("mmlongbench_doc", any_count=False)

@@ -47,7 +47,7 @@ def test_texts_are_as_long_as_they_may_be():
     longest = "x" * LONGEST_TEXT
     assert row(q=longest).text("q") == longest
     for refused in (longest + "x", " \n", "", None, 7):
-        with pytest.raises(Skip, match=r"field 'q' is missing, blank, too long or no text"):
+        with pytest.raises(Skip, match=r"field 'q' is missing, blank, too long or not a text"):
             row(meta={"q": refused}).text("meta.q")
 
 

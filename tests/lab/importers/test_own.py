@@ -77,18 +77,18 @@ def test_a_class_is_made():
         (f"{HERE}:", "cannot be imported"),
         (f"{HERE}:INSTANCE", r"is a Own, expected a subclass of .*importer\.Importer"),
         (f"{HERE}:HERE", r"is a str, expected a subclass"),
-        (f"{HERE}:NoImporter", r"is no subclass of .*importer\.Importer"),
+        (f"{HERE}:NoImporter", r"is not a subclass of .*importer\.Importer"),
         (
             f"{HERE}:Bare",
             "'name' has to be a text; .*'gold' has to be a text; .*'document' has .*'dataset' has",
         ),
-        (f"{HERE}:NoFiles", "'files' names no pattern"),
+        (f"{HERE}:NoFiles", "'files' has no pattern"),
         (f"{HERE}:TextForTuple", "'files' has to be a tuple of texts; .*'kept' has to be a tuple"),
-        (f"{HERE}:Outside", r"'name' is '\.\./own', which can be no name of a file"),
-        (f"{HERE}:WithArguments", "cannot be made without arguments: TypeError.*folder"),
+        (f"{HERE}:Outside", r"'name' is '\.\./own', which is not valid as a file name"),
+        (f"{HERE}:WithArguments", "cannot be created without arguments: TypeError.*folder"),
         (
             "unknown",
-            "no benchmark 'unknown'; known are mmlongbench_doc, .* or name an importer of your own",
+            "no benchmark 'unknown'; available: mmlongbench_doc, .* or an importer of your own",
         ),
     ],
 )

@@ -312,7 +312,7 @@ def test_a_box_that_is_none_costs_itself_alone(files, run, odd):
     (sample,), report = run("dude")
     assert (sample.evidence_pages, list(sample.evidence_boxes)) == ((3,), [3])
     assert numbers(report.notes) == [[0]]
-    assert list(report.notes) == ["a box is no box"]
+    assert list(report.notes) == ["a box is not four numbers"]
 
 
 def test_papers_with_one_answer_or_several(files, run):
@@ -339,5 +339,5 @@ def test_uda_without_its_files_names_them(files, run):
     with pytest.raises(UserError, match=r"looked for dataset/qa/paper_tab_qa\.csv, .*feta_qa\.csv"):
         run("uda")
     files.text("dataset/qa/feta_qa.csv", "a|b\n1|2\n")
-    with pytest.raises(UserError, match=r"feta_qa\.csv: its first line is no header of UDA"):
+    with pytest.raises(UserError, match=r"feta_qa\.csv: the first line is not UDA's header"):
         run("uda")

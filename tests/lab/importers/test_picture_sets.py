@@ -358,7 +358,7 @@ def test_a_range_beyond_the_pages_and_a_row_without_a_picture_cost_their_documen
     files.parquet("dude/train.parquet", [alden_row(doc_id=name) for name in names])
     (sample,), report = run("alden", store=True)
     assert (sample.doc_id, sorted(report.failed)) == ("scan", ["beyond", "blank", "unnamed"])
-    assert report.failed["blank"] == report.failed["unnamed"] == "a row of it is no page"
+    assert report.failed["blank"] == report.failed["unnamed"] == "one of its rows is not a page"
     assert report.failed["beyond"] == "there are no rows 0 to 9 in images.parquet"
 
 
@@ -370,7 +370,7 @@ def test_a_corpus_without_ranges_is_an_error(files, run, ranges):
         (files.root / "dude" / "id2idx.json").unlink()
     else:
         files.json("dude/id2idx.json", ranges)
-    with pytest.raises(UserError, match=r"id2idx\.json: missing, or no object of row ranges"):
+    with pytest.raises(UserError, match=r"id2idx\.json: missing, or not an object with row ranges"):
         run("alden")
 
 

@@ -35,7 +35,7 @@ def test_one_split_may_be_imported_alone_if_it_is_whole(files):
     _, report = run_import(Two(), files.root, ImportSettings())
     assert (dict(report.read), dict(report.written)) == ({"two/train": 2}, {"two/train": 2})
     files.json("val.json", [asked(1)])
-    with pytest.raises(UserError, match="two/val has 1 rows, the released files have 5"):
+    with pytest.raises(UserError, match="two/val has 1 rows, but the released files have 5"):
         run_import(Two(), files.root, ImportSettings())
     _, report = run_import(Two(), files.root, ImportSettings(any_count=True))
     assert dict(report.written) == {"two/train": 2, "two/val": 1}
@@ -78,7 +78,7 @@ def test_pdfs_of_one_name_that_differ_are_no_document(files, run):
     (sample,), report = run("vidoseek", store=True)
     assert (sample.doc_id, list(report.failed)) == ("b", ["a"])
     assert "lease/a.pdf" in report.failed["a"]
-    assert "work/a.pdf have one name and differ" in report.failed["a"]
+    assert "work/a.pdf have the same name but differ" in report.failed["a"]
 
 
 def test_the_report_lists_the_first_two_hundred_documents_that_miss(files, run):
@@ -134,16 +134,16 @@ def test_nothing_left_names_the_commonest_reasons_first(files, run):
     rows = [mm_row(doc_id=f"{number}/../x") for number in range(3)] + [mm_row(answer=" ")] * 4
     rows += [mm_row(question=" "), 7, 8]
     files.json("samples.json", rows)
-    with pytest.raises(UserError, match=r"none of 10 rows gives a sample") as caught:
+    with pytest.raises(UserError, match=r"none of 10 rows became a sample") as caught:
         run("mmlongbench_doc")
     assert reasons_in(caught.value) == [4, 3, 2, 1]
     rows += [mm_row(doc_id=" ")] * 5 + [mm_row(answer_format=" ")] * 6
     files.json("samples.json", rows)
-    with pytest.raises(UserError, match=r"none of 21 rows gives a sample") as caught:
+    with pytest.raises(UserError, match=r"none of 21 rows became a sample") as caught:
         run("mmlongbench_doc")
     assert reasons_in(caught.value) == [6, 5, 4, 3, 2]
     files.json("samples.json", [])
-    with pytest.raises(UserError, match=r"none of 0 rows gives a sample \(no rows\)"):
+    with pytest.raises(UserError, match=r"none of 0 rows became a sample \(there are no rows\)"):
         run("mmlongbench_doc")
 
 
@@ -176,18 +176,18 @@ def test_reasons_are_written_as_they_are(files, run):
     )
     _, report = run_import(Two(), files.root, ImportSettings(any_count=True))
     assert dict(report.skipped) == {
-        "field 'answer' is no text, number or list of them": ["train.json:1"],
+        "field 'answer' is not a text, a number or a list of them": ["train.json:1"],
         "field 'answer' is blank": ["train.json:2", "train.json:3"],
     }
 
 
 def test_a_row_without_a_split_is_skipped(tmp_path):
-    with pytest.raises(Skip, match="tells a split"):
+    with pytest.raises(Skip, match="names a split"):
         Two().draft(NativeRow(tmp_path / "rows.json", 0, asked(1), "two"))
 
 
 def test_answers_in_several_columns_are_all_texts():
     importer = get_importer(Benchmark.UDA)
     row = {"doc_name": "a", "q_uid": "1", "question": "Who?", "answer_1": "me", "answer_2": 7}
-    with pytest.raises(Skip, match="an answer is no text"):
+    with pytest.raises(Skip, match="an answer is not a text"):
         importer.draft(NativeRow(None, 0, row, "uda_paper_tab", Split.TEST))

@@ -45,7 +45,8 @@ def test_files_of_the_first_pattern_that_matches(files, source):
     assert together == ["b.json", "c.json"]
     assert source.find("*.csv") == []
     with pytest.raises(
-        UserError, match=r"no questions \(looked for \*\.csv, \*\.tsv; there is a\.json, b\.json"
+        UserError,
+        match=r"looked for \*\.csv, \*\.tsv; the folder contains a\.json, b\.json",
     ):
         source.require("*.csv", "*.tsv")
     alone = ImportSource(files.root / "a.json")

@@ -128,14 +128,14 @@ def test_a_page_that_is_no_picture_has_no_boxes_and_its_document_fails(files, ru
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"corpus": [page(1, "eu", 0)]}, r"qrels.*row 0: there is no page 5 in corpus/"),
-        ({"corpus": [page(5, "../eu", 0)]}, r"corpus.*row 0: .*'doc_id' is no name"),
+        ({"corpus": [page(1, "eu", 0)]}, r"qrels.*row 0: corpus/ has no page 5"),
+        ({"corpus": [page(5, "../eu", 0)]}, r"corpus.*row 0: .*'doc_id' is not the name"),
         (
             {"corpus": [page(5, "eu", None)]},
-            r"corpus.*row 0: .*'page_number_in_doc' is no whole number",
+            r"corpus.*row 0: .*'page_number_in_doc' is not a whole number",
         ),
         ({"corpus": [{"corpus_id": 5}]}, r"corpus.*no column doc_id, image, page_number_in_doc"),
-        ({"qrels": [judged(0, 5, None)]}, r"qrels.*row 0: .*'score' is no whole number"),
+        ({"qrels": [judged(0, 5, None)]}, r"qrels.*row 0: .*'score' is not a whole number"),
         (
             {"queries": [{"id": "0", "text": "What?"}]},
             r"queries.*no column answer, query, query_id",
