@@ -56,13 +56,13 @@ def sft_command(
     # these import transformers
     from docagent_rl.lab.collect.collection import read_all, trajectory_files
     from docagent_rl.lab.sft.rows import file_pieces, tokenizer_digest
-    from docagent_rl.lab.sft.trajectories import RowCounts, RowMaker, made_rows, validating
+    from docagent_rl.lab.sft.trajectories import RowCounts, RowMaker, iter_rows, validation_selector
 
     outs = [parquet_file(out)] if val_fraction is None else list(both_files(out))
     files = trajectory_files(trajectories)
     validates = None  # tells for each trajectory whether it is held out
     if val_fraction is not None:
-        validates = validating(_tracked(read_all(files)), val_fraction, by, seed)
+        validates = validation_selector(_tracked(read_all(files)), val_fraction, by, seed)
     opened = DocumentStore(store)  # before the model is looked for
     codec = codec_of(model, template_kwargs)
     maker = RowMaker(codec, opened, max_length, retokenise)
@@ -70,7 +70,7 @@ def sft_command(
     for part, path in enumerate(outs):
         counts = RowCounts()
         chosen = (each for each in read_all(files) if validates is None or validates(each) == part)
-        pieces = file_pieces(made_rows(_tracked(chosen), maker, counts), digest, str(path))
+        pieces = file_pieces(iter_rows(_tracked(chosen), maker, counts), digest, str(path))
         with _reporting_dropped(counts):
             new = write_stream(path, pieces, force=force)
         typer.echo(

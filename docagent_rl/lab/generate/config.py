@@ -1,4 +1,4 @@
-"""The configuration of generation: kinds of questions, how pages are shown, and the filters."""
+"""The configuration of question generation: kinds of questions, page views, and the filters."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ class EvidenceKind(StrEnum):
     SINGLE_PAGE = "single_page"
     """One page answers it."""
     MULTI_PAGE = "multi_page"
-    """Several pages of one document answer it together, and each of them is needed."""
+    """Several pages of one document together answer it, and each of them is needed."""
     TABLE = "table"
     """A table answers it."""
     CHART = "chart"
     """A chart or another figure answers it."""
     PAGE_INDEX = "page_index"
-    """It names the page that it asks about, by its physical number."""
+    """It asks about a page that it names by its physical number."""
     UNANSWERABLE = "unanswerable"
-    """No page of the document answers it, though it reads as if one did."""
+    """No page of the document answers it, although it reads as if one did."""
 
     @property
     def source(self) -> EvidenceSource:
-        """The kind of content that is its evidence."""
+        """The kind of content that the evidence is."""
         return {"table": EvidenceSource.TABLE, "chart": EvidenceSource.CHART}.get(
             self, EvidenceSource.TEXT
         )
 
 
 class QuestionDifficulty(StrEnum):
-    """The work that a question is."""
+    """How much work it takes to answer a question."""
 
     EASY = "easy"
     MEDIUM = "medium"
@@ -56,36 +56,36 @@ class PageView(StrEnum):
 
     @property
     def pictures(self) -> bool:
-        """True if the model has to see pictures."""
+        """Whether the model needs to see pictures."""
         return self is not PageView.TEXT
 
 
 class JudgedBy(StrEnum):
-    """The judge of answers in checks."""
+    """Who judges answers in the checks."""
 
     RULE = "rule"
-    """`rewards.rule_judge`: no request; it takes an answer in other words for a wrong one."""
+    """`rewards.rule_judge`: needs no requests, but takes a paraphrased answer for a wrong one."""
     MODEL = "model"
-    """A model, where the rule does not find it right already."""
+    """A model, unless the rules already find the answer right."""
 
 
 class KindConfig(Section):
-    """Questions of one kind and difficulty."""
+    """How many questions of one kind and difficulty are asked for, and how."""
 
     kind: EvidenceKind
     difficulty: QuestionDifficulty = QuestionDifficulty.MEDIUM
     per_document: int = Field(2, ge=0, le=1000)
-    """Requests for such questions, for every document; each shows other pages as long as there are
-    some.
+    """Requests for such questions per document; each shows different pages as long as there are
+    any.
     """
     questions: int = Field(1, ge=1, le=10)
-    """Questions of one request at most."""
+    """Most questions per request."""
     pages: int | None = Field(None, ge=1, le=50)
     """Pages shown in a request; by default 2 for `multi_page`, 3 for `unanswerable`, else 1."""
 
     @property
     def shown(self) -> int:
-        """Pages shown in a request."""
+        """Number of pages shown in a request."""
         return self.pages or {EvidenceKind.MULTI_PAGE: 2, EvidenceKind.UNANSWERABLE: 3}.get(
             self.kind, 1
         )
@@ -93,39 +93,37 @@ class KindConfig(Section):
     @model_validator(mode="after")
     def _enough(self) -> Self:
         if self.kind is EvidenceKind.MULTI_PAGE and self.shown < 2:
-            raise ValueError("questions over several pages are asked with 2 pages or more")
+            raise ValueError("multi_page questions need 2 or more pages per request")
         if self.kind is EvidenceKind.PAGE_INDEX and self.shown != 1:
-            raise ValueError("a question that names its page is asked with that page alone")
+            raise ValueError("page_index questions need exactly 1 page per request")
         return self
 
 
 class FilterConfig(Section):
-    """The checks of a question, in the order of the funnel; each can be left out."""
+    """The checks of a question, in the order in which they apply; each can be switched off."""
 
     closed_book: bool = True
-    """The question alone must not be answered rightly."""
+    """The model must not be able to answer rightly from the question without any page."""
     clear: bool = True
-    """A reader of the document who was not shown these pages must know what is asked for."""
+    """A reader of the document who was not shown these pages must understand the question."""
     grounded: bool = True
-    """The evidence alone must be answered from, rightly."""
+    """The evidence must suffice for a right answer."""
     needed: bool = True
-    """None of several pages of evidence may be left out."""
+    """If the evidence is several pages, none of them may be dispensable."""
     elsewhere: bool = True
-    """Other pages of the document must not be answered from, rightly."""
+    """Other pages of the document must not suffice for a right answer."""
     elsewhere_pages: int = Field(6, ge=1, le=100)
     """Number of other pages that are shown: those that share most words with question and
     answer.
     """
     unanswered: bool = True
-    """No page of the document may answer a question that is to have no answer; all are looked
-    at.
-    """
+    """No page of the document may answer an unanswerable question; all pages are checked."""
     window: int = Field(6, ge=1, le=100)
-    """Pages of the document that are looked at in one request for that."""
+    """Pages per request in that check."""
 
 
 class PromptNames(Section):
-    """Prompt files: names of this package's, or paths of yours with the same parts."""
+    """Prompt files: names of shipped ones, or paths of your own with the same parts."""
 
     write: str = "generate_write"
     page: str = "generate_page"
@@ -136,7 +134,7 @@ class PromptNames(Section):
 
 
 _SEEDS = 100_003
-"""Seeds of one run lie apart from those of the next."""
+"""Distance between the seeds of runs, so that they do not overlap."""
 _KINDS = tuple(KindConfig(kind=kind) for kind in EvidenceKind)
 
 
@@ -146,30 +144,28 @@ class GenerateConfig(Section):
     kinds: tuple[KindConfig, ...] = Field(_KINDS, min_length=1)
     view: PageView = PageView.TEXT
     seed: int = 0
-    """The seed of the choice of pages and of the sampling."""
+    """Seed for choosing pages and for sampling."""
     split: Split = Split.TRAIN
     dataset: str = Field("generated", min_length=1)
     temperature: float = Field(0.7, ge=0, le=2)
-    """The temperature of writing; all else is asked at the model's own, 0 by default."""
+    """Temperature for writing questions; everything else uses the model's own, 0 by default."""
     json_schema: bool = False
-    """The server lets through only replies of the shape (`response_format`); small models need
-    it.
-    """
+    """Have the server enforce the shape of replies (`response_format`); small models need it."""
     max_pixels: int = Field(1_000_000, ge=28 * 28)
-    """Pictures of pages are reduced to that area."""
+    """Pictures of pages are scaled down to this area."""
     judge: JudgedBy = JudgedBy.MODEL
     filters: FilterConfig = FilterConfig()
     prompts: PromptNames = PromptNames()
 
     def sampling(self, sample: int) -> tuple[Sampling, int]:
-        """Return the sampling of writing, and the number under this seed that tells equal requests
-        apart.
+        """Return the sampling for writing, and a number that distinguishes equal requests under
+        this seed.
         """
         number = self.seed * _SEEDS + sample
         return Sampling(temperature=self.temperature, seed=number), number
 
     def most(self) -> dict[EvidenceKind, int]:
-        """Return the questions of each kind about a document at most."""
+        """Return the most questions of each kind per document."""
         found: Counter[EvidenceKind] = Counter()
         for asked in self.kinds:
             found[asked.kind] += asked.per_document * asked.questions
@@ -177,11 +173,11 @@ class GenerateConfig(Section):
 
     @classmethod
     def load(cls, file: Path | None, options: Mapping[str, Any]) -> GenerateConfig:
-        """Read a YAML file with options over it.
+        """Read a YAML file; `options` take precedence.
 
         Raises:
-            UserError: the file is no YAML mapping, or a key is unknown or wrong; the message names
-                it.
+            UserError: the file is not a YAML mapping, or a key is unknown or invalid; the message
+                names it.
         """
         written = {} if file is None else read_yaml(file, "kinds: [{kind: table}]")
         given = {name: value for name, value in options.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Questions that are no samples yet: checks without a model, and repetitions of earlier ones."""
+"""Drafts of questions: checks that need no model, and near-duplicates of earlier questions."""
 
 import hashlib
 import re
@@ -19,7 +19,7 @@ from docagent_rl.samples.sample import EvidenceSource, Sample, Split
 from docagent_rl.samples.validation import check_sample
 
 _PAGE = re.compile(r"(?i)\b(?:pages?|pg\.?|p\.)\s*(?:no\.?|number)?\s*(\d{1,6})\b")
-# words that only somebody understands who was shown the pages
+# words that make sense only to somebody who was shown the pages
 _SHOWN = re.compile(
     r"(?i)\b(?:this|these|the (?:given|provided|shown|above|following)|shown|above) "
     r"(?:pages?|passages?|texts?|excerpts?|images?|pictures?|screenshots?|documents? pages?)\b"
@@ -30,8 +30,8 @@ _LONGEST_ANSWER = 200
 
 
 class DropStage(StrEnum):
-    """The point where a question, or a request for some, was dropped; in the order of the
-    funnel.
+    """The check at which a question, or a request for questions, was dropped; in the order in which
+    checks apply.
     """
 
     NO_REPLY = "no reply"
@@ -50,7 +50,7 @@ class DropStage(StrEnum):
 
 
 OUTAGES = (DropStage.NO_REPLY, DropStage.UNCHECKED)
-"""Stages without a reply that could be kept: the same command asks again."""
+"""Stages at which there was no reply to keep, so that the same command asks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +58,15 @@ class QuestionDraft:
     """A question as a model wrote it."""
 
     slot: Slot
-    """The request it came from."""
+    """The request that it answers."""
     index: int
-    """Among the questions of that request, from 0."""
+    """Index among the questions of that request, from 0."""
     question: str
-    """On one line."""
+    """The question, on one line."""
     answer: str
-    """On one line; empty when the document does not answer it."""
+    """The answer, on one line; empty if the document does not answer the question."""
     pages: tuple[int, ...]
-    """Evidence, 1-based, sorted and distinct."""
+    """Evidence pages, counted from 1, sorted and distinct."""
 
     @property
     def question_id(self) -> str:
@@ -76,23 +76,23 @@ class QuestionDraft:
 
 @dataclass(frozen=True, slots=True)
 class DroppedQuestion:
-    """A question, or a whole request, that did not pass."""
+    """A question, or a whole request, that was dropped."""
 
     slot: Slot
     stage: DropStage
     reason: str
     draft: QuestionDraft | None = None
-    """The question, where there was one."""
+    """The question, if there is one."""
 
 
 def question_name(doc_id: str, sort: str, question: str) -> str:
-    """Return an id of the document and the words, so that runs with other seeds can be put
-    together.
+    """Return an id made from document and wording, so that runs with different seeds can be
+    combined.
     """
     return f"{doc_id}-{sort}-{hashlib.sha256(question.encode('utf-8', 'replace')).hexdigest()[:12]}"
 
 
-def made_sample(
+def build_sample(
     question_id: str,
     document: Document,
     question: str,
@@ -106,11 +106,10 @@ def made_sample(
     dataset: str,
     split: Split,
 ) -> Sample:
-    """Return a question about a document as a sample; an empty answer is that of a question without
-    one.
+    """Return a question about a document as a sample; an empty answer marks it as unanswerable.
 
-    The type of the answer is in the words of MMLongBench-Doc. `source` is the kind of content that
-    answers.
+    The answer's format is in the words of MMLongBench-Doc. `source` is the kind of content that
+    contains the answer.
     """
     number = answer.isascii() and answer.isdecimal()
     return check_sample(
@@ -140,28 +139,28 @@ def made_sample(
 
 
 def draft_of(slot: Slot, index: int, written: WrittenQuestion) -> QuestionDraft:
-    """Return a question as a model wrote it, blanks settled and pages in order."""
+    """Return a question as a draft, with white space normalised and pages sorted."""
     question, answer = (" ".join(text.split()) for text in (written.question, written.answer))
     pages = tuple(sorted(set(written.pages)))
     if slot.kind is EvidenceKind.UNANSWERABLE:
-        # its pages are no evidence, and a refusal is no answer
+        # its pages are not evidence, and a refusal is not an answer
         pages = ()
         answer = "" if says_unanswerable(answer) else answer
     return QuestionDraft(slot, index, question, answer, pages)
 
 
 def shape_problem(draft: QuestionDraft) -> str | None:
-    """Return why a question cannot be used as it stands; `None` when it can."""
+    """Return why a question cannot be used as it is, or `None` if it can."""
     if not draft.question or len(draft.question) > _LONGEST_QUESTION:
         return "the question is empty or very long"
     if any(visible(text) != text for text in (draft.question, draft.answer)):
-        return "it has characters that cannot be printed"
+        return "it contains characters that cannot be printed"
     if _SHOWN.search(draft.question):
-        return "the question speaks of what only its writer was shown"
+        return "the question refers to what only its writer was shown"
     if problem := _page_problem(draft):
         return problem
     if draft.slot.kind is EvidenceKind.UNANSWERABLE:
-        return "a question without an answer came with one" if draft.answer else None
+        return "an unanswerable question came with an answer" if draft.answer else None
     return _answer_problem(draft) or _evidence_problem(draft)
 
 
@@ -169,7 +168,7 @@ def _page_problem(draft: QuestionDraft) -> str | None:
     named = {int(found) for found in _PAGE.findall(draft.question)}
     if draft.slot.kind is EvidenceKind.PAGE_INDEX:
         own = set(draft.slot.pages)
-        return None if named == own else "the question does not name its page, or names another"
+        return None if named == own else "the question does not name exactly its own page"
     return "the question names a page" if named else None
 
 
@@ -185,29 +184,30 @@ def _answer_problem(draft: QuestionDraft) -> str | None:
         and f" {answer} " in f" {question} "
         and draft.slot.kind is not EvidenceKind.PAGE_INDEX
     ):
-        return "the question holds its answer"
+        return "the question contains its answer"
     return None
 
 
 def _evidence_problem(draft: QuestionDraft) -> str | None:
     if not draft.pages:
-        return "no page of evidence is named"
+        return "no evidence page is named"
     if not set(draft.pages) <= set(draft.slot.pages):
-        return "evidence is named that was not shown"
+        return "an evidence page is named that was not shown"
     if draft.slot.kind is EvidenceKind.MULTI_PAGE and len(draft.pages) < 2:
-        return "one page of evidence is named, and several were asked for"
+        return "only one evidence page is named, but several were asked for"
     return None
 
 
-def repeated(samples: Sequence[Sample], known: Sequence[Sample]) -> dict[int, str]:
-    """Find questions that repeat one that is known, or an earlier one that is kept.
+def find_repeats(samples: Sequence[Sample], known: Sequence[Sample]) -> dict[int, str]:
+    """Find questions that repeat a known question, or an earlier one that is kept.
 
-    Alike are questions about one document that are made of the same words (`data leakage`). Two
-    that differ in a number and in their answers ask for different things: the revenue of one year
-    and of the next. So do one that has an answer and one that has none, in other words.
+    Questions about the same document are repeats if they consist of the same words (`data
+    leakage`). If they differ in a number and have different answers, they are not: the revenue of
+    one year and that of the next. Neither are an answerable and an unanswerable question in
+    different words.
 
     Returns:
-        By the place of a question that is to be dropped, the question that it repeats.
+        The repeated question, by the index of the sample to be dropped.
     """
     places = {id(sample): place for place, sample in enumerate(samples)}
     pairs = (

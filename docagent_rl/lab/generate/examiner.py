@@ -1,4 +1,4 @@
-"""The filters that ask a model, each a small question of its own."""
+"""The filters that ask a model, each with a small question of its own."""
 
 import asyncio
 from collections.abc import Sequence
@@ -26,9 +26,9 @@ from docagent_rl.rewards.rule_judge import RuleJudge
 
 @dataclass(frozen=True, slots=True)
 class Examiner:
-    """Applies the filters in the order of the funnel and stops at the first that a question fails.
+    """Applies the filters in order, and stops at the first that a question fails.
 
-    Answers that the rule does not find equal are compared by `judge`, where there is one.
+    Answers that the rules do not find equal are compared by `judge`, if there is one.
     """
 
     reader: ShapeReader
@@ -39,10 +39,10 @@ class Examiner:
     _unanswered: Unanswered = field(default_factory=Unanswered)
 
     async def examine(self, draft: QuestionDraft) -> DroppedQuestion | None:
-        """Return why a question is dropped; `None` when it passes.
+        """Return why a question is dropped, or `None` if it passes.
 
         Raises:
-            BudgetError: a request may pass the budget.
+            BudgetError: a request might exceed the budget.
             InfrastructureError: an endpoint fails for many requests, or refuses them.
         """
         filters = self.filters
@@ -89,11 +89,11 @@ class Examiner:
     async def _ungrounded(self, draft: QuestionDraft) -> str | None:
         answered = await self._answer(draft, draft.pages)
         if not answered.answerable:
-            return "the evidence holds no answer"
+            return "the evidence contains no answer"
         return (
             None
             if await self._right(draft, answered.answer)
-            else "the evidence holds another answer"
+            else "the evidence contains another answer"
         )
 
     async def _unneeded(self, draft: QuestionDraft) -> str | None:
@@ -110,15 +110,17 @@ class Examiner:
         if not others:
             return None
         words = f"{draft.question} {draft.answer}"
-        pages = await asyncio.to_thread(known.alike, words, others, self.filters.elsewhere_pages)
+        pages = await asyncio.to_thread(
+            known.most_similar, words, others, self.filters.elsewhere_pages
+        )
         found = await self._answers_rightly(draft, pages)
         return f"answered from pages {', '.join(map(str, pages))}" if found else None
 
     async def _answered(self, draft: QuestionDraft) -> str | None:
         known = self.views.of(draft.slot.doc_id)
         window = self.filters.window
-        # the likeliest pages first: a question that they answer needs no further request
-        first = await asyncio.to_thread(known.alike, draft.question, known.readable, window)
+        # the likeliest pages first: if they answer the question, no further request is needed
+        first = await asyncio.to_thread(known.most_similar, draft.question, known.readable, window)
         rest = [page for page in known.readable if page not in first]
         for shown in (
             first,

@@ -1,4 +1,4 @@
-"""The most that a generation asks, counted before anything is asked."""
+"""An upper bound on what a generation will request, computed before anything is sent."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -11,16 +11,16 @@ from docagent_rl.lab.generate.generation import Generation
 from docagent_rl.lab.generate.plan import Slot
 
 _WORDS = 900
-"""Tokens of a request beside its pages: of the longest prompt, a question and two answers."""
+"""Tokens of a request without its pages: the longest prompt, a question and two answers."""
 _AROUND = 20
-"""Tokens that mark a page off."""
+"""Tokens that separate a page from the rest."""
 
 
 def forecast(run: Generation) -> Amount:
-    """Count what a run asks if every question passes every check, and every reply is as long as it
-    may be.
+    """Return what a run requests if every question passes every check, and every reply has the
+    maximum length.
 
-    Second requests, after replies that cannot be read, are not counted. Tokens are estimated.
+    Second requests, after replies that cannot be parsed, are not included. Tokens are estimated.
     """
     config = run.config
     views = run.views
@@ -31,7 +31,7 @@ def forecast(run: Generation) -> Amount:
         text = 0 if config.view is PageView.IMAGE else text_tokens(views.of(doc_id).texts[page])
         return _AROUND + picture + text
 
-    # signs of life
+    # each endpoint is first sent a small request, to see whether it answers
     asked = [_WORDS]
     compared = [_WORDS] if run.judge not in (None, run.model) else []
     for slot in run.slots:
@@ -50,10 +50,10 @@ def forecast(run: Generation) -> Amount:
 def _checks(
     run: Generation, slot: Slot, pages: Sequence[int]
 ) -> tuple[list[Sequence[int]], list[Sequence[int]]]:
-    """Return the pages that each check of a question shows, at most; last those whose answers are
-    compared.
+    """Return the pages that each check of a question shows at most; separately those of checks
+    whose answers are compared.
 
-    `pages` are those of the document that can be read, the longest last.
+    `pages` are the document's readable pages, the longest last.
     """
     filters = run.config.filters
     several = len(slot.pages)
@@ -69,6 +69,6 @@ def _checks(
 
 
 def _most(model: RemoteModel, sent: Sequence[int]) -> Amount:
-    """Return what requests of these lengths take."""
+    """Return the amount for requests of these lengths."""
     sampled = len(sent) * model.endpoint.max_tokens
     return Amount(model.endpoint.price.cost(sum(sent), sampled), sum(sent) + sampled, len(sent))

@@ -1,4 +1,4 @@
-"""The counts of what was dropped on the way from requests to questions, and why."""
+"""Counts of what was dropped on the way from requests to questions, with the reasons."""
 
 import hashlib
 import json
@@ -34,15 +34,17 @@ class GenerationFunnel:
     planned: Sequence[Slot] = ()
     """Requests for questions."""
     written: Sequence[QuestionDraft] = ()
-    """Questions that came back."""
+    """Questions in the replies."""
     dropped: Sequence[DroppedQuestion] = ()
-    """Requests and questions that did not pass, in the order of the plan."""
+    """Requests and questions that were dropped, in the order of the plan."""
     kept: Sequence[QuestionDraft] = ()
     gaps: Sequence[Gap] = ()
-    """Kinds of questions that documents have no page for."""
+    """Kinds of questions for which a document has no pages."""
 
     def rows(self) -> list[tuple[str, Counter[EvidenceKind]]]:
-        """Return name and numbers by kind of every row of the table, from planned to kept."""
+        """Return the name and the numbers by kind for every row of the table, from planned to
+        kept.
+        """
         lost: dict[DropStage, Counter[EvidenceKind]] = {stage: Counter() for stage in DropStage}
         for each in self.dropped:
             lost[each.stage][each.slot.kind] += 1
@@ -53,14 +55,14 @@ class GenerationFunnel:
         return [*rows, (_KEPT, _by_kind(draft.slot for draft in self.kept))]
 
     def commonest(self) -> str:
-        """Return what most often kept requests and questions from passing, in words."""
+        """Return the most common reasons for dropping requests and questions, as text."""
         found = Counter(f"{each.stage.value}: {each.reason}" for each in self.dropped)
         return "; ".join(f"{count} times {reason}" for reason, count in found.most_common(3))
 
     def table(self) -> Table:
         """Return the table for the terminal."""
         kinds = [kind for kind in EvidenceKind if any(row[kind] for _, row in self.rows())]
-        # nine columns on a terminal of eighty
+        # a compact style, since nine columns have to fit on a terminal of eighty characters
         table = Table(
             title="From requests to questions",
             box=SIMPLE_HEAD,
@@ -82,17 +84,17 @@ class GenerationFunnel:
 
     @property
     def unanswered(self) -> int:
-        """Requests and questions that were dropped for want of a reply that is kept; to be asked
-        again.
+        """Number of requests and questions that were dropped because there was no reply to keep,
+        and which will be asked again.
         """
         return sum(each.stage in OUTAGES for each in self.dropped)
 
     def to_json(self, settings: str, written: str = "") -> str:
-        """Return everything, with the reasons; equal runs give equal text.
+        """Return all counts with the reasons; equal runs give equal text.
 
-        It begins with the digest of the run's `settings`. Where requests are to be asked again
-        their number and the SHA-256 of the questions `written` follow: so the same command knows
-        its output.
+        It begins with the digest of the run's `settings`. If some requests will be asked again, it
+        also has their number and the SHA-256 of the questions `written`, from which the same
+        command recognises its own output.
         """
         lacking = {"count": self.unanswered, "sha256": text_digest(written)}
         counts = {
@@ -112,7 +114,7 @@ class GenerationFunnel:
 
 
 def text_digest(content: str) -> str:
-    """Return the SHA-256 of a text, in hexadecimal digits."""
+    """Return the SHA-256 of a text as hexadecimal digits."""
     return hashlib.sha256(content.encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Questions about documents, written and examined by models."""
+"""Questions about documents, written and checked by models."""
 
 import asyncio
 import json
@@ -15,9 +15,9 @@ from docagent_rl.lab.generate.draft import (
     DroppedQuestion,
     DropStage,
     QuestionDraft,
+    build_sample,
     draft_of,
-    made_sample,
-    repeated,
+    find_repeats,
 )
 from docagent_rl.lab.generate.examiner import Examiner
 from docagent_rl.lab.generate.funnel import GenerationFunnel, text_digest
@@ -38,11 +38,12 @@ from docagent_rl.samples.sample import Sample
 
 
 class Generation:
-    """One run; its output depends on documents, configuration and replies alone, and not on their
-    order.
+    """One run. Its output depends only on documents, configuration and replies, not on the order of
+    the latter.
 
-    `model` writes, and answers in the checks; `judge` compares answers, and where it is `None` the
-    model does. `doc_ids` give the order of the output, `known` are questions that none may repeat.
+    `model` writes the questions and answers them in the checks; `judge` compares answers, by
+    default the same model. `doc_ids` determine the order of the output; questions that repeat one
+    of `known` are dropped.
 
     Raises:
         UserError: a document is not in the store, or nothing can be asked about any of them.
@@ -73,25 +74,25 @@ class Generation:
             self.slots += slots
             self.gaps += gaps
         if not self.slots:
-            why = "; ".join(sorted({gap.why for gap in self.gaps})) or "no kind asks for any"
+            why = "; ".join(sorted({gap.why for gap in self.gaps})) or "no kind asks for questions"
             raise UserError(f"there is nothing to ask about in {len(doc_ids)} documents: {why}")
         compared = RemoteJudge(self.judge, prompts["judge"]) if self.judge else None
-        # each tells by itself whether the server answers nothing
+        # two readers, since each detects on its own that the server answers nothing
         self._reader, examining = (ShapeReader(model, config.json_schema) for _ in range(2))
         self._examiner = Examiner(examining, compared, self.views, prompts, config.filters)
         self._results: dict[str, Sequence[tuple[QuestionDraft | None, DroppedQuestion | None]]] = {}
-        """Questions by their request, and why they were dropped; without a question, why the
-        request was.
+        """Drafts by request, with the reason if they were dropped; without a draft, the reason why
+        the request was.
         """
 
     @property
     def undone(self) -> int:
-        """Requests for questions that are not dealt with."""
+        """Number of requests for questions that are not finished."""
         return len(self.slots) - len(self._results)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what was asked for: equal runs over equal replies give equal files."""
+        """SHA-256 of everything that was asked for: with equal replies it gives equal files."""
         asked = {
             "config": self.config.model_dump(mode="json", exclude={"prompts"}),
             "prompts": digest_of_prompts(self._prompts),
@@ -116,17 +117,17 @@ class Generation:
         return conversation(prompt, self.views.content(words, slot.doc_id, slot.pages))
 
     def is_known(self, slot: Slot) -> bool:
-        """Return whether the reply for a slot is there already. Blocks."""
+        """Return whether the reply for a slot is cached. Blocks."""
         return self._reader.is_known(
             self.messages(slot), Written, *self.config.sampling(slot.sample)
         )
 
     async def run(self, progress: Callable[[], None] | None = None) -> None:
-        """Ask and examine all that is not done; `progress` is called after each request for
-        questions.
+        """Request and check everything that is not finished; `progress` is called after each
+        request for questions.
 
         Raises:
-            BudgetError: the budget is used up.
+            BudgetError: the budget is spent.
             InfrastructureError: an endpoint fails for many requests, or refuses them; the message
                 names document and pages.
         """
@@ -138,14 +139,14 @@ class Generation:
         except InfrastructureError as error:
             if self.config.view.pictures and isinstance(error.__cause__, RequestRefusedError):
                 raise InfrastructureError(
-                    f"{error}; a model that takes no pictures needs --view text"
+                    f"{error}; if the model takes no pictures, use --view text"
                 ) from error
             raise
         finally:
             await self.model.aclose()
 
     def outcome(self) -> tuple[list[Sample], GenerationFunnel]:
-        """Return the questions that passed, in the order of the plan, and what became of the
+        """Return the questions that passed, in the order of the plan, and an account of the
         others.
         """
         results = [each for slot in self.slots for each in self._results.get(slot.slot_id, ())]
@@ -153,7 +154,7 @@ class Generation:
         passed = [draft for draft, dropped in results if draft is not None and dropped is None]
         dropped = [dropped for _, dropped in results if dropped is not None]
         samples = [self._sample(draft) for draft in passed]
-        repeats = repeated(samples, self._known)
+        repeats = find_repeats(samples, self._known)
         dropped += [
             DroppedQuestion(
                 passed[place].slot, DropStage.DUPLICATE, f"repeats: {question}", passed[place]
@@ -178,7 +179,7 @@ class Generation:
             raise InfrastructureError(f"{slot.where}: {error}") from error.__cause__
 
     async def _written(self, slot: Slot) -> list[QuestionDraft] | DroppedQuestion:
-        """Return the questions of a slot, unchecked."""
+        """Return the questions of a slot, before any check."""
         prompt = self._prompts["write"]
         messages = await asyncio.to_thread(self.messages, slot)
         try:
@@ -204,7 +205,7 @@ class Generation:
             "shown_pages": list(slot.pages),
             "seed": config.seed,
         }
-        return made_sample(
+        return build_sample(
             draft.question_id,
             self.views.of(slot.doc_id).document,
             draft.question,

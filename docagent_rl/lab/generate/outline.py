@@ -1,4 +1,4 @@
-"""Questions that headings, tables and figures answer: templates, no model."""
+"""Questions about headings, tables and figures, from templates and without a model."""
 
 import functools
 import random
@@ -11,7 +11,7 @@ from docagent_rl.documents import OutlineEntry
 from docagent_rl.documents.contents import Heading, list_of_figures, table_of_contents
 from docagent_rl.documents.store import Document
 from docagent_rl.lab.generate.config import EvidenceKind, QuestionDifficulty
-from docagent_rl.lab.generate.draft import made_sample, question_name
+from docagent_rl.lab.generate.draft import build_sample, question_name
 from docagent_rl.samples.sample import EvidenceSource, Sample, Split
 
 DATASET = "outline"
@@ -23,7 +23,7 @@ _WHOLE = re.compile(r"(?P<word>[^\W\d_]+\.?)\s*(?P<number>\d{1,3})")
 _BEYOND = 3
 _FEWEST_LETTERS = 3
 _BOOKMARKS = 3
-"""With fewer, `table_of_contents` takes headings from elsewhere."""
+"""With fewer bookmarks, `table_of_contents` takes headings from elsewhere."""
 
 
 _TEMPLATES = ("section_page", "page_section", "caption_page", "no_caption")
@@ -47,14 +47,14 @@ def outline_questions(
     dataset: str = DATASET,
     most: Mapping[EvidenceKind, int] | None = None,
 ) -> list[Sample]:
-    """Return at most `limit` questions about one document, the templates by turns.
+    """Return at most `limit` questions about one document, taking the templates in turn.
 
-    Headings come from bookmarks, the printed table of contents or numbers (`table_of_contents`),
-    and not from the first lines of pages, which are sentences where a document has no headings. A
-    heading or a caption is used when it occurs once and stands on the page that it is said to be
-    on. A question without an answer asks for a table or figure behind the last one. The choice
-    depends on document, seed and `most`: questions of a kind at most, and none of other kinds;
-    `None`: of all, without a limit.
+    Headings come from bookmarks, the printed table of contents or numbered lines
+    (`table_of_contents`), but not from the first lines of pages, which are sentences if a document
+    has no headings. A heading or a caption is used if it occurs once and is printed on the page to
+    which it points. An unanswerable question asks for a table or figure beyond the last one. The
+    choice depends on document, seed and `most`: the limit for each kind, 0 for missing kinds;
+    `None` means no limits.
     """
     room = Counter(dict.fromkeys(EvidenceKind, limit) if most is None else most)
     chosen = _by_turns(list(_piles(document, seed).values()), limit, room)
@@ -62,7 +62,7 @@ def outline_questions(
         key=lambda filled: (_TEMPLATES.index(filled.template), filled.pages, filled.question)
     )
     return [
-        made_sample(
+        build_sample(
             question_name(document.doc_id, filled.template, filled.question),
             document,
             *filled[2:5],
@@ -78,17 +78,17 @@ def outline_questions(
 
 
 def folded(text: str) -> str:
-    """Return text with case and white space aside."""
+    """Return text in lower case with single spaces, for comparisons."""
     return " ".join(text.split()).casefold()
 
 
 def askable(entries: Sequence[Titled], num_pages: int, text: Callable[[int], str]) -> list[int]:
-    """Return the places of entries whose title has three letters, occurs once, and is printed on
-    its page.
+    """Return the indices of entries whose title has three letters, is unique, and is printed on its
+    page.
 
     Otherwise a question for its page would have two answers, or one that cannot be seen. Entries
-    that lead to none of the `num_pages` are left out; `text` of a page, 1-based, is asked once for
-    each.
+    whose page is not one of the `num_pages` are left out; `text` is called once for each page,
+    counted from 1.
     """
     titles = Counter(folded(entry.title) for entry in entries)
     read = functools.cache(lambda page: folded(text(page)))
@@ -106,7 +106,7 @@ def askable(entries: Sequence[Titled], num_pages: int, text: Callable[[int], str
 def _by_turns(
     piles: Sequence[list[_Filled]], limit: int, room: Counter[EvidenceKind]
 ) -> list[_Filled]:
-    """Return at most `limit` of the piles, one of each in turn as long as there is room for its
+    """Return at most `limit` questions, one from each pile in turn as long as there is room for its
     kind.
     """
     chosen: list[_Filled] = []
@@ -120,7 +120,7 @@ def _by_turns(
 
 
 def _piles(document: Document, seed: int) -> dict[str, list[_Filled]]:
-    """Return all that can be asked about a document, by template, shuffled."""
+    """Return everything that can be asked about a document, by template, shuffled."""
     texts = {number: document.page(number).text() for number in range(1, document.num_pages + 1)}
     found = table_of_contents(document.outline, texts, first_lines=False)
     headings = [found[place] for place in askable(found, document.num_pages, texts.__getitem__)]
@@ -142,7 +142,7 @@ def _piles(document: Document, seed: int) -> dict[str, list[_Filled]]:
 
 
 def _of_headings(headings: Sequence[Heading], *, marked: bool) -> Iterator[_Filled]:
-    """Fill in headings; what else begins on a page is known by bookmarks alone (`marked`)."""
+    """Yield questions about headings; only bookmarks (`marked`) are sure to list all of a page."""
     first = Counter(heading.page for heading in headings)
     for heading in headings:
         page = heading.page
@@ -170,6 +170,6 @@ def _of_captions(captions: Sequence[tuple[str, str, int]], text: str) -> Iterato
                 last[folded(word)] = word, number
     for word, number in last.values():
         if f"{word} {number + _BEYOND}".casefold() in text:
-            continue  # spoken of, and perhaps there
+            continue  # it is mentioned, so it may exist
         question = f"What is the title of {word} {number + _BEYOND}?"
         yield _Filled("no_caption", EvidenceKind.UNANSWERABLE, question, "", (), None)

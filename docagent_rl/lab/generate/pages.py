@@ -1,4 +1,6 @@
-"""Pages as a model is shown them, and those that a document has for each kind of question."""
+"""Pages in the form in which a model is shown them, and which of them suit each kind of
+question.
+"""
 
 import math
 from collections import Counter
@@ -17,15 +19,15 @@ from docagent_rl.lab.generate.replies import Prompts, fill
 from docagent_rl.retrieval.tokens import Tokenizer
 
 _PAGE_CHARS = 12_000
-"""Characters of a page's text that are shown; a dense page has 6,000."""
+"""Characters of a page's text that are shown at most; a dense page has 6,000."""
 _FEWEST_CHARS = 80
-"""Pages with less text are not asked about, where pages are shown as text."""
+"""Pages with less text are not asked about if pages are shown as text."""
 Content = str | list[Mapping[str, Any]]
 """The content of a message: a text, or texts and pictures."""
 
 
 class DocumentPages:
-    """The pages of a document: their texts, their tables and figures, and which are alike."""
+    """The pages of a document: their texts, their tables and figures, and how similar they are."""
 
     _tokens = Tokenizer()
 
@@ -42,34 +44,34 @@ class DocumentPages:
 
     @cached_property
     def content(self) -> list[list[str | None]]:
-        """Hashes of pictures, where they are shown, and texts."""
+        """Hashes of the pictures, if they are shown, and of the texts."""
         seen = self._config.view.pictures
         pages = map(self.document.page, range(1, self.count + 1))
         return [[page.image_hash if seen else None, page.text_hash] for page in pages]
 
     @cached_property
     def usable(self) -> tuple[int, ...]:
-        """Pages that the model is shown something of."""
+        """Pages of which enough can be shown to the model to ask about them."""
         return self._with_text(_FEWEST_CHARS)
 
     @cached_property
     def readable(self) -> tuple[int, ...]:
-        """Pages that the model can be shown anything of, however little."""
+        """Pages of which anything can be shown to the model, however little."""
         return self._with_text(1)
 
     @cached_property
     def unseen(self) -> tuple[int, ...]:
-        """Pages that show something, and that the model cannot be shown: those without text, as
-        text.
+        """Pages that are not blank but cannot be shown to the model: pages without text, if shown
+        as text.
         """
         hidden = set(range(1, self.count + 1)) - set(self.readable)
         return tuple(page for page in sorted(hidden) if not self._is_blank(page))
 
     def with_kind(self, kind: EvidenceKind) -> tuple[int, ...]:
-        """Return usable pages that such a question can be about.
+        """Return the usable pages that a question of this kind can be about.
 
-        Pages with tables and figures are known by captions. Where no caption is known, pictures may
-        show them all the same; texts do not.
+        Pages with tables and figures are recognised by captions. If no caption is found, any
+        picture may still show one; texts do not.
         """
         if kind not in (EvidenceKind.TABLE, EvidenceKind.CHART):
             return self.usable
@@ -79,12 +81,11 @@ class DocumentPages:
         found = tuple(page for page in self.usable if page in named)
         return found or (self.usable if self._config.view.pictures and not self._captions else ())
 
-    def alike(self, text: str, pages: Sequence[int], limit: int) -> list[int]:
-        """Return those of some pages that share most with a text, by words that few have; in page
+    def most_similar(self, text: str, pages: Sequence[int], limit: int) -> list[int]:
+        """Return the `limit` pages that share most words with a text, weighted by rarity; in page
         order.
 
-        Pages that share nothing come last, those in front first: they are all that is left to
-        choose from.
+        If there are too few, pages that share nothing fill up the rest, the first ones first.
         """
         wanted = set(self._tokens(text))
         weights = {
@@ -126,7 +127,7 @@ class DocumentPages:
 
 @dataclass(frozen=True, slots=True)
 class PageViews:
-    """Writes messages that show pages of a store. May be used from several threads."""
+    """Builds messages that show pages of a store. May be used from several threads."""
 
     store: DocumentStore
     config: GenerateConfig
@@ -144,7 +145,7 @@ class PageViews:
         return self._documents[doc_id]
 
     def content(self, words: str, doc_id: str, pages: Sequence[int]) -> Content:
-        """Return words, and pages of a document behind them. Blocks.
+        """Return a message's content: words, followed by pages of a document. Blocks.
 
         Raises:
             UserError: a page cannot be read.

@@ -1,4 +1,4 @@
-"""The choice of pages to ask about, decided by seed and documents alone, before any request."""
+"""Choosing the pages to ask about, before any request; depends only on seed and documents."""
 
 import random
 from collections import Counter
@@ -22,13 +22,13 @@ class Slot:
     kind: EvidenceKind
     difficulty: QuestionDifficulty
     number: int
-    """Tells the slots of a document, kind and difficulty apart; from 0."""
+    """Distinguishes the slots of a document, kind and difficulty; from 0."""
     pages: tuple[int, ...]
-    """Shown, 1-based, in page order."""
+    """Pages that are shown, counted from 1, in page order."""
     questions: int
-    """Asked for at most."""
+    """Most questions asked for."""
     sample: int = 0
-    """Requests about these pages before it."""
+    """Number of earlier requests about the same pages."""
 
     @property
     def slot_id(self) -> str:
@@ -44,7 +44,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A kind of question that a document has no page for, and what is missing."""
+    """A kind of question for which a document has no pages, and what is missing."""
 
     doc_id: str
     kind: EvidenceKind
@@ -52,7 +52,7 @@ class Gap:
 
 
 def plan_document(known: DocumentPages, config: GenerateConfig) -> tuple[list[Slot], list[Gap]]:
-    """Plan the requests for one document, by kinds as the configuration lists them.
+    """Plan the requests for one document, kind by kind as the configuration lists them.
 
     The same document, seed and kind give the same pages, whatever else is asked for.
     """
@@ -98,11 +98,11 @@ def _slots(
 def _together(
     known: DocumentPages, asked: KindConfig, head: int, pages: Sequence[int], rng: random.Random
 ) -> tuple[int, ...]:
-    """Return the pages of a request: over several pages, those that share words with the first."""
+    """Return the pages of a request; for multi_page, those that share most words with the first."""
     others = [page for page in pages if page != head]
     more = min(asked.shown - 1, len(others))
     if asked.kind is EvidenceKind.MULTI_PAGE:
-        chosen = known.alike(known.texts[head], others, more)
+        chosen = known.most_similar(known.texts[head], others, more)
     else:
         chosen = rng.sample(others, more)
     return tuple(sorted([head, *chosen]))
@@ -112,13 +112,15 @@ def _why(kind: EvidenceKind, known: DocumentPages) -> str:
     if not known.usable:
         return "no page has text: ingest it again with OCR (--ocr), or show pictures (--view image)"
     if kind is EvidenceKind.UNANSWERABLE and known.unseen:
-        return "pages without text may hold the answer: ingest with OCR, or use --view image"
+        return (
+            "pages without text may contain the answer: ingest it again with OCR (--ocr), or use "
+            "--view image"
+        )
     if kind is EvidenceKind.CHART:
         return (
-            "no page is known to have a figure that the model can see (charts need --view "
-            "image "
+            "no page is known to have a figure that the model can see (charts need --view image "
             "or both)"
         )
     if kind is EvidenceKind.TABLE:
-        return "no page has the caption of a table"
+        return "no page has a caption of a table"
     return "too few pages with something to ask about"

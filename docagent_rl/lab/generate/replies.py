@@ -1,5 +1,5 @@
-"""Replies of models in generation: one JSON object of a known shape, asked for until it can be
-read.
+"""Replies of models in generation: one JSON object of a known shape, requested until it can be
+parsed.
 """
 
 import dataclasses
@@ -31,8 +31,8 @@ _Text = Annotated[str, Field(max_length=4000)]
 
 
 def _as_text(value: object) -> object:
-    """Return a number as it is written, and no answer as an empty one: both are common, and
-    clear.
+    """Return a number as text, and a missing answer as an empty one: both are common, and
+    unambiguous.
     """
     if value is None:
         return ""
@@ -43,13 +43,13 @@ _Answer = Annotated[str, Field(max_length=4000), BeforeValidator(_as_text)]
 
 
 class UnreadableError(ValueError):
-    """A reply that has not the shape that was asked for."""
+    """The reply does not have the shape that was asked for."""
 
 
 class ReplyShape(BaseModel):
     """A reply."""
 
-    # types are kept to: "true" is no verdict, and 3.0 is no page
+    # strict types: "true" is not a verdict, and 3.0 is not a page
     model_config = ConfigDict(strict=True, frozen=True)
 
 
@@ -92,10 +92,11 @@ T = TypeVar("T")
 
 
 def read_json_reply(text: str, shape: type[S]) -> S:
-    """Read a reply that is an object, alone or as its only block of code; thoughts are left out.
+    """Parse a reply that is a JSON object, or contains it as its only code block; reasoning is
+    removed.
 
     Raises:
-        UnreadableError: it is anything else; the message says what, and quotes nothing.
+        UnreadableError: it is anything else; the message says what is wrong, without quoting.
     """
     try:
         words = reply_text(text)
@@ -118,17 +119,17 @@ _NO_SAMPLING = Sampling()
 
 
 class NoReplyError(Exception):
-    """An endpoint failed for one request, or refused it; nothing is kept, and the same command asks
-    again.
+    """An endpoint failed for one request, or refused it; nothing is cached, so the same command
+    asks again.
     """
 
 
 async def page_answer(asked: Awaitable[T], unanswered: Unanswered, cut_off: str) -> T:
-    """Return what a request to a model brings.
+    """Return the result of a request to a model.
 
     Raises:
-        UnreadableError: the reply was cut off; `cut_off` is the sentence.
-        NoReplyError: the endpoint failed for this request, or refused it, and may still answer
+        UnreadableError: the reply was cut off; `cut_off` is the message.
+        NoReplyError: the endpoint failed for this request, or refused it, but may still answer
             others.
         InfrastructureError: it answers none.
     """
@@ -139,7 +140,7 @@ async def page_answer(asked: Awaitable[T], unanswered: Unanswered, cut_off: str)
             raise UnreadableError(f"{cut_off}; --reply-tokens allows more") from error
         if (why := unanswered.reason(error)) is not None:
             raise NoReplyError(why) from error
-        kept = "What was answered is kept: the same command goes on from here"
+        kept = "Earlier replies are kept: run the same command again to continue from here"
         raise InfrastructureError(f"{error}. {kept}") from error.__cause__
     unanswered.answered()
     return found
@@ -147,13 +148,13 @@ async def page_answer(asked: Awaitable[T], unanswered: Unanswered, cut_off: str)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShapeReader:
-    """Asks a model until its reply can be read: a second request says what was wrong with the
+    """Asks a model until its reply can be parsed: a second request says what was wrong with the
     first.
     """
 
     model: RemoteModel
     json_schema: bool
-    """The server is to let through the shape alone."""
+    """Whether the server enforces the shape."""
     _unanswered: Unanswered = dataclasses.field(default_factory=Unanswered)
 
     async def read(
@@ -164,12 +165,12 @@ class ShapeReader:
         sampling: Sampling = _NO_SAMPLING,
         sample: int = 0,
     ) -> S:
-        """Return a reply of the shape; the part `again` of the prompt asks for a second try.
+        """Return a reply of the shape; the prompt's part `again` asks for a second try.
 
         Raises:
-            UnreadableError: no reply could be read; the message says why the last could not.
+            UnreadableError: no reply could be parsed; the message is about the last one.
             NoReplyError: the endpoint failed for a request, or refused this one.
-            BudgetError: a request may pass the budget.
+            BudgetError: a request might exceed the budget.
             InfrastructureError: the endpoint fails for many requests, or refuses everything.
         """
         sampling = self._shaped(shape, sampling)
@@ -192,7 +193,7 @@ class ShapeReader:
         sampling: Sampling,
         sample: int,
     ) -> bool:
-        """Return whether a first reply is there already. Blocks."""
+        """Return whether the first reply is cached. Blocks."""
         return self.model.known(messages, self._shaped(shape, sampling), sample) is not None
 
     def _shaped(self, shape: type[ReplyShape], sampling: Sampling) -> Sampling:
@@ -203,7 +204,7 @@ class ShapeReader:
         return dataclasses.replace(sampling, response_format=asked)
 
     async def _text(self, messages: Sequence[ChatMessage], sampling: Sampling, sample: int) -> str:
-        # any text is kept: one that cannot be read is counted, and not paid for twice
+        # accept any text: a reply that cannot be parsed is cached, and not paid for twice
         asking = self.model.ask(messages, lambda text: None, sampling=sampling, sample=sample)
         return (await page_answer(asking, self._unanswered, "the reply was cut off")).text
 
@@ -230,31 +231,31 @@ _SPECS = {
 
 
 Prompts = Mapping[str, PromptTemplate]
-"""All prompts by what each is for: the keys of `PromptNames`."""
+"""All prompts by purpose: the keys of `PromptNames`."""
 
 
 def load_prompts(names: PromptNames) -> Prompts:
-    """Load all prompts; a `UserError` says which file is missing or does not fit."""
+    """Load all prompts; raise a `UserError` that names a file if it is missing or does not fit."""
     return {name: load_prompt(getattr(names, name), spec) for name, spec in _SPECS.items()}
 
 
 def digest_of_prompts(prompts: Prompts) -> str:
-    """Return the SHA-256 over all of them, which changes whenever a wording does."""
+    """Return the SHA-256 over all prompts, which changes with any wording."""
     return hashlib.sha256(
         " ".join(prompt.digest for prompt in prompts.values()).encode()
     ).hexdigest()
 
 
 def fill(prompt: PromptTemplate, part: str, **values: Any) -> str:
-    """Fill a part with variables that others wrote, their tags broken."""
+    """Fill in a part of a prompt with text from elsewhere, whose tags are defused."""
     return prompt.render(part, **neutralized_values(values))
 
 
 def conversation(
     prompt: PromptTemplate, user: str | list[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the messages of a request: the file's system part, where it has one, and the
-    user's.
+    """Return the messages of a request: the system part of the file, if it has one, and the user's
+    message.
     """
     first = [{"role": "system", "content": prompt.render("system")}] if "system" in prompt else []
     return [*first, {"role": "user", "content": user}]

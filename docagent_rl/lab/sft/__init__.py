@@ -1,10 +1,10 @@
-"""Recorded trajectories for supervised trainers: verl's own, and others."""
+"""Recorded trajectories as training data for verl's supervised trainer and others."""
 
 from enum import StrEnum
 
 
 class TrajectoryFormat(StrEnum):
-    """The trainer that reads the trajectories."""
+    """The trainer for which trajectories are exported."""
 
     LLAMAFACTORY = "llamafactory"
     TRL = "trl"

@@ -1,6 +1,7 @@
-"""The data set class that verl's supervised trainer loads for files of `docagent-rl data sft`.
+"""The dataset class with which verl's supervised trainer loads files of `docagent-rl data sft`.
 
-Recipes name it (`recipes/base/sft.yaml`). Rows stay in their files and are read as they are drawn.
+Recipes name it (`recipes/base/sft.yaml`). Rows stay in their files and are read when they are
+drawn.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,27 +19,25 @@ from docagent_rl.rollout.images import EncodedImage, encode_image, join_features
 from docagent_rl.rollout.patches import PatchFormat
 
 CACHE_BYTES = 256 << 20
-"""Memory of preprocessed images that a data set keeps; each worker of a data loader has one of its
-own.
-"""
+"""Memory for cached preprocessed images; every worker of a data loader has its own cache."""
 _NO_STORE = "these rows show images: set +data.store=<document store> and use a vision model"
 
 
 class LedgerSftDataset(Dataset):
-    """Rows as the training engine takes them; nothing is tokenised, and each image is preprocessed
-    once.
+    """Rows in the form that the training engine expects; nothing is tokenised, and preprocessed
+    images are cached.
 
-    An item of `t` tokens and `i` images with `p` patches in all holds
+    An item with `t` tokens and `i` images that have `p` patches altogether contains
 
     - `input_ids` (t,) int64 and `loss_mask` (t,) int64, as in the file;
     - `position_ids` (4, t) int64: text positions and the three of M-RoPE; (t,) without a processor;
-    - `multi_modal_inputs`: what the model takes of the images, such as `pixel_values` (p, channels)
+    - `multi_modal_inputs`: the model's inputs for the images, such as `pixel_values` (p, channels)
       float32 and `image_grid_thw` (i, 3) int64; empty without images.
 
-    `config` is the section `data`, of which `store` is read (path of the document store; not needed
-    without images); the rest is checked before a run (`preflight`). `processor` is as
-    `verl.utils.hf_processor` loads it, `None` for a text-only model. Of the rows the first
-    `max_samples` are used, all where it is -1.
+    Of `config`, the section `data`, only `store` is read (path of the document store; not needed
+    without images); the rest is checked before a run (`preflight`). `processor` is as loaded by
+    `verl.utils.hf_processor`, `None` for a text-only model. Only the first `max_samples` rows are
+    used, or all if it is -1.
 
     Raises:
         UserError: a file cannot be used, or a setting is wrong.
@@ -92,14 +91,14 @@ def position_ids(
     """Return the positions of a row `ids`, (t,) int64, without padding, as verl's rollout computes
     them.
 
-    They are (4, t): text positions, then time, height and width; (t,) where the model has one
-    position a token. `features` are those of the row's images; `processor` has the `get_rope_index`
-    that `verl.utils.hf_processor` gives it, and is `None` for a text-only model.
+    They are (4, t): text positions, then time, height and width; (t,) if the model has one position
+    per token. `features` are those of the row's images; `processor` has the `get_rope_index` that
+    `verl.utils.hf_processor` adds to it, and is `None` for a text-only model.
     """
     text = torch.arange(len(ids))
     if processor is None or not hasattr(processor, "get_rope_index"):
         return text
-    # (3, 1, t)
+    # shape (3, 1, t)
     vision, _ = processor.get_rope_index(
         input_ids=ids[None],
         mm_token_type_ids=(ids == processor.image_token_id).long()[None],

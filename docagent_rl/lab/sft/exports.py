@@ -1,13 +1,13 @@
 """Trajectories in the multi-turn formats of LLaMA-Factory and TRL, with their images as files.
 
-Both tokenise by themselves. Both train on whole messages: of what a policy wrote, neither knows
-parts.
+Both tokenise on their own, and both train on whole messages: neither supports training on a part of
+what a policy wrote.
 
-- LLaMA-Factory (`formatting: sharegpt`): one example a context, loss on every assistant message and
-  nothing else, unless `mask_history` or `train_on_prompt` are set.
-- TRL: one row a turn (`prompt`, `completion`), with the loss on the completion alone
-  (`completion_only_loss`), which is the mask of RL; earlier turns are read again for each. Its
-  collator for vision-language models knows no mask of roles, so that whole conversations would
+- LLaMA-Factory (`formatting: sharegpt`): one example per context, with the loss on every assistant
+  message and nothing else, unless `mask_history` or `train_on_prompt` are set.
+- TRL: one row per turn (`prompt`, `completion`), with the loss only on the completion
+  (`completion_only_loss`), which equals the mask in RL; earlier turns are read again for each row.
+  Its collator for vision-language models does not mask by role, so that whole conversations would
   train on observations too.
 """
 
@@ -30,18 +30,18 @@ from docagent_rl.lab.sft.trajectories import DropReason, RowCounts
 from docagent_rl.rollout.trajectory import Trajectory
 
 IMAGES = "images"
-"""Folder of the images beside the examples; each is named by its content."""
+"""Folder of the images next to the examples; each file is named by its content."""
 DATASET = "docagent"
 """Name of the data set in LLaMA-Factory's `dataset_info.json`."""
 ASSISTANT = "assistant"
 _PLACE = "<image>"
 _SPELLING = re.compile(r"<(?=\||(?:image|video|audio)>)")
-"""Places where a text would spell a token of a chat (`<|im_end|>`) or the place of an image."""
+"""Matches text that spells a special token of a chat (`<|im_end|>`) or an image placeholder."""
 
 
 FILES = {TrajectoryFormat.LLAMAFACTORY: "train.jsonl", TrajectoryFormat.TRL: "metadata.jsonl"}
-"""The examples; TRL's are read as an image folder (`datasets`), whose files of examples are named
-so.
+"""File names of the examples; TRL's are loaded as an image folder (`datasets`), which requires that
+name.
 """
 
 DATASET_INFO = {
@@ -67,14 +67,14 @@ def example_lines(
     folder: Path,
     account: RowCounts,
 ) -> Iterator[bytes]:
-    """Yield examples, one JSON line each; their images are written to `images/` in `folder` as they
-    come.
+    """Yield examples, one JSON line each, and write their images to `images/` in `folder` on the
+    way.
 
-    Images that are there stay. `account` is filled in: its rows are examples, and tokens are not
+    Existing images are kept. `account` is filled in; its rows are examples, and tokens are not
     counted.
 
     Raises:
-        UserError: the store has not the pages that were shown.
+        UserError: the store lacks the pages that were shown.
     """
     for trajectory in trajectories:
         contexts = conversations(trajectory)
@@ -97,7 +97,7 @@ def example_lines(
 
 
 class Turn(NamedTuple):
-    """A message of a role (`system`, `user` or `assistant`, the policy): texts and images, in
+    """A message of a role (`system`, `user`, or `assistant` for the policy): texts and images, in
     order.
     """
 
@@ -111,11 +111,11 @@ class Turn(NamedTuple):
 
 
 def conversations(trajectory: Trajectory) -> list[list[Turn]] | DropReason:
-    """Return the contexts of a trajectory, each ending with a turn of the policy; or why there are
+    """Return the contexts of a trajectory, each ending with a turn of the policy, or why there are
     none.
 
-    Texts of documents and users spell no token and no place of an image: an invisible character
-    breaks such words, as in a rollout. Messages of one role in a row are one.
+    Where texts of documents and users spell a special token or an image placeholder, an invisible
+    character breaks it up, as in a rollout. Consecutive messages of the same role are joined.
 
     Raises:
         UserError: the trajectory has no messages.

@@ -1,4 +1,4 @@
-"""Token ledgers of trajectories, built again from recorded ones."""
+"""Token ledgers of recorded trajectories, rebuilt from their records."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,20 +18,20 @@ from docagent_rl.rollout.ledger import TurnLedger
 from docagent_rl.rollout.trajectory import Trajectory
 
 _NO_LIMIT = 1 << 62
-"""The limits of the run held when it was recorded."""
+"""Effectively unlimited: the run's own limits were applied when it was recorded."""
 _REF = TypeAdapter(ImageRef)
 _SHEET = TypeAdapter(ImageSheet)
 
 
 class TurnError(UserError):
-    """The text of a turn is none that a policy could write: empty, or it spells a special token."""
+    """A policy cannot have written this turn: it is empty, or spells a special token."""
 
 
 def turn_ids(text: str, codec: ChatCodec, question_id: str) -> list[int]:
-    """Return the tokens of a scripted turn, end of turn included.
+    """Return the tokens of a scripted turn, including the end of turn.
 
     Raises:
-        TurnError: it is empty or spells a special token.
+        TurnError: it is empty, or spells a special token.
     """
     ids = codec.tokenizer.encode(text, add_special_tokens=False)
     special = codec.control_ids | {codec.end_of_turn_id}
@@ -44,7 +44,7 @@ def turn_ids(text: str, codec: ChatCodec, question_id: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class PlacedPicture:
-    """An image that was not drawn: its reference, and the number of its placeholders."""
+    """An image that is not rendered: its reference, and the number of its placeholder tokens."""
 
     ref: Picture
     num_tokens: int
@@ -53,18 +53,17 @@ class PlacedPicture:
 def replay(
     trajectory: Trajectory, codec: ChatCodec, *, retokenise: bool = False
 ) -> list[TurnLedger]:
-    """Return the contexts of a recorded trajectory in order, one training row each; no image is
-    drawn.
+    """Return the contexts of a recorded trajectory in order, one training row each, without
+    rendering images.
 
-    Contexts in which nothing was sampled are left out. Sampled ids are taken from the trajectory;
-    what was shown is encoded again, so tokenizer, processor and arguments of the chat template must
-    be those of the run. A trajectory that was recorded in texts alone (by a chat endpoint) has no
-    ids: its turns are encoded, for whatever model; with `retokenise` also those of one that has
-    ids.
+    Contexts in which nothing was sampled are left out. Sampled ids are taken from the record;
+    observations are encoded again, so tokenizer, processor and chat template arguments must be
+    those of the run. A trajectory recorded only as text (from a chat endpoint) has no ids: its
+    turns are encoded, for any model. With `retokenise` this is done even if there are ids.
 
     Raises:
-        UserError: the trajectory was masked, tokens come out in another number than recorded, or a
-            turn is empty or spells a special token.
+        UserError: the trajectory was masked, the number of tokens differs from the recorded one, or
+            a turn is empty or spells a special token.
     """
     if trajectory.masked:
         raise UserError(
@@ -116,16 +115,14 @@ def _placed(shown: Observation, codec: ChatCodec) -> list[PlacedPicture]:
 def _expect(trajectory: Trajectory, found: int, recorded: int, what: str) -> None:
     if found != recorded:
         raise UserError(
-            f"trajectory {trajectory.uid}_{trajectory.number}: the {what} has {found} tokens, "
-            f"{recorded} "
-            "were recorded; use tokenizer, processor, arguments of the chat template and store of "
-            "the run, "
-            "or encode its texts anew (--retokenise)"
+            f"trajectory {trajectory.uid}_{trajectory.number}: the {what} has {found} tokens, but "
+            f"{recorded} were recorded; use the run's own tokenizer, processor, chat template "
+            "arguments and store, or encode the texts again (--retokenise)"
         )
 
 
 def observation_of(messages: Sequence[Mapping[str, Any]]) -> Observation:
-    """Return the observation that `rollout.trajectory.describe_messages` described.
+    """Return the observation from its description by `rollout.trajectory.describe_messages`.
 
     Raises:
         UserError: a part is neither text nor image, or a role is unknown.
@@ -152,10 +149,10 @@ def observation_of(messages: Sequence[Mapping[str, Any]]) -> Observation:
 
 
 def read_picture(data: Mapping[str, Any]) -> Picture:
-    """Return the picture that `to_dict` described.
+    """Return the picture from its description by `to_dict`.
 
     Raises:
-        UserError: it is no description of one.
+        UserError: it does not describe a picture.
     """
 
     def reference(image: Mapping[str, Any]) -> ImageRef:

@@ -1,4 +1,4 @@
-"""Checks of a run of supervised fine-tuning before models are loaded, and the set-up of its
+"""Checks of a supervised fine-tuning run before models are loaded, and the set-up of its
 processes.
 """
 
@@ -33,11 +33,11 @@ _ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE":
 
 
 class SftPreflight(Callback):
-    """Hydra callback of every recipe of supervised fine-tuning, in every process that torchrun
+    """Hydra callback of every recipe for supervised fine-tuning, in every process that torchrun
     starts.
 
-    The first process checks; all of them settle what verl then finds: the engine that freezes the
-    vision tower, the file of the metrics, and, where torchrun is missing, a group of one process.
+    The first process runs the checks; all of them then set up what verl needs: the engine that
+    freezes the vision tower, the metrics file, and, without torchrun, a group of one process.
     """
 
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
@@ -51,28 +51,28 @@ class SftPreflight(Callback):
             section = check_sft(config, data=first)
             settle_process(config)
             if section.freeze_vision_tower:
-                # imports verl's engine, which takes seconds
+                # imported here, since verl's engine takes seconds to import
                 from docagent_rl.training.workers.extensions import register_frozen_engine
 
                 register_frozen_engine(str(config.engine.strategy))
-        except Exception as error:  # whatever it is: a run that was not checked must not start
+        except Exception as error:  # any error at all: an unchecked run must not start
             refuse(error, config)
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Refuse `--multirun`: its runs would share one process group."""
         refuse(
-            UserError("--multirun (-m) is not supported: give the command once for each run"),
+            UserError("--multirun (-m) is not supported: run the command once for each setting"),
             config,
         )
 
 
 def check_sft(config: DictConfig, *, data: bool = True) -> SftSection:
-    """Check a composed configuration against this machine; return the section `docagent`.
+    """Check a composed configuration on this machine; return the section `docagent`.
 
-    With `data` rows, store and model are looked at as well.
+    With `data`, rows, store and model are checked as well.
 
     Raises:
-        UserError: everything that is wrong or missing, in one message.
+        UserError: lists everything that is wrong or missing.
     """
     section = check_sft_statically(config)
     problems = list(_process_problems(config))
@@ -85,14 +85,14 @@ def check_sft(config: DictConfig, *, data: bool = True) -> SftSection:
 
 
 def settle_process(config: DictConfig) -> None:
-    """Set what torchrun would have set for one process, and where the metrics go."""
+    """Set what torchrun would have set for a single process, and where the metrics are written."""
     if "RANK" not in os.environ:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
         os.environ.update(_ALONE, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
     if LOG_VARIABLE not in os.environ:
-        # verl empties the file when it opens it: one a start
+        # verl truncates the file when it opens it, so each start gets its own
         folder = Path(str(config.docagent.run_dir)) / "metrics"
         folder.mkdir(parents=True, exist_ok=True)
         steps = 0
@@ -108,24 +108,26 @@ def _process_problems(config: DictConfig) -> Iterator[str]:
     started = getattr(sys.modules["__main__"], "__spec__", None)
     if started is not None and started.name == RAY_TRAINER:
         yield (
-            f"{RAY_TRAINER} trains in processes of Ray's, which see none of this: start it with "
-            "torchrun"
+            f"{RAY_TRAINER} trains in Ray's processes, which this set-up does not reach: start the "
+            "run with torchrun"
         )
     yield from sft_size_problems(config, int(os.environ.get("WORLD_SIZE", "1")))
     if not patch_status():
         yield (
-            "the plugin docagent_rl is not loaded in this process, and so no patch of upstream "
-            "code: unset "
-            "VERL_USE_EXTERNAL_PLUGINS"
+            "the plugin docagent_rl is not loaded in this process, so upstream code is not "
+            "patched: unset VERL_USE_EXTERNAL_PLUGINS"
         )
     yield from check_device(config)
     yield from tracker_problems(config, installed=True)
     if is_cpu_platform() and config.engine.strategy != "fsdp2":
-        yield f"engine.strategy={config.engine.strategy}: only fsdp2 runs on the CPU"
+        yield (
+            f"engine.strategy={config.engine.strategy}: on a CPU only fsdp2 is supported; set "
+            "engine.strategy=fsdp2"
+        )
 
 
 def _model_problems(config: DictConfig, section: SftSection) -> Iterator[str]:
-    # names of a hub are left to the loader
+    # names on a hub are checked by the loader
     path = str(config.model.path)
     if not path.startswith(("/", ".", "~", f"{section.workspace}/")):
         return
@@ -136,7 +138,7 @@ def _model_problems(config: DictConfig, section: SftSection) -> Iterator[str]:
             if section.profile
             else ""
         )
-        yield f"model.path={path}: no model there (config.json is missing){made}"
+        yield f"model.path={path}: there is no model (config.json is missing){made}"
         return
     if problem := _family_problem(folder, section):
         yield problem
@@ -181,9 +183,9 @@ def _row_problems(config: DictConfig) -> Iterator[str]:
         used = rows if most < 0 else min(rows, most)
         if all(path.is_file() for path in files) and used < config.data.train_batch_size:
             yield (
-                f"data.{key}: {used} rows, a batch has "
+                f"data.{key}: {used} rows, but a batch needs "
                 f"data.train_batch_size={config.data.train_batch_size}; "
-                "verl drops an incomplete batch, in validation too, so there would be none"
+                "verl drops incomplete batches, in validation too, so nothing would be left"
             )
 
 
@@ -199,10 +201,9 @@ def _length_problems(config: DictConfig, key: str, file: SftFile) -> Iterator[st
             longest = int(lengths.argmax())
             yield (
                 f"data.{key}: {file.path}: {too_long} of {len(file)} rows are longer than "
-                f"{name}={most}, the "
-                f"longest has {lengths[longest]} tokens (question "
-                f"{file.row(longest).question_id}): write "
-                f"them anew with `docagent-rl data sft --max-length {most}`"
+                f"{name}={most}; the longest has {lengths[longest]} tokens (question "
+                f"{file.row(longest).question_id}): write them again with `docagent-rl data sft "
+                f"--max-length {most}`"
             )
             return
 
@@ -212,19 +213,18 @@ def _store_problems(
 ) -> Iterator[str]:
     shown = {page.doc_id for picture in file.pictures() for page in picture.pages}
     if shown and documents is None:
-        yield f"data.store: {store} does not exist, and the rows of data.{key} show its pages"
+        yield f"data.store: {store} does not exist, but the rows of data.{key} show its pages"
     elif documents is not None and (missing := sorted(shown - set(documents.doc_ids()))):
         names = ", ".join(missing[:5])
         yield (
             f"data.{key}: {file.path} shows {len(missing)} documents that {store} does not "
-            "hold: "
-            f"{names}"
+            f"contain: {names}"
         )
 
 
 def _vocabulary(config: DictConfig) -> str | None:
-    """Return the digest of the model's; `None` without a tokenizer to read, which the loader then
-    says.
+    """Return the digest of the model's vocabulary; `None` if there is no readable tokenizer, which
+    the loader then reports.
     """
     from transformers import AutoTokenizer
 

@@ -1,4 +1,4 @@
-"""Training rows for supervised fine-tuning: token sequences and masks of ledgers, in Parquet
+"""Training rows for supervised fine-tuning: token sequences and masks from ledgers, in Parquet
 files.
 """
 
@@ -38,7 +38,7 @@ SCHEMA = pa.schema(
 )
 """Columns of a file; images are JSON references into a document store."""
 GROUP = 32
-"""Rows that are read together: of 40,000 tokens each, 6 MB."""
+"""Rows per row group, which are read together: 6 MB if they have 40,000 tokens each."""
 
 _TOKENIZER = b"docagent_tokenizer"
 
@@ -50,21 +50,19 @@ class SftRow:
     question_id: str
     system: str
     row: int
-    """Number of the context in its trajectory."""
+    """Index of the context in its trajectory."""
     reward: float
     """Reward of the whole trajectory, for filters."""
     input_ids: tuple[int, ...]
     """`(t,)`, prompt and response."""
     loss_mask: tuple[int, ...]
-    """`(t,)`, 1 exactly on what the policy, or the script in its place, wrote."""
+    """`(t,)`, 1 exactly on what the policy wrote, or a script in its place."""
     images: tuple[Picture, ...]
-    """Those whose placeholders are in `input_ids`, in order."""
+    """Images whose placeholders are in `input_ids`, in order."""
 
 
 def sft_rows(trajectory: Trajectory, ledgers: Sequence[TurnLedger]) -> list[SftRow]:
-    """Return the rows of a trajectory's ledgers, as a training step of the trainer would have
-    them.
-    """
+    """Return the rows of a trajectory's ledgers, the same as in a training step of the trainer."""
     rows = [ledger.row() for ledger in ledgers if ledger.sampled]
     return [
         SftRow(
@@ -88,8 +86,7 @@ def tokenizer_digest(tokenizer: Any) -> str:
 
 
 def write_sft(rows: Iterable[SftRow], path: str | Path, tokenizer: Any) -> Path:
-    """Write rows atomically, in the order given, for models with the vocabulary of `tokenizer`
-    alone.
+    """Write rows atomically, in the given order, for models with the vocabulary of `tokenizer`.
 
     Raises:
         UserError: there is nothing to write.
@@ -100,7 +97,7 @@ def write_sft(rows: Iterable[SftRow], path: str | Path, tokenizer: Any) -> Path:
 def file_pieces(rows: Iterable[SftRow], digest: str, name: str = "rows") -> Iterator[bytes]:
     """Yield the bytes of a file, `GROUP` rows at a time; the same rows give the same bytes.
 
-    `digest` is that of the vocabulary (`tokenizer_digest`), `name` the file's, for the message.
+    `digest` is that of the vocabulary (`tokenizer_digest`); `name` is the file's, for the message.
 
     Raises:
         UserError: there is no row.
@@ -125,26 +122,27 @@ def file_pieces(rows: Iterable[SftRow], digest: str, name: str = "rows") -> Iter
 
 
 class SftFile:
-    """The rows of a file by number; `GROUP` of them are in memory at a time.
+    """The rows of a file by number; keeps `GROUP` of them in memory at a time.
 
-    `digest` is that of the vocabulary that it has to be made with; `None` leaves that unchecked.
+    `digest` is that of the vocabulary with which the file must have been made; `None` skips the
+    check.
 
     Raises:
-        UserError: the file is missing, is no such file, is damaged, or was made with another
+        UserError: the file is missing, damaged, of another kind, or was made with another
             vocabulary.
     """
 
     def __init__(self, path: str | Path, digest: str | None = None) -> None:
         self.path = Path(path)
         if not self.path.is_file():
-            raise UserError(f"{self.path}: no such file of supervised rows")
+            raise UserError(f"{self.path}: there is no such file of supervised rows")
         with self._reading():
             file = self._open()
             schema = file.schema_arrow
         if not schema.equals(SCHEMA):
             expected = ", ".join(SCHEMA.names)
             raise UserError(
-                f"{self.path}: not a file of supervised rows; expected columns {expected}"
+                f"{self.path}: not a file of supervised rows; expected the columns {expected}"
             )
         made_with = (schema.metadata or {}).get(_TOKENIZER, b"").decode()
         if digest is not None and made_with != digest:
@@ -164,7 +162,7 @@ class SftFile:
         return (self.row(index) for index in range(len(self)))
 
     def row(self, index: int) -> SftRow:
-        """Return the row of a number, from 0.
+        """Return a row by its number, from 0.
 
         Raises:
             UserError: its part of the file is damaged.
@@ -179,7 +177,7 @@ class SftFile:
         return SftRow(**values, input_ids=ids, loss_mask=mask, images=images)
 
     def lengths(self) -> np.ndarray:
-        """Return the tokens of each row, `(rows,)` int64."""
+        """Return the number of tokens of each row, `(rows,)` int64."""
         parts = [self._read(n, ["input_ids"])["input_ids"] for n in range(len(self._starts) - 1)]
         found = pa.chunked_array(
             [part.combine_chunks().value_lengths() for part in parts], pa.int32()
@@ -199,7 +197,8 @@ class SftFile:
             return table
 
     def _open(self) -> pq.ParquetFile:
-        # anew each time: the workers of a data loader are forks, and share no handle so
+        # opened each time, since the workers of a data loader are forks that must not share a
+        # handle
         return pq.ParquetFile(self.path, page_checksum_verification=True)
 
     @contextmanager
@@ -211,7 +210,7 @@ class SftFile:
 
 
 class _Pieces(io.BytesIO):
-    """Takes what a writer writes, and gives it away piece by piece."""
+    """A buffer from which a writer's output is taken piece by piece."""
 
     given = 0
 

@@ -1,4 +1,4 @@
-"""Training rows of recorded trajectories, a trajectory at a time, with an account of what was left
+"""Training rows from recorded trajectories, one trajectory at a time, with counts of what was left
 out.
 """
 
@@ -20,10 +20,10 @@ from docagent_rl.samples.selection import SplitUnit, set_aside, unit_key, unit_k
 
 
 class DropReason(Enum):
-    """The reason why a trajectory has no row in the file, in the words of the report."""
+    """Why a trajectory has no row in the file, in the words of the report."""
 
     MASKED = "masked: a service failed, or the question could not be played"
-    UNWRITTEN = "nothing was written in it"
+    UNWRITTEN = "the policy wrote nothing in it"
     SPELLING = "a turn is empty or spells a special token"
     CUT_OFF = "a turn was cut off before its end"
     TOO_LONG = "longer than --max-length"
@@ -39,31 +39,31 @@ class RowCounts:
     trained: int = 0
     """Tokens with a loss."""
     images: int = 0
-    """Each time one is shown."""
+    """Images shown, counting repetitions."""
     longest: int = 0
-    """Tokens of the longest row."""
+    """Number of tokens of the longest row."""
     dropped: Counter[DropReason] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
 class RowMaker:
-    """Makes rows of trajectories for a model."""
+    """Makes a model's training rows from trajectories."""
 
     codec: ChatCodec
     store: DocumentStore | None = None
-    """Store in which pages are looked for; `None`: nowhere."""
+    """The store against which pages are checked; `None`: they are not checked."""
     max_length: int | None = None
-    """Tokens of a row at most; a trajectory with a longer one is left out, never cut."""
+    """Most tokens of a row; a trajectory with a longer one is left out, never cut."""
     retokenise: bool = False
-    """Encode texts anew where ids were recorded, for another model."""
+    """Encode texts again even if ids were recorded, for another model."""
     _seen: set[str] = field(default_factory=set)
 
     def rows(self, trajectory: Trajectory) -> list[SftRow] | DropReason:
         """Return the rows of a trajectory, or the reason why it has none.
 
         Raises:
-            UserError: the trajectory was recorded with another model or template, or its pages are
-                not those of the store: so will be the others.
+            UserError: the trajectory was recorded with another model or template, or its pages
+                differ from the store's: the other trajectories will have the same problem.
         """
         if trajectory.masked:
             return DropReason.MASKED
@@ -86,24 +86,22 @@ class RowMaker:
 
 
 def check_picture(picture: Picture, store: DocumentStore) -> None:
-    """Raise `UserError` where a store has not the pages of a picture as they were when it was
-    made.
-    """
+    """Raise `UserError` if a store's pages are not those from which a picture was made."""
     pieces = (
         [tile.image for tile in picture.tiles] if isinstance(picture, ImageSheet) else [picture]
     )
     for piece in pieces:
         if store.page(piece.page).image_hash != piece.page_hash:
             raise UserError(
-                f"page {piece.page} of {store} is another one than the trajectory showed: name the "
-                "store of the run (--store)"
+                f"page {piece.page} of {store} differs from the page that the trajectory showed: "
+                "name the store of the run (--store)"
             )
 
 
-def made_rows(
+def iter_rows(
     trajectories: Iterable[Trajectory], maker: RowMaker, account: RowCounts
 ) -> Iterator[SftRow]:
-    """Yield the rows of trajectories in their order; `account` is filled in."""
+    """Yield the rows of trajectories in order; `account` is filled in."""
     for trajectory in trajectories:
         rows = maker.rows(trajectory)
         if isinstance(rows, DropReason):
@@ -118,22 +116,24 @@ def made_rows(
             yield from rows
 
 
-def validating(
+def validation_selector(
     trajectories: Iterable[Trajectory], fraction: float, unit: SplitUnit, seed: int
 ) -> Callable[[Trajectory], bool]:
-    """Set a fraction in (0, 1) of the documents or questions aside; return who tells their
-    trajectories.
+    """Set aside a fraction in (0, 1) of the documents or questions for validation.
 
-    They are chosen by a hash of seed and unit, as by `data convert --split`: at least one unit, and
-    not all. Masked trajectories are not counted, and are for neither part.
+    They are chosen by a hash of seed and unit, as by `data convert --split`: at least one unit, but
+    not all. Masked trajectories are not counted, and belong to neither part.
+
+    Returns:
+        A function that returns whether a trajectory is for validation.
 
     Raises:
-        UserError: the fraction is out of range, or there is but one unit.
+        UserError: the fraction is out of range, or there is only one unit.
     """
     samples = [Sample.from_dict(each.sample) for each in trajectories if not each.masked]
     keys = unit_keys(samples, unit)
     first = set_aside(keys, fraction, seed, unit, option="--val-fraction")
-    # documents that a question ties are there each by its own key
+    # documents joined by a question are listed with a key each
     aside = {unit_key(each, unit) for each, key in zip(samples, keys, strict=True) if key in first}
 
     def validates(trajectory: Trajectory) -> bool:

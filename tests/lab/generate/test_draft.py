@@ -1,4 +1,4 @@
-from docagent_rl.lab.generate.draft import repeated
+from docagent_rl.lab.generate.draft import find_repeats
 from docagent_rl.samples.sample import Sample, Split
 
 
@@ -25,5 +25,5 @@ def test_the_same_words_about_two_years_are_two_questions():
         ("M", "What was the revenue of the harbour of Kantora in 2019?", "4"),
         ("K", "What was the revenue of the large harbour of Kantora in 2019?", ""),
     ]
-    assert set(repeated(samples(rows), [])) == {2}
-    assert set(repeated(samples(rows[1:]), samples(rows[:1], 100))) == {1}
+    assert set(find_repeats(samples(rows), [])) == {2}
+    assert set(find_repeats(samples(rows[1:]), samples(rows[:1], 100))) == {1}

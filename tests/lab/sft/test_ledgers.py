@@ -10,7 +10,7 @@ from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.sft.exports import conversations
 from docagent_rl.lab.sft.ledgers import replay
 from docagent_rl.lab.sft.rows import sft_rows
-from docagent_rl.lab.sft.trajectories import RowMaker, validating
+from docagent_rl.lab.sft.trajectories import RowMaker, validation_selector
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.rollout import Limits
 from docagent_rl.rollout.trajectory import Status
@@ -130,7 +130,7 @@ def test_rows_and_conversations_of_every_system_come_back_from_the_sample(recipe
 def test_masked_trajectories_choose_nothing(played):
     trajectories = [about(played.trajectory, name, 0) for name in ("a.pdf", "b.pdf", "c.pdf")]
     lost = masked(about(played.trajectory, "d.pdf", 0))
-    validates = validating([*trajectories, lost], 0.5, SplitUnit.DOCUMENT, 0)
+    validates = validation_selector([*trajectories, lost], 0.5, SplitUnit.DOCUMENT, 0)
     assert sum(map(validates, trajectories)) == 2
     assert not validates(about(played.trajectory, "d.pdf", 0))
     assert not any(validates(masked(each)) for each in trajectories)
@@ -141,7 +141,7 @@ def test_documents_that_a_question_ties_are_in_one_part(played):
     several.sample["extra"] = {"page_ids": ["a.pdf#1", "b.pdf#1"]}
     apart = [about(played.trajectory, name, 0) for name in ("a.pdf", "b.pdf", "c.pdf")]
     for seed in range(8):
-        validates = validating([several, *apart], 0.5, SplitUnit.DOCUMENT, seed)
+        validates = validation_selector([several, *apart], 0.5, SplitUnit.DOCUMENT, seed)
         first, second, other = map(validates, apart)
         assert first == second == validates(several)
         assert other is not first
