@@ -1,4 +1,4 @@
-"""Synthetic documents whose truth is known by construction."""
+"""Synthetic documents whose correct answers are known by construction."""
 
 from docagent_rl.lab.synth.generate import synthesize
 from docagent_rl.lab.synth.settings import DocumentDifficulty, QuestionKind, SynthSettings

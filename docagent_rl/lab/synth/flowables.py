@@ -1,4 +1,4 @@
-"""The look of a document, and flowables that remember where they were drawn."""
+"""The look of a document, and flowables that record where they were drawn."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ FONT = "Helvetica"
 BOLD = "Helvetica-Bold"
 MARGIN = 54.0
 FOOTER = 48.0
-"""Height kept free at the bottom for the footer."""
+"""Height reserved at the bottom for the footer."""
 _ACCENTS = ("#1f4e79", "#7a1f3d", "#2e6b34", "#5b3a86", "#8a4b08", "#135e63")
 
 
 @dataclass(frozen=True)
 class DocumentStyle:
-    """The look of a document, drawn from its id: A4, or slides in large type; lengths are in
+    """The look of a document, derived from its id: A4, or slides in large type; lengths are in
     points.
     """
 
@@ -49,12 +49,12 @@ class DocumentStyle:
 
     @property
     def width(self) -> float:
-        """Width of the text."""
+        """Width of the text area."""
         return self.size[0] - 2 * MARGIN
 
     @property
     def height(self) -> float:
-        """Height of the text."""
+        """Height of the text area."""
         return self.size[1] - MARGIN - FOOTER
 
     @property
@@ -64,15 +64,15 @@ class DocumentStyle:
         return width, min(0.52 * width, 0.5 * self.height)
 
     def paragraph(self, name: str, scale: float = 1.0, **changes: Any) -> ParagraphStyle:
-        """Return the style of running text, `scale` times as large and with the attributes
-        changed.
+        """Return a paragraph style, `scale` times the size of running text, with changed
+        attributes.
         """
         size = scale * self.text
         base = {"fontName": FONT, "leading": 1.35 * size, "spaceAfter": 0.7 * self.text}
         return ParagraphStyle(name, fontSize=size, **{**base, **changes})
 
     def heading(self, level: int) -> ParagraphStyle:
-        """Return the style of a heading of level 0 or 1; it stays with what follows."""
+        """Return the style of a heading of level 0 or 1; it is kept together with what follows."""
         before = self.text * (1.4, 0.9)[level]
         colour = HexColor(self.accent)
         more = {"fontName": BOLD, "spaceBefore": before, "textColor": colour, "keepWithNext": 1}
@@ -84,21 +84,21 @@ class Spot:
     """The place where something was drawn."""
 
     page: int
-    """1-based."""
+    """Page number, from 1."""
     box: Box
 
 
 @dataclass
 class Spots:
-    """The spots of one layout, by key, in the order of drawing."""
+    """The spots of one layout by key, in drawing order."""
 
     size: tuple[float, float]
     """Width and height of the page in points."""
     found: dict[str, Spot] = field(default_factory=dict)
 
     def note(self, key: str, flowable: Flowable, y: float, width: float, height: float) -> None:
-        """Note a rectangle that begins `y` above the lower left of `flowable`, which is being
-        drawn.
+        """Record a rectangle that begins `y` above the lower left corner of `flowable`, while that
+        is drawn.
         """
         left, bottom = flowable.canv.absolutePosition(0, y)
         page_width, page_height = self.size
@@ -113,7 +113,7 @@ class Spots:
 
 
 class _Whole:
-    """A flowable that is never split: evidence stays on one page."""
+    """A flowable that is never split, so that evidence stays on one page."""
 
     def split(self, *args: Any, **more: Any) -> list[Flowable]:
         """Return no parts."""
@@ -121,9 +121,9 @@ class _Whole:
 
 
 class NotedParagraph(_Whole, Paragraph):
-    """A paragraph on one page that notes its rectangle under `key`.
+    """A paragraph on one page that records its rectangle under `key`.
 
-    As a heading it has a level, and a bookmark that the outline points to.
+    A heading has a level, and gets a bookmark and an entry in the outline.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class NotedParagraph(_Whole, Paragraph):
         self._level = level
 
     def draw(self) -> None:
-        """Draw, note and bookmark."""
+        """Draw the paragraph, record its place, and add the bookmark."""
         super().draw()
         self._spots.note(self._key, self, 0, self.width, self.height)
         if self._level is not None:
@@ -145,14 +145,14 @@ class NotedParagraph(_Whole, Paragraph):
 
 
 class NotedTable(_Whole, GridTable):
-    """A table on one page that notes itself under its key and row `i` (from 0) under
+    """A table on one page that records itself under its key, and row `i` (from 0) under
     `"<key>/row/<i>"`.
     """
 
     def __init__(self, table: Table, style: DocumentStyle, spots: Spots) -> None:
         cells = [list(table.header), *map(list, table.rows)]
-        # a long table on a low page gets smaller type, so that its heading and introduction stay
-        # with it
+        # use smaller type for a long table on a low page, so that its heading and introduction fit
+        # on the same page
         size = max(min(style.text - 1, 11.5, 0.62 * style.height / (1.6 * len(cells))), 8.5)
         widths = _column_widths(cells, style, size)
         grid = _grid(style, size)
@@ -161,19 +161,19 @@ class NotedTable(_Whole, GridTable):
         self._spots = spots
 
     def draw(self) -> None:
-        """Draw and note."""
+        """Draw the table, and record the places of its parts."""
         super().draw()
         width = sum(cast("list[float]", self._colWidths))
         key = self._table.key
         self._spots.note(key, self, 0, width, self._height)
-        tops = self._rowpositions  # from the top edge of the header down to the bottom edge
+        tops = self._rowpositions  # from the top edge of the header to the bottom edge of the table
         for row in range(len(self._table.rows)):
             bottom = tops[row + 2]
             self._spots.note(f"{key}/row/{row}", self, bottom, width, tops[row + 1] - bottom)
 
 
 class Picture(Flowable):
-    """An image of a fixed size that is only made when it is really drawn."""
+    """An image of fixed size that is only created when it is drawn in the final pass."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class Picture(Flowable):
         self._key = key
 
     def draw(self) -> None:
-        """Draw (nothing in a draft) and note."""
+        """Draw the image (nothing in a draft), and record its place."""
         if self._make is not None:
             self.canv.drawImage(ImageReader(self._make()), 0, 0, self.width, self.height)
         self._spots.note(self._key, self, 0, self.width, self.height)
@@ -211,7 +211,7 @@ def contents(
 
 
 def _column_widths(cells: list[list[str]], style: DocumentStyle, size: float) -> list[float]:
-    """Stretch natural widths towards the width of the text, but not so far that rows are hard to
+    """Return column widths stretched towards the text width, but not so far that rows are hard to
     follow.
     """
     columns = zip(*cells, strict=True)

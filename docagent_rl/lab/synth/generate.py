@@ -14,20 +14,20 @@ from docagent_rl.samples.sample import Sample, Split, write_jsonl
 MANIFEST = "synth.json"
 SAMPLES = "samples.jsonl"
 HELD_OUT = 0.15
-"""Share of the documents for validation, and as many for the test; at least one each of three or
-more.
+"""Share of the documents for validation, and again for testing; at least one each if there are
+three or more.
 """
 
 
 def synthesize(out: str | Path, settings: SynthSettings, progress: bool = False) -> bool:
-    """Write the corpus of `settings` into the directory `out`, which appears when it is whole.
+    """Write the corpus of `settings` into the directory `out`, which is created only when complete.
 
-    The same settings give the same bytes, and a corpus of theirs that is there is left as it is;
-    return whether one was written.
+    The same settings give the same bytes; if `out` already contains their corpus, it is left as it
+    is. Return whether a corpus was written.
 
     Raises:
-        UserError: `out` holds other files or the corpus of other settings, or there are more
-            documents than names to tell them apart.
+        UserError: `out` contains other files or the corpus of other settings, or there are too many
+            documents for the supply of names.
     """
     from docagent_rl.lab.synth.lexicon import MAX_DOCUMENTS
 
@@ -42,7 +42,7 @@ def synthesize(out: str | Path, settings: SynthSettings, progress: bool = False)
 
 
 def _is_there(root: Path, settings: SynthSettings) -> bool:
-    """Return whether the corpus is there; refuse a folder of anything else."""
+    """Return whether the corpus exists; raise `UserError` if the folder contains something else."""
     manifest = root / MANIFEST
     if not root.exists() or (root.is_dir() and not any(root.iterdir())):
         return False
@@ -52,16 +52,15 @@ def _is_there(root: Path, settings: SynthSettings) -> bool:
         found = None
     if found != settings.described():
         raise UserError(
-            f"{root} holds something else than this corpus ({MANIFEST}: {json.dumps(found)}): "
-            "choose another "
-            "directory for --out, or remove this one"
+            f"{root} contains something other than this corpus ({MANIFEST}: {json.dumps(found)}): "
+            "choose another directory for --out, or remove this one"
         )
     return True
 
 
 def _write(folder: Path, settings: SynthSettings, *, progress: bool) -> None:
-    # reportlab and matplotlib take long to load, and the command line imports this module for its
-    # help
+    # imported here, since reportlab and matplotlib are slow to import, and the command line imports
+    # this module just for its help
     from docagent_rl.lab.synth.layout import render_document
     from docagent_rl.lab.synth.plan import DocumentPlan
     from docagent_rl.lab.synth.questions import make_questions
@@ -80,8 +79,8 @@ def _write(folder: Path, settings: SynthSettings, *, progress: bool) -> None:
 
 
 def _splits(settings: SynthSettings) -> list[Split]:
-    """Return the split of every document, by index; all questions of a document are in the same
-    one.
+    """Return the split of every document by index; all questions about a document are in its
+    split.
     """
     count = settings.documents
     held_out = max(round(HELD_OUT * count), int(count >= 3))

@@ -1,4 +1,4 @@
-"""From a plan to a PDF, and where everything ended up."""
+"""Rendering a plan as a PDF, and recording where everything was placed."""
 
 import io
 from collections import Counter
@@ -52,21 +52,21 @@ class Rendered:
 
     plan: DocumentPlan
     sections: Sequence[ReportSection]
-    """The sections that were printed, in order."""
+    """The printed sections, in order."""
     pdf: bytes
     num_pages: int
     spots: Mapping[str, Spot]
     """Places of all sections, paragraphs, tables, table rows, charts and captions, by key."""
     labels: Mapping[str, str]
-    """`Table 3` or `Figure 2` by key of the table or chart."""
+    """`Table 3` or `Figure 2`, by the key of the table or chart."""
 
 
 def render_document(plan: DocumentPlan) -> Rendered:
-    """Lay out as much of `plan` as its length allows and write the PDF; equal plans give equal
+    """Lay out as much of `plan` as its length allows, and write the PDF; equal plans give equal
     bytes.
 
-    Two passes at least: drafts without pictures find the length and the page numbers for the table
-    of contents, the last pass draws.
+    It takes at least two passes: drafts without pictures determine the length and the page numbers
+    for the table of contents; the last pass draws.
     """
     draft = _fit(plan)
     starts = {section.key: draft.spots[section.key].page for section in draft.sections}
@@ -77,9 +77,7 @@ def render_document(plan: DocumentPlan) -> Rendered:
 
 
 def _fit(plan: DocumentPlan) -> Rendered:
-    """Lay out as many chapters and closing sections as give the document the length it should
-    have.
-    """
+    """Lay out as many chapters and closing sections as it takes to reach the intended length."""
 
     def draft(chapters: int, back: int) -> Rendered:
         return _Layout(plan, plan.sections(chapters, back), {}, 0).build(draw=False)
@@ -90,13 +88,13 @@ def _fit(plan: DocumentPlan) -> Rendered:
     found = draft(chapters, back)
     while found.num_pages > target and (chapters > 1 or back):
         if chapters > 1:
-            # cut in one go all chapters that begin in the excess, and always at least one
+            # drop all chapters that begin beyond the target at once, but at least one
             pages = [found.spots[chapter[0].key].page for chapter in plan.chapters[:chapters]]
             chapters = max(1, min(chapters - 1, sum(page <= target for page in pages)))
         else:
             back -= 1
         found = draft(chapters, back)
-    # a shorter table of contents may have made the cut too deep
+    # since the table of contents is now shorter, too much may have been dropped
     while found.num_pages < fewest and chapters < len(plan.chapters):
         chapters += 1
         found = draft(chapters, back)
@@ -147,7 +145,7 @@ class _Layout:
         title = style.paragraph("title", 2.8, fontName=BOLD, spaceAfter=1.5 * style.text)
         yield Paragraph(plan.report, title)
         yield Paragraph(f"Report on the year {plan.year}", style.paragraph("body"))
-        # a short report has its contents on the title page
+        # in a short report the contents are on the title page
         yield Spacer(1, 0.1 * style.height) if plan.easy else PageBreak()
         yield Paragraph("Contents", style.paragraph("contents", 1.5, fontName=BOLD))
         yield contents(self.sections, self.starts, style)
@@ -209,10 +207,9 @@ def _labels(sections: Sequence[ReportSection]) -> dict[str, str]:
 
 
 def draw_chart(chart: Chart, size: tuple[float, float], accent: str) -> Image.Image:
-    """Draw `chart` at `size` points (1/72 inch) and `DPI`, every value printed beside its mark.
+    """Draw `chart` at `size` points (1/72 inch) and `DPI`, with every value printed at its bar.
 
-    The caption is not part of the picture. The defaults of matplotlib apply, not the user's style
-    file.
+    The caption is not part of the picture. matplotlib's defaults apply, not the user's style file.
     """
     with matplotlib.rc_context():
         matplotlib.rcdefaults()

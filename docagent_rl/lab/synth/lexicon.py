@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 Words = tuple[str, ...]
 
 NAMES_PER_DOCUMENT = 64
-"""Names reserved for each document; those it does not use stay unused in the whole corpus."""
+"""Names reserved for each document; unused ones are not given to any other document."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Quantity:
     """A quantity that tables and charts report."""
 
     noun: str
-    """Reads well in "the <noun> of ..."."""
+    """Fits into "the <noun> of ..."."""
     low: float
     high: float
     unit: str = ""
@@ -45,11 +45,11 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Attribute:
-    """A fact that every unit has."""
+    """A fact that is stated about every unit."""
 
     name: str
     kind: Literal["number", "year", "code", "place"]
-    """The way in which its value is drawn."""
+    """How its value is drawn."""
     statement: str
     questions: Words
     decoy: str = ""
@@ -68,14 +68,14 @@ class Theme:
     key: str
     report: str
     companies: Words
-    """Words that follow the coined name of the organisation."""
+    """Words that follow the made-up name of the organisation."""
     unit: str
     units: str
     hub: str
     hubs: str
     hub_statement: str
     hub_clause: str
-    """Names the hub without its name: "the depot that supplies {unit}"."""
+    """Refers to the hub without its name: "the depot that supplies {unit}"."""
     yearly: tuple[Quantity, Quantity]
     quarterly: tuple[Quantity, ...]
     charted: tuple[Quantity, Quantity]
@@ -84,7 +84,7 @@ class Theme:
 
 @dataclass(frozen=True)
 class Filler:
-    """Templates of sentences without figures, and what fills them."""
+    """Templates of sentences without figures, and the words that fill them."""
 
     openers: Words
     reasons: Words
@@ -95,7 +95,7 @@ class Filler:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Everything in `lexicon.yaml`."""
+    """The content of `lexicon.yaml`."""
 
     names: dict[str, Words]
     filler: Filler
@@ -105,18 +105,18 @@ class Lexicon:
 
 
 def sentence_case(text: str) -> str:
-    """Return `text` with its first letter in upper case and the rest as it is."""
+    """Return `text` with its first letter in upper case, otherwise unchanged."""
     return text[0].upper() + text[1:]
 
 
 def document_names(seed: int, index: int) -> list[str]:
-    """Return the coined names of document `index`; no two of the first `MAX_DOCUMENTS` share
-    one.
+    """Return the made-up names of document `index`; the first `MAX_DOCUMENTS` documents share
+    none.
     """
     rng = random.Random(f"names/{seed}")
     offset = rng.randrange(_POOL)
     step = rng.randrange(_POOL)
-    # stepping by a number without a common factor visits every name once before any repeats
+    # a step that is coprime to the pool size visits every name once before any repeats
     while math.gcd(step, _POOL) != 1:
         step = rng.randrange(_POOL)
     start = index * NAMES_PER_DOCUMENT
@@ -140,4 +140,4 @@ _SYLLABLES = [LEXICON.names[part] for part in ("onsets", "vowels", "middles", "v
 _POOL = math.prod(map(len, _SYLLABLES))
 
 MAX_DOCUMENTS = _POOL // NAMES_PER_DOCUMENT
-"""Documents a corpus can have before names would repeat."""
+"""Most documents in a corpus before names would repeat."""

@@ -17,7 +17,7 @@ class Fact:
 
     value: str
     statement: str
-    """The sentence, or several."""
+    """One or more sentences."""
     questions: tuple[str, ...]
     """Wordings of the question."""
 
@@ -41,18 +41,18 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     measures: tuple[Quantity, ...]
-    """One for each column of values."""
+    """The measure of each column of values."""
     unit: str = ""
-    """Name of the unit a quarterly table belongs to."""
+    """Name of the unit to which a quarterly table belongs."""
 
     def column(self, index: int) -> list[str]:
-        """Return the cells of column `index` (0 holds the row names) from top to bottom."""
+        """Return the cells of column `index` (0 is the row names) from top to bottom."""
         return [row[index] for row in self.rows]
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture of a few labelled values as bars."""
+    """A bar chart of a few labelled values."""
 
     key: str
     caption: str
@@ -61,7 +61,7 @@ class Chart:
     measure: Quantity
     unit: str
     values_in_caption: bool
-    """False: the values are in the picture alone."""
+    """False: the values are only in the picture."""
 
 
 Block = Prose | Table | Chart
@@ -69,18 +69,18 @@ Block = Prose | Table | Chart
 
 @dataclass(frozen=True)
 class ReportSection:
-    """A heading and what follows it up to the next heading."""
+    """A heading with everything up to the next heading."""
 
     key: str
     title: str
     """Unique in the document."""
     level: int
-    """0 for a chapter, 1 below it."""
+    """0 for a chapter, 1 for a section within it."""
     blocks: tuple[Block, ...]
 
 
 class Entity(NamedTuple):
-    """One of several near-identical entities: its name and the hub it depends on."""
+    """One of several near-identical entities: its name, and the hub on which it depends."""
 
     name: str
     hub: str

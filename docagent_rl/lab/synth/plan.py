@@ -1,4 +1,4 @@
-"""Draws the content of one document from its seed: its sections, and the sentences in them."""
+"""The content of one document, drawn from its seed: its sections, and the sentences in them."""
 
 import random
 from collections import Counter
@@ -31,7 +31,7 @@ _YEARS_BACK = 3
 
 
 class DocumentPlan:
-    """A document: everything it says, before the layout decides how many of its chapters fit.
+    """A document: everything it can say, before the layout decides how many chapters fit.
 
     The same seed, index (from 0) and difficulty give the same plan, whatever the size of the
     corpus.
@@ -58,11 +58,11 @@ class DocumentPlan:
         self.chapters = [
             list(self._chapter(number, unit)) for number, unit in enumerate(self.units)
         ]
-        """One chapter (heading and subsections) for each unit, as many as fit."""
+        """One chapter (heading and subsections) per unit; the layout prints as many as fit."""
         self.slides = rng.random() < _SLIDES
         fewest, most = profile.pages
         self.pages = fewest, rng.randint(fewest + 1, most)
-        """Fewest pages, and the number of pages aimed at."""
+        """Minimum and target number of pages."""
         self.absent = next(self._names), next(self._names)
         """Names that occur in no document."""
         self.front = list(self._front())
@@ -96,7 +96,7 @@ class DocumentPlan:
             yield self._section("Definitions and methods", 0, *map(self._prose, subjects))
 
     def _chapter(self, number: int, unit: Entity) -> Iterator[ReportSection]:
-        """Write the chapter on one unit; easy documents give each either a chart or a table, not
+        """Write the chapter about one unit; in easy documents it has either a chart or a table, not
         both.
         """
         phrase = self._phrase(unit)
@@ -189,12 +189,14 @@ class DocumentPlan:
 
 
 def format_number(value: float | Decimal, decimals: int) -> str:
-    """Return a number as reports print it, with commas between thousands: `1,240` or `34.2`."""
+    """Return a number as reports print it, with commas as thousands separators: `1,240` or
+    `34.2`.
+    """
     return f"{value:,.{decimals}f}"
 
 
 def distinct_numbers(rng: random.Random, measure: Quantity, count: int) -> list[str]:
-    """Draw `count` different values of a measure, as printed."""
+    """Draw `count` different values of a measure, in printed form."""
     scale = 10**measure.decimals
     steps = rng.sample(range(round(measure.low * scale), round(measure.high * scale) + 1), count)
     return [format_number(step / scale, measure.decimals) for step in steps]
@@ -210,9 +212,9 @@ def attribute_fact(
 ) -> Fact:
     """Draw the value of `attribute` and put it into words.
 
-    `words` are `unit`, `company` and `year`, which fill its templates; `place` is the value of an
-    attribute that is a place; with a decoy the figure of another year is stated too, which never
-    equals the value.
+    `words` fill its templates: `unit`, `company` and `year`. `place` is the value if the attribute
+    is a place. With a decoy, the figure of another year is stated too, which never equals the
+    value.
     """
     value = place or _value(rng, attribute)
     decoy = place or _value(rng, attribute)
@@ -238,10 +240,10 @@ def _value(rng: random.Random, attribute: Attribute) -> str:
 
 
 def paragraph(rng: random.Random, subject: str, sentences: int) -> str:
-    """Write up to nine sentences about `subject`, without a digit in them."""
+    """Return up to nine sentences about `subject` that contain no digits."""
     filler = LEXICON.filler
     opener = f"{rng.choice(filler.openers)}, {rng.choice(filler.reasons)}."
-    # no topic twice in one paragraph: it would read like a stutter
+    # no topic occurs twice in a paragraph, since that would sound repetitive
     topics = rng.sample(filler.topics, len(filler.topics))
     text = " ".join([opener, *rng.sample(filler.followers, sentences - 1)])
     while "{topic}" in text:

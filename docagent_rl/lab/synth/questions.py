@@ -1,4 +1,4 @@
-"""Questions about a finished document: all that can be asked, and the choice that becomes
+"""Questions about a finished document: everything that can be asked, and the selection that becomes
 samples.
 """
 
@@ -18,20 +18,20 @@ from docagent_rl.samples.sample import Box, EvidenceSource, Sample, Split
 from docagent_rl.samples.validation import check_sample
 
 _REPEAT = 0.5
-"""Factor on the weight of a kind each time it is drawn: even a few questions then are of several
+"""Factor on the weight of a kind each time it is drawn, so that even a few questions are of several
 kinds.
 """
 _ORDINALS = ("first", "second", "third", "fourth")
 
 
 class _Wording(NamedTuple):
-    """The words about a kind of table; slots are the names of row and column, the `nth` row, and
-    more.
+    """The words for a question about a kind of table; slots are the names of row and column, the
+    `nth` row, and others.
     """
 
     verb: str
     holder: str
-    """The owner of the value in a cell, and its time."""
+    """What the value in a cell belongs to, and when."""
 
 
 _WORDINGS: Mapping[TableKind, _Wording] = {
@@ -48,11 +48,11 @@ class CandidateQuestion:
     kind: QuestionKind
     question: str
     answers: tuple[str, ...]
-    """The printed or most natural form first."""
+    """Accepted answers, the printed or most natural form first."""
     spots: tuple[Spot, ...] = ()
     sources: tuple[EvidenceSource, ...] = (EvidenceSource.TABLE,)
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Further entries of `extra`."""
+    """Additional entries of `extra`."""
 
 
 def make_questions(
@@ -61,7 +61,7 @@ def make_questions(
     """Return at most `settings.questions_per_document` samples about one document, in a seeded
     order.
 
-    `first` is the row of the first one in the file.
+    `first` is the row number of the first one in the file.
     """
     rng = random.Random(f"questions/{settings.seed}/{rendered.plan.index}")
     pools: dict[QuestionKind, list[CandidateQuestion]] = defaultdict(list)
@@ -115,7 +115,7 @@ def _sample(
 
 
 def _gold(candidate: CandidateQuestion) -> tuple[str, Any]:
-    """Return the answer type in the words of MMLongBench-Doc, and the gold value with that type."""
+    """Return the answer format in the words of MMLongBench-Doc, and the gold value of that type."""
     if not candidate.answers:
         return "None", None
     plain = candidate.answers[-1]
@@ -132,7 +132,7 @@ def to_decimal(printed: str) -> Decimal:
 
 
 class _Author:
-    """Everything that can be asked about a document; `rng` chooses among wordings."""
+    """Yields everything that can be asked about a document; `rng` chooses among wordings."""
 
     def __init__(self, rendered: Rendered, rng: random.Random) -> None:
         self.rng = rng
@@ -158,7 +158,7 @@ class _Author:
             yield from self._cells(table)
 
     def _unit(self, name: str) -> str:
-        """Return the unit as a phrase that names the document's organisation, too."""
+        """Return a phrase that names the unit and the document's organisation."""
         return f"the {name} {self.theme.unit} of {self.company}"
 
     def _facts(self, prose: Prose) -> Iterator[CandidateQuestion]:
@@ -193,7 +193,7 @@ class _Author:
             spot = self.spots[section.key]
             question = f'On which page {where} does the section "{section.title}" begin?'
             yield CandidateQuestion(kind, question, (str(spot.page),), (spot,), sources)
-            if spot.page not in seen:  # sections come in the order of the page
+            if spot.page not in seen:  # sections are in page order
                 seen.add(spot.page)
                 question = f"Which section heading comes first on page {spot.page} {where}?"
                 yield CandidateQuestion(kind, question, (section.title,), (spot,), sources)
@@ -239,7 +239,7 @@ class _Author:
         return self.spots[f"{table.key}/row/{row}"]
 
     def _words(self, table: Table, row: int, column: int) -> dict[str, object]:
-        """Return what fills the slots of a wording about a cell."""
+        """Return the words that fill the slots of a wording about a cell."""
         theme = self.theme
         names = {"company": self.company, "year": self.year, "name": table.unit}
         cell = {
@@ -264,7 +264,7 @@ class _Author:
 
 
 def _number_answers(printed: str) -> tuple[str, ...]:
-    """Return a printed number, then the same without commas where that differs."""
+    """Return a printed number, and the same without commas if that differs."""
     plain = printed.replace(",", "")
     return (printed,) if plain == printed else (printed, plain)
 

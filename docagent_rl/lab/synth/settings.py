@@ -9,14 +9,14 @@ from typing import Any
 from docagent_rl.base.errors import UserError
 
 GENERATOR_VERSION = 4
-"""Raised whenever the same settings would give other bytes."""
+"""Increased whenever the same settings would give different bytes."""
 
 
 class DocumentDifficulty(StrEnum):
-    """Length of a document and how much of it looks like the evidence without being it.
+    """How long a document is, and how much of it resembles the evidence without being it.
 
-    Hard documents also quote the figures of earlier years. The captions of the charts of all others
-    repeat their values.
+    Hard documents also quote the figures of earlier years. In all others, chart captions repeat the
+    charts' values.
     """
 
     EASY = "easy"
@@ -28,31 +28,31 @@ class QuestionKind(StrEnum):
     """The evidence that a question needs."""
 
     TEXT_FACT = "text_fact"
-    """One sentence of a paragraph."""
+    """One sentence in a paragraph."""
     TABLE_CELL = "table_cell"
     """One row of a table."""
     CHART_VALUE = "chart_value"
-    """One bar or point of a chart."""
+    """One bar of a chart."""
     PAGE_INDEX = "page_index"
-    """The layout: where a section begins, or what the heading on a page says."""
+    """The layout: where a section begins, or which heading is on a page."""
     TWO_HOP = "two_hop"
-    """A sentence names an entity, a table on another page holds its value."""
+    """A sentence names an entity whose value is in a table on another page."""
     UNANSWERABLE = "unanswerable"
-    """About an entity that occurs nowhere in the corpus."""
+    """Nothing: the question is about an entity that occurs nowhere in the corpus."""
 
 
 @dataclass(frozen=True)
 class DifficultyProfile:
-    """The properties of the documents of a difficulty: fewest and most of each, and what is
-    asked.
+    """Properties of the documents of one difficulty: minimum and maximum of each, and the mix of
+    questions.
     """
 
     pages: tuple[int, int]
     units: tuple[int, int]
-    """Divisions, plants, ... that a document speaks of; each has near-identical facts."""
+    """Number of units (divisions, plants, ...) in a document; they have near-identical facts."""
     hubs: int
     mix: tuple[float, ...]
-    """Relative frequencies of the kinds of question, in their order."""
+    """Relative frequencies of the question kinds, in the order of `QuestionKind`."""
 
 
 PROFILES: Mapping[DocumentDifficulty, DifficultyProfile] = {
@@ -64,7 +64,7 @@ PROFILES: Mapping[DocumentDifficulty, DifficultyProfile] = {
 
 @dataclass(frozen=True)
 class SynthSettings:
-    """Everything that decides the bytes of a corpus.
+    """Everything that determines the bytes of a corpus.
 
     Raises:
         UserError: a value is out of range.
@@ -73,7 +73,7 @@ class SynthSettings:
     documents: int = 24
     seed: int = 0
     questions_per_document: int = 6
-    """At most; a short document may not have so many different questions."""
+    """Most questions per document; a short one may not offer so many different questions."""
     difficulties: tuple[DocumentDifficulty, ...] = tuple(DocumentDifficulty)
     """Document `i` has difficulty `i` modulo the length of this tuple."""
 
@@ -87,5 +87,5 @@ class SynthSettings:
         return self.difficulties[index % len(self.difficulties)]
 
     def described(self) -> dict[str, Any]:
-        """Return the settings and the version of the generator as JSON holds them."""
+        """Return the settings and the version of the generator as JSON types."""
         return json.loads(json.dumps({"version": GENERATOR_VERSION, **asdict(self)}))

@@ -1,1 +1,1 @@
-"""Tiny, real models for tests and for runs on a laptop."""
+"""Tiny but real models, for tests and for runs on a laptop."""

@@ -1,4 +1,4 @@
-"""The tiny model of a system: warmed up on scripted trajectories."""
+"""The tiny model of a system, warmed up on scripted trajectories."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from docagent_rl.lab.tiny.play import StagedPlayer
 
 ASKED = frozenset({QuestionKind.TEXT_FACT, QuestionKind.PAGE_INDEX})
-"""Kinds of synthetic questions to train on: a sentence of one page answers them. A tiny model reads
-neither tables nor charts, and the trajectories of a question that is never answered are all
-rewarded alike.
+"""Kinds of synthetic questions to train on, which are answered by a sentence on one page. A tiny
+model can read neither tables nor charts, and if a question is never answered, all its trajectories
+get the same reward.
 """
 STAND_INS = 8
-"""Synthetic reports that a model learns on whose documents are the user's."""
+"""Number of synthetic reports on which a model is warmed up if the documents are the user's."""
 
 
 class World(NamedTuple):
-    """Documents, what searches them, and questions about them."""
+    """Documents, a retriever for them, and questions about them."""
 
     store: DocumentStore
     retriever: Retriever
@@ -42,13 +42,13 @@ class World(NamedTuple):
 
 
 def make_players(name: str, env: Mapping[str, Any] | None, world: World) -> list[StagedPlayer]:
-    """Return the scripted policy of a system with its stage; several if one model is to know
-    several.
+    """Return the scripted policies of a system with their stages; several if the model has to learn
+    several configurations.
 
-    A system without a script is played as `DEFAULT_SYSTEM`; `env` is `System.small` by default.
+    A system without a script is replaced by `DEFAULT_SYSTEM`; `env` is `System.small` by default.
 
     Raises:
-        UserError: `env` is no configuration of the system.
+        UserError: `env` is not a configuration of the system.
     """
     from docagent_rl.lab.tiny.play import PlayStage, StagedPlayer
 
@@ -74,10 +74,11 @@ def build_trained_model(
     changes: Mapping[str, Any] | None = None,
     progress: bool = False,
 ) -> Path:
-    """Make a tiny model that has learnt the form of a turn: random weights would only emit noise.
+    """Make a tiny model that has learnt the form of a turn, since random weights would only produce
+    noise.
 
-    A model that is there is left alone, whatever it was made of. It learns from trajectories of
-    `players`; `changes` are settings of `WarmUp`.
+    An existing model is left alone, no matter how it was made. The model learns from trajectories
+    of `players`; `changes` are settings of `WarmUp`.
     """
     from docagent_rl.lab.tiny.model import build_tiny_model
     from docagent_rl.lab.tiny.play import scripted_conversations
@@ -93,12 +94,12 @@ def build_trained_model(
 def build_model_for(
     path: Path, name: str, env: Mapping[str, Any] | None, *, family: str, progress: bool
 ) -> None:
-    """Make the tiny model of a system for somebody's workspace; nothing but the model is written.
+    """Make the tiny model of a system in a user's workspace, and write nothing else there.
 
-    It learns on synthetic reports in a temporary folder.
+    It is trained on synthetic reports in a temporary folder.
 
     Raises:
-        UserError: `env` is no configuration of the system.
+        UserError: `env` is not a configuration of the system.
     """
     with tempfile.TemporaryDirectory(prefix="docagent-warm-up-") as folder:
         players = make_players(name, env, _synthetic_world(Path(folder)))
@@ -106,7 +107,7 @@ def build_model_for(
 
 
 def _synthetic_world(folder: Path) -> World:
-    """Make short synthetic reports with easy questions."""
+    """Create short synthetic reports with easy questions."""
     levels = (DocumentDifficulty.EASY, DocumentDifficulty.MEDIUM)
     synthesize(folder / "synthetic", SynthSettings(documents=STAND_INS, difficulties=levels))
     ingest(folder / "synthetic" / "pdfs", folder / "store", workers=1)

@@ -1,4 +1,4 @@
-"""Text on which the tiny tokenizer learns its merges beside the text of a system: reports, prompts,
+"""Text on which the tiny tokenizer is trained, in addition to that of a system: reports, prompts,
 turns.
 """
 
@@ -17,8 +17,8 @@ TAG_WORDS = _words(
     "action "
     "retrieval_page fetch_page page box judge retrieve page_id doc_id"
 )
-"""Words between angle brackets, for the look of a turn. No system has to have its tags here: its
-tokenizer learns them from its prompts and from what its script writes (the `texts` of
+"""Words between angle brackets, for the form of a turn. The tags of a system need not be listed:
+its tokenizer also learns from its prompts and its script's turns (the `texts` of
 `build_tokenizer`).
 """
 
@@ -87,7 +87,7 @@ PROMPT_SENTENCES = (
 
 
 def sentences(seed: int = 0, count: int = 5000) -> Iterator[str]:
-    """Yield `count` lines, the same for the same `seed`."""
+    """Yield `count` lines; the same `seed` gives the same lines."""
     rng = random.Random(seed)
     kinds = (
         _report_line,

@@ -1,6 +1,7 @@
-"""A workspace to try everything on: synthetic reports, real PDFs if there are any, and tiny models.
+"""A workspace for trying everything out: synthetic reports, real PDFs if there are any, and tiny
+models.
 
-The demo works in workspaces of its own (`workspace.MARKER`), and adds what is missing there.
+The demo only works in workspaces of its own (`workspace.MARKER`), and adds what is missing there.
 """
 
 import random
@@ -28,37 +29,37 @@ from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.systems import DEFAULT_SYSTEM, get_system
 
-_KEPT = "remove it, and the demo writes its questions about the documents that are there now"
+_KEPT = "to get new questions about the current documents, remove it and run the demo again"
 
 OUTLINE_QUESTIONS = 24
-"""Questions for sections of each real PDF."""
+"""Number of questions about the sections of each real PDF."""
 
 OUTLINE_BUDGET = 40
-"""Pages of a synthetic report times the questions for its sections: short ones are asked more,
-since chance finds a page of theirs.
+"""Questions about a synthetic report's sections, times its pages: short reports get more of them,
+since their pages can be found by chance.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class DemoReport:
-    """The content of a workspace of the demo, in numbers."""
+    """The contents of a demo workspace, in numbers."""
 
     paths: DemoPaths
     documents: int
     pages: int
     questions: dict[str, int]
-    """By split."""
+    """Number of questions by split."""
     kept: tuple[Path, ...] = ()
-    """Files of questions that were there, with others than the demo would write now."""
+    """Existing files whose questions differ from those that the demo would write now."""
 
     def describe(self) -> str:
-        """Return one line for people, and one for each file that was left alone."""
+        """Return a line of numbers, and one for each question file that was left alone."""
         counts = ", ".join(f"{number} {split}" for split, number in self.questions.items())
         line = (
             f"{self.paths.workspace}: {self.documents} documents, {self.pages} pages; "
             f"questions: {counts}"
         )
-        return "\n".join([line, *(f"{path} was left as it is; {_KEPT}" for path in self.kept)])
+        return "\n".join([line, *(f"{path} was left unchanged; {_KEPT}" for path in self.kept)])
 
 
 def prepare_demo(
@@ -74,7 +75,7 @@ def prepare_demo(
     synthetic: SynthSettings | None = None,
     ocr: OcrMode = OcrMode.AUTO,
 ) -> DemoReport:
-    """Fill a workspace of the demo's own, or a new one; what exists already is not made again.
+    """Fill a new workspace, or one that the demo owns; existing parts are not made again.
 
     Questions come from the synthetic reports (answers, pages and boxes known by construction) and
     from the headings of these and of real PDFs ("On which page does the section ... begin?"). The
@@ -83,17 +84,17 @@ def prepare_demo(
     `DEFAULT_SYSTEM`.
 
     `pdfs` (by default `<workspace>/pdfs`) are ingested as well. Only the model of `system` is made,
-    none for `None`; `env` configures its environment, `System.small` by default, and `warm_up`
+    or none for `None`; `env` configures its environment (by default `System.small`), and `warm_up`
     changes `WarmUp`.
 
     Raises:
         UserError: the workspace is the user's, a PDF cannot be read, `pdfs` does not exist, or
-            `env` is no configuration of the system.
+            `env` is not a configuration of the system.
     """
     paths = DemoPaths(workspace)
     real = pdfs or paths.pdfs
     if pdfs is not None and not pdfs.is_dir():
-        raise UserError(f"{pdfs}: no such folder of PDFs")
+        raise UserError(f"{pdfs}: no such folder of PDFs; name an existing one")
     claim(paths)
     synthesize(paths.synthetic, synthetic or SynthSettings(seed=seed), progress=progress)
     take_in = partial(
@@ -130,7 +131,7 @@ def prepare_demo(
 
 
 def _write(path: Path, samples: Sequence[Sample]) -> bool:
-    """Write questions where no file is; return whether these are what lies there now."""
+    """Write questions unless the file exists; return whether the file now contains them."""
     content = parquet_bytes(samples)
     if not path.exists():
         atomic_write(path, content)
@@ -145,8 +146,8 @@ def shuffled_samples(samples: Sequence[Sample], seed: str) -> list[Sample]:
 
 
 def build_demo_index(store: DocumentStore, path: Path) -> None:
-    """Index a store, with the settings of the index that is there; one that fits the store is left
-    alone.
+    """Index a store with the settings of the existing index, if any; an index that fits the store
+    is left alone.
     """
     settings = None
     if path.exists():
@@ -155,7 +156,7 @@ def build_demo_index(store: DocumentStore, path: Path) -> None:
             settings = found.settings
             found.check(store)
         except UserError:
-            pass  # stale: the store has changed since
+            pass  # stale: the store has changed since, or the index is damaged
         else:
             return
     BM25Retriever.build(store, settings=settings).save(path)
@@ -192,7 +193,7 @@ def _synthetic_questions(paths: DemoPaths, store: DocumentStore, seed: int) -> l
 
 
 def _section_questions(document: Document, limit: int, seed: int) -> list[Sample]:
-    """Return at most `limit` questions for the pages on which sections begin."""
+    """Return at most `limit` questions asking on which page a section begins."""
     return outline_questions(
         document, limit=limit, seed=seed, most={EvidenceKind.SINGLE_PAGE: limit}
     )

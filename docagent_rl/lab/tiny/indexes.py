@@ -1,6 +1,4 @@
-"""Indexes of vectors that a demo's runs read beside that of words, and the tiny model that makes
-one.
-"""
+"""Vector indexes that a demo's runs need in addition to BM25, and the tiny model that creates them."""
 
 from pathlib import Path
 from typing import Any
@@ -15,11 +13,11 @@ from docagent_rl.retrieval.encoders.spec import SPEC_FILE, ArchitectureFamily
 from docagent_rl.retrieval.indexes import build_vectors
 
 _PIXELS = 64 * 28 * 28
-"""Pixels of a page before a tiny model: 64 patches."""
+"""Pixels of a page as shown to the tiny model: 64 patches."""
 
 
 def place_of(config: RetrieverConfig, paths: DemoPaths) -> Path:
-    """Return where the demo makes the index of a retriever."""
+    """Return the path at which the demo creates the index of a retriever."""
     if config.model is None:
         return paths.index
     return paths.index_of(
@@ -28,11 +26,11 @@ def place_of(config: RetrieverConfig, paths: DemoPaths) -> Path:
 
 
 def make_index(config: RetrieverConfig, paths: DemoPaths) -> None:
-    """Make what is missing of a retriever's index at `place_of`, and of its model where that is the
-    tiny one.
+    """Create a retriever's index at `place_of` if missing, and its model too if that is the tiny
+    one.
 
     Raises:
-        UserError: the model is not there, or another index is.
+        UserError: the model is missing, or the path contains another index.
     """
     assert config.model is not None
     assert config.index is not None
@@ -43,7 +41,7 @@ def make_index(config: RetrieverConfig, paths: DemoPaths) -> None:
 
 
 def make_retriever(folder: Path, seed: int = 0) -> None:
-    """Write a tiny ColQwen2 with random weights, which ranks pages by chance, and its
+    """Write a tiny ColQwen2 with random weights, which ranks pages at random, and its
     specification.
     """
     import torch
@@ -64,7 +62,7 @@ def make_retriever(folder: Path, seed: int = 0) -> None:
 
 
 def qwen2_vl() -> tuple[Any, Any]:
-    """Return a tokenizer and the configuration of a Qwen2-VL."""
+    """Return a tokenizer, and the configuration of a tiny Qwen2-VL."""
     from transformers import Qwen2VLConfig
 
     from docagent_rl.lab.tiny.shapes import tiny_config
@@ -95,7 +93,7 @@ def qwen2_vl() -> tuple[Any, Any]:
 
 
 def qwen2_vl_processor(tokenizer: Any) -> Any:
-    """Return Qwen2-VL's processor around a tokenizer."""
+    """Return Qwen2-VL's processor with a given tokenizer."""
     from transformers import Qwen2VLProcessor
 
     from docagent_rl.lab.tiny.shapes import build_processor

@@ -1,4 +1,4 @@
-"""Models of about a million parameters and their processors: the real classes, small sizes."""
+"""Models of about a million parameters, and their processors: the real classes in small sizes."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,9 +19,9 @@ EMBEDDING_STD = 0.1
 
 
 def build_model(config: Any, seed: int) -> Any:
-    """Return a float32 model whose weights depend on `seed` alone.
+    """Return a float32 model whose weights depend only on `seed`.
 
-    The global random state is left as it was.
+    The global random state is not changed.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -43,10 +43,10 @@ def build_model(config: Any, seed: int) -> Any:
 
 @torch.no_grad()
 def initialise(model: nn.Module, seed: int) -> None:
-    """Draw every weight matrix from N(0, 1/fan_in), embeddings from N(0, 0.1²); vectors stay as
-    they are.
+    """Draw every weight matrix from N(0, 1/fan_in) and embeddings from N(0, 0.1²); vectors are not
+    changed.
 
-    With the library's standard deviation of 0.02 a model of this width sits on a plateau for
+    With the library's standard deviation of 0.02, a model of this width stays on a plateau for
     minutes before it learns to use its attention.
     """
     generator = torch.Generator().manual_seed(seed)
@@ -55,7 +55,7 @@ def initialise(model: nn.Module, seed: int) -> None:
         if id(parameter) in embeddings:
             parameter.normal_(0.0, EMBEDDING_STD, generator=generator)
         elif parameter.ndim >= 2:
-            experts = parameter.ndim == 3  # a matrix each
+            experts = parameter.ndim == 3  # a stack with one matrix per expert
             inputs = parameter.shape[-1] if experts else parameter[0].numel()
             parameter.normal_(0.0, inputs**-0.5, generator=generator)
 
@@ -68,22 +68,24 @@ def build_tiny_model(
     warm_up: WarmUp | None = None,
     show_progress: bool = False,
 ) -> Path:
-    """Write a checkpoint directory and return its path; a model that is there is left alone.
+    """Write a checkpoint directory and return its path; an existing model is left alone.
 
     The weights are a function of `seed`, of the warm-up and of its transcripts. With a warm-up, the
-    tokenizer also learns the words of the transcripts, so that prompts are short; without one
+    tokenizer also learns the words of the transcripts, so that prompts are short; without one, the
     weights are random.
 
     Raises:
-        UserError: something else lies in `path`, the transcripts are unusable, or the family has no
-            tiny model.
+        UserError: `path` contains something else, the transcripts are unusable, or the family has
+            no tiny model.
     """
     path = Path(path)
     if (path / "config.json").is_file():
         remove_leftovers(path)
         return path
     if path.exists() and any(path.iterdir()):
-        raise UserError(f"{path}: something else lies there; name a new folder for the tiny model")
+        raise UserError(
+            f"{path} contains something other than a model; name a new folder for the tiny model"
+        )
     shape = get_shape(family)
     conversations = warm_up.draw() if warm_up else []
     tokenizer = build_tokenizer(_texts(conversations), shape.tokens, shape.attributes)
@@ -95,7 +97,7 @@ def build_tiny_model(
         processor.save_pretrained(directory)
         model.save_pretrained(directory)
         for file in directory.iterdir():
-            # the weights are written for their owner alone
+            # save_pretrained makes weights readable only for their owner
             file.chmod(0o644)
     return path
 

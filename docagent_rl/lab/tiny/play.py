@@ -24,17 +24,17 @@ from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.samples.sample import Sample
 
 LONGEST = 40
-"""Pages of a document at most, if there are such documents: overviews and page numbers stay
-short.
+"""Most pages of a document, as long as there are such documents, which keeps overviews and page
+numbers short.
 """
 
 KEPT_IMAGES = 512
-"""Rendered images that a stage keeps."""
+"""Number of rendered images that a stage caches."""
 
 
 @dataclass(frozen=True)
 class PlayStage:
-    """The place where scripts play `samples`, whose documents are in the store."""
+    """The environments in which scripts play `samples`, whose documents are in the store."""
 
     system: System
     config: Any
@@ -48,7 +48,7 @@ class PlayStage:
 
     @cached_property
     def playable(self) -> list[Sample]:
-        """Questions about short documents, or all of them when there are none.
+        """Questions about short documents, or all questions if there are none.
 
         Raises:
             UserError: there is no question with an answer.
@@ -65,11 +65,11 @@ class PlayStage:
 
     @cached_property
     def show(self) -> Any:
-        """A function from a picture to its pixels; the last ones are kept."""
+        """A cached function from a picture to its pixels."""
         return lru_cache(maxsize=KEPT_IMAGES)(lambda picture: render(picture, self.services.store))
 
     def num_pages(self, sample: Sample) -> int:
-        """Return the pages of a question's document."""
+        """Return the number of pages of a question's document."""
         return self.services.store.document(sample.doc_id).num_pages
 
     def environment(self) -> DocEnv:
@@ -77,7 +77,9 @@ class PlayStage:
         return self.system.open(self.config, self.services, self.prompt, validate=False)
 
     def message(self, turn: Turn) -> dict[str, Any]:
-        """Return a chat message with pixels; text alone is a plain string, as in a rollout."""
+        """Return a chat message with pixels; without images the content is a string, as in a
+        rollout.
+        """
         if not turn.images:
             return {"role": turn.role, "content": "".join(map(str, turn.parts))}
         parts = [
@@ -91,7 +93,7 @@ class PlayStage:
 
 @dataclass(frozen=True, slots=True)
 class StagedPlayer:
-    """A script on its stage."""
+    """A script with its stage."""
 
     stage: PlayStage
     script: Script
@@ -101,7 +103,7 @@ async def play(stage: PlayStage, script: Script, sample: Sample, rng: random.Ran
     """Play one trajectory to its end.
 
     Raises:
-        UserError: the question cannot be played.
+        UserError: the sample cannot be played.
         InfrastructureError: a service failed.
     """
     turns = stage.system.max_turns(stage.config)
@@ -119,9 +121,9 @@ async def play(stage: PlayStage, script: Script, sample: Sample, rng: random.Ran
 
 
 def scripted_conversations(players: Sequence[StagedPlayer], seed: int) -> Iterator[Conversation]:
-    """Yield conversations without end, the same for the same arguments; for `WarmUp.transcripts`.
+    """Yield conversations endlessly, the same for the same arguments; for `WarmUp.transcripts`.
 
-    The players play in turn, a trajectory each.
+    The players take turns, one trajectory each.
 
     Raises:
         UserError: there is no question, or one cannot be played.

@@ -1,4 +1,4 @@
-"""Data that a run under the CPU profile makes before it starts: a demo, or a tiny model alone."""
+"""Data that a run under the CPU profile makes before it starts: a demo, or only a tiny model."""
 
 import sys
 from collections.abc import Iterator
@@ -18,38 +18,38 @@ from docagent_rl.samples.sample import Split
 
 @dataclass(frozen=True, slots=True)
 class RequiredFile:
-    """A file or folder that a run reads, by the key that names it."""
+    """A file or folder that a run reads, with the key that names it."""
 
     key: str
     path: Path
     place: Path
-    """The place where the demo would make it."""
+    """Where the demo would make it."""
     command: str
-    """Makes it from the user's own data."""
+    """Command that makes it from the user's own data."""
     proof: str = ""
-    """A file in it that is written last: without it, it is still being made."""
+    """The file in it that is written last: as long as it is missing, the rest is incomplete."""
 
     @property
     def exists(self) -> bool:
-        """True if all of it is there."""
+        """Whether it exists and is complete."""
         return (self.path / self.proof).exists()
 
     @property
     def of_demo(self) -> bool:
-        """True if the run looks where the demo would put it."""
+        """Whether the run's path is the one where the demo would make it."""
         return self.path.absolute() == self.place.absolute()
 
 
 def provide_data(config: DictConfig, parsed: DocAgentConfig) -> None:
-    """Make the demo, in a workspace of its own or a new one, when something that the run reads is
+    """Make the demo, in a workspace of its own or a new one, if something that the run reads is
     missing.
 
-    Nothing that exists is changed. The demo is made only when the run reads everything from its
-    places; a run that reads something of the user's needs all the rest from the user too.
+    Nothing that exists is changed. The demo is only made if all the paths that the run reads are
+    the demo's; if the run reads any of the user's data, the user has to supply the rest too.
 
     Raises:
-        UserError: documents, index or questions are missing and are the user's to make; every one
-            is named with the command that makes it.
+        UserError: documents, index or questions are missing and are up to the user; the message
+            lists each with the command that makes it.
     """
     paths = DemoPaths(parsed.workspace)
     needs = list(_needs(config, parsed))
@@ -73,7 +73,7 @@ def provide_data(config: DictConfig, parsed: DocAgentConfig) -> None:
 
 
 def _indexed(parsed: DocAgentConfig) -> Iterator[tuple[str, Path, RetrieverConfig]]:
-    """Yield the retrievers that read an index: key, index, and configuration."""
+    """Yield key, index and configuration of each retriever that reads an index."""
     for section, whole in parsed.retrievers().items():
         for key, each in whole.flat(section):
             if each.index is not None and each.backend is not Backend.HTTP:
@@ -83,10 +83,10 @@ def _indexed(parsed: DocAgentConfig) -> Iterator[tuple[str, Path, RetrieverConfi
 def provide_model(config: DictConfig, parsed: DocAgentConfig) -> None:
     """Make the tiny model of the run, warmed up on synthetic reports; nothing else is written.
 
-    Only a model that the run is to load, and that is not there.
+    It is made only if the run loads it and it is missing.
 
     Raises:
-        UserError: `docagent.env` is no configuration of the system.
+        UserError: `docagent.env` is not a configuration of the system.
     """
     name = parsed.tiny_model or parsed.system
     family = parsed.model_family
@@ -102,7 +102,7 @@ def provide_model(config: DictConfig, parsed: DocAgentConfig) -> None:
 
 
 def _needs(config: DictConfig, parsed: DocAgentConfig) -> Iterator[RequiredFile]:
-    """Yield what a run reads besides its model."""
+    """Yield everything that a run reads, except its model."""
     paths = DemoPaths(parsed.workspace)
     store = parsed.store
     yield RequiredFile(
@@ -122,7 +122,7 @@ def _needs(config: DictConfig, parsed: DocAgentConfig) -> Iterator[RequiredFile]
 
 
 def _models(config: DictConfig) -> set[Path]:
-    """Return the folders that the run would load a model from."""
+    """Return the folders from which the run would load a model."""
     keys = ["actor_rollout_ref.model.path"]
     if OmegaConf.select(config, "critic.enable"):
         keys.append("critic.model.path")
@@ -135,23 +135,22 @@ def _refusal(
 ) -> str:
     if owner is Owner.USER:
         why = (
-            f"workspace {paths.workspace} is yours (it holds {', '.join(paths.holdings())}), so "
-            "+profile=cpu "
-            "adds nothing to it but the tiny model"
+            f"workspace {paths.workspace} is yours (it contains {', '.join(paths.contents())}), so "
+            "+profile=cpu adds nothing to it except the tiny model"
         )
     else:
         own = ", ".join(f"{need.key}={need.path}" for need in needs if not need.of_demo)
-        why = f"the run reads data of your own ({own}), so no demo is made beside it"
+        why = f"the run reads data of your own ({own}), so the demo is not made"
     lines = [
         f"{need.key}: {need.path} does not exist; make it with `{need.command}`" for need in missing
     ]
     if owner is Owner.DEMO:
         lines.append(f"or finish the demo with `docagent-rl demo --workspace {paths.workspace}`")
     elif owner is Owner.USER:
-        lines.append("or take a new folder for a demo: docagent.workspace=NEW")
+        lines.append("or name a new folder for a demo: docagent.workspace=NEW")
     return "\n  ".join([f"{why}. Missing:", *lines])
 
 
 def _env(parsed: DocAgentConfig, name: str) -> dict | None:
-    # the section describes the environment of the run's own system only
+    # docagent.env describes only the environment of the run's own system
     return parsed.env if name == parsed.system else None

@@ -22,8 +22,8 @@ from docagent_rl.models import get_family
 LAYERS = 2
 WIDTH = 128
 ROPE_THETA = 1e4
-"""Lower than the released 1e6: with 16 frequencies alone, most would hardly turn within a
-prompt.
+"""Lower than the released 1e6: there are only 16 frequencies, most of which would hardly rotate
+within a prompt.
 """
 TEXT = {
     "hidden_size": WIDTH,
@@ -34,7 +34,7 @@ TEXT = {
     "max_position_embeddings": MAX_LENGTH,
     "rms_norm_eps": 1e-6,
 }
-"""Sizes of the language model. Heads of 32 are the smallest that vLLM's CPU attention takes."""
+"""Sizes of the language model. Heads of 32 are the smallest that vLLM's CPU attention supports."""
 EXPERTS = {
     "norm_topk_prob": True,
     "num_experts": 4,
@@ -47,7 +47,7 @@ DELTA_NET = {
     "linear_value_head_dim": 32,
     "linear_num_key_heads": 2,
     "linear_num_value_heads": 4,
-    "mamba_ssm_dtype": "float32",  # as released: vLLM keeps the state in it
+    "mamba_ssm_dtype": "float32",  # as released: the type in which vLLM stores the state
 }
 TOWER = {
     "depth": 2,
@@ -69,26 +69,25 @@ OTHER_MARKS = {
     "video_start": "<|quad_start|>",
     "video_end": "<|quad_end|>",
 }
-"""Special tokens that a configuration names, in families that mark images and videos alike and
-otherwise.
+"""Special tokens that a configuration names: in families that mark images and videos with the same
+tokens, and in others.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """The classes of a family and the sizes of its tiny model.
+    """The classes of a family, and the sizes of its tiny model.
 
     Args:
-        prefix: of its configuration's class in transformers (`<prefix>Config`).
-        text: of the language model, over `TEXT`.
-        rope: over the default rotary embedding.
-        vision: of the tower; empty for a model of text.
-        processor: prefix of the processor's class, and of the video processor's.
-        image_processor: class.
-        pixels: settings of the image processor beside those of the family.
-        tokens: special tokens that have other names than Qwen's, by Qwen's.
-        attributes: special tokens by the name under which the processor asks the tokenizer for
-            them.
+        prefix: prefix of its configuration class in transformers (`<prefix>Config`).
+        text: settings of the language model, on top of `TEXT`.
+        rope: settings on top of the default rotary embedding.
+        vision: settings of the vision tower; empty for a text-only model.
+        processor: prefix of the class names of processor and video processor.
+        image_processor: class name of the image processor.
+        pixels: settings of the image processor, in addition to those of the family.
+        tokens: the family's names of special tokens, by Qwen's names, if they differ.
+        attributes: special tokens by the attribute of the tokenizer that the processor reads.
     """
 
     prefix: str
@@ -102,7 +101,7 @@ class ModelShape:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     def token(self, name: str) -> str:
-        """Return the family's name of a special token of Qwen's."""
+        """Return the family's name for one of Qwen's special tokens."""
         return self.tokens.get(name, name)
 
 
@@ -167,7 +166,7 @@ SHAPES: Mapping[str, ModelShape] = {
             "hidden_size_per_layer_input": 32,
             "use_double_wide_mlp": True,
             "final_logit_softcapping": 30.0,
-            "pad_token_id": 0,  # as released: vLLM has a zero where transformers reads this key
+            "pad_token_id": 0,  # as released: transformers reads this key, vLLM hard-codes zero
             "rope_parameters": {
                 "sliding_attention": _ROPE,
                 "full_attention": {
@@ -192,7 +191,7 @@ SHAPES: Mapping[str, ModelShape] = {
             "image_token": GEMMA4[IMAGE_TOKEN],
             "boi_token": GEMMA4[VISION_START],
             "eoi_token": GEMMA4[VISION_END],
-            # newer processors ask for them whatever they are given
+            # newer processors require these even without audio
             "audio_token": "<|audio|>",
             "boa_token": "<|audio>",
             "eoa_token": "<audio|>",
@@ -220,9 +219,8 @@ SHAPES: Mapping[str, ModelShape] = {
     ),
     "glm4v": ModelShape(
         "Glm4v",
-        text={
-            "attention_bias": True
-        },  # as released; transformers has biases either way, vLLM by this key
+        # as released; transformers always has these biases, vLLM only with this key
+        text={"attention_bias": True},
         rope={"mrope_section": [2, 3, 3], "partial_rotary_factor": 0.5},
         vision={**TOWER, "image_size": 336},
         processor="Glm4v",
@@ -237,7 +235,7 @@ SHAPES: Mapping[str, ModelShape] = {
         },
     ),
 }
-"""By family (`docagent_rl.models`)."""
+"""Shapes by family (`docagent_rl.models`)."""
 
 
 def get_shape(family: str) -> ModelShape:
@@ -248,7 +246,7 @@ def get_shape(family: str) -> ModelShape:
     """
     if family not in SHAPES:
         raise UserError(
-            f"there is no tiny model of {family}; there are {', '.join(sorted(SHAPES))}"
+            f"there is no tiny model of {family}; choose one of {', '.join(sorted(SHAPES))}"
         )
     return SHAPES[family]
 
@@ -256,8 +254,8 @@ def get_shape(family: str) -> ModelShape:
 def tiny_config(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
     """Return the configuration; `vocab_size` is exactly `len(tokenizer)`.
 
-    A vocabulary padded beyond the tokenizer would give the trainer logits for rows that the rollout
-    engine never samples.
+    With a padded vocabulary, the trainer would have logits for rows that the rollout engine never
+    samples.
     """
     shape = get_shape(family)
     vision = get_family(family).vision
@@ -309,8 +307,8 @@ def tiny_config(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
 
 
 def build_processor(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
-    """Return the processor, with the limits of the family's released checkpoints; of text the
-    tokenizer.
+    """Return the processor with the limits of the family's released checkpoints; for a text-only
+    family the tokenizer itself.
     """
     shape = get_shape(family)
     vision = get_family(family).vision

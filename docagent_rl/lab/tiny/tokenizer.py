@@ -1,4 +1,4 @@
-"""A small byte-level BPE tokenizer of Qwen's class, and conversations encoded with it."""
+"""A small byte-level BPE tokenizer of Qwen's class, and encoding of conversations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SPECIAL_TOKENS = (
 """The special tokens of Qwen2.5-VL, in its order."""
 
 BPE_VOCABULARY = 1350
-"""Number of ordinary tokens: 256 bytes and the merges."""
+"""Number of ordinary tokens: 256 bytes plus the merges."""
 
 MAX_LENGTH = 32_768
 
@@ -85,20 +85,19 @@ def build_tokenizer(
     names: Mapping[str, str] = MappingProxyType({}),
     attributes: Mapping[str, str] = MappingProxyType({}),
 ) -> Qwen2Tokenizer:
-    """Return the tokenizer; the same for the same texts, since corpus and trainer are
+    """Return the tokenizer; the same texts give the same one, since corpus and training are
     deterministic.
 
-    Its merges come from the built-in corpus and from `texts`, so that words of known prompts are
-    few tokens. `names` are those of special tokens that a family calls otherwise, by Qwen's, in the
-    template too. `attributes` are special tokens by the name under which a family's processor asks
-    the tokenizer for them; it then writes the marks around an image itself.
-    `len(tokenizer)` is `BPE_VOCABULARY + len(SPECIAL_TOKENS)`; ids run from 0 without holes.
+    Its merges are learnt from the built-in corpus and from `texts`, so that the words of known
+    prompts take few tokens. `names` are a family's own names of special tokens by Qwen's names,
+    applied to the template too. `attributes` are special tokens by the attribute of the tokenizer
+    that a family's processor reads; such a processor writes the marks around an image itself.
+    `len(tokenizer)` is `BPE_VOCABULARY + len(SPECIAL_TOKENS)`; ids run from 0 without gaps.
     """
     vocabulary, merges = _train(texts)
     tokenizer = Qwen2Tokenizer(
         vocab=vocabulary,
-        # pairs, and no token for what is unknown, both of which transformers takes and does not
-        # declare
+        # transformers accepts both pairs and a missing unknown token, but does not declare it
         merges=merges,  # ty: ignore[invalid-argument-type]
         unk_token=None,  # ty: ignore[invalid-argument-type]
         eos_token=END_OF_TURN,
@@ -122,7 +121,7 @@ def build_tokenizer(
 
 
 def _train(texts: Iterable[str]) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Learn the merges under Qwen2's normaliser and splitting rule."""
+    """Learn the merges with Qwen2's normaliser and pre-tokeniser."""
     reference = Qwen2Tokenizer().backend_tokenizer
     bpe = Tokenizer(models.BPE())
     bpe.normalizer = reference.normalizer
@@ -147,28 +146,28 @@ an image part is `{"type": "image", "image": PIL.Image.Image}`. The assistant's 
 
 @dataclass(frozen=True)
 class Example:
-    """One encoded conversation of `t` tokens with `i` images and `p` patches in all."""
+    """One encoded conversation of `t` tokens, with `i` images that have `p` patches altogether."""
 
     input_ids: torch.Tensor
-    """(t,) int64; each image is as many placeholder tokens as it has visual tokens."""
+    """(t,) int64; an image takes one placeholder token per visual token."""
 
     is_image: torch.Tensor
     """(t,) int64, 1 on placeholder tokens: the processor's `mm_token_type_ids`."""
 
     supervised: torch.Tensor
-    """(t,) bool, true on what the assistant wrote, its end of turn included."""
+    """(t,) bool, true on what the assistant wrote, including its end of turn."""
 
     vision: Mapping[str, torch.Tensor]
-    """Tensors of the images for the model, each first along images or patches; empty without
+    """Image tensors for the model; the first dimension counts images or patches. Empty without
     images.
     """
 
     def shortened(self, context: int) -> Example:
-        """Return the example without its images and with at most `context` tokens before the first
+        """Return the example without images, and with at most `context` tokens before the first
         turn.
 
-        The tokens that open and close an image stay, so that it still shows where one was. Images
-        and instructions are most of a conversation and teach nothing about the form of a turn.
+        The tokens that open and close an image stay, so that its position is still visible. Images
+        and instructions make up most of a conversation, but teach nothing about the form of a turn.
         """
         start = max(0, int(self.supervised.nonzero()[0]) - context)
         kept = ~self.is_image.bool()
@@ -184,10 +183,11 @@ class Example:
 def encode(conversation: Conversation, processor: Any) -> Example:
     """Encode a conversation that ends with an assistant turn.
 
-    Each assistant turn is tokenised apart from its surroundings, as a rollout sees it: the model's
-    own tokens follow the generation prompt.
+    Each assistant turn is tokenised separately from its surroundings, as in a rollout, where the
+    model's own tokens follow the generation prompt.
     """
-    tokenizer = getattr(processor, "tokenizer", processor)  # a model of text has no other
+    # for a text-only model the processor is the tokenizer
+    tokenizer = getattr(processor, "tokenizer", processor)
     pictures = [
         part["image"]
         for message in conversation
@@ -216,7 +216,7 @@ def encode(conversation: Conversation, processor: Any) -> Example:
 def _images(
     pictures: Sequence[Image.Image], processor: Any
 ) -> tuple[Mapping[str, torch.Tensor], Iterator[list[int]]]:
-    """Return the features of images, and the tokens of each."""
+    """Return the features of all images, and an iterator over the tokens of each."""
     if not pictures:
         return {}, iter(())
     token = processor.image_token_id
@@ -232,9 +232,7 @@ def _images(
 
 
 def _segments(conversation: Conversation, tokenizer: Any) -> Iterator[tuple[str, bool]]:
-    """Cut the templated text into pieces that the assistant wrote (True) and that it did not
-    (False).
-    """
+    """Split the templated text into pieces, with True for those that the assistant wrote."""
     done = ""
     for index, message in enumerate(conversation):
         if message["role"] != "assistant":

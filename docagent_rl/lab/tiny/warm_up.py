@@ -1,5 +1,5 @@
-"""Seconds of supervised training, so that a tiny model writes turns which an environment can act
-on.
+"""A few seconds of supervised training, after which a tiny model writes turns that an environment
+can execute.
 """
 
 import math
@@ -21,46 +21,46 @@ from docagent_rl.lab.tiny.tokenizer import Conversation, Example, encode
 WEIGHT_DECAY = 0.01
 CLIP_NORM = 1.0
 LEARNING_RATE = 6e-3
-"""Peak of AdamW's rate: linear rise over a tenth of the steps, then cosine decay."""
+"""Peak learning rate of AdamW: linear warm-up over a tenth of the steps, then cosine decay."""
 FINAL_FACTOR = 0.05
 SHARPNESS = 1.1
-"""Factor on all logits after training, so that temperature 1 acts as 1/1.1 did before."""
+"""Factor on all logits after training, so that temperature 1 has the effect that 1/1.1 had."""
 SHORT_CONTEXT = 48
-"""Tokens before the first turn that short steps see."""
+"""Tokens before the first turn that are kept in short steps."""
 THREADS = 1
-"""CPU threads while training: sums, and so the weights, depend on their number. With operations
-this small, a second one gains little on an idle machine and loses on a busy one.
+"""Number of CPU threads during training: sums, and thus the weights, depend on it. With operations
+this small, a second thread gains little on an idle machine and costs time on a busy one.
 """
 TOWERS = ("visual", "vision_tower")
-"""Names of the vision tower in a model."""
+"""Attribute names of the vision tower in a model."""
 MIN_SHARED = 64
-"""Shortest common opening, in tokens, that is worth a pass of its own."""
+"""Shortest common prefix, in tokens, that is worth a separate forward pass."""
 
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Settings of the warm-up. The defaults take about 20 s of one idle core with prompts of 300
-    words.
+    """Settings of the warm-up. With the defaults and prompts of 300 words it takes about 20 s on
+    one idle core.
     """
 
     transcripts: Callable[[int], Iterable[Conversation]]
-    """Called with `seed`; yields at least one conversation (an endless iterable is cut at
+    """Called with `seed`; yields at least one conversation (an endless iterable is cut off after
     `pool`).
     """
 
     short_steps: int = 220
     """Steps on conversations without images, cut to the last `SHORT_CONTEXT` tokens before the
-    first turn. There the form of a turn is learnt at a fraction of the cost.
+    first turn. They teach the form of a turn at a fraction of the cost.
     """
 
     full_steps: int = 60
-    """Steps on whole conversations, half of them at the end and half spread before, so that long
-    instructions and images do not disturb what was learnt.
+    """Steps on whole conversations, half of them at the end and half spread over the steps before,
+    so that long instructions and images do not disturb what was learnt.
     """
 
     batch_size: int = 3
     pool: int = 256
-    """Number of conversations drawn; batches are taken from it epoch by epoch."""
+    """Number of conversations drawn; each epoch goes through all of them in batches."""
 
     seed: int = 0
 
@@ -78,7 +78,7 @@ class WarmUp:
         pool = list(islice(self.transcripts(self.seed), self.pool))
         if not pool:
             raise UserError(
-                "WarmUp.transcripts yields no conversation; give it at least one question"
+                "WarmUp.transcripts yields no conversation; provide at least one question"
             )
         return pool
 
@@ -94,9 +94,9 @@ def warm_up(
     """Train the language part in place on assistant tokens; the vision tower keeps its random
     weights.
 
-    Returns the loss of every step, in nats a supervised token. The outcome is a function of the
-    arguments and of the machine's kernels: batches come from `settings.seed`, no layer draws random
-    numbers, and the number of threads is fixed.
+    Return the loss of every step, in nats per supervised token. The result depends only on the
+    arguments and the machine's kernels: batches are drawn with `settings.seed`, no layer uses
+    random numbers, and the number of threads is fixed.
     """
     with _threads(THREADS):
         examples = [encode(conversation, processor) for conversation in conversations]
@@ -130,16 +130,15 @@ def warm_up(
 
 @torch.no_grad()
 def sharpen(model: Any, factor: float) -> None:
-    """Multiply all logits by `factor`, in the weight of the last norm.
+    """Multiply all logits by `factor`, through the weight of the last norm.
 
-    A model this small leaks some probability to every wrong token, and a turn has twenty of them.
+    A model this small gives some probability to every wrong token, and a turn has twenty tokens.
     """
     norm = getattr(model.model, "language_model", model.model).norm
     weight = norm.weight.clone()
     norm.weight.zero_()
-    one_more = bool(
-        norm(torch.ones_like(weight)).any()
-    )  # families scale by the weight, or by one more
+    # some families scale by `1 + weight` instead of `weight`
+    one_more = bool(norm(torch.ones_like(weight)).any())
     norm.weight.copy_(weight * factor + (factor - 1) * one_more)
 
 
@@ -147,12 +146,12 @@ def batch_loss(model: Any, batch: Sequence[Example]) -> torch.Tensor:
     """Return the mean negative log-likelihood of the supervised tokens of a batch, a scalar in
     nats.
 
-    The opening that all examples share (instructions of hundreds of tokens) goes through the model
-    once, with its gradient; the rests follow as a batch over its keys and values. Rests are padded
-    on the right, which needs no mask: under causal attention a real token never sees the padding
-    behind it.
+    The prefix that all examples share (instructions of hundreds of tokens) goes through the model
+    once, with gradients; the remainders follow as a batch that uses its keys and values. They are
+    padded on the right, which needs no mask: with causal attention a real token never sees the
+    padding after it.
     """
-    # the state of linear attention cannot be shared
+    # the state of linear attention cannot be shared between examples
     shares = "linear_attention" not in (
         getattr(model.config.get_text_config(), "layer_types", None) or ()
     )
@@ -163,7 +162,7 @@ def batch_loss(model: Any, batch: Sequence[Example]) -> torch.Tensor:
     )
     seen = [example.vision for example in batch if example.vision]
     vision = {name: torch.cat([each[name] for each in seen]) for name in (seen[0] if seen else ())}
-    # (3, b, t): time, height and width of every token; (b, t) in a model of text
+    # (3, b, t): time, height and width of every token; (b, t) for a text-only model
     grid = vision.get("image_grid_thw")
     if hasattr(model.model, "get_rope_index"):
         positions, _ = model.model.get_rope_index(ids, is_image, grid)
@@ -187,9 +186,10 @@ def batch_loss(model: Any, batch: Sequence[Example]) -> torch.Tensor:
 
 
 def shared_prefix(batch: Sequence[Example]) -> int:
-    """Return how many leading tokens all examples share, images and what predicts a turn excluded.
+    """Return how many leading tokens all examples share, up to the first image or the token before
+    the first turn.
 
-    Short ones count as none: a pass of their own would cost more than it saves.
+    A short prefix counts as 0, since a separate pass would cost more than it saves.
     """
     limit = min(
         int((example.supervised | example.is_image.bool()).nonzero()[0]) - 1 for example in batch
@@ -202,7 +202,7 @@ def shared_prefix(batch: Sequence[Example]) -> int:
 
 
 def _batches(examples: Sequence[Example], settings: WarmUp) -> Iterator[list[Example]]:
-    """Yield one batch a step; each epoch is a new permutation."""
+    """Yield one batch per step; each epoch is a new permutation."""
     rng = random.Random(settings.seed)
     queue: list[Example] = []
     for step in range(settings.steps):
@@ -215,8 +215,8 @@ def _batches(examples: Sequence[Example], settings: WarmUp) -> Iterator[list[Exa
 
 
 def _is_full(step: int, settings: WarmUp) -> bool:
-    """Return whether a step sees whole conversations: half of those are the last, half spread
-    before.
+    """Return whether a step uses whole conversations: half of those steps are the last ones, the
+    other half is spread over the steps before.
     """
     tail = settings.full_steps // 2
     spread = settings.full_steps - tail
@@ -227,7 +227,7 @@ def _is_full(step: int, settings: WarmUp) -> bool:
 
 
 def _rate(step: int, steps: int) -> float:
-    """Return the factor of the learning rate at a step: linear rise, then cosine decay."""
+    """Return the factor on the learning rate at a step: linear warm-up, then cosine decay."""
     rise = max(1, steps // 10)
     if step < rise:
         return (step + 1) / rise

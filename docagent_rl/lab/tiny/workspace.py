@@ -1,4 +1,4 @@
-"""Paths of the parts of a workspace, and the mark of one that the demo made."""
+"""Paths of the parts of a workspace, and the marker of one that the demo made."""
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum
@@ -12,25 +12,25 @@ MARKER = "docagent_demo.json"
 """Written by the demo before anything else; a workspace without it belongs to the user."""
 
 _BLANK = frozenset({"pdfs", "runs", "models"})
-"""Names that a new workspace may hold: PDFs to begin with, the samples of runs that were refused,
-models. None of these is written over.
+"""Names that a new workspace may already contain: PDFs to begin with, folders of runs that were
+refused, models. None of these is overwritten.
 """
 
 
 class Owner(Enum):
-    """The owner of a workspace."""
+    """Who owns a workspace."""
 
     NOBODY = "nobody"
-    """It does not exist or holds nothing that questions could belong to."""
+    """It does not exist, or contains nothing that belongs to anybody's data."""
     DEMO = "demo"
     USER = "user"
 
 
 @dataclass(frozen=True, slots=True)
 class DemoPaths:
-    """The places of a demo's parts; the recipes' defaults name the same.
+    """Where the parts of a demo are; the recipes' defaults name the same paths.
 
-    What the user puts into `pdfs` is ingested too.
+    PDFs that the user puts into `pdfs` are ingested too.
     """
 
     workspace: Path
@@ -51,11 +51,11 @@ class DemoPaths:
         return self.workspace / "index"
 
     def index_of(self, model: str) -> Path:
-        """Return the index of the vectors of a model."""
+        """Return the vector index of a model."""
         return self.workspace / f"index_{model}"
 
     def data(self, part: StrEnum) -> Path:
-        """Return the questions of a part, a parquet file of verl's shape."""
+        """Return the question file of a split, in verl's Parquet format."""
         return self.workspace / "data" / f"{part.value}.parquet"
 
     @property
@@ -65,7 +65,7 @@ class DemoPaths:
 
     @property
     def marker(self) -> Path:
-        """The file that says that the demo made the workspace."""
+        """The file that shows that the demo made the workspace."""
         return self.workspace / MARKER
 
     @property
@@ -74,8 +74,8 @@ class DemoPaths:
         return self.workspace / "models"
 
     def model(self, system: str, family: str | None = None) -> Path:
-        """Return the tiny model of a family, by default the system's own, that was warmed up on a
-        system.
+        """Return the tiny model that was warmed up on a system, of the given family or the system's
+        own.
         """
         return self.models / f"tiny_{system}_{family or get_system(system).model_family}"
 
@@ -87,11 +87,11 @@ class DemoPaths:
         """
         if self.marker.is_file():
             return Owner.DEMO
-        return Owner.USER if self.holdings() else Owner.NOBODY
+        return Owner.USER if self.contents() else Owner.NOBODY
 
-    def holdings(self) -> list[str]:
-        """Return the names in the workspace, sorted, without hidden files and what a new one may
-        hold.
+    def contents(self) -> list[str]:
+        """Return the sorted names in the workspace, without hidden files and names that a new one
+        may contain.
         """
         if not self.workspace.exists():
             return []
@@ -110,12 +110,11 @@ def claim(paths: DemoPaths) -> None:
     owner = paths.owner()
     if owner is Owner.USER:
         raise UserError(
-            f"workspace {paths.workspace} is yours, not the demo's (it holds "
-            f"{', '.join(paths.holdings())} and no {MARKER}): the demo would put its documents and "
-            "questions among yours. Name a new folder: docagent-rl demo --workspace NEW. To try "
-            "your own "
-            "data on a CPU, run a recipe with +profile=cpu: it makes the tiny model and nothing "
-            "else"
+            f"workspace {paths.workspace} is yours, not the demo's (it contains "
+            f"{', '.join(paths.contents())} but no {MARKER}): the demo would mix its documents and "
+            "questions with yours. Name a new folder: docagent-rl demo --workspace NEW. To try "
+            "your own data on a CPU, run a recipe with +profile=cpu, which makes only the tiny "
+            "model"
         )
     if owner is Owner.NOBODY:
         atomic_write(paths.marker, "{}\n")
