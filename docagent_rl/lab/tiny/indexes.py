@@ -1,4 +1,4 @@
-"""Vector indexes that a demo's runs need in addition to BM25, and the tiny model that creates them."""
+"""Vector indexes that a demo needs in addition to BM25, and the tiny model that makes one."""
 
 from pathlib import Path
 from typing import Any

@@ -1,3 +1,3 @@
-"""A page over the folder of a run: its trajectories with the pages they saw, its numbers, its
+"""The browser view of a run's folder: its trajectories with the pages they saw, its numbers and its
 warnings.
 """

@@ -1,4 +1,4 @@
-"""The answers of the viewer by address. The same answers go into an exported file."""
+"""The viewer's API: the answer for every address, also used to write exported files."""
 
 import re
 import sqlite3
@@ -23,26 +23,26 @@ JSON = "application/json"
 
 
 class Reply(NamedTuple):
-    """An answer."""
+    """The answer to a request."""
 
     content: bytes
     type: str = JSON
     lasting: bool = False
-    """The same address always has the same answer."""
+    """Whether the same address always has the same answer, so that it can be cached."""
 
 
 class Api:
-    """The answers over the runs of a command line."""
+    """Answers requests about the runs given on the command line."""
 
     def __init__(self, runs: Sequence[OpenRun]) -> None:
         self.runs = list(runs)
 
     def answer(self, path: str, query: str = "") -> Reply:
-        """Return the answer to a path, percent-encoded or not, with the query after its question
+        """Return the answer for a path, percent-encoded or not; `query` is what follows a question
         mark.
 
         Raises:
-            UserError: there is nothing of that name, or a parameter means nothing.
+            UserError: there is nothing with that name, or a parameter is invalid.
         """
         pairs = parse_qsl(query, keep_blank_values=True)
         if path == "/api/runs":
@@ -72,7 +72,7 @@ class Api:
 
 
 def as_json(content: Any) -> Reply:
-    """Return an answer in JSON; what is no number there, such as NaN, is null."""
+    """Return an answer as JSON; values that JSON cannot express, such as NaN, become null."""
     return Reply(orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY))
 
 
@@ -91,7 +91,7 @@ def _trajectory(run: OpenRun, pairs: Sequence[Pair], number: str) -> Reply:
 def _viewed(run: OpenRun, number: int, *, tokens: bool = True) -> dict[str, Any]:
     trajectory = run.trajectory(number)
     place = int(trajectory["step"]), str(trajectory["uid"]), int(trajectory["number"])
-    # a validation has none: what lies there is that of the step of its number
+    # a validation has no credit; a file with its step number belongs to the training step
     trained = trajectory.get("split") == "train"
     credit = trajectory_credit(run.folder.path, *place) if trained else None
     view = trajectory_view(
@@ -130,7 +130,7 @@ def _metrics(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
 def _warnings(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
     with run.index() as base:
         found = [
-            *run.doubts.warnings(),
+            *run.file_warnings.warnings(),
             *(each for split in ("train", "val") for each in step_warnings(base, split)),
         ]
     return as_json([each._asdict() for each in found])
@@ -147,4 +147,5 @@ _ROUTES: dict[str, Callable[..., Reply]] = {
     "metrics": _metrics,
     "warnings": _warnings,
 }
-"""Handlers of a run's addresses; each takes the run, the parameters, and the names in the path."""
+"""Handlers for the addresses of a run; they take the run, the parameters, and names from the path.
+"""

@@ -1,4 +1,4 @@
-"""The server: a static page and the answers that it asks for."""
+"""The server: a static page, and the API that it requests."""
 
 import logging
 import secrets
@@ -24,8 +24,8 @@ POLICY = (
     "'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""The page runs what the package ships and asks this server alone; text of others never becomes
-code.
+"""The page runs only shipped code and sends requests only to this server; text from elsewhere never
+becomes code.
 """
 HEADERS = {
     "Cache-Control": "no-store",
@@ -41,8 +41,8 @@ _STATIC = {"index.html": "text/html", "app.js": "text/javascript", "app.css": "t
 
 
 def make_viewer_app(api: Api, token: str, cookie: str) -> Guard:
-    """Make the application; `token` is in the address that is opened first, and then in the
-    `cookie`.
+    """Return the application; `token` is part of the address that is opened first, and from then on
+    is in the `cookie`.
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
@@ -53,11 +53,13 @@ def make_viewer_app(api: Api, token: str, cookie: str) -> Guard:
     @app.exception_handler(sqlite3.Error)
     async def failed(request: Request, error: sqlite3.Error) -> Response:
         logger.warning("the index cannot be read: %s", error)
-        return _error(503, f"the index cannot be read ({error}); it is made anew, or remove it")
+        return _error(
+            503, f"the index cannot be read ({error}); wait for it to be rebuilt, or remove it"
+        )
 
     @app.get("/api/{path:path}")
     def answer(path: str, request: Request) -> Response:
-        # as it was sent: what is decoded may hold slashes of names
+        # the raw path, since decoded names may contain slashes
         raw = request.scope.get("raw_path") or request.url.path.encode()
         content, kind, lasting = api.answer(raw.decode("ascii", "replace"), request.url.query)
         return Response(content, media_type=kind, headers=_LASTING if lasting else {})
@@ -85,30 +87,29 @@ def static_file(name: str) -> Traversable:
 def serve(
     runs: Sequence[OpenRun], *, host: str = "127.0.0.1", port: int = 0, browse: bool = False
 ) -> None:
-    """Serve until interrupted those who open the address, which is printed and holds a token of its
-    own.
+    """Serve the runs until interrupted, at an address that is printed and contains a secret token.
 
-    Port 0 is one that is free; `browse` opens the page in the user's browser.
+    Port 0 means any free port; `browse` opens the page in the user's browser.
 
     Raises:
-        UserError: the address cannot be listened at.
+        UserError: the address cannot be bound.
     """
     from docagent_rl.endpoints.serving import listen, run, url_of
 
     listener = listen(host, port)
     token = secrets.token_urlsafe(32)
-    # browsers keep cookies by name and machine, whatever the port
+    # browsers keep cookies by name and host, whatever the port
     app = make_viewer_app(Api(runs), token, f"docagent-view-{listener.getsockname()[1]}")
     address = f"{url_of(listener)}/?token={token}"
     over = threading.Event()
     threading.Thread(target=follow_runs, args=(runs, over), daemon=True).start()
-    print(f"{address}   (Ctrl-C ends it)", flush=True)
+    print(f"{address}   (press Ctrl-C to stop)", flush=True)
     if browse:
         webbrowser.open(address)
     try:
         run(app, listener)
     except KeyboardInterrupt:
-        pass  # the way to end it
+        pass  # the normal way to stop it
     finally:
         over.set()
 

@@ -1,4 +1,4 @@
-"""Two runs over the questions that both have."""
+"""Comparison of two runs over the questions that both have."""
 
 import sqlite3
 from collections import defaultdict
@@ -14,7 +14,7 @@ from docagent_rl.lab.viewer.queries import TERM, TERM_VALUE
 from docagent_rl.lab.viewer.runs import OpenRun
 
 DRAWS = 2_000
-"""Resamples of documents."""
+"""Number of resamples of documents."""
 _RIGHT = "right"
 _COLUMNS = {
     "reward": "reward",
@@ -22,31 +22,32 @@ _COLUMNS = {
     "turns": "turns",
     "invalid": "invalid",
 }
-"""Measures with what they are in SQL; an answer that nobody judged has no number, and is not
+"""Measures with their SQL expressions; an answer that was not judged has no value, and is not
 compared.
 """
 _REST: dict[str, Any] = {
     **dict.fromkeys(("dataset", "system", "agent", "status", "reason"), ""),
     **{"scored": True, "labels": {}, "groups": []},
 }
-"""Fields of a scored trajectory that a comparison does not ask for."""
+"""Fields of a scored trajectory that do not matter in a comparison."""
 _METHOD = (
-    "difference b - a of the means over the questions that both have, trajectories of a question "
-    "averaged; "
-    f"95% interval by {DRAWS} resamples of documents, p by changing the sides of documents"
+    "difference b - a of the means over the questions that both have, averaged over trajectories "
+    f"of a question; 95% interval from {DRAWS} resamples of documents, p from swapping the runs "
+    "per document"
 )
 
 
 def comparison(
     runs: Sequence[OpenRun], split: str, measure: str, steps: Sequence[int | None]
 ) -> dict[str, Any]:
-    """Compare two runs, or two steps of one, ready for JSON.
+    """Compare two runs, or two steps of one run; the result is JSON-ready.
 
-    `same_trajectories` says that both hold the same trajectories, rewarded in two ways, which then
-    pair one by one; `same_reward` whether both are rewarded alike, `None` where that is not known
-    or nothing that is compared depends on it. The measure is one of `_COLUMNS` or `term:<name>`; a
-    step that is not named is the last, of one run the first and the last. `unjudged_a` and
-    `unjudged_b` count the answers that nobody judged, which are left out where `right` is compared.
+    `same_trajectories` is true if both have the same trajectories with different rewards, which are
+    then paired one by one. `same_reward` tells whether both use the same reward; it is `None` if
+    that is unknown, or if the measure does not depend on it. The measure is one of `_COLUMNS` or
+    `term:<name>`. A step that is not given is the last one; for two steps of one run, the first and
+    the last. `unjudged_a` and `unjudged_b` count the answers that were not judged, which are left
+    out if the measure is `right`.
 
     Raises:
         UserError: there is nothing to compare, or no such number.
@@ -59,7 +60,9 @@ def comparison(
             sides = zip((first, second), ends, steps, strict=True)
             steps = [_step(base, split, end) if step is None else step for base, end, step in sides]
             if one is other and steps[0] == steps[1]:
-                raise UserError(f"both sides are step {steps[0]} of one run: choose two steps")
+                raise UserError(
+                    f"both sides are step {steps[0]} of the same run: choose two different steps"
+                )
         bases = list(zip((first, second), steps, strict=True))
         ours, theirs = (values_of(base, measure, split, step) for base, step in bases)
         unjudged = [_unjudged(base, split, step) for base, step in bases]
@@ -69,7 +72,8 @@ def comparison(
         both = [key for key in ours if key in theirs]
         if not both:
             raise UserError(
-                f"the two have no trajectory of split={split} in common that has this number"
+                f"the runs have no trajectory of split={split} in common that has this number: "
+                "choose another split or measure"
             )
         ours, theirs = ({key: side[key] for key in both} for side in (ours, theirs))
     depends = measure == "reward" or measure.startswith(TERM)
@@ -90,7 +94,7 @@ def comparison(
 def _compared(
     first: Sequence[ScoredTrajectory], second: Sequence[ScoredTrajectory]
 ) -> dict[str, Any]:
-    """Compare two sides; questions pair by id, and only where they are about one document."""
+    """Compare two sides; questions are paired by id, if they are about the same document."""
     found = compare(first, second, [mean("value", "value")], draws=DRAWS, seed=0)
     a = defaultdict(list)
     b = defaultdict(list)
@@ -99,7 +103,9 @@ def _compared(
             questions[each.question_id].append(each)
     both = a.keys() & b.keys() - set(found.of_different_documents)
     if not both:
-        raise UserError("the two have no question in common, by id and document")
+        raise UserError(
+            "the runs have no question in common, by id and document: choose other runs or steps"
+        )
     whole = found.numbers[0]
     rows: list[dict[str, Any]] = [
         {
@@ -137,8 +143,8 @@ def values_of(
     """Return the trajectories that were played and have a number, by step, group and number, in
     order.
 
-    Without a `step` they are those of all. `number` is the id in the index, and `answer` the
-    question's text.
+    Without a `step`, all steps are included. In each, `number` is the id in the index, and `answer`
+    the question's text.
     """
     if measure.startswith(TERM):
         column = TERM_VALUE
@@ -147,7 +153,7 @@ def values_of(
         column = _COLUMNS[measure]
         own = ()
     else:
-        raise UserError(f"measure={measure!r}; known are {', '.join(_COLUMNS)}, {TERM}<name>")
+        raise UserError(f"measure={measure!r}: choose one of {', '.join(_COLUMNS)}, {TERM}<name>")
     rows = base.execute(
         f"SELECT step, uid, number, id, question_id, question, doc_id, {column} AS value FROM "
         "trajectories "
@@ -169,7 +175,7 @@ def values_of(
 
 
 def _unjudged(base: sqlite3.Connection, split: str, step: int | None) -> int:
-    """Count the answers that nobody judged; without a `step`, those of all."""
+    """Count the answers that were not judged; without a `step`, in all steps."""
     (count,) = base.execute(
         "SELECT count(*) FROM trajectories WHERE split = ? AND (? OR step = ?) "
         "AND status != 'masked' AND outcome = 'unjudged'",
@@ -179,13 +185,12 @@ def _unjudged(base: sqlite3.Connection, split: str, step: int | None) -> int:
 
 
 def _check_judged(names: Sequence[str], sides: Sequence[Sized], unjudged: Sequence[int]) -> None:
-    """Raise `UserError` for a side none of whose answers was judged."""
+    """Raise `UserError` if a side has answers, but none of them was judged."""
     for name, side, count in zip(names, sides, unjudged, strict=True):
         if count and not side:
             raise UserError(
-                f"none of the {count} answers of {name} was judged, so that nothing tells which "
-                "are right: "
-                "`docagent-rl rescore` with a variant that judges every answer tells it"
+                f"none of the {count} answers of {name} was judged, so it is unknown which are "
+                "right: run `docagent-rl rescore` with a variant that judges every answer"
             )
 
 
@@ -194,5 +199,5 @@ def _step(base: sqlite3.Connection, split: str, end: str) -> int:
         f"SELECT {end}(step) FROM trajectories WHERE split = ?", (split,)
     ).fetchone()
     if step is None:
-        raise UserError(f"a run has no trajectories of split={split}")
+        raise UserError(f"a run has no trajectories of split={split}: choose the other split")
     return step

@@ -1,4 +1,4 @@
-"""The credit of a trajectory's tokens, split over its turns."""
+"""The credit of a trajectory's tokens, divided among its turns."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ from docagent_rl.rollout.credit import SIMILARITIES, TOKENS, CreditRow, credit_f
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryCredit:
-    """The numbers that an estimator gave a trajectory."""
+    """The numbers that an estimator assigned to a trajectory."""
 
     estimator: str
     rows: Sequence[CreditRow]
     group: Sequence[int] = ()
-    """Numbers of all trajectories of its group."""
+    """Numbers of all trajectories in its group."""
 
     @property
     def advantage(self) -> float | None:
@@ -31,7 +31,7 @@ class TrajectoryCredit:
         return float(given.mean(dtype=float)) if len(given) else None
 
     def turns(self, turns: Sequence[Mapping[str, Any]]) -> list[dict[str, list[float]] | None]:
-        """Return the numbers of each turn's tokens; `None` where rows and turns do not fit."""
+        """Return the numbers of each turn's tokens; `None` if rows and turns do not match."""
         rows = {row.row: row for row in self.rows}
         begins: Counter[int] = Counter()
         found: list[dict[str, list[float]] | None] = []
@@ -47,16 +47,16 @@ class TrajectoryCredit:
         return found
 
     def described(self, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return values and advantages of turns, and likeness to the trajectories of the group, for
-        JSON.
+        """Return values and advantages by turn, and similarities to the group's trajectories,
+        JSON-ready.
         """
-        likeness = next(
+        similarities = next(
             (row.lists[SIMILARITIES] for row in self.rows if SIMILARITIES in row.lists), None
         )
         pairs = (
             None
-            if likeness is None
-            else zip(map(str, self.group), map(float, likeness), strict=False)
+            if similarities is None
+            else zip(map(str, self.group), map(float, similarities), strict=False)
         )
         return {
             "estimator": self.estimator,
@@ -74,7 +74,7 @@ class TrajectoryCredit:
 def trajectory_credit(
     run_dir: Path, step: int, uid: str, trajectory: int
 ) -> TrajectoryCredit | None:
-    """Return the credit of a trajectory; `None` where none is stored, or the file is damaged."""
+    """Return the credit of a trajectory; `None` if none is stored, or the file is damaged."""
     try:
         known = read_credit(credit_file(run_dir, step), uid=uid)
     except UserError:
@@ -85,14 +85,13 @@ def trajectory_credit(
 
 
 def mean_advantages(path: Path) -> dict[tuple[str, int], float | None]:
-    """Return those of a step's trajectories, by group and number; none where its credit cannot be
-    read.
+    """Return the mean advantages of a step's trajectories, by group and number; empty if the file
+    cannot be read.
     """
     try:
         known = read_credit(path)
     except UserError:
         return {}
-    groups = groupby(
-        known.rows if known else (), attrgetter("uid", "trajectory")
-    )  # as they are written
+    # rows are written in this order
+    groups = groupby(known.rows if known else (), attrgetter("uid", "trajectory"))
     return {key: TrajectoryCredit("", list(rows)).advantage for key, rows in groups}

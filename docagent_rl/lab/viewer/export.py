@@ -1,5 +1,5 @@
-"""Trajectories as one HTML file that opens anywhere: the page with all that it would ask a server
-for.
+"""Export of trajectories as one HTML file that opens anywhere: the page with all the answers that
+it would request from a server.
 """
 
 import base64
@@ -15,11 +15,11 @@ from docagent_rl.lab.viewer.api import Api
 from docagent_rl.lab.viewer.app import static_file
 
 MOST_TRAJECTORIES = 200
-"""Trajectories of a file; pages as images make it large."""
+"""Most trajectories in a file; the page images make it large."""
 THUMBNAIL_PX = 160
 MOST_THUMBNAILS = 80
-"""Pages up to which a document is shown whole; of longer ones, those that the trajectory
-touched.
+"""Longest document, in pages, of which all pages are shown; of longer ones, only those that the
+trajectory touched.
 """
 _POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; img-src data:; "
@@ -30,25 +30,24 @@ _RUN = "/api/runs/0"
 
 
 def answers(api: Api, query: str) -> dict[str, Any]:
-    """Return the answers that the page asks for about the trajectories of a link, by path without
-    query.
+    """Return all answers that the page requests about a link's trajectories, by path without query.
 
-    They are of one run; images are data URIs.
+    The trajectories are those of one run; images are data URIs.
 
     Raises:
         UserError: there are no such trajectories, or too many.
     """
     if len(api.runs) != 1:
-        raise UserError("--export writes trajectories of one run")
+        raise UserError("--export takes one run: name only one")
     listed = _asked(api, f"{_RUN}/trajectories", f"{query}&limit={MOST_TRAJECTORIES}")
     total = listed["total"]
     rows = listed["rows"]
     if not total:
-        raise UserError("no trajectory matches")
+        raise UserError("no trajectory matches --query: change it, or leave it out")
     if total > MOST_TRAJECTORIES:
         raise UserError(
-            f"{total} trajectories match, a file takes {MOST_TRAJECTORIES}: narrow --query, by "
-            "step= say"
+            f"{total} trajectories match, but a file holds at most {MOST_TRAJECTORIES}: narrow "
+            "--query, for example with step="
         )
     runs = _asked(api, "/api/runs")
     runs["runs"][0]["trajectories"] = total
@@ -69,7 +68,7 @@ def answers(api: Api, query: str) -> dict[str, Any]:
 
 
 def _start(rows: Sequence[dict[str, Any]], found: Container[str]) -> str:
-    """Return the place at which the page opens: the one trajectory, the one group, else the
+    """Return where the page opens: at the only trajectory, at the only group, otherwise at the
     list.
     """
     if len(rows) == 1:
@@ -81,19 +80,19 @@ def _start(rows: Sequence[dict[str, Any]], found: Container[str]) -> str:
 
 
 def page(table: dict[str, Any], code: Sequence[str] | None = None) -> str:
-    """Return one HTML file that runs its own script alone and asks for nothing.
+    """Return an HTML file that runs only its own script and sends no requests.
 
-    Its script and style are `code`, by default those of the package's page.
+    Script and style are `code`, by default those of the package's page.
     """
     code = code or [static_file(name).read_text(encoding="utf-8") for name in ("app.js", "app.css")]
-    # nothing in our own code ends its element: in a string, `<\\/script` is `</script`
+    # escape whatever would end the element: inside a string, `\\x3c/script` is still `</script`
     script, style = (_TAG.sub(lambda found: "\\x3c", each) for each in code)
     hashes = [
         base64.b64encode(hashlib.sha256(each.encode()).digest()).decode()
         for each in (script, style)
     ]
     policy = _POLICY.format(script=hashes[0], style=hashes[1])
-    # `<` does not stand in data: nothing in it ends its element or begins another
+    # escape every `<`, so that the data can neither end its element nor begin another
     data = json.dumps(table, ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -108,7 +107,7 @@ def page(table: dict[str, Any], code: Sequence[str] | None = None) -> str:
 
 
 def component(text: str) -> str:
-    """Encode a name within an address as the page's `encodeURIComponent` does it."""
+    """Encode a name within an address in the same way as `encodeURIComponent`."""
     return quote(text, safe="!'()*~-_.")
 
 
@@ -130,7 +129,7 @@ def _images(api: Api, path: str, trajectory: dict[str, Any]) -> Iterator[tuple[s
         try:
             image = api.answer(address, f"width={THUMBNAIL_PX}")
         except UserError:
-            continue  # the page says that it is not there
+            continue  # the page reports that the image is missing
         yield address, f"data:{image.type};base64,{base64.b64encode(image.content).decode()}"
 
 

@@ -1,4 +1,4 @@
-"""A recorded trajectory as one row of the index: all that lists, filters and counts need. Pure."""
+"""A recorded trajectory as a row of the index: everything that lists, filters and counts need."""
 
 import hashlib
 import math
@@ -12,19 +12,18 @@ from docagent_rl.rollout.evidence import evidence_of
 from docagent_rl.rollout.looks import answer_in, images_of, records_of
 
 _LONGEST_QUESTION = 200
-"""Characters of a question in a list."""
+"""Length of a question in a list, in characters."""
 _TERM = "reward/"
 
 
 def features_of(trajectory: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of a line of a trajectory file: its columns, and `text`, which a search goes
-    through.
+    """Return the index row for a line of a trajectory file: its columns, and `text` for searching.
 
     Stage, reach, outcome and branch are those of `docagent_rl.rollout.evidence`, empty or `None`
-    where they mean nothing.
+    if they do not apply.
 
     Raises:
-        AttributeError, KeyError, TypeError, ValueError: it is no trajectory.
+        AttributeError, KeyError, TypeError, ValueError: it is not a trajectory.
     """
     sample = trajectory["sample"]
     turns = trajectory["turns"]
@@ -86,7 +85,7 @@ def features_of(trajectory: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def trajectory_id(trajectory: Mapping[str, Any]) -> int:
-    """Return a number of a trajectory that stays when its file is written again: 48 bits of a
+    """Return an id of a trajectory that stays the same when its file is written again: 48 bits of a
     hash.
     """
     name = "\0".join(str(trajectory[key]) for key in ("split", "step", "uid", "number"))
@@ -94,14 +93,14 @@ def trajectory_id(trajectory: Mapping[str, Any]) -> int:
 
 
 def number(value: Any) -> float | None:
-    """Return a finite number; `None` for anything else."""
+    """Return a finite number, or `None` for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if math.isfinite(value) else None
 
 
 def _drift(turns: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return the mean size of the differences between log-probs of the server and of the
+    """Return the mean absolute difference between the log-probs of the server and of the
     trainer.
     """
     pairs = (

@@ -1,4 +1,4 @@
-"""The folder of a run, as the viewer finds it: trajectories, credit, configuration, reward."""
+"""The folder of a run as the viewer finds it: trajectories, credit, configuration, reward."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from docagent_rl.rewards.formula import Formula
 
 INDEX = "view.sqlite"
 RESCORED = "rescore.json"
-"""A file that `docagent-rl rescore` writes beside its trajectories."""
+"""A file that `docagent-rl rescore` writes next to its trajectories."""
 STEP_FILE = re.compile(r"(val-)?(\d{1,12})\.jsonl")
 _JUDGE = ("kind", "model", "threshold", "prompt")
 _ROLE = ("backend", "model")
 
 
 class ViewedRun:
-    """The folder of a training or of an evaluation, named by itself or by its trajectories.
+    """The folder of a training run or an evaluation, given directly or by its trajectories.
 
     Raises:
-        UserError: there is no such folder, or it holds no trajectories.
+        UserError: there is no such folder, or it contains no trajectories.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,30 +48,31 @@ class ViewedRun:
             raise UserError(f"the folder of the run: {problem}")
         if not self.path.is_dir():
             raise UserError(
-                f"{self.path}: no such folder; name that of a run, <workspace>/runs/<experiment>"
+                f"{self.path}: no such folder; name a run's folder, <workspace>/runs/<experiment>"
             )
         self._trajectories = RunFolder(self.path).trajectories_file
         if self.kind == "evaluation" and not self._trajectories.is_file():
             raise UserError(
-                f"{self.path} holds neither trajectories/ nor {self._trajectories.name}: no run"
+                f"{self.path} is not a run: it contains neither trajectories/ nor "
+                f"{self._trajectories.name}"
             )
 
     @property
     def kind(self) -> str:
-        """`training` or `evaluation`, by the files in the folder."""
-        # a run that has begun has its configuration before its first trajectories
+        """`training` or `evaluation`, judging by the files in the folder."""
+        # the configuration is written when a run begins, before its first trajectories
         begun = any((self.path / name).is_dir() for name in ("trajectories", "hydra"))
         return "training" if begun else "evaluation"
 
     def same_trajectories(self, other: ViewedRun) -> bool:
-        """Return whether both hold trajectories of one run, rewarded in two ways."""
+        """Return whether both have the trajectories of one run, with different rewards."""
         rescored = self._rescored_run is not None or other._rescored_run is not None
         ours, theirs = (run._rescored_run or run.path for run in (self, other))
         return self.path != other.path and rescored and ours == theirs
 
     @cached_property
     def _rescored_run(self) -> Path | None:
-        """The run whose trajectories these are, where `docagent-rl rescore` wrote them."""
+        """The original run, if `docagent-rl rescore` wrote these trajectories."""
         try:
             found = json.loads((self.path / RESCORED).read_bytes())["run"]
         except (OSError, ValueError, LookupError, TypeError):
@@ -79,9 +80,7 @@ class ViewedRun:
         return Path(found) if isinstance(found, str) and found else None
 
     def trajectory_files(self) -> dict[str, os.stat_result]:
-        """Return the files of trajectories that there are, by their names below the folder, in
-        order.
-        """
+        """Return the existing trajectory files, by their names below the folder, in order."""
         names = [self._trajectories.name]
         if self.kind == "training":
             paths = (self.path / "trajectories").glob("*.jsonl")
@@ -90,26 +89,26 @@ class ViewedRun:
             )
         found = {}
         for name in names:
-            with suppress(OSError):  # set aside since it was listed
+            with suppress(OSError):  # the file was removed after it was listed
                 found[name] = (self.path / name).stat()
         return found
 
     def file(self, name: str) -> Path:
-        """Return a file of trajectories by its name below the folder.
+        """Return the path of a trajectory file from its name below the folder.
 
         Raises:
-            UserError: no file of trajectories has such a name.
+            UserError: it is not the name of a trajectory file.
         """
         folder, _, own = name.rpartition("/")
         if name != self._trajectories.name and not (
             folder == "trajectories" and STEP_FILE.fullmatch(own)
         ):
-            raise UserError(f"{name!r} is no file of trajectories")
+            raise UserError(f"{name!r} is not a trajectory file of a run")
         return self.path / name
 
     @cached_property
     def config(self) -> DictConfig:
-        """The run's configuration, or the part that an evaluation keeps; empty where there is
+        """The run's configuration, or the part that an evaluation stores; empty if there is
         none.
         """
         try:
@@ -125,9 +124,7 @@ class ViewedRun:
         return found
 
     def configured(self, key: str) -> Path | None:
-        """Return a path of the configuration; `None` where there is none, or it cannot be
-        resolved.
-        """
+        """Return a path from the configuration; `None` if it is missing or cannot be resolved."""
         with suppress(OmegaConfBaseException):
             found = OmegaConf.select(self.config, key)
             return Path(found) if isinstance(found, str) and found else None
@@ -135,12 +132,12 @@ class ViewedRun:
 
     @cached_property
     def reward(self) -> Reward | None:
-        """The reward of its trajectories; `None` where the configuration does not name it."""
+        """The reward of its trajectories; `None` if the configuration does not determine it."""
         return reward_of(self.config)
 
     @cached_property
     def index_file(self) -> Path:
-        """The index, in the folder, or in the user's cache where that cannot be written."""
+        """The path of the index, in the folder, or in the user's cache if that is read-only."""
         if os.access(self.path, os.W_OK):
             return self.path / INDEX
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -150,28 +147,28 @@ class ViewedRun:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """The reward of a run; runs whose rewards are equal have numbers on one scale."""
+    """The reward of a run; if the rewards of two runs are equal, their numbers are comparable."""
 
     system: str
     formula: Formula
     settings: Mapping[str, Any]
-    """Everything by which terms are computed, judge and roles among them."""
+    """All settings that affect the terms, including judge and roles."""
     function: RewardFunctionConfig
-    """The user's own, whose path is `None` where there is none."""
+    """The user's own reward function; its path is `None` if there is none."""
 
     @property
     def text(self) -> str:
-        """Return the sum in words."""
+        """The formula as text."""
         if self.function.path is None:
             return str(self.formula)
         own = Formula({self.function.name: self.function.weight})
         if self.function.mode is RewardMode.REPLACE:
             return f"{own} in place of {self.formula}"
-        return f"{self.formula}; at the end {own}"
+        return f"{self.formula}; plus {own} at the end"
 
     @property
     def weights(self) -> dict[str, float]:
-        """Return the weights of all terms by name; terms whose reward is replaced have 0."""
+        """The weights of all terms by name; replaced terms have 0."""
         weights = {**self.formula.weights, **self.formula.tokens}
         if self.function.path is None:
             return weights
@@ -180,19 +177,20 @@ class Reward:
         return {**weights, self.function.name: self.function.weight}
 
     def described(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
+        """Return the reward, JSON-ready."""
         return {"text": self.text, "weights": self.weights}
 
 
 def reward_of(config: DictConfig) -> Reward | None:
     """Return the reward of a configuration.
 
-    `None` where that names none: it is empty, cannot be parsed, or its system is not the package's.
+    `None` if it cannot be determined: the configuration is empty or invalid, or its system is not
+    one of this package.
     """
     from docagent_rl.systems import SYSTEMS, get_system
 
     name = OmegaConf.select(config, "docagent.system")
-    if name not in SYSTEMS:  # another name would run code of whoever wrote the configuration
+    if name not in SYSTEMS:  # any other name would run code chosen by the configuration's author
         return None
     system = get_system(name)
     try:
@@ -218,7 +216,7 @@ def reward_of(config: DictConfig) -> Reward | None:
 
 def _section(config: DictConfig, key: str) -> dict[str, Any]:
     found = OmegaConf.select(config, f"docagent.{key}")
-    # OmegaConf declares all that a container of any kind may become
+    # the cast narrows OmegaConf's declared type, which covers every kind of container
     return (
         {} if found is None else cast("dict[str, Any]", OmegaConf.to_container(found, resolve=True))
     )

@@ -1,4 +1,4 @@
-"""The evidence funnel over trajectories of the index: where wrong ones were lost."""
+"""The evidence funnel over trajectories in the index: at which stage wrong ones were lost."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,10 @@ from docagent_rl.rollout.evidence import STAGES, Branch, Evidence, Stage
 
 
 def funnel(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Count the trajectories of a link that came to each stage, for each value of the field
-    `by`.
-    """
+    """Count a link's trajectories by the stage they reached, for each value of the field `by`."""
     by = dict(pairs).get("by") or "none"
     if by not in ("none", *FIELDS):
-        raise UserError(f"by={by!r}; known are none, {', '.join(FIELDS)}")
+        raise UserError(f"by={by!r}: choose one of none, {', '.join(FIELDS)}")
     where, values = condition(pairs, ignored={"by"})
     column = "'all'" if by == "none" else FIELDS[by]
     rows = base.execute(
@@ -34,7 +32,7 @@ def funnel(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
 
 
 def counts_of(found: Sequence[Evidence]) -> dict[str, int | None]:
-    """Count the trajectories that came to each stage; `None` where that is not known of all."""
+    """Count the trajectories that reached each stage; `None` if that is not known for all."""
     reached = {stage.value: [each.reached(stage) for each in found] for stage in STAGES}
     return {
         stage: None if None in each else sum(map(bool, each)) for stage, each in reached.items()
@@ -42,10 +40,10 @@ def counts_of(found: Sequence[Evidence]) -> dict[str, int | None]:
 
 
 def lost_at(found: Sequence[Evidence], counts: Mapping[str, int | None]) -> dict[str, int]:
-    """Count wrong trajectories by the stage that they missed, having come to the one before.
+    """Count wrong trajectories by the stage that they missed, after reaching the one before.
 
-    An answer that nobody judged is not known to be wrong. Where a system does not say which answers
-    are right, every trajectory counts at the stage that its evidence missed.
+    An answer that was not judged is not known to be wrong. If a system does not report which
+    answers are right, every trajectory counts at the stage that its evidence missed.
     """
     stages = [stage for stage in STAGES if counts[stage.value] is not None]
     wrong = [each for each in found if not (each.right or each.unjudged)]
@@ -82,7 +80,7 @@ def _branch(found: Sequence[Evidence]) -> dict[str, int]:
 
 
 def _filter(missed: str, counts: Mapping[str, int | None]) -> str:
-    """Return the link to the trajectories of a loss: wrong ones whose last stage lies before it."""
+    """Return the link to the trajectories of a loss: wrong ones whose last stage is before it."""
     names = [stage.value for stage in STAGES]
     end = names.index(missed)
     begin = max(place for place in range(end) if counts[names[place]] is not None)
@@ -91,7 +89,7 @@ def _filter(missed: str, counts: Mapping[str, int | None]) -> str:
 
 
 def _outcomes(rows: Sequence[sqlite3.Row]) -> dict[str, Any]:
-    """Count the trajectories that were `played`, and their `outcomes`, of known evidence or not."""
+    """Count the trajectories that were `played`, and their `outcomes`, whatever their evidence."""
     played = [row["outcome"] for row in rows if not row["mask"]]
     outcomes = {state.value: played.count(state.value) for state in OutcomeState}
     return {"played": len(played), "outcomes": outcomes}

@@ -1,4 +1,4 @@
-"""Pixels: images of a trajectory as the model saw them, and thumbnails of pages."""
+"""Images of a trajectory as the model saw them, and thumbnails of pages."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 PNG = "image/png"
 JPEG = "image/jpeg"
 WIDEST = 1600
-"""Pixels of a thumbnail that may be asked for."""
+"""Maximum width of a thumbnail in pixels."""
 _MOST_PX = 40_000_000
 _FEW_BYTES = 400_000
-"""Larger pictures without loss travel as JPEG: a page of photographs takes megabytes."""
+"""Lossless images above this size are sent as JPEG: a page of photographs takes megabytes."""
 
 
 def trajectory_image(
     trajectory: Mapping[str, Any], number: int, store: DocumentStore | None
 ) -> tuple[bytes, str]:
-    """Return an image of a trajectory as it was shown, and its media type; image 0 is the prompt's
-    first.
+    """Return an image of a trajectory as it was shown, and its media type; image 0 is the first one
+    of the prompt.
     """
     messages = (
         trajectory.get("prompt"),
@@ -46,10 +46,10 @@ def trajectory_image(
 
 
 def thumbnail(store: DocumentStore | None, doc_id: str, page: int, width: int) -> tuple[bytes, str]:
-    """Return a page at a width in pixels, and its media type."""
+    """Return a page scaled to a width in pixels, and its media type."""
     documents = _required(store)
     if not 1 <= width <= WIDEST:
-        raise UserError(f"width={width}: give 1 to {WIDEST}")
+        raise UserError(f"width={width}: must be 1 to {WIDEST}")
     found = documents.page(PageRef(doc_id, page))
     right, bottom = found.size
     size = min(width, right), max(1, round(bottom * min(width, right) / right))
@@ -59,7 +59,7 @@ def thumbnail(store: DocumentStore | None, doc_id: str, page: int, width: int) -
 
 def _required(store: DocumentStore | None) -> DocumentStore:
     if store is None:
-        raise UserError("the documents' store is not there: name it with --store")
+        raise UserError("the document store was not found: name it with --store")
     return store
 
 
@@ -73,11 +73,11 @@ def _rendered(picture: Picture, store: DocumentStore) -> Image:
         sizes += [picture.canvas, *(tile.image.size for tile in picture.tiles)]
         sizes += [(label.font_px, label.font_px) for label in picture.labels]
     if any(width * height > _MOST_PX for width, height in sizes):
-        raise UserError("the image is described as larger than any that is shown")
+        raise UserError("the recorded size of the image exceeds the limit, so it is not shown")
     try:
         return render(picture, store)
     except (OSError, ValueError, DecompressionBombError) as error:
-        raise UserError(f"the image cannot be made: {error}") from error
+        raise UserError(f"the image cannot be rendered: {error}") from error
 
 
 def _saved(image: Image, form: str, **options: int) -> bytes:

@@ -1,6 +1,6 @@
-"""The index of a run: a SQLite file with a row a trajectory.
+"""The index of a run: a SQLite file with one row per trajectory.
 
-A file of the run is read once, and again when it changes.
+Each file of the run is read once, and again when it changes.
 """
 
 import json
@@ -23,13 +23,13 @@ from docagent_rl.lab.viewer.features import features_of
 from docagent_rl.lab.viewer.folder import ViewedRun
 
 SCHEMA = 10
-"""Version of the tables; an index of another version is made anew."""
+"""Version of the tables; an index with another version is rebuilt."""
 _WAIT_S = 30.0
 _LINES = 500
-"""Lines a transaction; others may read and write in between."""
+"""Lines per transaction; others may read and write in between."""
 _BAD = (AttributeError, KeyError, TypeError, ValueError)
-# `texts` keeps words without texts, so that rows cannot be deleted: those of trajectories that are
-# gone join with nothing
+# `texts` stores no content, so its rows cannot be deleted; rows of deleted trajectories just never
+# join
 _TABLES = """
 CREATE TABLE files (
     name TEXT PRIMARY KEY, size INTEGER, changed INTEGER, inode TEXT, indexed INTEGER,
@@ -55,22 +55,22 @@ _PREPARING = threading.Lock()
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
-"""Takes the bytes that were read and all bytes there are to read."""
+"""Takes the number of bytes read so far, and the total."""
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
     """The file of an index.
 
-    Its methods raise `OSError` or `sqlite3.Error` where it cannot be read or written.
+    Its methods raise `OSError` or `sqlite3.Error` if it cannot be read or written.
     """
 
     path: Path
 
     def prepare(self) -> None:
-        """Create the file; one of another version, or that is no database, is made anew.
+        """Create the file, or rebuild it if it has another version or is not a database.
 
-        It appears when it is whole: others may read it meanwhile.
+        It is replaced only when complete, since others may be reading it.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with _PREPARING:
@@ -97,7 +97,7 @@ class Index:
 
     @contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
-        """Open the file for reading; columns of a row are found by name."""
+        """Open the file for reading; columns of a row can be accessed by name."""
         with closing(self._connection()) as base:
             base.row_factory = sqlite3.Row
             base.execute("PRAGMA query_only = ON")
@@ -105,15 +105,15 @@ class Index:
 
     @contextmanager
     def writing(self) -> Generator[sqlite3.Connection]:
-        """Open the file for one transaction, which is written whole or not at all."""
+        """Open the file for one transaction, which is committed completely or not at all."""
         with closing(self._connection()) as base:
-            base.execute("PRAGMA synchronous = OFF")  # what a crash damages is made anew
+            base.execute("PRAGMA synchronous = OFF")  # if a crash damages it, it is rebuilt
             base.execute("PRAGMA cache_size = -65536")
             base.execute("BEGIN IMMEDIATE")
             try:
                 yield base
                 base.execute("UPDATE state SET revision = revision + 1")
-            except BaseException:  # an interrupt too
+            except BaseException:  # including an interrupt
                 base.execute("ROLLBACK")
                 raise
             base.execute("COMMIT")
@@ -123,7 +123,7 @@ class Index:
 
 
 def update_viewer_index(run: ViewedRun, progress: Progress = lambda done, total: None) -> bool:
-    """Read what is new in a run; return whether anything has changed.
+    """Index what is new in a run; return whether anything has changed.
 
     Raises:
         OSError, sqlite3.Error: the index cannot be read or written.
@@ -154,28 +154,27 @@ def update_viewer_index(run: ViewedRun, progress: Progress = lambda done, total:
 
 
 def parsed_line(line: bytes) -> dict[str, Any]:
-    """Parse a line of a trajectory file; half characters in it become question marks.
+    """Parse a line of a trajectory file; lone surrogates in it become question marks.
 
     Raises:
-        ValueError: it is no JSON object.
+        ValueError: it is not a JSON object.
     """
     try:
         found = orjson.loads(line)
-    except (
-        orjson.JSONDecodeError
-    ):  # NaN, or half a character written as an escape, which Python's takes
+    # NaN and escaped lone surrogates, which only Python's parser accepts
+    except orjson.JSONDecodeError:
         try:
             found = json.loads(encodable(json.dumps(json.loads(line), ensure_ascii=False)))
         except RecursionError as error:
             raise ValueError("it is nested too deeply") from error
     if not isinstance(found, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     return found
 
 
 def _read_trajectories(index: Index, run: Path, name: str, status: os.stat_result) -> None:
     path = run / name
-    advantages = mean_advantages(run / "credit" / f"{path.stem}.parquet")  # of a training step
+    advantages = mean_advantages(run / "credit" / f"{path.stem}.parquet")  # for training steps only
     with index.writing() as base:
         begin = _read_before(base, name, status)
         if begin == 0:
@@ -185,9 +184,8 @@ def _read_trajectories(index: Index, run: Path, name: str, status: os.stat_resul
             )
     with path.open("rb") as file:
         file.seek(begin)
-        whole = takewhile(
-            lambda line: line.endswith(b"\n"), file
-        )  # the last one may still be written
+        # without an incomplete last line, which may still be being written
+        whole = takewhile(lambda line: line.endswith(b"\n"), file)
         while lines := list(islice(whole, _LINES)):
             rows = list(_rows(path, begin, lines))
             for row in filter(None, rows):
@@ -208,9 +206,9 @@ def _read_trajectories(index: Index, run: Path, name: str, status: os.stat_resul
 
 
 def _read_before(base: sqlite3.Connection, name: str, status: os.stat_result) -> int:
-    """Return the bytes of a file that need not be read again; 0 where another took its place.
+    """Return how many bytes of a file need not be read again; 0 if it was replaced.
 
-    The file of an evaluation grows; those of a training's steps are written whole.
+    The file of an evaluation grows; those of training steps are written at once.
     """
     found = base.execute("SELECT inode, indexed FROM files WHERE name = ?", (name,)).fetchone()
     grew = (
@@ -220,13 +218,13 @@ def _read_before(base: sqlite3.Connection, name: str, status: os.stat_result) ->
 
 
 def _rows(path: Path, begin: int, lines: Sequence[bytes]) -> Iterator[dict[str, Any] | None]:
-    """Yield the features of each line with its place and length; `None` for a damaged one."""
+    """Yield the features of each line with its offset and length; `None` for a damaged line."""
     for line in lines:
         try:
             if line.strip():
                 yield {**features_of(parsed_line(line)), "begin": begin, "length": len(line)}
         except _BAD as error:
-            logger.warning("%s: what begins at byte %d is no trajectory: %r", path, begin, error)
+            logger.warning("%s: no valid trajectory at byte %d: %r", path, begin, error)
             yield None
         begin += len(line)
 
@@ -237,7 +235,7 @@ def _insert(base: sqlite3.Connection, name: str, rows: Sequence[dict[str, Any]])
         row |= {"file": name, "terms": json.dumps(row["terms"]), "gold": json.dumps(row["gold"])}
         row["text_id"] = base.execute("INSERT INTO texts (content) VALUES (?)", (text,)).lastrowid
         columns, values = (", ".join(form.format(name) for name in row) for form in ('"{}"', ":{}"))
-        # of a trajectory that stands there twice the last line counts, as for evaluations
+        # if a trajectory occurs twice, the last line counts, as in evaluations
         base.execute(f"INSERT OR REPLACE INTO trajectories ({columns}) VALUES ({values})", row)
 
 

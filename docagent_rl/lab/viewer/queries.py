@@ -1,6 +1,6 @@
-"""Queries of the index of a run: lists, counts, groups, under the parameters of a link.
+"""Queries of a run's index: lists, counts and groups for the parameters of a link.
 
-Values of parameters never become part of the SQL. What is unknown, or does not take its value, is a
+Values of parameters never become part of the SQL. An unknown parameter or an invalid value raises a
 `UserError` that names the parameter.
 """
 
@@ -52,18 +52,17 @@ Pair = tuple[str, str]
 
 
 class SqlCondition(NamedTuple):
-    """A condition on the table `trajectories`: SQL with question marks, and their values."""
+    """A condition on the table `trajectories`: SQL with placeholders, and their values."""
 
     sql: str
     values: tuple[object, ...] = ()
 
 
 def condition(pairs: Iterable[Pair], *, ignored: Collection[str] = ()) -> SqlCondition:
-    """Return the condition of a link; values of one parameter are alternatives, parameters hold
-    together.
+    """Return the condition of a link: any of the values given for a parameter, for all parameters.
 
     Raises:
-        UserError: a parameter is unknown, or does not take its value.
+        UserError: a parameter is unknown, or its value is invalid.
     """
     given: dict[str, list[str]] = {}
     for name, value in pairs:
@@ -73,9 +72,9 @@ def condition(pairs: Iterable[Pair], *, ignored: Collection[str] = ()) -> SqlCon
 
 
 def whole(text: str, name: str) -> int:
-    """Read a whole number that is not negative; an error names the parameter."""
+    """Parse a whole number that is not negative; an error names the parameter."""
     if not (text.isascii() and text.isdecimal() and len(text) <= 16):
-        raise UserError(f"{name}={text!r} is no whole number")
+        raise UserError(f"{name}={text!r} is not a whole number")
     return int(text)
 
 
@@ -88,7 +87,7 @@ def _part(name: str, values: Sequence[str]) -> SqlCondition:
         return _joined(" OR ", [_search(value) for value in values])
     if name in _FLAGS:
         if wrong := [value for value in values if value not in ("0", "1", "")]:
-            raise UserError(f"{name}={wrong[0]!r}: give 1, 0, or nothing for unknown")
+            raise UserError(f"{name}={wrong[0]!r}: must be 1, 0, or empty for unknown")
         flags = [
             SqlCondition(f'"{name}" IS ?', (int(value) if value else None,)) for value in values
         ]
@@ -100,7 +99,7 @@ def _part(name: str, values: Sequence[str]) -> SqlCondition:
     if name.startswith(TERM):
         return _joined(" OR ", [_term(name, value) for value in values])
     known = ", ".join(["ids", "q", *_EXACT, *_NUMBERS, *_FLAGS, f"{TERM}<name>"])
-    raise UserError(f"unknown parameter {name!r}; known are {known}")
+    raise UserError(f"unknown parameter {name!r}; choose one of {known}")
 
 
 def _joined(operator: str, parts: Sequence[SqlCondition]) -> SqlCondition:
@@ -132,25 +131,25 @@ def _search(text: str) -> SqlCondition:
     words = _WORD.findall(text)
     if not words:
         return SqlCondition("1")
-    # each word as the beginning of one; quoted, it is never an operator
+    # each word matches as a prefix; quoted, it is never an operator
     query = " ".join(f'"{word}"*' for word in words)
     return SqlCondition("text_id IN (SELECT rowid FROM texts WHERE texts MATCH ?)", (query,))
 
 
 def _range(name: str, value: str) -> tuple[float | None, float | None]:
-    """Read `A:B`, of which an end may be left out; one number is both."""
+    """Parse `A:B`, where either end may be left out; a single number is both ends."""
     first, mark, last = value.partition(":")
     try:
         ends = [float(end) if end else None for end in (first, last if mark else first)]
     except ValueError:
         ends = [math.nan]
     if not all(end is None or math.isfinite(end) for end in ends):
-        raise UserError(f"{name}={value!r} is no number; give A:B, A: or :B")
+        raise UserError(f"{name}={value!r} is not a range of numbers; write A:B, A: or :B")
     return ends[0], ends[1]
 
 
 def trajectories(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Return a piece of the list of a link as `rows`, and the length of all of it as `total`."""
+    """Return one page of a link's list as `rows`, and the number of all rows as `total`."""
     options = {name: value for name, value in pairs if name in LIST_OPTIONS}
     where, values = condition(pairs, ignored=LIST_OPTIONS)
     offset = whole(options.get("offset", "0"), "offset")
@@ -177,8 +176,8 @@ def _row(row: sqlite3.Row) -> dict[str, Any]:
 
 
 def facets(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Return how many trajectories each value of a field has under the other fields' filters, and
-    ranges.
+    """Return the number of trajectories for each value of a field, under the other fields' filters,
+    and the ranges of numbers.
     """
     found: dict[str, Any] = {}
     for name, column in FIELDS.items():
@@ -215,7 +214,7 @@ def trajectory_row(base: sqlite3.Connection, trajectory: int) -> sqlite3.Row:
 
 
 def group_ids(base: sqlite3.Connection, uid: str, options: Mapping[str, str]) -> list[int]:
-    """Return the trajectories of a group in order; without `step` and `split`, those of all."""
+    """Return the ids of a group's trajectories in order; without `step` and `split`, of all."""
     named = [(name, options[name]) for name in ("step", "split") if options.get(name)]
     where, values = condition([("uid", uid), *named])
     found = base.execute(
@@ -245,9 +244,9 @@ def summary(base: sqlite3.Connection) -> dict[str, Any]:
 
 def _order(sort: str, order: str) -> tuple[str, tuple[str, ...]]:
     if order not in ("asc", "desc"):
-        raise UserError(f"order={order!r}: give asc or desc")
+        raise UserError(f"order={order!r}: must be asc or desc")
     if sort.startswith(TERM):
         return f"{TERM_VALUE} IS NULL, {TERM_VALUE} {order}", (sort.removeprefix(TERM),) * 2
     if sort not in _SORTS:
-        raise UserError(f"sort={sort!r}; known are {', '.join(_SORTS)}, {TERM}<name>")
+        raise UserError(f"sort={sort!r}: choose one of {', '.join(_SORTS)}, {TERM}<name>")
     return f"{sort} IS NULL, {sort} {order}", ()

@@ -1,4 +1,4 @@
-"""The runs of a viewer, each with its index, store and tokenizer."""
+"""The runs that a viewer shows, each with its index, store and tokenizer."""
 
 import logging
 import sqlite3
@@ -13,49 +13,49 @@ from typing import Any
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.agents.run_folder import run_names
-from docagent_rl.lab.viewer.doubts import Doubts
+from docagent_rl.lab.viewer.file_warnings import FileWarnings
 from docagent_rl.lab.viewer.folder import ViewedRun
 from docagent_rl.lab.viewer.index import Index, parsed_line, update_viewer_index
 from docagent_rl.lab.viewer.queries import summary, trajectory_row
 
 POLL_S = 3.0
-"""Seconds between two looks at the folders of runs."""
+"""Seconds between checks of the runs' folders."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class OpenRun:
-    """A run of a viewer; `store_dir` and `tokenizer_dir` go before what its own configuration
-    names.
+    """A run that a viewer shows; `store_dir` and `tokenizer_dir` take precedence over its own
+    configuration.
     """
 
     number: int
-    """Its place on the command line, from 0."""
+    """Its position on the command line, from 0."""
     name: str
     folder: ViewedRun
     store_dir: Path | None = None
     tokenizer_dir: Path | None = None
     progress: tuple[int, int] | None = None
-    """Bytes that were read and that there are, while its files are being read."""
+    """Bytes read so far and in total, while its files are being indexed."""
     failure: str | None = None
-    """The reason why there is no index, for the page."""
+    """Why there is no index, shown on the page."""
 
     def update(self) -> bool:
-        """Read what is new; return whether anything has changed.
+        """Index what is new; return whether anything has changed.
 
         Raises:
-            UserError: the index cannot be kept.
+            UserError: the index cannot be updated.
         """
 
         def progress(done: int, total: int) -> None:
             self.progress = done, total
 
         try:
-            doubted = self.doubts.update()
-            changed = update_viewer_index(self.folder, progress) or doubted
+            warnings_changed = self.file_warnings.update()
+            changed = update_viewer_index(self.folder, progress) or warnings_changed
         except (OSError, sqlite3.Error) as error:
-            self.failure = f"the index cannot be kept: {error}"
+            self.failure = f"the index cannot be updated: {error}"
             raise UserError(f"{self.folder.path}: {self.failure}") from error
         finally:
             self.progress = None
@@ -63,9 +63,9 @@ class OpenRun:
         return changed
 
     @cached_property
-    def doubts(self) -> Doubts:
-        """Doubts about its files."""
-        return Doubts(self.folder.path)
+    def file_warnings(self) -> FileWarnings:
+        """Warnings about its files."""
+        return FileWarnings(self.folder.path)
 
     @contextmanager
     def index(self) -> Generator[sqlite3.Connection]:
@@ -86,11 +86,11 @@ class OpenRun:
                 return parsed_line(file.read(row["length"]))
         except (OSError, ValueError) as error:
             raise UserError(
-                f"{row['file']} has changed since it was indexed: load the page again"
+                f"{row['file']} has changed since it was indexed: reload the page"
             ) from error
 
     def described(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
+        """Return a description of the run, JSON-ready."""
         with self.index() as base:
             found = summary(base)
         indexing = self.progress
@@ -107,12 +107,12 @@ class OpenRun:
 
     @cached_property
     def store(self) -> DocumentStore | None:
-        """The documents as the policy was shown them; `None` where no store is found."""
+        """The documents as the policy was shown them; `None` if no store is found."""
         for path in self._stores():
             try:
                 return DocumentStore(path, image_cache=16)
             except (UserError, OSError) as error:
-                logger.info("%s is no store: %s", path, error)
+                logger.info("%s is not a usable store: %s", path, error)
         return None
 
     def _stores(self) -> Iterator[Path]:
@@ -125,7 +125,7 @@ class OpenRun:
 
     @cached_property
     def tokenizer(self) -> Any:
-        """A tokenizer of the library `tokenizers`; `None` where none is found."""
+        """A tokenizer of the library `tokenizers`; `None` if none is found."""
         for file in (path / "tokenizer.json" for path in self._tokenizers()):
             if not file.is_file():
                 continue
@@ -133,8 +133,8 @@ class OpenRun:
 
             try:
                 return Tokenizer.from_file(str(file))
-            except Exception as error:  # all that the library raises for a file that is none
-                logger.warning("%s is no tokenizer: %s", file, error)
+            except Exception as error:  # the library raises plain exceptions for an invalid file
+                logger.warning("%s is not a valid tokenizer: %s", file, error)
         return None
 
     def _tokenizers(self) -> Iterator[Path]:
@@ -150,11 +150,11 @@ class OpenRun:
 def open_runs(
     paths: Sequence[Path], store_dir: Path | None = None, tokenizer_dir: Path | None = None
 ) -> list[OpenRun]:
-    """Open the runs of a command line, each named by as many of its folders as tell it from the
-    others.
+    """Open the runs given on the command line, named by as many of their folders as make the names
+    distinct.
 
     Raises:
-        UserError: one is no run, or is named twice.
+        UserError: one is not a run, or is named twice.
     """
     folders = [ViewedRun(path) for path in paths]
     named = zip(run_names([folder.path for folder in folders]), folders, strict=True)
@@ -164,7 +164,7 @@ def open_runs(
 
 
 def follow_runs(runs: Sequence[OpenRun], over: threading.Event, pause_s: float = POLL_S) -> None:
-    """Read what is new in runs again and again, until `over` is set."""
+    """Index what is new in the runs, again and again, until `over` is set."""
     while True:
         for run in runs:
             try:

@@ -1,4 +1,4 @@
-"""The numbers of a run's steps, out of the trainer's files, and warnings made of them and of the
+"""The numbers of a run's steps, from the trainer's files, and warnings based on them and on the
 index.
 """
 
@@ -18,11 +18,11 @@ _VALIDATED = ("val-core/", "val-aux/")
 
 
 def read_curves(run_dir: Path) -> dict[str, Any]:
-    """Read the numbers of `<run>/metrics`: all names, and by split the steps with a number or
-    `None` each.
+    """Read the numbers in `<run>/metrics`: all names, and for each split its steps, with a number
+    or `None` per name and step.
 
-    Those of training are `train`, those of validations `val`. The file of a step that was validated
-    as well holds both: verl's names tell them apart.
+    Training numbers are in `train`, validation numbers in `val`. The file of a step that was also
+    validated contains both, which are told apart by verl's names.
     """
     found: dict[str, dict[int, dict[str, float]]] = {"train": {}, "val": {}}
     for path in (run_dir / "metrics").glob("*.json"):
@@ -49,7 +49,7 @@ def read_curves(run_dir: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> Mapping[str, float]:
-    """Read a file; one that is damaged, or set aside since it was listed, holds nothing."""
+    """Read a file; return nothing if it is damaged, or was removed after it was listed."""
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -58,18 +58,18 @@ def _read(path: Path) -> Mapping[str, float]:
 
 
 RECENT = 5
-"""Steps that count as the present."""
+"""Number of last steps that count as recent."""
 FEWEST = 6
-"""Steps from which on a change over the run is judged."""
+"""Fewest steps for which a change over the run is assessed."""
 EVEN = 0.5
-"""Share of groups without any difference in reward that is too many: GRPO learns nothing from
-them.
+"""Share of groups without any difference in reward above which there is a warning: GRPO learns
+nothing from such groups.
 """
 TRUNCATED = 0.1
 MASKED = 0.05
 GUESSED = 0.5
 FALL = 0.05
-"""Fall of the share with evidence, while the reward rises."""
+"""Decrease in the share with evidence that causes a warning while the reward increases."""
 _SOME_GROUPS = 50
 
 _SHOWN = tuple(stage.value for stage in STAGES[STAGES.index(Stage.SHOWN) :])
@@ -80,19 +80,19 @@ _SHARES = {
     "guessed": ("total(guessed)", "total(outcome = 'right' AND stage != '')"),
 }
 """Sum and count of each share in SQL, over trajectories that were played: `shown` over those of
-known evidence, `guessed` over those of them that were right.
+known evidence, `guessed` over those of known evidence that were right.
 """
 
 
 class Share(NamedTuple):
-    """A sum and the count it is over, which is 0 where nothing is known."""
+    """A sum, and the count over which it is taken, which is 0 if nothing is known."""
 
     total: float
     count: float
 
     @property
     def mean(self) -> float:
-        """The ratio; 0 where nothing is known."""
+        """The ratio; 0 if nothing is known."""
         return self.total / self.count if self.count else 0.0
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class Share(NamedTuple):
 
 
 class StepWarning(NamedTuple):
-    """One warning, with the query of the trajectories behind it; empty where none are."""
+    """A warning, with the query for the trajectories that caused it; empty if there are none."""
 
     id: str
     severity: str
@@ -112,7 +112,7 @@ class StepWarning(NamedTuple):
 
 
 def step_warnings(base: sqlite3.Connection, split: str) -> list[StepWarning]:
-    """Return the warnings over the steps of a split, bad ones first."""
+    """Return the warnings about the steps of a split, the severe ones first."""
     rows = base.execute(
         "SELECT DISTINCT step FROM trajectories WHERE split = ? ORDER BY step", (split,)
     )
@@ -124,7 +124,7 @@ def step_warnings(base: sqlite3.Connection, split: str) -> list[StepWarning]:
 
 
 class _Range(NamedTuple):
-    """The trajectories of a split from one step to another."""
+    """The trajectories of a split in a range of steps."""
 
     base: sqlite3.Connection
     split: str
@@ -164,28 +164,27 @@ def _recent(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Itera
         if low == high and term in before and before[term][0] < before[term][1]:
             title = f"Reward term {term} is {low:.3g} in every trajectory"
             yield recent.finding(
-                f"collapse:{term}", title, "It varied before and teaches nothing now."
+                f"collapse:{term}", title, "It varied before, but now it teaches nothing."
             )
     if split == "train":
         yield from _even_groups(recent)
     if shares["truncated"].mean > TRUNCATED:
-        title = f"{shares['truncated']} trajectories are cut"
+        title = f"{shares['truncated']} trajectories are cut off"
         text = (
-            "A turn hit its token cap, or the context was full: raise the budgets, or what is "
-            "learnt is to "
-            "stop early."
+            "A turn reached its token limit, or the context was full: raise the budgets, or the "
+            "policy learns to stop early."
         )
         yield recent.finding("truncated", title, text, "&truncated=1")
     masked = Share(*recent.rows("total(mask != ''), count(*)")[0])
     if masked.mean > MASKED:
         title = f"{masked} trajectories are masked"
-        text = "They are left out of the loss: a service fails, or questions cannot be played."
+        text = "They are left out of the loss: a service failed, or the questions cannot be played."
         yield recent.finding("masked", title, text, "&status=masked", bad=masked.mean > 4 * MASKED)
     if shares["guessed"].mean > GUESSED:
         title = f"{shares['guessed']} right answers come without the evidence"
         text = (
-            "Not every gold page was shown: guesses, a lenient judge, or evidence that is "
-            "elsewhere too."
+            "Not all gold pages were shown: these are guesses, the judge is lenient, or the "
+            "evidence is also elsewhere."
         )
         yield recent.finding("guessed", title, text, "&guessed=1")
 
@@ -197,17 +196,16 @@ def _even_groups(recent: _Range) -> Iterator[StepWarning]:
     if len(groups) >= 4 and len(even) / len(groups) > EVEN:
         yield recent.finding(
             "even_groups",
-            f"{len(even)} of {len(groups)} groups have one reward for all their trajectories",
-            "Their advantages are 0 under estimators that compare trajectories of a group: "
-            "questions that "
-            "are too easy, too hard, or a policy that always does the same.",
+            f"{len(even)} of {len(groups)} groups have the same reward for all their trajectories",
+            "With estimators that compare the trajectories of a group, their advantages are 0: the "
+            "questions are too easy or too hard, or the policy always does the same.",
             "".join(f"&uid={quote(uid, safe='')}" for uid in even[-_SOME_GROUPS:]),
             bad=len(even) == len(groups),
         )
 
 
 def _shortcut(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Iterator[StepWarning]:
-    """Yield a warning where reward rises and evidence falls, by thirds of the steps."""
+    """Yield a warning if reward increases while evidence decreases, comparing thirds of the run."""
     if len(steps) < FEWEST:
         return
     third = len(steps) // 3
@@ -219,8 +217,8 @@ def _shortcut(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Ite
     if reward[1].mean > reward[0].mean and shown[0].mean - shown[1].mean > FALL:
         title = "Reward rises while evidence falls"
         text = (
-            f"Reward {reward[0].mean:.3f} to {reward[1].mean:.3f}; gold pages shown to {shown[0]} "
-            f"trajectories and then to {shown[1]}: the policy may be rewarded without "
-            "reading the pages."
+            f"Reward went from {reward[0].mean:.3f} to {reward[1].mean:.3f}, while gold pages were "
+            f"shown in {shown[0]} trajectories at first and in {shown[1]} now: the policy may be "
+            "rewarded without reading the pages."
         )
         yield now.finding("shortcut", title, text, "&guessed=1", bad=True)

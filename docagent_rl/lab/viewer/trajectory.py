@@ -1,5 +1,5 @@
-"""One trajectory as the page shows it: turns, messages with their images, the path through its
-documents.
+"""One trajectory as the page shows it: its turns, the messages with their images, and the path
+through its documents.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from docagent_rl.rollout.looks import PlayedTurn, gold_boxes, gold_pages, images
 from docagent_rl.samples.sample import parse_page_id
 
 _TOKEN_PX = 28 * 28
-"""Pixels of a visual token where a trajectory does not say: patches of 14, merged two by two."""
+"""Pixels per visual token if a trajectory does not say: patches of 14, merged two by two."""
 _PLAIN = (
     "step", "split", "system", "status", "end", "error", "uid", "number", "reward", "metrics",
     "sample",
     "prompt_tokens",
 )  # fmt: skip
 MOST_DOCUMENTS = 12
-"""Documents of a search over a corpus, those that matter most."""
+"""Most documents shown for a search over a corpus: those that matter most."""
 _OPENING = frozenset({"fetch", "read", "select"})
 
 Turn = Mapping[str, Any]
@@ -43,7 +43,7 @@ def trajectory_view(
     credit: TrajectoryCredit | None = None,
     tokens: bool = True,
 ) -> dict[str, Any]:
-    """Return a trajectory for JSON; `tokenizer`, of the library `tokenizers`, is for texts of
+    """Return a trajectory, JSON-ready; `tokenizer`, from the library `tokenizers`, decodes single
     tokens.
     """
     turns = trajectory["turns"]
@@ -109,7 +109,7 @@ def _turn(
 
 
 def _spans(record: TurnRecord) -> Iterator[dict[str, Any]]:
-    """Yield the parts of a text that the grammar read; a later span lies inside an earlier one."""
+    """Yield the parts of a text that the grammar parsed; a later span is inside an earlier one."""
     found = [("thought", span) for span in record.thoughts]
     found += [("note", span) for span in record.notes]
     for action in (record.action, *record.surplus):
@@ -143,7 +143,7 @@ def _tokens(turn: Turn, tokenizer: Any, credit: Mapping[str, list[float]]) -> di
 
 
 def _token_pixels(records: Sequence[TurnRecord]) -> float:
-    """Return the pixels of a visual token, from an image whose tokens were counted."""
+    """Return the pixels per visual token, from an image whose tokens were counted."""
     for record in records:
         for view in record.effect.views:
             if view.encoder_size and view.tokens:
@@ -152,14 +152,14 @@ def _token_pixels(records: Sequence[TurnRecord]) -> float:
 
 
 def _strip(messages: Any, tokens: int, unit: float) -> dict[str, int]:
-    """Return the tokens of messages, those of text and those of images."""
+    """Return the numbers of text tokens and of visual tokens in messages."""
     sizes = (image.get("size") or (0, 0) for image in images_of(messages))
     visual = min(tokens, sum(round(width * height / unit) for width, height in sizes))
     return {"text": tokens - visual, "visual": visual}
 
 
 def pieces_of(trajectory: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield every reference to a page in the images of a trajectory, those on sheets too."""
+    """Yield every reference to a page in the images of a trajectory, including those on sheets."""
     for messages in (
         trajectory.get("prompt"),
         *(turn.get("observation") for turn in trajectory["turns"]),
@@ -172,8 +172,8 @@ def pieces_of(trajectory: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 class Messages:
-    """The messages of a trajectory, described one by one; images are numbered from 0 as they
-    come.
+    """Describes the messages of a trajectory one by one; images are numbered from 0 in order of
+    appearance.
     """
 
     def __init__(self, trajectory: Mapping[str, Any], store: DocumentStore | None) -> None:
@@ -189,7 +189,7 @@ class Messages:
         self._size = size
 
     def described(self, messages: Any) -> list[dict[str, Any]]:
-        """Return messages ready for JSON."""
+        """Return messages, JSON-ready."""
         return [
             {"role": str(message.get("role", "")), "parts": list(self._parts(message))}
             for message in messages or ()
@@ -236,7 +236,7 @@ class Messages:
 
 
 def _place(tile: Mapping[str, Any], canvas: Sequence[float]) -> list[float]:
-    """Return where a tile lies on its sheet: left, top, width and height as fractions."""
+    """Return the position of a tile on its sheet: left, top, width and height as fractions."""
     (left, top) = tile["at"]
     (width, height) = tile["image"]["size"]
     return [left / canvas[0], top / canvas[1], width / canvas[0], height / canvas[1]]
@@ -245,8 +245,8 @@ def _place(tile: Mapping[str, Any], canvas: Sequence[float]) -> list[float]:
 def documents(
     trajectory: Mapping[str, Any], records: Sequence[TurnRecord], store: DocumentStore | None
 ) -> list[dict[str, Any]]:
-    """Return the documents that the trajectory touched: the question's own, then those that matter
-    most.
+    """Return the documents that the trajectory touched: the question's own, then the others by
+    importance.
     """
     sample = trajectory["sample"]
     pages = _touched(trajectory, records)
@@ -272,7 +272,7 @@ def documents(
 
 class Touched(NamedTuple):
     """The pages that a trajectory touched: evidence, opened by the agent, found by a search, shown
-    to it.
+    to the agent.
     """
 
     gold: set[Page]
@@ -290,7 +290,7 @@ def _touched(trajectory: Mapping[str, Any], records: Sequence[TurnRecord]) -> To
         turn = PlayedTurn.of(recorded, record)
         seen = _pages(look.page for look in turn.looks(place))
         searched |= _pages(turn.found)
-        # an agent asked for these by number, whether they were shown to it or not
+        # the agent asked for these by number, whether or not they were shown to it
         if record.action.kind in _OPENING:
             fetched |= seen
         if not turn.dropped:
@@ -299,8 +299,8 @@ def _touched(trajectory: Mapping[str, Any], records: Sequence[TurnRecord]) -> To
 
 
 def _by_weight(own: str, pages: Touched) -> list[str]:
-    """Return documents by how much they matter: the question's own, with evidence, seen, only
-    found.
+    """Return documents by importance: the question's own, those with evidence, those seen, those
+    only found.
     """
     names = {own: None} if own else {}
     for some in (pages.gold, pages.fetched | pages.shown, pages.searched):
@@ -309,7 +309,7 @@ def _by_weight(own: str, pages: Touched) -> list[str]:
 
 
 def _length(doc_id: str, store: DocumentStore | None, pages: Touched) -> int:
-    """Return the pages of a document; without it, up to the last one that was touched."""
+    """Return a document's number of pages; if it is missing, the last page that was touched."""
     with suppress(UserError):
         if store is not None:
             return store.document(doc_id).num_pages

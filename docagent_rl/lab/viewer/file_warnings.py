@@ -1,4 +1,4 @@
-"""Files of a run that are not as they were written, or not sealed: for its warnings."""
+"""Warnings about files of a run that differ from what was written, or are not sealed."""
 
 import logging
 import threading
@@ -28,17 +28,16 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class Doubts:
-    """Doubts about the files of a run, each of which is compared again when it has changed."""
+class FileWarnings:
+    """Compares the files of a run with its seal, and again whenever one has changed."""
 
     root: Path
     _found: dict[str, tuple[Hashable, FileFinding]] = field(default_factory=dict)
-    """By name, a file as it was when it was compared, and the result."""
+    """For each file name, the state in which the file was compared, and the result."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def update(self) -> bool:
-        """Compare what has changed since the last time; return whether something else is to be
-        said.
+        """Compare what has changed since the last call; return whether the warnings changed.
 
         Damaged files are named in the log.
 
@@ -62,7 +61,7 @@ class Doubts:
             return bool(new)
 
     def warnings(self) -> list[steps.StepWarning]:
-        """Return one warning for the damaged files, and one for those without a seal."""
+        """Return one warning about damaged files, and one about unsealed files."""
         warnings = []
         for standing, (severity, title) in _SAID.items():
             lines = [str(found) for _, found in self._found.values() if found.standing is standing]
