@@ -38,6 +38,8 @@ class OpenRun:
     tokenizer_dir: Path | None = None
     progress: tuple[int, int] | None = None
     """Bytes read so far and in total, while its files are being indexed."""
+    indexed: bool = False
+    """Whether its index was brought up to date at least once."""
     failure: str | None = None
     """Why there is no index, shown on the page."""
 
@@ -60,6 +62,7 @@ class OpenRun:
         finally:
             self.progress = None
         self.failure = None
+        self.indexed = True
         return changed
 
     @cached_property
@@ -94,6 +97,13 @@ class OpenRun:
         with self.index() as base:
             found = summary(base)
         indexing = self.progress
+        # before the first update an empty index does not mean an empty run
+        if (
+            indexing is None
+            and self.failure is None
+            and not (self.indexed or found["trajectories"])
+        ):
+            indexing = (0, 1)
         metrics = sum(1 for _ in (self.folder.path / "metrics").glob("*.json"))
         return {
             "id": self.number,

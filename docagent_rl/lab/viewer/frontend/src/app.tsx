@@ -2,7 +2,7 @@ import { useCallback, useEffect, useState } from "preact/hooks";
 import { exported, fresh, offered, offersAny } from "./api/client";
 import { RUNS } from "./api/paths";
 import type { Run, Runs } from "./api/types";
-import { count, percent, plural } from "./logic/format";
+import { percent, plural } from "./logic/format";
 import { filtersOf } from "./logic/filters";
 import { link, type Route, type View } from "./logic/route";
 import { Help } from "./ui/help";
@@ -50,7 +50,7 @@ export function App() {
   }, [route.view, run?.name]);
   return (
     <>
-      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>To the content</a>
+      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>Skip to content</a>
       <header class="top">
         <span class="brand">docagent-rl</span>
         {runs && run && route.view !== "compare" && <RunChoice runs={runs.runs} run={run} route={route} />}
@@ -63,10 +63,10 @@ export function App() {
         </nav>
         <span class="grow" />
         {run && route.view !== "compare" && <Indexing run={run} />}
-        <button type="button" class="quiet" onClick={nextTheme} title="Light, dark or the system's (d)">
+        <button type="button" class="quiet" onClick={nextTheme} title="Theme: light, dark or automatic (d)">
           <span class="hidden">Theme: </span>{theme === "system" ? "Auto" : theme === "light" ? "Light" : "Dark"}
         </button>
-        <button type="button" class="quiet" onClick={() => setHelp(true)} title="Keyboard (?)" aria-label="Keyboard help">?</button>
+        <button type="button" class="quiet" onClick={() => setHelp(true)} title="Keyboard shortcuts (?)" aria-label="Keyboard shortcuts">?</button>
       </header>
       <main id="main" tabIndex={-1} class={`view-${route.view}`}>
         {error !== null && <Notice bad>{error}</Notice>}
@@ -123,19 +123,19 @@ function Indexing({ run }: { run: Run }) {
   const { indexing } = run;
   if (indexing === null) return (
     <span class="muted num">
-      {run.failure && <b class="neg" title={run.failure}>the index cannot be kept · </b>}
-      {!!run.damaged && <span title="lines of its files that are no trajectories; docagent-rl check says which">{plural(run.damaged, "damaged line")} · </span>}
-      {count(run.trajectories)} trajectories
+      {run.failure && <b class="neg" title={run.failure}>the index cannot be updated · </b>}
+      {!!run.damaged && <span title="lines of its files that are not valid trajectories; docagent-rl check lists them">{plural(run.damaged, "damaged line")} · </span>}
+      {plural(run.trajectories, "trajectory")}
     </span>
   );
   return (
     <span class="muted num" role="status">
-      reading <progress max={indexing.total} value={indexing.done} aria-label="Read of the run" /> {percent(indexing.done, indexing.total)}
+      indexing <progress max={indexing.total} value={indexing.done} aria-label="Indexing progress" /> {percent(indexing.done, indexing.total)}
     </span>
   );
 }
 
-/** The runs, asked again while the page is looked at: revisions grow with what a run writes. */
+/** The runs, requested again while the page is visible: revisions increase with what a run writes. */
 function useRuns(): { runs: Runs | null; error: string | null } {
   const [state, setState] = useState<{ runs: Runs | null; error: string | null }>({ runs: null, error: null });
   useEffect(() => {

@@ -82,7 +82,7 @@ describe("funnel", () => {
     expect(svg).not.toContain("<script>");
     expect(svg).toContain('width="380.0" height="18" fill="#3356c8"');
     expect(svg).toContain('x="300.0" y="129" width="190.0" height="18" fill="#e3b4af"');
-    expect(svg.match(/not known/g)).toHaveLength(1);
+    expect(svg.match(/unknown/g)).toHaveLength(1);
   });
 
   test("unjudged answers have a row of their own, and none where there are none", () => {
@@ -94,13 +94,13 @@ describe("funnel", () => {
   });
 
   test("accuracy is of the judged answers, and the others are told", () => {
-    expect(accuracyText(funnel)).toBe("Right in 2 of 10 trajectories (20 %), in 1 without the evidence.");
-    expect(accuracyText({ ...funnel, guessed: 0, unjudged: 6 })).toBe("Right in 2 of 4 judged trajectories (50 %). Nobody judged 6 more.");
+    expect(accuracyText(funnel)).toBe("Right in 2 of 10 trajectories (20 %), 1 of them without the evidence.");
+    expect(accuracyText({ ...funnel, guessed: 0, unjudged: 6 })).toBe("Right in 2 of 4 judged trajectories (50 %). 6 more were not judged.");
     const none = { ...funnel, counts: { ...funnel.counts, right: 0 }, unjudged: 10 };
-    expect(accuracyText(none)).toBe("Nobody judged 10 answers, so that nothing says which are right.");
-    expect(accuracyText({ ...none, counts: { ...funnel.counts, right: null }, unjudged: 0 })).toBe("Nothing says which answers are right.");
+    expect(accuracyText(none)).toBe("None of 10 answers was judged, so it is unknown which are right.");
+    expect(accuracyText({ ...none, counts: { ...funnel.counts, right: null }, unjudged: 0 })).toBe("It is unknown which answers are right.");
     const more = { ...funnel, guessed: 0, played: 14, outcomes: { right: 3, wrong: 9, unjudged: 2 } };
-    expect(accuracyText(more)).toMatch(/With those whose evidence is not known, in 3 of 12 \(25 %\)\.$/);
+    expect(accuracyText(more)).toMatch(/Including trajectories whose evidence is unknown: right in 3 of 12 \(25 %\)\.$/);
   });
 
   test("stages stand in their order", () => {
@@ -145,8 +145,8 @@ describe("verdict", () => {
   test("a side is higher where that is no chance, and nobody is better between two rewards", () => {
     expect(says({})).toMatch(/B is higher by 0\.500/);
     expect(says({ difference: -0.5 })).toMatch(/A is higher/);
-    expect(says({ p: 0.2 })).toMatch(/chance alone/);
-    expect(says({ p: null, documents: 1 })).toMatch(/1 document nothing .* 6 documents/);
+    expect(says({ p: 0.2 })).toMatch(/may be due to chance/);
+    expect(says({ p: null, documents: 1 })).toMatch(/1 document, no difference .* 6 documents/);
     for (const values of [{ same_reward: false }, { same_trajectories: true }]) {
       expect(says(values)).toMatch(/neither run is better/);
       expect(comparable({ ...data, ...values })).toBe(false);
@@ -155,7 +155,7 @@ describe("verdict", () => {
 
   test("answers that nobody judged are said to be left out", () => {
     expect(leftOutText(0, 0)).toBe("");
-    expect(leftOutText(1, 3)).toBe("Left out, since nobody judged them: 1 answer of A, 3 answers of B.");
+    expect(leftOutText(1, 3)).toBe("Left out because they were not judged: 1 answer of A, 3 answers of B.");
   });
 
   test("no p-value is zero", () => {

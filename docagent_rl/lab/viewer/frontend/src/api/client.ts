@@ -1,10 +1,10 @@
 import type { Rows } from "./types";
 import { answerRows, countFacets } from "../logic/offline";
 
-/** The answers that an exported file carries, by path without query; null on the server. */
+/** The answers contained in an exported file, by path without query; null on the server. */
 const TABLE: Record<string, unknown> | null = readTable();
 const CACHE_SIZE = 300;
-/** Whole trajectories and groups are large; a few are enough to step back and forth. */
+/** Whole trajectories and groups are large; a few suffice for stepping back and forth. */
 const LARGE = /\/(trajectories\/\d+|groups\/[^/?]+)(\?|$)/;
 const LARGE_SIZE = 12;
 const cache = new Map<string, unknown>();
@@ -17,35 +17,35 @@ function readTable(): Record<string, unknown> | null {
 
 export const exported = TABLE !== null;
 
-/** The hash that an exported file opens first. */
+/** The hash at which an exported file opens. */
 export function startHash(): string | null {
   const start = TABLE?.["start"];
   return typeof start === "string" ? start : null;
 }
 
-/** Whether an answer can be had at all: always from a server, from a file what it carries. */
+/** Whether an answer is available: always from a server, from a file only if it contains it. */
 export function offered(path: string): boolean {
   return TABLE === null || path in TABLE;
 }
 
-/** Whether a file carries any answer whose path begins so. */
+/** Whether a file contains any answer whose path has this prefix. */
 export function offersAny(prefix: string): boolean {
   return TABLE === null || Object.keys(TABLE).some((key) => key.startsWith(prefix));
 }
 
-/** An image's address: a data URI in an exported file, null where it carries none. */
+/** The address of an image: a data URI in an exported file, null if it is not in the file. */
 export function imageUrl(path: string): string | null {
   if (TABLE === null) return path;
   const found = TABLE[bare(path)];
   return typeof found === "string" ? found : null;
 }
 
-/** What is known without asking: from the file, or asked before at this revision. */
+/** An answer that is available without a request: from the file, or cached for this revision. */
 export function known<T>(path: string, revision: number): T | undefined {
   return cache.get(`${revision} ${path}`) as T | undefined;
 }
 
-/** An answer of the server, or of the file.
+/** Get an answer from the server or the file.
  *
  * @throws Error with the server's reason.
  */
@@ -63,7 +63,7 @@ export async function get<T>(path: string, revision: number, signal?: AbortSigna
   return answer as T;
 }
 
-/** An answer asked for anew, and not kept. */
+/** Get an answer without using or filling the cache. */
 export async function fresh<T>(path: string): Promise<T> {
   return (TABLE === null ? await ask(path) : fromTable(TABLE, path)) as T;
 }
@@ -84,7 +84,7 @@ function fromTable(table: Record<string, unknown>, path: string): unknown {
     return countFacets(rows?.rows ?? [], query);
   }
   const found = table[key];
-  if (found === undefined) throw new Error("This file does not hold it: it was exported without.");
+  if (found === undefined) throw new Error("This was not included when the file was exported.");
   if (/^\/api\/runs\/\d+\/trajectories$/.test(key)) return answerRows((found as Rows).rows, query);
   return found;
 }

@@ -3,9 +3,9 @@
 /** Fractions of a page or a sheet: x1, y1, x2, y2. */
 export type Box = [number, number, number, number];
 export type Split = "train" | "val";
-/** What is known of an answer; unjudged is not wrong. */
+/** What is known about an answer; unjudged is not wrong. */
 export type OutcomeState = "right" | "wrong" | "unjudged";
-/** A page's id is `<document>#<number>`; lists of a document hold numbers. */
+/** A page's id is `<document>#<number>`; lists within a document contain just numbers. */
 export type PageId = string | number;
 
 export interface Run {
@@ -18,9 +18,9 @@ export interface Run {
   terms: string[];
   revision: number;
   indexing: { done: number; total: number } | null;
-  /** Lines that are no trajectories. */
+  /** Number of lines that are not valid trajectories. */
   damaged?: number;
-  /** Why the index cannot be kept. */
+  /** Why the index cannot be updated. */
   failure?: string | null;
 }
 
@@ -41,7 +41,7 @@ export interface Row {
   number: number;
   status: string;
   end: string;
-  /** Null where none was finite. */
+  /** Null if it is not finite. */
   reward: number | null;
   terms: Record<string, number>;
   turns: number;
@@ -53,12 +53,12 @@ export interface Row {
   evidence_kind: string;
   stage: string | null;
   seconds: number;
-  /** Mean size of the differences between log-probs of server and trainer. */
+  /** Mean absolute difference between log-probs of server and trainer. */
   drift?: number | null;
   advantage?: number | null;
-  /** Null where the system does not say. */
+  /** Null if the system does not report it. */
   outcome?: OutcomeState | null;
-  /** Right without the evidence before its eyes. */
+  /** Right, although not all evidence was shown. */
   guessed?: boolean | null;
   truncated?: boolean | null;
 }
@@ -146,7 +146,7 @@ export interface Turn {
   reward: number | null;
   terms: Record<string, number>;
   action: Record<string, unknown> | null;
-  /** What a role of its own made of the trajectory's notes (MM-Doc-R1). */
+  /** The answer that another role wrote from the trajectory's notes (MM-Doc-R1). */
   outcome?: { answer?: string | null; extracted?: string | null } | null;
   valid: boolean;
   reason: string | null;
@@ -203,7 +203,7 @@ export interface Trajectory {
   images: number;
   credit?: Credit | null;
   advantage?: number | null;
-  /** How its terms make its reward; null where the run's configuration does not tell. */
+  /** How the reward is computed from its terms; null if the run's configuration does not say. */
   formula?: { text: string; weights: Record<string, number> } | null;
 }
 
@@ -219,14 +219,14 @@ export interface FunnelGroup {
   counts: Record<string, number | null>;
   /** Wrong trajectories by the stage that they missed. */
   lost_counts: Record<string, number>;
-  /** Query strings of what was lost at each stage, on top of the current filters. */
+  /** Query strings for what was lost at each stage, to be added to the current filters. */
   filters: Record<string, string>;
-  /** Answers that nobody judged; they are lost nowhere. */
+  /** Answers that were not judged; they count as lost at no stage. */
   unjudged: number;
-  /** Trajectories that were not masked, and their outcomes, whatever is known of their evidence. */
+  /** Trajectories that were not masked, and their outcomes, whether or not their evidence is known. */
   played: number;
   outcomes: Record<OutcomeState, number>;
-  /** Right answers to whom not every gold page was shown. */
+  /** Right answers whose trajectories were not shown every gold page. */
   guessed: number;
   /** How the gold pages were read. */
   branches: Record<string, { trajectories: number; right: number; unjudged: number }>;
@@ -266,27 +266,27 @@ export interface Pair {
 }
 
 export interface Comparison {
-  /** Null where the same trajectories are compared, of all steps. */
+  /** Null if the same trajectories are compared over all steps. */
   step_a: number | null;
   step_b: number | null;
-  /** Both hold the same trajectories, rewarded in two ways. */
+  /** Both have the same trajectories, with different rewards. */
   same_trajectories: boolean;
-  /** Null where it is not known, or nothing depends on it. */
+  /** Null if unknown, or if the measure does not depend on it. */
   same_reward: boolean | null;
   formula_a: string | null;
   formula_b: string | null;
-  /** Answers that nobody judged; they are left out where right answers are compared. */
+  /** Answers that were not judged; they are left out when right answers are compared. */
   unjudged_a: number;
   unjudged_b: number;
   pairs: number;
   mean_a: number;
   mean_b: number;
   difference: number;
-  /** Null of one document. */
+  /** Null for a single document. */
   low: number | null;
   high: number | null;
   method: string;
-  /** Null of too few documents. */
+  /** Null for too few documents. */
   p: number | null;
   least_p: number | null;
   fewest_documents: number;

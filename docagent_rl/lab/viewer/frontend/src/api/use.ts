@@ -2,13 +2,13 @@ import { useEffect, useState } from "preact/hooks";
 import { get, known } from "./client";
 
 export interface Answer<T> {
-  /** What was last answered; the answer before it while the next is asked for. */
+  /** The latest answer, or the previous one while the next is loading. */
   data: T | undefined;
   error: string | null;
   loading: boolean;
 }
 
-/** The answer at a path, asked again when path or revision change; null asks nothing. */
+/** The answer at a path, requested again when path or revision change; null requests nothing. */
 export function useApi<T>(path: string | null, revision: number): Answer<T> {
   const now = path === null ? undefined : known<T>(path, revision);
   const [state, setState] = useState<Answer<T> & { path: string | null }>({

@@ -1,10 +1,10 @@
-/** A turn's parsed action in few words, and where the trajectories of a group part. */
+/** A turn's parsed action in a few words, and where the trajectories of a group diverge. */
 
 import type { Turn } from "../api/types";
 
 const HIDDEN = new Set(["kind", "block", "argument", "form", "reason"]);
 
-/** `search “revenue 2023”`, `fetch 2, 5`, `crop 0.1 0.2 0.5 0.6`; an invalid one by its reason. */
+/** `search “revenue 2023”`, `fetch 2, 5`, `crop 0.1 0.2 0.5 0.6`; for an invalid one the reason. */
 export function actionText(turn: Pick<Turn, "action" | "valid" | "reason">): string {
   const { action } = turn;
   const kind = actionKind(turn);
@@ -19,9 +19,9 @@ export function actionKind(turn: Pick<Turn, "action" | "valid">): string {
   return typeof kind === "string" ? kind : "text";
 }
 
-/** Index of the first turn in which the trajectories differ; null where they never do.
+/** Index of the first turn in which the trajectories differ; null if they never do.
  *
- * One that has ended differs from one that goes on.
+ * A trajectory that has ended differs from one that continues.
  */
 export function partingTurn(trajectories: readonly (readonly Turn[])[]): number | null {
   const longest = Math.max(0, ...trajectories.map((turns) => turns.length));
@@ -32,7 +32,7 @@ export function partingTurn(trajectories: readonly (readonly Turn[])[]): number 
   return null;
 }
 
-/** What an action without a reason for its being invalid meant to be. */
+/** The intended kind of an action that is invalid without a stated reason. */
 function tried(action: Record<string, unknown> | null): string {
   const kind = action?.["kind"];
   return typeof kind === "string" && kind !== "invalid" ? kind.replace(/_/g, " ") : "";

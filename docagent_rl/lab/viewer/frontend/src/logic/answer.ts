@@ -1,4 +1,4 @@
-/** What was asked, what is right, and what the agent answered. */
+/** The question, the right answers, and the agent's answer. */
 
 import type { Trajectory } from "../api/types";
 
@@ -12,7 +12,7 @@ export function goldOf(trajectory: Pick<Trajectory, "sample">): string[] {
   return Array.isArray(answers) ? answers.map(String) : [];
 }
 
-/** The last answer: of an answering action, or of the role that answers; null where there is none. */
+/** The last answer: from an answering action, or from the role that answers; null if there is none. */
 export function answerOf(trajectory: Pick<Trajectory, "turns"> & { answer?: string | null }): string | null {
   if (typeof trajectory.answer === "string") return trajectory.answer;
   for (let at = trajectory.turns.length - 1; at >= 0; at--) {

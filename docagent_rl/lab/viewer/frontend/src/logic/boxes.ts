@@ -4,7 +4,7 @@ import type { Box, PageId } from "../api/types";
 
 export const WHOLE: Box = [0, 0, 1, 1];
 
-/** Where a box of the page lies in a crop of that page, clipped to it; null where it lies outside. */
+/** A box of the page relative to a crop of that page, clipped to it; null if it is outside. */
 export function intoCrop(box: Box, crop: Box): Box | null {
   const width = crop[2] - crop[0];
   const height = crop[3] - crop[1];
@@ -16,7 +16,7 @@ export function intoCrop(box: Box, crop: Box): Box | null {
   return x2 > x1 && y2 > y1 ? [x1, y1, x2, y2] : null;
 }
 
-/** Where a box of the page lies on a sheet that shows the page at `at` (x, y, width, height). */
+/** A box of the page relative to a sheet that shows the page at `at` (x, y, width, height). */
 export function ontoSheet(box: Box, at: readonly [number, number, number, number]): Box {
   const [x, y, width, height] = at;
   return [x + box[0] * width, y + box[1] * height, x + box[2] * width, y + box[3] * height];
@@ -26,7 +26,7 @@ export function isWhole(box: Box | null): boolean {
   return box === null || box.every((value, at) => Math.abs(value - (WHOLE[at] as number)) < 1e-3);
 }
 
-/** The number in a page's id, `document#3`, from 1; null where it has none. */
+/** The number in a page's id, `document#3`, from 1; null if it has none. */
 export function pageNumber(page: PageId | null): number | null {
   if (page === null) return null;
   const text = String(page);

@@ -2,7 +2,7 @@
 
 export type Point = [number, number];
 
-/** Round values from at or below `low` to at or above `high`, about `count` of them. */
+/** About `count` round values, from at or below `low` to at or above `high`. */
 export function ticks(low: number, high: number, count: number): number[] {
   if (!(high > low)) return [low];
   const rough = (high - low) / Math.max(1, count);
@@ -13,7 +13,7 @@ export function ticks(low: number, high: number, count: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, at) => clean((first + at) * step));
 }
 
-/** Ticks as text, with the places that their distance needs. */
+/** Ticks as text, with as many decimal places as their distance needs. */
 export function tickText(value: number, all: readonly number[]): string {
   const step = all.length > 1 ? Math.abs((all[1] as number) - (all[0] as number)) : Math.abs(value);
   if (value === 0) return "0";
@@ -23,7 +23,7 @@ export function tickText(value: number, all: readonly number[]): string {
   return text.replace("-", "−");
 }
 
-/** The range of an axis: that of the values, with zero where it is near, never empty. */
+/** The range of an axis: that of the values, including zero if it is near, and never empty. */
 export function extent(values: readonly number[]): [number, number] {
   let low = Math.min(...values);
   let high = Math.max(...values);
@@ -37,7 +37,7 @@ export function extent(values: readonly number[]): [number, number] {
   return [low, high];
 }
 
-/** Numbers with their gaps left out. */
+/** Numbers without gaps. */
 export function pointsOf(steps: readonly number[], values: readonly (number | null)[]): Point[] {
   return steps.flatMap((step, at): Point[] => {
     const value = values[at];
@@ -45,7 +45,7 @@ export function pointsOf(steps: readonly number[], values: readonly (number | nu
   });
 }
 
-/** A running mean that keeps the ends: weight `keep` for the past, corrected for the start. */
+/** A running mean that keeps the ends: weight `keep` for the past, corrected at the start. */
 export function smoothed(points: readonly Point[], keep: number): Point[] {
   let sum = 0;
   let weight = 0;

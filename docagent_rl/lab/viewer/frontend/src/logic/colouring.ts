@@ -1,4 +1,4 @@
-/** Which number of a token its colour shows, and in which of a few shades. */
+/** Which number of a token determines its colour, in one of a few shades. */
 
 import type { Tokens } from "../api/types";
 
@@ -16,7 +16,7 @@ export const MEASURE_LABELS: Record<Measure, string> = {
 /** Shades on each side of zero; classes `p1`…`p5` and `n1`…`n5`. */
 export const SHADES = 5;
 
-/** The measure's values by token; null where the run did not store it. */
+/** The measure's values by token; null if the run did not store it. */
 export function valuesOf(tokens: Tokens, measure: Measure): number[] | null {
   if (measure === "advantage") return tokens.advantages;
   if (measure === "entropy") return tokens.entropy;
@@ -25,12 +25,12 @@ export function valuesOf(tokens: Tokens, measure: Measure): number[] | null {
   return tokens.trainer_log_probs.map((value, at) => value - (tokens.log_probs[at] ?? value));
 }
 
-/** The measures that some turn stores. */
+/** The measures that at least one turn has. */
 export function measuresOf(all: readonly Tokens[]): Measure[] {
   return MEASURES.filter((measure) => measure === "none" || all.some((tokens) => valuesOf(tokens, measure) !== null));
 }
 
-/** The size at which the colour is full: the 98th percentile of sizes, so that one outlier hides nothing. */
+/** The absolute value at which the colour is full: the 98th percentile, so that no outlier dominates. */
 export function scaleOf(all: readonly Tokens[], measure: Measure): number {
   const sizes: number[] = [];
   for (const tokens of all) for (const value of valuesOf(tokens, measure) ?? []) sizes.push(Math.abs(value));
@@ -38,7 +38,7 @@ export function scaleOf(all: readonly Tokens[], measure: Measure): number {
   return sizes[Math.min(sizes.length - 1, Math.floor(sizes.length * 0.98))] || sizes[sizes.length - 1] || 0;
 }
 
-/** The class of a value: `p3` for three fifths of the scale above zero, empty for nothing to show. */
+/** The class of a value: `p3` for three fifths of the scale above zero, empty if there is nothing to show. */
 export function shade(value: number | null | undefined, scale: number): string {
   if (value === null || value === undefined || scale <= 0 || Number.isNaN(value)) return "";
   const level = Math.min(SHADES, Math.round((Math.abs(value) / scale) * SHADES));

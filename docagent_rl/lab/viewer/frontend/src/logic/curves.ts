@@ -1,8 +1,8 @@
-/** Which of a run's hundreds of numbers its page shows first, and together. */
+/** Which of a run's hundreds of numbers are plotted first, and which share a plot. */
 
 export interface Plot {
   title: string;
-  /** Names of the numbers, and what each is called in the plot. */
+  /** Names of the numbers, and their labels in the plot. */
   series: { name: string; label: string }[];
   unit?: string;
 }
@@ -11,35 +11,35 @@ interface Spec {
   title: string;
   group: string;
   unit?: string;
-  /** Exact names, or a pattern whose first group is the label. */
+  /** Exact names with labels, or a pattern whose first group is the label. */
   of: (string | [string, string] | RegExp)[];
 }
 
 const SPECS: readonly Spec[] = [
-  { group: "Reward and evidence", title: "Reward", of: [["docagent/reward/total", "total"], ["critic/score/min", "least of a row"], ["critic/score/max", "most of a row"]] },
+  { group: "Reward and evidence", title: "Reward", of: [["docagent/reward/total", "total"], ["critic/score/min", "lowest row"], ["critic/score/max", "highest row"]] },
   { group: "Reward and evidence", title: "Terms", of: [/^(?:docagent|val-aux\/docagent)\/reward\/(?!total)([^/]+)$/] },
   { group: "Reward and evidence", title: "Validation", of: [/^val-core\/(.+)$/, /^val-aux\/docagent\/(reward_played)$/] },
   { group: "Reward and evidence", title: "Outcome", of: [/^(?:val-aux\/)?docagent\/outcome\/([^/]+)$/] },
   { group: "Reward and evidence", title: "Funnel", of: [/^(?:val-aux\/)?docagent\/funnel\/([^/]+)$/] },
-  { group: "Reward and evidence", title: "Retrieval recall", of: [["docagent/retrieval_recall", "of the trajectory"], ["docagent/retriever/recall", "of a search"], ["docagent/retriever/mrr", "MRR"]] },
+  { group: "Reward and evidence", title: "Retrieval recall", of: [["docagent/retrieval_recall", "by trajectory"], ["docagent/retriever/recall", "by search"], ["docagent/retriever/mrr", "MRR"]] },
   { group: "Actions", title: "Turns", of: [["docagent/turns", "turns"], ["docagent/pages_seen", "pages seen"]] },
-  { group: "Actions", title: "Actions a trajectory", of: [/^docagent\/(searches|crops|fetches|selections|boxes|reads|read_entries|retrieval\/calls|fetch\/calls)$/] },
+  { group: "Actions", title: "Actions per trajectory", of: [/^docagent\/(searches|crops|fetches|selections|boxes|reads|read_entries|retrieval\/calls|fetch\/calls)$/] },
   { group: "Actions", title: "Invalid actions", of: [["docagent/invalid_action_rate", "rate"], /^docagent\/invalid\/(.+)$/] },
   { group: "Actions", title: "Ended", of: [/^docagent\/(finished|context_full)$/] },
   { group: "Policy", title: "Entropy", of: [["actor/entropy", "entropy"]] },
   { group: "Policy", title: "KL", of: [["actor/kl_loss", "to reference"], ["actor/ppo_kl", "of the update"], /^actor\/(kl_(?:generated|observation|visual))$/] },
-  { group: "Policy", title: "Server against trainer", of: [["rollout_corr/kl", "KL"], ["training/rollout_probs_diff_mean", "mean difference"]] },
+  { group: "Policy", title: "Server vs. trainer", of: [["rollout_corr/kl", "KL"], ["training/rollout_probs_diff_mean", "mean difference"]] },
   { group: "Policy", title: "Gradient norm", of: [["actor/grad_norm", "actor"], ["critic/grad_norm", "critic"]] },
   { group: "Policy", title: "Advantage", of: [["critic/advantages/max", "max"], ["critic/advantages/mean", "mean"], ["critic/advantages/min", "min"]] },
   { group: "Lengths and machine", title: "Response tokens", of: [["response_length/max", "max"], ["response_length/mean", "mean"], ["prompt_length/mean", "prompt, mean"]] },
   { group: "Lengths and machine", title: "Truncated", of: [["response_length/clip_ratio", "response"], ["prompt_length/clip_ratio", "prompt"]] },
   { group: "Lengths and machine", title: "Trajectories", of: [/^docagent\/trajectories\/(.+)$/] },
-  { group: "Lengths and machine", title: "Seconds a step", unit: "s", of: [/^timing_s\/(step|gen|update_actor|update_critic|old_log_prob|ref|values|adv|reward|save_checkpoint|testing)$/] },
-  { group: "Lengths and machine", title: "Tokens a second", of: [["perf/throughput", "tokens/s a device"]] },
+  { group: "Lengths and machine", title: "Seconds per step", unit: "s", of: [/^timing_s\/(step|gen|update_actor|update_critic|old_log_prob|ref|values|adv|reward|save_checkpoint|testing)$/] },
+  { group: "Lengths and machine", title: "Tokens per second", of: [["perf/throughput", "tokens/s per device"]] },
   { group: "Lengths and machine", title: "Memory", unit: "GB", of: [["actor/perf/max_memory_allocated_gb", "allocated"], ["actor/perf/max_memory_reserved_gb", "reserved"], ["actor/perf/cpu_memory_used_gb", "host"], ["perf/max_memory_allocated_gb", "allocated"], ["perf/cpu_memory_used_gb", "host"]] },
 ];
 
-/** The plots that these names can fill, by group. */
+/** The plots for which these names have data, by group. */
 export function plotsOf(names: readonly string[]): Map<string, Plot[]> {
   const groups = new Map<string, Plot[]>();
   for (const spec of SPECS) {

@@ -1,4 +1,4 @@
-/** The funnel as a figure of its own, for a paper or a report: plain SVG, no styles from elsewhere. */
+/** The funnel as a stand-alone figure, for a paper or a report: plain SVG without external styles. */
 
 import type { FunnelGroup } from "../api/types";
 import { count, percent } from "./format";
@@ -16,7 +16,7 @@ export function funnelFigure(group: FunnelGroup, title: string): string {
   const rows = steps.map(({ stage, trajectories, lost }, at) => {
     const y = 36 + at * ROW;
     const label = text(LABEL - 10, y + 15, stage.label, "end");
-    if (trajectories === null) return label + text(LABEL, y + 15, "not known", "start", "#777");
+    if (trajectories === null) return label + text(LABEL, y + 15, "unknown", "start", "#777");
     const bar = rect(LABEL, y + 3, trajectories * scale, "#3356c8");
     const gone = rect(LABEL + trajectories * scale, y + 3, lost * scale, "#e3b4af");
     return label + bar + gone + share(y, trajectories, group);

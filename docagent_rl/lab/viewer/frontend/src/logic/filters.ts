@@ -1,13 +1,13 @@
-/** Filters of trajectories as the address and the server write them. */
+/** Filters of trajectories, in the form in which the address and the server write them. */
 
-/** Fields with values to choose from; several of one field are or-ed. */
+/** Fields with a choice of values; several values of one field are alternatives. */
 export const CHOICES = ["split", "step", "system", "dataset", "status", "end", "mask", "outcome", "stage", "branch", "kind"] as const;
-/** Fields of one value, set by links. */
+/** Fields with a single value, set through links. */
 export const KEYS = ["question_id", "doc_id", "uid", "ids"] as const;
 export const DEFAULT_SORT = "step";
-/** Numbers with a range, besides `term:<name>`. */
+/** Numbers with a range, in addition to `term:<name>`. */
 const NUMBERS = new Set(["reward", "turns", "invalid", "tokens", "images", "seconds", "drift", "advantage"]);
-/** Yes, no, or not known. */
+/** Yes, no, or unknown. */
 const FLAGS = new Set(["guessed", "reach", "truncated"]);
 
 export const LABELS: Record<string, string> = {
@@ -19,7 +19,7 @@ export const LABELS: Record<string, string> = {
   end: "Ended by",
   mask: "Masked because",
   outcome: "Outcome",
-  stage: "Got as far as",
+  stage: "Stage reached",
   branch: "Evidence read",
   kind: "Evidence",
   question_id: "Question",
@@ -53,7 +53,7 @@ export function label(key: string): string {
   return LABELS[key] ?? (key.startsWith("term:") ? key.slice(5) : key);
 }
 
-/** The filters of a query, without sort and what else a view keeps there. */
+/** The filters of a query, without the sort order and a view's other parameters. */
 export function filtersOf(query: URLSearchParams): URLSearchParams {
   return new URLSearchParams([...query].filter(([key]) => isFilter(key)));
 }
@@ -79,12 +79,12 @@ export function withValue(query: URLSearchParams, key: string, value: string | n
   return next;
 }
 
-/** `2:5`, `-0.5:`, `:0.2`; null for neither bound. */
+/** `2:5`, `-0.5:`, `:0.2`; null without any bound. */
 export function formatRange(low: number | null, high: number | null): string | null {
   return low === null && high === null ? null : `${low ?? ""}:${high ?? ""}`;
 }
 
-/** The bounds of `A:B`, or of `A-B` where neither is negative; one number is both. */
+/** The bounds of `A:B`, or of `A-B` if neither is negative; a single number is both. */
 export function parseRange(text: string | null): [number | null, number | null] {
   if (text === null || text === "") return [null, null];
   const at = text.includes(":") ? text.indexOf(":") : text.indexOf("-", 1);
@@ -92,7 +92,7 @@ export function parseRange(text: string | null): [number | null, number | null] 
   return [bound(text.slice(0, at)), bound(text.slice(at + 1))];
 }
 
-/** Sort by a column: the first click sorts downwards, the second turns it round, the third goes back. */
+/** Sort by a column: the first click sorts in descending order, the second in ascending order, the third not at all. */
 export function sortedBy(query: URLSearchParams, key: string): URLSearchParams {
   const next = new URLSearchParams(query);
   const now = next.get("sort");

@@ -1,6 +1,6 @@
-/** Numbers and names as the page prints them. */
+/** Numbers and names in the form in which the page shows them. */
 
-/** Three significant places, no exponent between 0.001 and 100,000; a true minus sign. */
+/** Three significant digits, no exponent between 0.001 and 100,000, and a true minus sign. */
 export function number(value: number | null | undefined, places = 3): string {
   if (value === null || value === undefined) return "–";
   if (!Number.isFinite(value)) return String(value);
@@ -13,7 +13,7 @@ export function number(value: number | null | undefined, places = 3): string {
   return minus(digits === 0 ? grouped(Number(text)) : text.replace(/\.?0+$/, ""));
 }
 
-/** A number with a fixed number of places, for columns. */
+/** A number with a fixed number of decimal places, for columns. */
 export function fixed(value: number | null | undefined, places = 2): string {
   return value === null || value === undefined ? "–" : minus(value.toFixed(places));
 }
@@ -51,7 +51,7 @@ export function words(name: string): string {
   return name.replace(/_/g, " ");
 }
 
-/** Steps as text: `step 3`, `steps 3–7`. */
+/** A range of steps as text: `step 3`, `steps 3–7`. */
 export function steps(values: readonly number[] | null): string {
   const [first, last] = [values?.[0], values?.[values.length - 1]];
   if (first === undefined || last === undefined) return "";

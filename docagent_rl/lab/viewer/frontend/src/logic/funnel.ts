@@ -9,30 +9,30 @@ export interface Stage {
 }
 
 export const STAGES: readonly Stage[] = [
-  { id: "all", label: "questions", about: "Trajectories that were played, of questions whose evidence is known." },
+  { id: "all", label: "questions", about: "Trajectories that were played, for questions whose evidence is known." },
   { id: "sought", label: "looked for", about: "The agent searched, or opened a page." },
-  { id: "reach", label: "in reach", about: "The question itself, as a query, finds every gold page." },
-  { id: "found", label: "found", about: "Queries of the agent returned every gold page, or it opened them by number." },
-  { id: "shown", label: "shown", about: "They entered the context, as images of their own or as text." },
-  { id: "looked", label: "looked at", about: "They could be read: whole, zoomed or as text." },
-  { id: "answered", label: "answered", about: "The trajectory gave an answer." },
-  { id: "kept", label: "kept", about: "They were still in the context when the agent answered." },
-  { id: "right", label: "right", about: "The answer was right, with the evidence or without." },
+  { id: "reach", label: "in reach", about: "Every gold page is found with the question itself as the query." },
+  { id: "found", label: "found", about: "The agent's queries returned every gold page, or the agent opened them by number." },
+  { id: "shown", label: "shown", about: "All gold pages entered the context, as separate images or as text." },
+  { id: "looked", label: "looked at", about: "All gold pages could be read: whole, zoomed or as text." },
+  { id: "answered", label: "answered", about: "The agent gave an answer." },
+  { id: "kept", label: "kept", about: "All gold pages were still in the context when the agent answered." },
+  { id: "right", label: "right", about: "The answer was right, with or without the evidence." },
 ];
 
-/** Beside the stages: what is neither right nor lost. */
-export const UNJUDGED: Stage = { id: "unjudged", label: "unjudged", about: "There is an answer, and nobody judged it: the gate of the reward was closed." };
+/** Next to the stages: answers that are neither right nor lost. */
+export const UNJUDGED: Stage = { id: "unjudged", label: "unjudged", about: "There is an answer that was not judged, because the gate of the reward was closed." };
 
 /** The ways in which evidence was read. */
 export const BRANCHES: readonly Stage[] = [
-  { id: "zoomed", label: "zoomed", about: "A crop covered the evidence and showed it larger than the whole page did." },
-  { id: "read_whole", label: "read whole", about: "The page was shown whole, and not only to choose from." },
-  { id: "as_text", label: "as text", about: "Its text was shown, or somebody else read it." },
+  { id: "zoomed", label: "zoomed", about: "A crop covered the evidence and showed it larger than on the whole page." },
+  { id: "read_whole", label: "read whole", about: "The whole page was shown, not just as one to choose from." },
+  { id: "as_text", label: "as text", about: "Its text was shown, or another model read it." },
 ];
 
 export interface Step {
   stage: Stage;
-  /** Null where nothing that is recorded tells. */
+  /** Null if the records do not tell. */
   trajectories: number | null;
   lost: number;
 }
@@ -41,41 +41,41 @@ export function losses(group: FunnelGroup): Step[] {
   return STAGES.map((stage) => ({ stage, trajectories: known(group, stage.id), lost: group.lost_counts[stage.id] ?? 0 }));
 }
 
-/** The trajectories that came to a stage; null where nothing tells, as of right answers where nobody judged one. */
+/** The number of trajectories that reached a stage; null if unknown, such as right answers if none was judged. */
 function known(group: FunnelGroup, stage: string): number | null {
   const unjudged = stage === "right" && group.unjudged > 0 && group.unjudged === group.trajectories;
   return unjudged ? null : (group.counts[stage] ?? null);
 }
 
-/** Where most is lost: the stage that says what fails; null where nothing is. */
+/** The stage at which most are lost, which shows what fails; null if nothing is lost. */
 export function worst(group: FunnelGroup): Step | null {
   const steps = losses(group).filter((step) => step.lost > 0);
   return steps.reduce<Step | null>((most, step) => (most === null || step.lost > most.lost ? step : most), null);
 }
 
-/** How far a trajectory came, in a word: the last stage that it passed. */
+/** How far a trajectory got: the last stage that it passed. */
 export function stageName(stage: string): string {
   return stage === "all" ? "not looked for" : (STAGES.find((each) => each.id === stage)?.label ?? stage);
 }
 
-/** Stages in their order, other values behind them. */
+/** Stages in order, other values after them. */
 export function byStage<T extends { value: string }>(values: readonly T[]): T[] {
   const place = (value: string): number => STAGES.findIndex((each) => each.id === value) >>> 0;
   return [...values].sort((a, b) => place(a.value) - place(b.value));
 }
 
 const CAUSES: Record<string, string> = {
-  sought: "passivity: the agent neither searches nor opens a page",
+  sought: "passivity: the agent neither searched nor opened a page",
   reach: "the index: the question itself does not find the page",
-  found: "retrieval: the agent's queries do not find the page",
-  shown: "navigation: a query returns the page, and it is never opened or has no room",
-  looked: "perception: the page is among what is shown, and neither chosen nor magnified",
-  answered: "the end: the page is read, and no answer is given",
-  kept: "memory: the page has left the context before the answer",
-  right: "reasoning: the page is in the context and the answer is wrong",
+  found: "retrieval: the agent's queries did not find the page",
+  shown: "navigation: a query returned the page, but it was never opened, or there was no room for it",
+  looked: "perception: the page was offered, but neither chosen nor magnified",
+  answered: "a missing answer: the page was read, but no answer was given",
+  kept: "memory: the page was no longer in the context when the agent answered",
+  right: "reasoning: the page was in the context, but the answer was wrong",
 };
 
-/** What a loss at a stage says. */
+/** The meaning of a loss at a stage. */
 export function cause(stage: string): string {
   return CAUSES[stage] ?? stage;
 }

@@ -1,4 +1,4 @@
-/** What the server does with rows, for a file that carries them: filter, sort, count. */
+/** Operations on rows that otherwise the server does, for an exported file: filter, sort, count. */
 
 import type { Facets, Range, Row, Rows } from "../api/types";
 import { CHOICES, isRange, parseRange } from "./filters";
@@ -42,7 +42,7 @@ export function matches(row: Row, query: URLSearchParams): boolean {
     const wanted = query.getAll(key);
     if ((CHOICES as readonly string[]).includes(key)) {
       const value = choice(row, key);
-      // a value that a row does not have is the empty one, as on the server
+      // a missing value counts as empty, as on the server
       return wanted.some((each) => (key === "step" ? inSteps(row.step, each) : each === (value ?? "")));
     }
     if (isRange(key)) return wanted.some((each) => within(sortValue(row, key), parseRange(each)));

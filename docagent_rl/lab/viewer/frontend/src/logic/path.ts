@@ -1,4 +1,4 @@
-/** The agent's way through its documents: which page when, by what, and which held the answer. */
+/** The agent's path through its documents: which pages it saw when and how, and which have the evidence. */
 
 import type { Box, DocumentInfo, Message, PageId, Trajectory } from "../api/types";
 import { isWhole, pageDocument, pageNumber } from "./boxes";
@@ -6,7 +6,7 @@ import { isWhole, pageDocument, pageNumber } from "./boxes";
 export interface PageMarks {
   page: number;
   gold: boolean;
-  /** In the context as an image of its own, or as text. */
+  /** In the context as a separate image, or as text. */
   shown: boolean;
   /** In the context on a sheet of many pages. */
   overview: boolean;
@@ -14,7 +14,7 @@ export interface PageMarks {
   searched: boolean;
   /** Turns after which it entered the context, in order; 0 is the prompt. */
   turns: number[];
-  /** Regions the agent looked at, and evidence. */
+  /** Regions that the agent looked at, and regions with evidence. */
   crops: Box[];
   goldBoxes: Box[];
 }
@@ -51,14 +51,14 @@ export function pathOf(trajectory: Pick<Trajectory, "document" | "prompt" | "tur
       const number = pageNumber(page);
       if (path === undefined || number === null) continue;
       const marks = at(path, number);
-      // a page that is nowhere on a sheet was shown as text
+      // a page that is on no sheet was shown as text
       if (!marks.overview) marks.shown = true;
     }
   }
   return paths;
 }
 
-/** Pages worth a thumbnail: all of a short document, of a long one those with a mark. */
+/** Pages worth a thumbnail: all of a short document, otherwise those with a mark. */
 export function pagesToShow(path: DocumentPath, most: number): number[] {
   if (path.pages <= most) return Array.from({ length: path.pages }, (_, at) => at + 1);
   const known = [...path.marks.values()].filter((marks) => marks.gold || marks.shown || marks.fetched || marks.searched);

@@ -1,17 +1,17 @@
-/** What an observation says again: systems that rebuild their prompt each turn show the same lines over and over. */
+/** Repetitions in observations: systems that rebuild their prompt each turn show the same lines over and over. */
 
 import type { Message } from "../api/types";
 
-/** Fewer lines than this are not worth folding. */
+/** Fewer lines than this are not folded. */
 const FEW = 6;
 
 export interface Piece {
   text: string;
-  /** The lines stood in what the model was shown before. */
+  /** Whether the model was shown these lines before. */
   again: boolean;
 }
 
-/** A text cut into what stood at the beginning and end of the text before it, and what is new. */
+/** A text divided into the lines that it shares with the previous text at its beginning and end, and new ones. */
 export function repeats(text: string, before: string | null): Piece[] {
   if (before === null || before === "") return [{ text, again: false }];
   const [now, old] = [text.split("\n"), before.split("\n")];
@@ -30,7 +30,7 @@ export function repeats(text: string, before: string | null): Piece[] {
   return pieces.filter((piece, at) => (at === 1 ? piece.text !== "" : piece.text !== "" && (at === 0 ? head : tail) > 0));
 }
 
-/** The longest text of messages, with which the next one's is compared. */
+/** The longest text in messages, with which the next message's text is compared. */
 export function longest(messages: readonly Message[]): string | null {
   let found: string | null = null;
   for (const message of messages) {

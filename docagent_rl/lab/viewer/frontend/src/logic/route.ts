@@ -1,11 +1,11 @@
-/** The hash of the address holds the whole state: `#/trajectory/0/12?step=2&at=3`. */
+/** The hash of the address contains the whole state: `#/trajectory/0/12?step=2&at=3`. */
 
 export type View = "glance" | "trajectories" | "trajectory" | "group" | "funnel" | "compare";
 
 export interface Route {
   view: View;
   run: number;
-  /** Number of a trajectory, or uid of a group. */
+  /** Id of a trajectory, or uid of a group. */
   id: string | null;
   query: URLSearchParams;
 }

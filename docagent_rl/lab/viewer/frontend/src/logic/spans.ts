@@ -5,9 +5,9 @@ export interface Segment {
   kinds: string[];
 }
 
-/** A text cut where spans begin or end, each piece with the kinds that cover it.
+/** A text split wherever spans begin or end; each piece has the kinds of spans that cover it.
  *
- * Spans count code points, as the server's language does; they may overlap and nest.
+ * Spans count code points, like Python; they may overlap and nest.
  */
 export function segments(text: string, spans: readonly Span[]): Segment[] {
   const points = Array.from(text);

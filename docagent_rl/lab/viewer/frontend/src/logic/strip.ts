@@ -1,4 +1,4 @@
-/** The trajectory's tokens to scale: what was prompted, sampled, shown as text, shown as images. */
+/** The trajectory's tokens to scale: prompt, sampled, shown as text, shown as images. */
 
 import type { Trajectory } from "../api/types";
 

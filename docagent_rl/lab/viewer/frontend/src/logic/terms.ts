@@ -1,15 +1,15 @@
-/** Reward terms of a trajectory: their sums, and what each turn was paid. */
+/** Reward terms of a trajectory: their sums, and the rewards of single turns. */
 
 import type { Trajectory } from "../api/types";
 
 export interface TermRow {
   name: string;
   value: number;
-  /** By turn, in order; empty where the system pays only the whole trajectory. */
+  /** By turn, in order; empty if the system rewards only the whole trajectory. */
   turns: number[];
 }
 
-/** One row a term, the total last. Sums are the environment's own; without one, the turns' are added up. */
+/** One row per term, the total last. Sums are the environment's own; if there is none, the turns are added up. */
 export function termRows(trajectory: Pick<Trajectory, "metrics" | "turns" | "reward">): TermRow[] {
   const names = new Set<string>();
   for (const key of Object.keys(trajectory.metrics)) if (/^reward\/[^/]+$/.test(key)) names.add(key.slice(7));

@@ -6,7 +6,7 @@ export interface Marked {
   label: string;
 }
 
-/** Boxes over an image: evidence dashed, what the agent chose solid, so that neither needs its colour. */
+/** Boxes over an image: evidence is dashed, the agent's choice solid, so that colour is not needed. */
 export function Boxes({ boxes }: { boxes: readonly Marked[] }) {
   if (boxes.length === 0) return null;
   return (

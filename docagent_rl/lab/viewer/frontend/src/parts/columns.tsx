@@ -6,7 +6,7 @@ import { OutcomeMark } from "../ui/outcome";
 export interface Column {
   key: string;
   title: string;
-  /** What the server sorts by; null where it does not. */
+  /** The field by which the server sorts; null if it cannot. */
   sort: string | null;
   width: string;
   number?: boolean;
@@ -21,7 +21,7 @@ export function leastWidth(columns: readonly Column[]): number {
   return columns.reduce((sum, column) => sum + (column.width === QUESTION ? LEAST_QUESTION : parseFloat(column.width)), 0);
 }
 
-/** Terms with columns of their own; more are filters and a tooltip. */
+/** Most terms with columns of their own; the others have filters and a tooltip. */
 const MOST_TERMS = 4;
 
 export function columnsOf(run: Run): Column[] {
@@ -40,7 +40,7 @@ export function columnsOf(run: Run): Column[] {
     { key: "images", title: "Images", sort: "images", width: "62px", number: true },
     { key: "tokens", title: "Tokens", sort: "tokens", width: "66px", number: true, about: "tokens of the response" },
     { key: "end", title: "Ended by", sort: null, width: "92px" },
-    { key: "stage", title: "Got to", sort: null, width: "82px", about: "the last stage of the evidence funnel it passed" },
+    { key: "stage", title: "Stage", sort: null, width: "82px", about: "the last stage of the evidence funnel that it passed" },
   );
   return columns;
 }
@@ -84,7 +84,7 @@ function Cell({ row, column, href }: { row: Row; column: string; href: string })
 }
 
 function Reward({ row, scale }: { row: Row; scale: number }) {
-  if (row.status === "masked") return <span class="tag bad" title="masked: not trained on">masked</span>;
+  if (row.status === "masked") return <span class="tag bad" title="masked: left out of the loss">masked</span>;
   const reward = row.reward ?? 0;
   const share = scale > 0 ? Math.min(1, Math.abs(reward) / scale) : 0;
   return (

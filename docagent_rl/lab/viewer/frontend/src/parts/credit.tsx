@@ -2,7 +2,7 @@ import type { Credit } from "../api/types";
 import { number, signed, words } from "../logic/format";
 import { Bar } from "../ui/basics";
 
-/** What the estimator saw of this trajectory. */
+/** The estimator's numbers for this trajectory. */
 export function CreditFacts({ credit }: { credit: Credit }) {
   const turns = credit.turns ?? [];
   const scale = Math.max(0, ...turns.map((turn) => Math.abs(turn.advantage ?? 0)));
@@ -37,7 +37,7 @@ export function CreditFacts({ credit }: { credit: Credit }) {
       )}
       {similar.length > 0 && (
         <table class="terms">
-          <caption>Likeness to the others of the group</caption>
+          <caption>Similarity to the others in the group</caption>
           <tbody>
             {similar.map(([name, value]) => (
               <tr key={name}>

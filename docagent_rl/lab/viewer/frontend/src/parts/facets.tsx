@@ -7,12 +7,12 @@ import { Field } from "../ui/field";
 
 type Change = (query: URLSearchParams) => void;
 const FEW = 7;
-/** Fields whose values are too many to list. */
+/** Fields with too many values to list. */
 const NAMED = ["question_id", "doc_id", "uid"] as const;
-/** Ranges worth a place; others hold by links. */
+/** Ranges that are always offered; others appear if a link sets them. */
 const RANGES = new Set(["reward", "turns", "invalid", "tokens", "images", "advantage", "drift"]);
 
-/** Filters beside the list, each value with the trajectories that have it. */
+/** Filters next to the list, each value with its number of trajectories. */
 export function FacetPanel({ facets, query, change }: { facets: Facets | undefined; query: URLSearchParams; change: Change }) {
   const ranges = Object.entries(facets?.ranges ?? {}).filter(
     ([key, range]) => query.has(key) || (range[0] < range[1] && (RANGES.has(key) || (key.startsWith("term:") && key !== "term:total"))),
@@ -25,11 +25,11 @@ export function FacetPanel({ facets, query, change }: { facets: Facets | undefin
         const dull = values.length < 2 && !query.has(field);
         return dull ? null : <Choice key={field} field={field} values={values} query={query} change={change} />;
       })}
-      {ranges.length > 0 && <h2 class="range-title">Between</h2>}
+      {ranges.length > 0 && <h2 class="range-title">Ranges</h2>}
       {ranges.map(([key, range]) => (
         <RangeFilter key={key} name={key} range={range} query={query} change={change} />
       ))}
-      <h2 class="range-title">Of one</h2>
+      <h2 class="range-title">Exact id</h2>
       {NAMED.map((key) => (
         <label key={key} class="range named">
           <span class="range-name">{label(key)}</span>
@@ -81,7 +81,7 @@ function RangeFilter({ name, range, query, change }: { name: string; range: [num
   );
 }
 
-/** The filters that hold, each to be taken off. */
+/** The active filters, each of which can be removed. */
 export function Chips({ query, change }: { query: URLSearchParams; change: Change }) {
   const filters = [...filtersOf(query)];
   if (filters.length === 0) return null;
@@ -91,12 +91,12 @@ export function Chips({ query, change }: { query: URLSearchParams; change: Chang
     change(next);
   };
   return (
-    <ul class="chips" aria-label="Filters that hold">
+    <ul class="chips" aria-label="Active filters">
       {filters.map(([key, value]) => (
         <li key={`${key} ${value}`}>
-          <button type="button" onClick={() => change(key === "q" ? withValue(query, "q", null) : toggled(query, key, value))} title={`${label(key)}: ${value} – take it off`}>
+          <button type="button" onClick={() => change(key === "q" ? withValue(query, "q", null) : toggled(query, key, value))} title={`${label(key)}: ${value} – remove`}>
             <span class="muted">{label(key)}</span> {named(key, value)} <span aria-hidden="true">×</span>
-            <span class="hidden">take it off</span>
+            <span class="hidden">remove</span>
           </button>
         </li>
       ))}
@@ -110,7 +110,7 @@ function named(field: string, value: string): string {
   return value === "" ? "none" : words(value);
 }
 
-/** Values that are chosen stay in sight when no trajectory has them any more. */
+/** Chosen values stay visible even if no trajectory has them any more. */
 function withChosen(values: Facet[], chosen: readonly string[]): Facet[] {
   const missing = chosen.filter((value) => !values.some((each) => each.value === value));
   return [...values, ...missing.map((value) => ({ value, count: 0 }))];

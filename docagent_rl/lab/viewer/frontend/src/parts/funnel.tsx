@@ -5,7 +5,7 @@ import { BRANCHES, UNJUDGED, losses } from "../logic/funnel";
 import { branchText } from "../logic/outcome";
 import { link } from "../logic/route";
 
-/** The stages of one group of trajectories as bars; between them what was lost, as a link to it. */
+/** The stages of one group of trajectories as bars, with links to what was lost between them. */
 export function FunnelBars({ group, run, filters }: { group: FunnelGroup; run: number; filters: URLSearchParams }) {
   const steps = losses(group);
   return (
@@ -14,7 +14,7 @@ export function FunnelBars({ group, run, filters }: { group: FunnelGroup; run: n
         <li key={stage.id}>
           <span class="funnel-label" title={stage.about}>{stage.label}</span>
           {trajectories === null ? (
-            <span class="funnel-unknown muted">not known</span>
+            <span class="funnel-unknown muted">unknown</span>
           ) : (
             <span class="funnel-bar" role="img" aria-label={`${stage.label}: ${plural(trajectories, "trajectory")}, ${percent(trajectories, group.trajectories)}`}>
               <span class="fill" style={{ width: `${group.trajectories ? (100 * trajectories) / group.trajectories : 0}%` }} />
@@ -43,7 +43,7 @@ export function FunnelBars({ group, run, filters }: { group: FunnelGroup; run: n
   );
 }
 
-/** The answers that nobody judged, below the stages: they are neither right nor lost. */
+/** The unjudged answers, below the stages: they are neither right nor lost. */
 function Unjudged({ group, run, filters }: { group: FunnelGroup; run: number; filters: URLSearchParams }) {
   const share = percent(group.unjudged, group.trajectories);
   return (
@@ -55,7 +55,7 @@ function Unjudged({ group, run, filters }: { group: FunnelGroup; run: number; fi
       <span class="num funnel-count">{count(group.unjudged)}</span>
       <span class="num muted funnel-share">{share}</span>
       <span class="funnel-lost">
-        <a href={link("trajectories", run, withValue(filters, "outcome", "unjudged"))}>which</a>
+        <a href={link("trajectories", run, withValue(filters, "outcome", "unjudged"))}>show</a>
       </span>
       <span class="funnel-about muted">{UNJUDGED.about}</span>
     </li>
@@ -76,7 +76,7 @@ function Branches({ group, run, filters }: { group: FunnelGroup; run: number; fi
   );
 }
 
-/** The trajectories lost at a stage, as the server names them. */
+/** The filter for the trajectories lost at a stage, as named by the server. */
 function lostQuery(filters: URLSearchParams, told: string): URLSearchParams {
   const query = new URLSearchParams(filters);
   const more = new URLSearchParams(told);

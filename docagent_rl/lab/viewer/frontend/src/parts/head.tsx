@@ -7,7 +7,7 @@ import { fixed, signed, words } from "../logic/format";
 import { OUTCOMES } from "../logic/outcome";
 import { link } from "../logic/route";
 
-/** Question, answers and facts of a trajectory, and the ways from it. */
+/** Question, answers and facts of a trajectory, with navigation. */
 export function TrajectoryHead({ trajectory, run, group, previous, next, list, place }: {
   trajectory: Trajectory;
   run: Run;
@@ -68,17 +68,17 @@ export function TrajectoryHead({ trajectory, run, group, previous, next, list, p
       </dl>
       <p class="ways">
           {offered(groupPath(run.id, trajectory.uid, new URLSearchParams())) && <a href={group} title="Its group side by side (g)">Group</a>}
-          {id !== "" && <a href={link("trajectories", run.id, new URLSearchParams({ question_id: id }))}>All of this question</a>}
+          {id !== "" && <a href={link("trajectories", run.id, new URLSearchParams({ question_id: id }))}>All for this question</a>}
       </p>
     </header>
   );
 }
 
-/** Right, wrong or unjudged, as the environment has it. */
+/** Right, wrong or unjudged, according to the environment. */
 function Verdict({ trajectory }: { trajectory: Trajectory }) {
   if (trajectory.outcome === null || trajectory.outcome === undefined) return null;
   const { mark, tone, about } = OUTCOMES[trajectory.outcome];
-  return <dd class={tone}>{mark} {about}{trajectory.guessed ? ", without its evidence" : ""}</dd>;
+  return <dd class={tone}>{mark} {about}{trajectory.guessed ? ", without the evidence" : ""}</dd>;
 }
 
 function Step({ href, title, children }: { href: string | null; title: string; children: ComponentChildren }) {

@@ -6,13 +6,13 @@ import { Picture } from "./picture";
 const MOST_LINES = 14;
 const MOST_CHARACTERS = 1600;
 
-/** Messages that the model was shown: text, and images as it saw them. */
+/** Messages that the model was shown: text, and images as the model saw them. */
 export function Messages({ messages, run, trajectory, folded, before }: {
   messages: readonly Message[];
   run: number;
   trajectory: number;
   folded?: boolean;
-  /** What was shown last, to fold what is shown again. */
+  /** What was shown last, so that repetitions can be folded. */
   before?: string | null;
 }) {
   return (
@@ -45,14 +45,14 @@ function Again({ text }: { text: string }) {
   return (
     <div class="long">
       <button type="button" class="quiet small" aria-expanded={open} onClick={() => setOpen(!open)}>
-        {open ? "Fold" : `${lines} lines as before`}
+        {open ? "Fold" : `${lines} repeated lines`}
       </button>
       {open && <pre class="text">{text}</pre>}
     </div>
   );
 }
 
-/** A text of which a long one is folded. */
+/** A text, folded if it is long. */
 export function Long({ text, lines }: { text: string; lines: number }) {
   const [open, setOpen] = useState(false);
   const all = text.split("\n");

@@ -3,7 +3,7 @@ import { actionKind, actionText } from "../logic/actions";
 import { signed, words } from "../logic/format";
 import { Bar } from "../ui/basics";
 
-/** The turns in a column: what was done, whether it counted, what it earned. */
+/** The turns in a column: the action, whether it was valid, and its reward. */
 export function Outline({ trajectory, current, toTurn }: {
   trajectory: Trajectory;
   current: number | null;

@@ -5,11 +5,11 @@ import type { ImagePart, PageId } from "../api/types";
 import { intoCrop, isWhole, ontoSheet, pageDocument, pageNumber, WHOLE } from "../logic/boxes";
 import { Boxes, type Marked } from "./boxes";
 
-/** The least and most width at which an image is drawn; what the model saw is often smaller. */
+/** Minimum and maximum width at which an image is drawn; the model often saw a smaller one. */
 const LEAST = 220;
 const MOST = 460;
 
-/** An image as the model saw it, with the evidence on it; beside a crop the page that it was cut from. */
+/** An image as the model saw it, with the evidence marked; next to a crop, the page that it was cut from. */
 export function Picture({ part, run, trajectory }: { part: ImagePart; run: number; trajectory: number }) {
   const [large, setLarge] = useState(false);
   const url = imageUrl(imagePath(run, trajectory, part.image));
@@ -48,7 +48,7 @@ function Shown({ url, alt, width, height }: { url: string | null; alt: string; w
   return <img src={url} alt={alt} width={width} height={height} loading="lazy" decoding="async" onError={() => setFailed(true)} />;
 }
 
-/** The page that a crop was cut from, with its place on it. */
+/** The page that a crop was cut from, with the place of the crop. */
 function Origin({ part, run, height }: { part: ImagePart; run: number; height: number }) {
   const doc = pageDocument(part.page);
   const page = pageNumber(part.page);
@@ -61,7 +61,7 @@ function Origin({ part, run, height }: { part: ImagePart; run: number; height: n
   ];
   return (
     <span class="frame origin" style={{ height: `${Math.max(110, height)}px` }}>
-      <img src={url} alt={`page ${page}, where the crop lies`} loading="lazy" decoding="async" />
+      <img src={url} alt={`page ${page}, with the place of the crop`} loading="lazy" decoding="async" />
       <Boxes boxes={marks} />
     </span>
   );

@@ -9,7 +9,7 @@ const NAMES: Record<PieceKind, string> = {
   visual: "images",
 };
 
-/** All tokens of the trajectory to scale; a click goes to the turn. */
+/** All tokens of the trajectory to scale; a click jumps to the turn. */
 export function Strip({ trajectory, toTurn, current }: { trajectory: Trajectory; toTurn: (turn: number) => void; current: number | null }) {
   const { pieces, total } = stripOf(trajectory);
   if (total === 0) return null;

@@ -3,7 +3,7 @@ import { fixed, number, words } from "../logic/format";
 import { Bar } from "../ui/basics";
 import { termRows } from "../logic/terms";
 
-/** Reward terms of the trajectory with their weights, and turn by turn where the system rewards turns. */
+/** Reward terms of the trajectory with their weights, and by turn if the system rewards turns. */
 export function Terms({ trajectory, toTurn }: { trajectory: Trajectory; toTurn: (turn: number) => void }) {
   const rows = termRows(trajectory);
   const turns = trajectory.turns.length;

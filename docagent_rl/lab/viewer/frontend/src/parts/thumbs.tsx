@@ -6,7 +6,7 @@ import { Boxes, type Marked } from "./boxes";
 
 const SHORT = 24;
 
-/** Thumbnails of a document with the agent's way through it. */
+/** Thumbnails of a document with the agent's path through it. */
 export function Thumbs({ path, run, toTurn }: { path: DocumentPath; run: number; toTurn: (turn: number) => void }) {
   const [all, setAll] = useState(false);
   const pages = all ? pagesToShow(path, Infinity) : pagesToShow(path, SHORT);
@@ -21,7 +21,7 @@ export function Thumbs({ path, run, toTurn }: { path: DocumentPath; run: number;
       </ol>
       {more && (
         <button type="button" class="quiet small" aria-expanded={all} onClick={() => setAll(!all)}>
-          {all ? "Only pages that matter" : `All ${path.pages} pages`}
+          {all ? "Only relevant pages" : `All ${path.pages} pages`}
         </button>
       )}
     </div>
@@ -81,5 +81,5 @@ function describe(page: number, marks: PageMarks | undefined): string {
     marks?.overview && "in the overview",
     marks?.shown && (marks.turns.length > 0 ? `seen ${marks.turns.map((turn) => (turn === 0 ? "in the prompt" : `after turn ${turn}`)).join(", ")}` : "seen"),
   ].filter(Boolean);
-  return `Page ${page}${said.length > 0 ? `: ${said.join(", ")}` : ", never looked at"}`;
+  return `Page ${page}${said.length > 0 ? `: ${said.join(", ")}` : ", never seen"}`;
 }

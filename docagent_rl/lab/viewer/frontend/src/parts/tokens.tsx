@@ -4,7 +4,7 @@ import { type Measure, shade, valuesOf } from "../logic/colouring";
 import { number, signed } from "../logic/format";
 import { useNear } from "../ui/hooks";
 
-/** A turn's sampled tokens, coloured; the pointed or focused one is told in full. */
+/** A turn's sampled tokens, coloured; details are shown for the one that is pointed at or focused. */
 export function TokenText({ tokens, measure, scale, text }: {
   tokens: Tokens;
   measure: Measure;
@@ -31,7 +31,7 @@ export function TokenText({ tokens, measure, scale, text }: {
         class="text tokens"
         tabIndex={0}
         role="group"
-        aria-label={`${tokens.ids.length} sampled tokens, arrows move`}
+        aria-label={`${tokens.ids.length} sampled tokens; move with the arrow keys`}
         onPointerOver={point}
         onPointerLeave={() => setAt(null)}
         onKeyDown={move}
@@ -51,7 +51,7 @@ export function TokenText({ tokens, measure, scale, text }: {
 
 function Facts({ tokens, at }: { tokens: Tokens; at: number | null }) {
   if (at === null) {
-    return <p class="token-facts muted">{tokens.ids.length} tokens. Point at one, or focus the text and use the arrows.</p>;
+    return <p class="token-facts muted">{tokens.ids.length} tokens. Point at one, or focus the text and use the arrow keys.</p>;
   }
   const server = tokens.log_probs[at];
   const trainer = tokens.trainer_log_probs?.[at];
@@ -83,7 +83,7 @@ function Facts({ tokens, at }: { tokens: Tokens; at: number | null }) {
   );
 }
 
-/** Line ends stay visible as marks; an empty token has a place too. */
+/** Make line ends visible as marks, and empty tokens too. */
 function visible(text: string): string {
   if (text === "") return "∅";
   return text.replace(/\n/g, "⏎\n");
@@ -91,7 +91,7 @@ function visible(text: string): string {
 
 const SHADES = ["n5", "n3", "n1", "", "p1", "p3", "p5"];
 
-/** What the shades mean. */
+/** The legend of the shades. */
 export function TokenLegend({ measure, scale }: { measure: Measure; scale: number }) {
   if (measure === "none" || scale === 0) return null;
   const oneSided = measure === "entropy";

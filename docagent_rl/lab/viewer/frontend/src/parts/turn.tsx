@@ -12,14 +12,14 @@ export interface TokenMode {
   scale: number;
 }
 
-/** One turn: what was sampled, what became of it, what the model was shown next. */
+/** One turn: the sampled text, its effect, and what the model was shown next. */
 export function TurnCard({ turn, run, trajectory, tokens, current, before }: {
   turn: Turn;
   run: number;
   trajectory: number;
   tokens: TokenMode | null;
   current: boolean;
-  /** What the model had been shown last. */
+  /** What the model was shown before. */
   before: string | null;
 }) {
   return (
@@ -27,7 +27,7 @@ export function TurnCard({ turn, run, trajectory, tokens, current, before }: {
       <header class="turn-head">
         <h3>Turn {turn.number}</h3>
         <span class={`kind k-${actionKind(turn)}`}>{words(actionKind(turn))}</span>
-        {turn.row > 0 && <span class="tag" title="its row among the training rows of the trajectory">row {turn.row + 1}</span>}
+        {turn.row > 0 && <span class="tag" title="number of its training row in the trajectory">row {turn.row + 1}</span>}
         {turn.stop !== "end_of_turn" && turn.stop !== "" && <span class="tag">{words(turn.stop)}</span>}
         <span class="grow" />
         <Seconds seconds={turn.seconds} />
@@ -50,7 +50,7 @@ export function TurnCard({ turn, run, trajectory, tokens, current, before }: {
       {turn.observation.length > 0 && (
         <div class={turn.dropped ? "observation dropped" : "observation"}>
           <p class="observation-head">
-            {turn.dropped ? <b class="neg">Observation did not fit and was dropped whole</b> : <span>Observation</span>}
+            {turn.dropped ? <b class="neg">Observation did not fit, so all of it was dropped</b> : <span>Observation</span>}
             <span class="num muted">{plural(turn.observation_tokens, "token")}</span>
           </p>
           <Messages messages={turn.observation} run={run} trajectory={trajectory} before={before} />
@@ -60,7 +60,7 @@ export function TurnCard({ turn, run, trajectory, tokens, current, before }: {
   );
 }
 
-/** Whether a reward is more than the rounding of its places. */
+/** Whether a reward would not be rounded to zero. */
 function felt(reward: number | null): boolean {
   return Math.abs(reward ?? 0) >= 0.0005;
 }
@@ -78,7 +78,7 @@ function Marked({ turn }: { turn: Turn }) {
   );
 }
 
-/** The parsed action with what it found, and the turn's reward terms. */
+/** The parsed action with its hits, and the turn's reward terms. */
 function Outcome({ turn }: { turn: Turn }) {
   const terms = Object.entries(turn.terms).filter(([name, value]) => felt(value) && name !== "total");
   const times = searchSeconds(turn);
@@ -144,7 +144,7 @@ function Hits({ hits }: { hits: readonly Hit[] }) {
 }
 
 function Seconds({ seconds: parts }: { seconds: Record<string, number> }) {
-  // `step/search` is a part of `step`: told, not added up
+  // `step/search` is a part of `step`, so it is listed but not added
   const told = Object.entries(parts)
     .filter(([, value]) => value > 0)
     .map(([name, value]) => `${words(name).replace("/", " of which ")} ${seconds(value)}`);

@@ -9,7 +9,7 @@ export function Notice({ children, bad }: { children: ComponentChildren; bad?: b
   );
 }
 
-/** What stands in for data: why there is none, or that it is on its way. */
+/** A placeholder for data: an error, a loading message, or that there is none. */
 export function Waiting({ error, loading, empty }: { error: string | null; loading: boolean; empty?: string }) {
   if (error !== null) return <Notice bad>{error}</Notice>;
   if (loading) return <Notice>Loading…</Notice>;

@@ -7,9 +7,9 @@ export interface Line {
   label: string;
   steps: readonly number[];
   values: readonly (number | null)[];
-  /** Which hue; lines that mean the same in two runs share it. */
+  /** The hue; lines with the same meaning in two runs share it. */
   hue?: number;
-  /** Of another run, drawn lighter. */
+  /** Belongs to the other run, and is drawn lighter. */
   beside?: boolean;
 }
 
@@ -19,7 +19,7 @@ const RIGHT = 10;
 const TOP = 8;
 const BOTTOM = 18;
 
-/** Lines over steps. Each line has a hue and a dash of its own; the legend carries the last or the pointed value. */
+/** Lines over steps, each with a hue and a dash of its own; the legend shows the value that is pointed at, or the last. */
 export function Chart({ title, lines, unit, onStep, stepLabel }: {
   title: string;
   lines: readonly Line[];

@@ -1,7 +1,7 @@
 import type { ComponentProps, InputHTMLAttributes } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-/** A field that keeps what is typed while it has the focus, and follows its value when that changes elsewhere. */
+/** A field that keeps what is typed while it has the focus, and otherwise follows its value. */
 export function Field({ value, ...rest }: { value: string } & Omit<ComponentProps<"input">, "value" | "defaultValue" | "ref">) {
   const input = useRef<HTMLInputElement>(null);
   useLayoutEffect(() => {

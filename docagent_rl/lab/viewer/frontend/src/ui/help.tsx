@@ -2,9 +2,9 @@ import { useEffect, useRef } from "preact/hooks";
 import { Key } from "./basics";
 
 const KEYS: [string, [string, string][]][] = [
-  ["Anywhere", [["?", "this help"], ["/", "search trajectories"], ["1", "glance"], ["2", "trajectories"], ["3", "funnel"], ["4", "compare"], ["d", "light, dark"]]],
-  ["List of trajectories", [["j", "next row"], ["k", "previous row"], ["Enter", "open it"], ["f", "filters on and off"]]],
-  ["One trajectory", [["j", "next turn"], ["k", "previous turn"], ["]", "next trajectory of the list"], ["[", "previous trajectory"], ["t", "tokens on and off"], ["c", "next colouring of tokens"], ["g", "its group"], ["u", "back to the list"]]],
+  ["Anywhere", [["?", "this help"], ["/", "search trajectories"], ["1", "glance"], ["2", "trajectories"], ["3", "funnel"], ["4", "compare"], ["d", "light or dark theme"]]],
+  ["List of trajectories", [["j", "next row"], ["k", "previous row"], ["Enter", "open it"], ["f", "show or hide filters"]]],
+  ["One trajectory", [["j", "next turn"], ["k", "previous turn"], ["]", "next trajectory in the list"], ["[", "previous trajectory"], ["t", "show or hide tokens"], ["c", "next colouring of tokens"], ["g", "its group"], ["u", "back to the list"]]],
 ];
 
 export function Help({ open, close }: { open: boolean; close: () => void }) {
@@ -16,10 +16,10 @@ export function Help({ open, close }: { open: boolean; close: () => void }) {
     if (!open && dialog.open) dialog.close();
   }, [open]);
   return (
-    <dialog ref={ref} onClose={close} aria-label="Keyboard" class="help" onClick={(event) => event.target === ref.current && close()}>
+    <dialog ref={ref} onClose={close} aria-label="Keyboard shortcuts" class="help" onClick={(event) => event.target === ref.current && close()}>
       <div class="help-body">
         <header>
-          <h2>Keyboard</h2>
+          <h2>Keyboard shortcuts</h2>
           <button type="button" class="quiet" onClick={close}>
             Close
           </button>
@@ -41,7 +41,7 @@ export function Help({ open, close }: { open: boolean; close: () => void }) {
             </section>
           ))}
         </div>
-        <p class="muted">Every view's address holds its whole state: copy it to share what you see.</p>
+        <p class="muted">The address of every view contains its whole state: copy it to share what you see.</p>
       </div>
     </dialog>
   );

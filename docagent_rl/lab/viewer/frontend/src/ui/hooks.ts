@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { RefObject } from "preact";
 
-/** Width of an element, as it changes. */
+/** The current width of an element. */
 export function useWidth(ref: RefObject<HTMLElement | null>, first = 320): number {
   const [width, setWidth] = useState(first);
   useEffect(() => {
@@ -15,7 +15,7 @@ export function useWidth(ref: RefObject<HTMLElement | null>, first = 320): numbe
   return width;
 }
 
-/** Whether an element has come near the part of the page that is looked at. */
+/** Whether an element is in or near the visible part of the page. */
 export function useNear(ref: RefObject<HTMLElement | null>): boolean {
   const [near, setNear] = useState(false);
   useEffect(() => {
@@ -30,7 +30,7 @@ export function useNear(ref: RefObject<HTMLElement | null>): boolean {
   return near;
 }
 
-/** A value that has not changed for a while. */
+/** A value, updated only after it has not changed for a while. */
 export function useSettled<T>(value: T, milliseconds: number): T {
   const [settled, setSettled] = useState(value);
   useEffect(() => {

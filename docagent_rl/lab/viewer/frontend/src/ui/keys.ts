@@ -2,11 +2,11 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 
 export type Keys = Record<string, () => void>;
 
-/** Keys of a view, while nothing is typed into and no dialog is open. */
+/** Keyboard shortcuts of a view, active while no field has the focus and no dialog is open. */
 export function useKeys(keys: Keys): void {
   const now = useRef(keys);
   now.current = keys;
-  // at once, not after the next frame: a key that is pressed meanwhile is for what is seen
+  // immediately instead of after the next frame: a key pressed meanwhile is meant for what is visible
   useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent): void => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { formatRoute, parseRoute, type Route } from "../logic/route";
 
-/** Where the page is; views are drawn from it alone. */
+/** The current location, from which all views are drawn. */
 export function useRoute(): Route {
   const [hash, setHash] = useState(window.location.hash);
   useEffect(() => {
@@ -17,7 +17,7 @@ export function go(target: string | Route): void {
   window.location.hash = typeof target === "string" ? target : formatRoute(target);
 }
 
-/** Change the state without a step in the browser's history; a view that is left already changes nothing. */
+/** Change the state without adding to the browser's history; ignored for a view that was already left. */
 export function replace(target: string | Route): void {
   if (typeof target !== "string") {
     const here = parseRoute(window.location.hash);

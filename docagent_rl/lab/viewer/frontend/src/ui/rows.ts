@@ -3,10 +3,10 @@ import { get } from "../api/client";
 import { runPath } from "../api/paths";
 import type { Row, Rows, Run } from "../api/types";
 
-/** Rows asked for at a time. */
+/** Number of rows per request. */
 export const BLOCK = 100;
 
-/** Rows of a list by index, asked for by blocks; blocks that are on their way have none yet. */
+/** Rows of a list by index, requested in blocks; blocks that are still loading have no rows. */
 export function useRows(run: Run, list: string, offsets: readonly number[]) {
   const blocks = useRef(new Map<number, Row[]>());
   const [state, setState] = useState<{ total: number | null; error: string | null; turn: number }>({ total: null, error: null, turn: 0 });

@@ -1,4 +1,4 @@
-/** Hand a text to the user as a file. */
+/** Offer a text to the user as a file. */
 export function save(name: string, type: string, content: string): void {
   const address = URL.createObjectURL(new Blob([content], { type }));
   const link = document.createElement("a");

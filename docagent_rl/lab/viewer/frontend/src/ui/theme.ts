@@ -4,7 +4,7 @@ export const THEMES = ["system", "light", "dark"] as const;
 export type Theme = (typeof THEMES)[number];
 const KEY = "docagent-theme";
 
-/** The chosen theme, kept by the browser where it keeps anything. */
+/** The chosen theme, stored by the browser if it allows that. */
 export function useTheme(): [Theme, () => void] {
   const [theme, setTheme] = useState<Theme>(stored);
   useEffect(() => {
@@ -17,7 +17,7 @@ export function useTheme(): [Theme, () => void] {
     try {
       window.localStorage.setItem(KEY, chosen);
     } catch {
-      // a file opened from disk may not store anything: the choice lasts as long as the page
+      // a file opened from disk may not be allowed to store anything: the choice lasts as long as the page
     }
   };
   return [theme, next];

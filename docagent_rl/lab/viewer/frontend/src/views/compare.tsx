@@ -11,7 +11,7 @@ import { replace } from "../ui/location";
 
 const MOST = 300;
 
-/** Two runs, or two steps of one, on the same questions, with what chance leaves open. */
+/** Two runs, or two steps of one run, on the same questions, with the uncertainty of the difference. */
 export function Compare({ route, runs }: { route: Route; runs: Run[] }) {
   const a = pick(route.query.get("a"), runs, 0);
   const b = pick(route.query.get("b"), runs, 1);
@@ -57,7 +57,7 @@ function Choose({ label, value, options, set }: { label: string; value: string; 
   );
 }
 
-/** The step of a side; the last by default, of one run its first and its last. */
+/** The step of a side; by default the last, or for two steps of one run the first and the last. */
 function Step({ label, value, run, split, first = false, set }: { label: string; value: string; run: Run | undefined; split: "train" | "val"; first?: boolean; set: (value: string) => void }) {
   const steps = run?.steps[split] ?? [];
   const options = [["", first ? "first" : "last"] as [string, string], ...steps.map((step): [string, string] => [String(step), String(step)])];
@@ -76,7 +76,7 @@ function Summary({ data, a, b, measure }: { data: Comparison; a: string; b: stri
     <section class="summary" aria-label="Result">
       <p class="verdict">{verdict(data, a, b)}</p>
       {rewarded && data.same_reward !== true && (
-        <p class="muted">{data.same_reward === null && "Whether both are rewarded alike is not known. "}A: {data.formula_a ?? "not known"}. B: {data.formula_b ?? "not known"}.</p>
+        <p class="muted">{data.same_reward === null && "It is unknown whether both use the same reward. "}A: {data.formula_a ?? "unknown"}. B: {data.formula_b ?? "unknown"}.</p>
       )}
       {leftOut !== "" && <p class="muted">{leftOut}</p>}
       <dl class="answers">
@@ -84,7 +84,7 @@ function Summary({ data, a, b, measure }: { data: Comparison; a: string; b: stri
         <div><dt>B, mean</dt><dd class="num">{fixed(data.mean_b, 3)}</dd></div>
         <div><dt>B − A</dt><dd class="num"><b>{signed(data.difference, 3)}</b></dd></div>
         {told && data.low !== null && data.high !== null && <div><dt>interval</dt><dd class="num">{signed(data.low, 3)} … {signed(data.high, 3)}</dd></div>}
-        {told && data.p !== null && data.least_p !== null && <div><dt>p</dt><dd class="num" title={`The least that ${data.documents} documents can have is ${chance(data.least_p)}`}>{chance(data.p)}</dd></div>}
+        {told && data.p !== null && data.least_p !== null && <div><dt>p</dt><dd class="num" title={`The smallest possible p for ${data.documents} documents is ${chance(data.least_p)}`}>{chance(data.p)}</dd></div>}
         <div><dt>questions</dt><dd class="num">{count(data.won)} up, {count(data.lost)} down, {count(data.tied)} equal</dd></div>
         <div><dt>documents</dt><dd class="num">{count(data.documents)}</dd></div>
       </dl>
@@ -94,7 +94,7 @@ function Summary({ data, a, b, measure }: { data: Comparison; a: string; b: stri
   );
 }
 
-/** The difference with its interval on an axis that holds zero. */
+/** The difference with its interval, on an axis that includes zero. */
 function Interval({ difference, low, high }: { difference: number; low: number; high: number }) {
   const most = Math.max(Math.abs(low), Math.abs(high), 1e-9) * 1.15;
   const x = (value: number): number => 50 + (50 * value) / most;

@@ -3,7 +3,7 @@ import { runPath } from "../api/paths";
 import type { Facets, Funnel, FunnelGroup, Run } from "../api/types";
 import { useApi } from "../api/use";
 import { filtersOf, withValue } from "../logic/filters";
-import { count, percent, words } from "../logic/format";
+import { count, percent, plural, words } from "../logic/format";
 import { funnelFigure } from "../logic/figure";
 import { STAGES, UNJUDGED, cause, worst } from "../logic/funnel";
 import { accuracyText } from "../logic/outcome";
@@ -15,11 +15,11 @@ import { Section, Waiting } from "../ui/basics";
 import { go, replace } from "../ui/location";
 import { save } from "../ui/save";
 
-const BY: [string, string][] = [["none", "all together"], ["step", "step"], ["system", "system"], ["kind", "evidence"], ["dataset", "dataset"], ["split", "split"]];
+const BY: [string, string][] = [["none", "nothing"], ["step", "step"], ["system", "system"], ["kind", "evidence"], ["dataset", "dataset"], ["split", "split"]];
 
-/** Where the evidence of questions gets lost on its way to a right answer. */
+/** Where the evidence for questions gets lost on the way to a right answer. */
 export function FunnelView({ route, run }: { route: Route; run: Run }) {
-  // a file carries one funnel, of its own trajectories
+  // an exported file contains one funnel, for its own trajectories
   const by = exported ? "none" : BY.find(([each]) => each === route.query.get("by"))?.[0] ?? "none";
   const filters = filtersOf(route.query);
   const whole = useApi<Funnel>(runPath(run.id, "funnel", withValue(filters, "by", "none")), run.revision);
@@ -44,7 +44,7 @@ export function FunnelView({ route, run }: { route: Route; run: Run }) {
           {!exported && <span class="muted">{together(run, filters)}</span>}
         </div>
         {whole.data === undefined || all === undefined ? (
-          <Waiting error={whole.error} loading={whole.loading} empty="No trajectory here has known evidence." />
+          <Waiting error={whole.error} loading={whole.loading} empty="The evidence is unknown for all trajectories here." />
         ) : (
           <>
             <Verdict group={all} />
@@ -62,12 +62,12 @@ export function FunnelView({ route, run }: { route: Route; run: Run }) {
   );
 }
 
-/** What a funnel lumps together, where no filter parts it. */
+/** What a funnel combines, if no filter separates it. */
 function together(run: Run, filters: URLSearchParams): string {
   const splits = (["train", "val"] as const).filter((split) => run.steps[split]?.length && (!filters.has("split") || filters.getAll("split").includes(split)));
   const several = splits.some((split) => (run.steps[split]?.length ?? 0) > 1) && !filters.has("step");
   const parts = [splits.length > 1 && "training and validation", several && "all steps"].filter(Boolean);
-  return parts.length > 0 ? `${parts.join(", ")} together` : "";
+  return parts.length > 0 ? `${parts.join(", ")} combined` : "";
 }
 
 function SaveFigure({ group, name }: { group: FunnelGroup; name: string }) {
@@ -79,14 +79,14 @@ function SaveFigure({ group, name }: { group: FunnelGroup; name: string }) {
   );
 }
 
-/** Accuracy, and what fails most often where the answer is wrong. */
+/** Accuracy, and what fails most often if the answer is wrong. */
 export function Verdict({ group }: { group: FunnelGroup }) {
   const most = worst(group);
   const [name, what] = most === null ? [] : cause(most.stage.id).split(": ");
   return (
     <p class="verdict">
       {accuracyText(group)}{" "}
-      {most !== null && <>Most is lost to <b>{name}</b>: {what} in {count(most.lost)}.</>}
+      {most !== null && <>The most frequent failure is <b>{name}</b>: {what} ({plural(most.lost, "trajectory")}).</>}
     </p>
   );
 }

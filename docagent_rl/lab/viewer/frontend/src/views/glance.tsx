@@ -13,7 +13,7 @@ import { Section, Waiting } from "../ui/basics";
 import { go, replace } from "../ui/location";
 import { Verdict } from "./funnel";
 
-/** A run at a glance: warnings, where evidence gets lost, curves; beside another run's where one is chosen. */
+/** A run at a glance: warnings, where evidence gets lost, and curves, optionally with those of another run. */
 export function Glance({ route, run, runs }: { route: Route; run: Run; runs: Run[] }) {
   const other = runs.find((each) => String(each.id) === route.query.get("with") && each.id !== run.id);
   const metrics = useApi<Metrics>(runPath(run.id, "metrics"), run.revision);
@@ -22,6 +22,7 @@ export function Glance({ route, run, runs }: { route: Route; run: Run; runs: Run
   const latest = latestOf(run);
   const funnel = useApi<Funnel>(runPath(run.id, "funnel", withValue(latest, "by", "none")), run.revision);
   const group = funnel.data?.groups[0];
+  const indexing = run.indexing !== null;
   return (
     <div class="page glance">
       <header class="page-head">
@@ -29,12 +30,12 @@ export function Glance({ route, run, runs }: { route: Route; run: Run; runs: Run
         <p class="muted num">{facts(run)}</p>
       </header>
       <div class="glance-top">
-        <Section title="Warnings" aside={warnings.data && <span class="muted num">{warnings.data.length}</span>}>
-          {warnings.data === undefined ? <Waiting {...warnings} /> : <Warnings warnings={warnings.data} run={run.id} />}
+        <Section title="Warnings" aside={run.indexing === null && warnings.data && <span class="muted num">{warnings.data.length}</span>}>
+          {warnings.data === undefined ? <Waiting {...warnings} /> : <Warnings warnings={warnings.data} run={run.id} indexing={indexing} />}
         </Section>
         <Section title={`Evidence funnel${latest.has("step") ? ` of ${latest.get("split") === "val" ? "validation" : "training"}, step ${latest.get("step")}` : ""}`} aside={<a href={link("funnel", run.id, latest)}>By step, system, evidence</a>}>
           {funnel.data === undefined || group === undefined ? (
-            <Waiting {...funnel} empty="No trajectory here has known evidence." />
+            <Waiting {...funnel} empty={indexing ? INDEXING : "The evidence is unknown for all trajectories here."} />
           ) : (
             <>
               <Verdict group={group} />
@@ -50,27 +51,29 @@ export function Glance({ route, run, runs }: { route: Route; run: Run; runs: Run
   );
 }
 
-/** The trajectories that a run is judged by at a glance: its last validation, without one its last step. */
+/** The trajectories that represent a run at a glance: its last validation, otherwise its last step. */
 function latestOf(run: Run): URLSearchParams {
   const split = run.steps.val?.length ? "val" : "train";
   const step = run.kind === "training" ? run.steps[split]?.at(-1) : undefined;
   return new URLSearchParams(step === undefined ? {} : { split, step: String(step) });
 }
 
-function Warnings({ warnings, run }: { warnings: Warning[]; run: number }) {
-  if (warnings.length === 0) return <p class="muted">Nothing that an experienced eye would stop at.</p>;
+const INDEXING = "The run is still being indexed.";
+
+function Warnings({ warnings, run, indexing }: { warnings: Warning[]; run: number; indexing: boolean }) {
+  if (warnings.length === 0) return <p class="muted">{indexing ? `${INDEXING} Warnings will appear here.` : "No warnings."}</p>;
   return (
     <ul class="warnings">
       {warnings.map((warning) => (
         <li key={warning.id} class={warning.severity}>
           <p class="warning-title">
-            <span class={`tag ${warning.severity}`}>{warning.severity === "bad" ? "serious" : "look"}</span>
+            <span class={`tag ${warning.severity}`}>{warning.severity === "bad" ? "serious" : "check"}</span>
             <b>{warning.title}</b>
             <span class="muted num">{stepsText(warning.steps)}</span>
           </p>
           <p>{warning.text}</p>
           {warning.filter !== null && warning.filter !== "" && (
-            <a href={link("trajectories", run, new URLSearchParams(warning.filter))}>Trajectories behind it</a>
+            <a href={link("trajectories", run, new URLSearchParams(warning.filter))}>Show the trajectories</a>
           )}
         </li>
       ))}
@@ -89,7 +92,7 @@ function Curves({ metrics, beside, run, runs, route }: { metrics: Metrics; besid
   const smooth = route.query.get("smooth") === "1";
   const find = route.query.get("metric") ?? "";
   const change = (key: string, value: string | null): void => replace({ ...route, query: withValue(route.query, key, value) });
-  if (metrics.names.length === 0) return <p class="muted">No numbers of steps are stored here.</p>;
+  if (metrics.names.length === 0) return <p class="muted">This run has no metrics.</p>;
   const groups = find === "" ? plotsOf(metrics.names) : found(metrics.names, find);
   const open = (step: number): void => go(link("trajectories", run.id, new URLSearchParams({ step: String(step) })));
   return (
@@ -98,16 +101,16 @@ function Curves({ metrics, beside, run, runs, route }: { metrics: Metrics; besid
         <FindMetric value={find} set={(text) => change("metric", text)} />
         {runs.length > 1 && (
           <label>
-            <span class="muted">beside </span>
+            <span class="muted">compare with </span>
             <select value={String(beside?.run.id ?? "")} onChange={(event) => change("with", event.currentTarget.value)}>
-              <option value="">no other run</option>
+              <option value="">no run</option>
               {runs.filter((each) => each.id !== run.id).map((each) => <option key={each.id} value={String(each.id)}>{each.name}</option>)}
             </select>
           </label>
         )}
         <label class="check"><input type="checkbox" checked={smooth} onChange={() => change("smooth", smooth ? null : "1")} /> smoothed</label>
       </div>
-      {groups.size === 0 && <p class="muted">No number has a name like that.</p>}
+      {groups.size === 0 && <p class="muted">No metric has such a name.</p>}
       {[...groups].map(([title, plots]) => (
         <Section key={title} title={title}>
           <div class="charts">
@@ -126,8 +129,8 @@ function FindMetric({ value, set }: { value: string; set: (text: string | null) 
   return (
     <input
       type="search"
-      placeholder="Find a number by name"
-      aria-label="Find a number by name"
+      placeholder="Find a metric by name"
+      aria-label="Find a metric by name"
       value={text}
       onInput={(event) => {
         setText(event.currentTarget.value);
@@ -151,13 +154,13 @@ function linesOf(plot: Plot, metrics: Metrics, beside: Beside | null, smooth: bo
   return [...own, ...told(theirs)];
 }
 
-/** Of many lines those that are always zero are left out. */
+/** If there are many lines, those that are always zero are left out. */
 function told(lines: Line[]): Line[] {
   const some = lines.filter((line) => line.values.some((value) => value !== null && value !== 0));
   return lines.length > 3 && some.length > 0 ? some : lines;
 }
 
-/** The lines of a plot; where it has both, they say whether they are of training or of validation. */
+/** The lines of a plot; if it has both, their labels say whether they are from training or validation. */
 function plotted(plot: Plot, metrics: Metrics, behind: string, smooth: boolean): Line[] {
   const splits = SPLITS.filter((split) => plot.series.some(({ name }) => metrics[split].values[name] !== undefined));
   return plot.series.flatMap(({ name, label }, hue) => splits.flatMap((split): Line[] => {

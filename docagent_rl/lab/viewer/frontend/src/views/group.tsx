@@ -11,7 +11,7 @@ import { useKeys } from "../ui/keys";
 import { go } from "../ui/location";
 import { OutcomeMark } from "../ui/outcome";
 
-/** The trajectories of one question beside each other: where they part, and which were pushed up. */
+/** The trajectories of one question side by side: where they diverge, and which were reinforced. */
 export function GroupView({ route, run }: { route: Route; run: Run }) {
   const { data, error, loading } = useApi<Group>(groupPath(run.id, route.id ?? "", route.query), run.revision);
   const back = link("trajectories", run.id, new URLSearchParams({ uid: route.id ?? "" }));
@@ -53,7 +53,7 @@ export function GroupView({ route, run }: { route: Route; run: Run }) {
                     </div>
                     {advantages[at] !== null && advantages[at] !== undefined && (
                       <div>
-                        <dt>pushed</dt>
+                        <dt>advantage</dt>
                         <dd>
                           <Bar value={advantages[at]} scale={most} signed />
                           <b class={`num ${advantages[at] < 0 ? "neg" : "pos"}`}>
@@ -76,7 +76,7 @@ export function GroupView({ route, run }: { route: Route; run: Run }) {
               <tr key={at} class={at === parting ? "parting" : ""}>
                 <th scope="row" class="num">
                   {at + 1}
-                  {at === parting && <span class="parting-mark">they part</span>}
+                  {at === parting && <span class="parting-mark">they diverge</span>}
                 </th>
                 {trajectories.map((trajectory) => (
                   <TurnCell key={trajectory.id} trajectory={trajectory} at={at} run={run.id} />
@@ -117,12 +117,12 @@ function rest(text: string, kind: string): string {
 }
 
 function partingText(parting: number | null, trajectories: number): string {
-  if (trajectories < 2) return "One trajectory alone.";
-  return parting === null ? "All did the same." : `They part in turn ${parting + 1}.`;
+  if (trajectories < 2) return "There is only one trajectory.";
+  return parting === null ? "All did the same." : `They diverge in turn ${parting + 1}.`;
 }
 
 function spread(rewards: readonly number[]): string {
   if (rewards.length < 2) return "";
   const [low, high] = [Math.min(...rewards), Math.max(...rewards)];
-  return low === high ? `All were rewarded ${fixed(low)}: nothing is learned from their difference.` : `Rewards from ${fixed(low)} to ${fixed(high)}.`;
+  return low === high ? `All have the reward ${fixed(low)}, so there is no difference to learn from.` : `Rewards from ${fixed(low)} to ${fixed(high)}.`;
 }

@@ -2,7 +2,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { runPath } from "../api/paths";
 import type { Facets, Row, Run } from "../api/types";
 import { useApi } from "../api/use";
-import { count } from "../logic/format";
+import { count, plural } from "../logic/format";
 import { filtersOf, listOf, sortedBy, withValue } from "../logic/filters";
 import { link, type Route } from "../logic/route";
 import { blocksOf, scrollFor, windowOf } from "../logic/window";
@@ -16,7 +16,7 @@ import { BLOCK, useRows } from "../ui/rows";
 
 const ROW = 33;
 
-/** All trajectories of a run, filtered and sorted; only rows in sight are drawn and asked for. */
+/** All trajectories of a run, filtered and sorted; only visible rows are drawn and requested. */
 export function Trajectories({ route, run }: { route: Route; run: Run }) {
   const list = listOf(route.query).toString();
   const [panel, setPanel] = useState(() => window.innerWidth > 900);
@@ -170,10 +170,10 @@ function Table({ route, run, list, scale, togglePanel, change }: {
             <tr class="spacer" aria-hidden="true"><td colSpan={columns.length} style={{ height: `${((total ?? 0) - window.last) * ROW}px` }} /></tr>
           </tbody>
         </table>
-        {total === 0 && <Notice>No trajectory matches{route.query.toString() === "" ? " yet" : ""}.</Notice>}
+        {total === 0 && <Notice>{run.indexing === null ? "No trajectory matches." : "The run is still being indexed."}</Notice>}
       </div>
       <p class="list-foot muted num" role="status">
-        {total === null ? "…" : total === run.trajectories ? `${count(total)} trajectories` : `${count(total)} of ${count(run.trajectories)} trajectories`}
+        {total === null ? "…" : total === run.trajectories ? plural(total, "trajectory") : `${count(total)} of ${plural(run.trajectories, "trajectory")}`}
       </p>
     </>
   );

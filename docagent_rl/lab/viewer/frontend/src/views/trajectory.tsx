@@ -22,7 +22,7 @@ import { Section, Waiting } from "../ui/basics";
 import { useKeys } from "../ui/keys";
 import { go, replace } from "../ui/location";
 
-/** One trajectory: the conversation with its pages, between its turns and its documents. */
+/** One trajectory: the conversation with its pages, between the list of turns and the documents. */
 export function TrajectoryView({ route, run }: { route: Route; run: Run }) {
   const id = Number(route.id);
   const { data, error, loading } = useApi<Trajectory>(trajectoryPath(run.id, id), run.revision);
@@ -115,7 +115,7 @@ interface TokenState {
   next: () => void;
 }
 
-/** Whether tokens are shown and by what they are coloured; the address holds both. */
+/** Whether tokens are shown, and what their colour means; both are part of the address. */
 function useTokenMode(trajectory: Trajectory, route: Route): TokenState {
   const all = useMemo(() => trajectory.turns.flatMap((turn) => (turn.tokens ? [turn.tokens] : [])), [trajectory]);
   const measures = useMemo(() => measuresOf(all), [all]);
@@ -160,7 +160,7 @@ interface Neighbours {
   place: string | null;
 }
 
-/** The trajectories before and after it in the list that it was opened from. */
+/** The trajectories before and after it in the list from which it was opened. */
 function useNeighbours(route: Route, run: Run, id: number): Neighbours {
   const list = listOf(route.query);
   const at = Number(route.query.get("at") ?? -1);
@@ -183,7 +183,7 @@ function useNeighbours(route: Route, run: Run, id: number): Neighbours {
   };
 }
 
-/** Follow the turn that is being read. */
+/** Track which turn is being read. */
 function useTurnInSight(trajectory: Trajectory, seen: (turn: number) => void): void {
   const now = useRef(seen);
   now.current = seen;
