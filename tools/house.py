@@ -55,7 +55,7 @@ def main(
         Console(width=120).print(beside(read(python_files(ROOT)), settings["others"]))
         return
     problems = [
-        *circles(edges),
+        *circles(imports(types=True)),
         *outgrown("statements", settings["statements"], sizes),
         *outgrown("modules", settings["modules"], modules),
         *long_functions(settings["functions"]["lines"], python_files(ROOT)),
@@ -105,14 +105,14 @@ def statements_of(file: Path) -> int:
     return sum(isinstance(node, ast.stmt) for node in ast.walk(tree))
 
 
-def imports() -> dict[str, set[str]]:
+def imports(*, types: bool = False, package: str = PACKAGE) -> dict[str, set[str]]:
     """Return the modules of ours that come with each module, those that its functions import
     included.
 
-    Other packages around them come too, but for empty ones; what type checkers alone import does
-    not.
+    Other packages around them come too, but for empty ones. What a module imports for type
+    checkers only comes with it where `types` is set.
     """
-    graph = grimp.build_graph(PACKAGE, exclude_type_checking_imports=True)
+    graph = grimp.build_graph(package, exclude_type_checking_imports=not types)
     named = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
 
     def around(name: str) -> set[str]:
@@ -126,7 +126,11 @@ def imports() -> dict[str, set[str]]:
 
 
 def circles(edges: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """Yield a sentence for a circle of modules that import one another, if there is any."""
+    """Yield a sentence for a circle of modules that import one another, if there is any.
+
+    In `main` an import for type checkers closes a circle like any other: a reader has to
+    understand all of its modules at once.
+    """
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:

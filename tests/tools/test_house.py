@@ -46,6 +46,19 @@ def test_a_circle_is_named_module_by_module():
     assert not list(circles({"a": {"b"}, "b": set()}))
 
 
+def test_a_circle_that_only_type_checkers_close_is_named(monkeypatch, tmp_path):
+    typed = "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from rooms import a\n"
+    for name, text in {"__init__": "", "a": "from rooms import b\n", "b": typed}.items():
+        file = tmp_path / "rooms" / f"{name}.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert not list(circles(imports(package="rooms")))
+    (found,) = circles(imports(types=True, package="rooms"))
+    assert "rooms.a imports rooms.b" in found
+
+
 def test_names_that_use_other_words_are_found(monkeypatch, tmp_path):
     monkeypatch.setattr("tools.house.ROOT", tmp_path)
     (tmp_path / "a.py").write_text(
