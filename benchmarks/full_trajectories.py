@@ -19,8 +19,9 @@ from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import Picture
-from docagent_rl.envs.script import Act, Move, QuestionStatistics, Script, ScriptContext
+from docagent_rl.envs.script import Act, Move, Script, ScriptContext
 from docagent_rl.envs.turn_record import NO_RECORD
+from docagent_rl.lab.agents.random_turns import QuestionStatistics, RandomContext
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import DocumentDifficulty
 from docagent_rl.retrieval.bm25 import BM25Retriever
@@ -251,7 +252,7 @@ class _Policy:
         self._script, self._moves = script(config), size.moves
         self._codec = resources.codec
         pages = resources.services.store.document(asked.doc_id).num_pages
-        self._context = ScriptContext(asked, system.max_turns(config), rng, pages, statistics)
+        self._context = RandomContext(asked, system.max_turns(config), rng, pages, statistics)
         self.played = played
 
     async def generate(

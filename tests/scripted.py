@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 
-from docagent_rl.envs.script import QuestionStatistics, ScriptContext
+from docagent_rl.lab.agents.random_turns import QuestionStatistics, RandomContext, random_turn
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.rollout import Limits
 from docagent_rl.rollout.trajectory import Trajectory
@@ -29,7 +29,7 @@ async def _play(
             sample,
             Lines(
                 script,
-                ScriptContext(
+                RandomContext(
                     sample,
                     system.max_turns(config),
                     rng,
@@ -51,11 +51,11 @@ async def _play(
 class Lines:
     """A script as `play_scripted` takes it."""
 
-    def __init__(self, script, context: ScriptContext) -> None:
+    def __init__(self, script, context: RandomContext) -> None:
         self.script, self.context = script, context
 
     def __call__(self, trajectory: Trajectory) -> str:
         if trajectory.turns:
             self.context.turn = len(trajectory.turns) + 1
             self.context.record = trajectory.turns[-1].record
-        return self.script.line(self.context).text
+        return random_turn(self.script, self.context).text

@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 
 from docagent_rl.checks.recipe_check import composed_recipe
-from docagent_rl.envs.script import QuestionStatistics
+from docagent_rl.lab.agents.random_turns import QuestionStatistics
 from docagent_rl.rollout.images import join_features
 from docagent_rl.rollout.trajectory import Trajectory, whole_line
 from docagent_rl.systems import get_system

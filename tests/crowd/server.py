@@ -10,8 +10,9 @@ from typing import Any
 
 from verl.workers.rollout.replica import TokenOutput
 
-from docagent_rl.envs.script import QuestionStatistics, Script, ScriptContext
+from docagent_rl.envs.script import Script
 from docagent_rl.envs.turn_record import NO_RECORD
+from docagent_rl.lab.agents.random_turns import QuestionStatistics, RandomContext, random_turn
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.training.agent_loop.loop import DocAgentLoop
 
@@ -24,7 +25,7 @@ class Part:
     """A trajectory that is played."""
 
     trajectory: Trajectory
-    context: ScriptContext
+    context: RandomContext
 
 
 @dataclass
@@ -46,7 +47,7 @@ class ScriptedServer:
     def begin(self, trajectory: Trajectory, sample: Any) -> None:
         """A trajectory starts, perhaps once more."""
         name = f"{trajectory.uid}-{trajectory.number}"
-        context = ScriptContext(
+        context = RandomContext(
             sample,
             self.turns,
             random.Random(f"{self.seed}/{name}"),
@@ -74,7 +75,7 @@ class ScriptedServer:
                 len(turns) + 1,
                 turns[-1].record if turns else NO_RECORD,
             )
-            text = self.script.line(part.context).text
+            text = random_turn(self.script, part.context).text
         ids = [*self.tokenizer.encode(text, add_special_tokens=False), self.tokenizer.eos_token_id]
         ids = ids[: sampling_params["max_tokens"]]
         return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids), extra_fields={})

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from docagent_rl.envs.script import OBJECTS, SUBJECTS
+from docagent_rl.lab.agents.random_turns import OBJECTS, SUBJECTS
 from docagent_rl.rewards.answer_rule import AnswerRule, Gold, GoldForm
 from docagent_rl.rewards.mmlongbench import AnswerFormat
 from docagent_rl.rewards.rule_judge import RuleJudge

@@ -13,10 +13,11 @@ from pydantic import Field
 from docagent_rl.base.section import Section
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.envs.script import COMMON_WORDS, Act, Move, long_words
+from docagent_rl.envs.script import Act, Move, long_words
 from docagent_rl.envs.scripted_agent import AgentState, ScriptedAgent
 from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import EnvServices
+from docagent_rl.lab.agents.random_turns import COMMON_WORDS
 from docagent_rl.lab.agents.texts import EnvPlayer, whole_turn
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.rollout.env_resources import EnvResources

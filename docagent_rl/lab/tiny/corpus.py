@@ -5,7 +5,7 @@ turns.
 import random
 from collections.abc import Iterator
 
-from docagent_rl.envs.script import OBJECTS, SUBJECTS
+from docagent_rl.lab.agents.random_turns import OBJECTS, SUBJECTS
 
 
 def _words(text: str) -> list[str]:

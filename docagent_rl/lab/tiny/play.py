@@ -12,9 +12,10 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptTemplate
 from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.images import render
-from docagent_rl.envs.script import QuestionStatistics, Script, ScriptContext
+from docagent_rl.envs.script import Script
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.system import System
+from docagent_rl.lab.agents.random_turns import QuestionStatistics, RandomContext, random_turn
 from docagent_rl.lab.agents.texts import play_texts, whole_turn
 from docagent_rl.lab.sft.exports import Turn, conversations
 from docagent_rl.lab.sft.trajectories import DropReason
@@ -107,13 +108,13 @@ async def play(stage: PlayStage, script: Script, sample: Sample, rng: random.Ran
         InfrastructureError: a service failed.
     """
     turns = stage.system.max_turns(stage.config)
-    context = ScriptContext(sample, turns, rng, stage.num_pages(sample), stage.statistics)
+    context = RandomContext(sample, turns, rng, stage.num_pages(sample), stage.statistics)
 
     async def write(trajectory: Trajectory) -> TrajectoryTurn:
         if trajectory.turns:
             context.turn = len(trajectory.turns) + 1
             context.record = trajectory.turns[-1].record
-        return whole_turn(script.line(context).text)
+        return whole_turn(random_turn(script, context).text)
 
     return await play_texts(
         stage.environment(), sample, write, new_trajectory(sample, 0, stage.system.name)

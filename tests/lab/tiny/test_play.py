@@ -8,6 +8,8 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.script import Move
 from docagent_rl.envs.services import EnvServices, RetrieverService
+from docagent_rl.lab.agents.random_turns import random_turn
+from docagent_rl.lab.tiny import play as playing
 from docagent_rl.lab.tiny.play import PlayStage, StagedPlayer, play, scripted_conversations
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.systems import SYSTEMS, get_system
@@ -44,27 +46,23 @@ def stage_of(world):
     return make
 
 
-class Noted:
-    """A script whose lines are noted."""
-
-    def __init__(self, script):
-        self.script, self.lines = script, []
-
-    def line(self, context):
-        self.lines.append(self.script.line(context))
-        return self.lines[-1]
-
-
 def played(stage, trajectories):
     """Trajectories, and the moves that the script meant."""
-    script, rng = Noted(stage.system.script(stage.config)), random.Random(0)
+    script, rng = stage.system.script(stage.config), random.Random(0)
+    written = []
+
+    def noted(*arguments):
+        written.append(random_turn(*arguments))
+        return written[-1]
 
     async def run():
         return [
             await play(stage, script, rng.choice(stage.playable), rng) for _ in range(trajectories)
         ]
 
-    return asyncio.run(run()), [line.move for line in script.lines]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(playing, "random_turn", noted)
+        return asyncio.run(run()), [turn.move for turn in written]
 
 
 @pytest.fixture(scope="module")
