@@ -1,0 +1,115 @@
+"""A chain of stages, run one after the other: what is done is skipped, what fails ends it."""
+
+import difflib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.holding import holding
+from docagent_rl.lab.stages.marker import (
+    FOLDER,
+    StageState,
+    input_digests,
+    log_file,
+    state,
+    write_marker,
+)
+from docagent_rl.lab.stages.processes import Services, run_command
+from docagent_rl.lab.stages.stage import Service, Stage
+
+_INTERRUPTED = 130
+"""The exit status of a command that Ctrl-C ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Stages in the order in which they run."""
+
+    stages: Sequence[Stage]
+    workspace: Path
+    """The folder that all of them work in; markers and logs lie in it."""
+    go_on: str
+    """The command that runs the chain again."""
+    services: Sequence[Service] = ()
+
+    def chosen(self, names: Sequence[str]) -> list[Stage]:
+        """Return the stages of these names, in the chain's order; all where none is named.
+
+        Raises:
+            UserError: there is no such stage; the nearest one is named.
+        """
+        known = [stage.name for stage in self.stages]
+        for name in names:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]}? " if near else ""
+                raise UserError(f"there is no stage {name!r}: {hint}known are {', '.join(known)}")
+        return [stage for stage in self.stages if not names or stage.name in names]
+
+    def run(self, names: Sequence[str] = ()) -> None:
+        """Run the stages of these names that are not done, by default all.
+
+        Raises:
+            UserError: a stage failed, waits for a person, or lacks an input; or another process
+                works in the workspace.
+        """
+        stages = self.chosen(names)
+        folder = self.workspace / FOLDER
+        services = Services(self.services, folder)
+        with holding(folder, f"workspace {self.workspace}"):
+            try:
+                for number, stage in enumerate(stages, start=1):
+                    self._run(stage, f"[{number}/{len(stages)}] {stage.name}", services)
+            finally:
+                services.end()
+
+    def _run(self, stage: Stage, head: str, services: Services) -> None:
+        found = state(stage, self.workspace)
+        if found is StageState.DONE:
+            print(f"{head}: done", flush=True)
+            return
+        if stage.command is None:
+            waited = ", ".join(str(path) for path in stage.outputs if not path.exists())
+            raise UserError(
+                f"stage {stage.name} is yours to do: {stage.by_hand}\n  It is done when there is "
+                f"{waited}. Then go on with\n  {self.go_on}"
+            )
+        if lost := [str(path) for path in stage.inputs if not path.exists()]:
+            raise UserError(
+                f"stage {stage.name} reads {', '.join(lost)}, which is not there; the stages "
+                f"before it make it:\n  {self.go_on}"
+            )
+        print(f"{head}: {stage.title} ({found})\n$ {stage.command}", flush=True)
+        self._warn_of_leftovers(stage, found)
+        began = time.monotonic()
+        inputs = input_digests(stage)
+        services.have(stage.services)
+        try:
+            status = run_command(stage.command, stage.environment, log_file(stage, self.workspace))
+        except KeyboardInterrupt:
+            status = _INTERRUPTED
+        if status:
+            self._fail(stage, f"ended with status {status}")
+        if lost := [str(path) for path in stage.outputs if not path.exists()]:
+            self._fail(stage, f"ended without {', '.join(lost)}")
+        seconds = time.monotonic() - began
+        write_marker(stage, self.workspace, inputs, seconds)
+        print(f"{head}: done in {seconds:,.0f} s", flush=True)
+
+    def _warn_of_leftovers(self, stage: Stage, found: StageState) -> None:
+        """Say where a stage that has run otherwise before left something that it goes on with."""
+        there = [str(path) for path in stage.outputs if path.exists()]
+        if there and found in (StageState.COMMAND, StageState.INPUTS):
+            print(
+                f"{', '.join(there)} is of an earlier command: what can be resumed is; remove it "
+                "to begin anew",
+                flush=True,
+            )
+
+    def _fail(self, stage: Stage, how: str) -> None:
+        raise UserError(
+            f"stage {stage.name} {how}; its log is {log_file(stage, self.workspace)}. Go on with\n"
+            f"  {self.go_on}"
+        )

@@ -1,0 +1,95 @@
+"""Which stages are done: a marker with a digest of a stage's command and of its inputs."""
+
+import hashlib
+import json
+from enum import StrEnum
+from pathlib import Path
+
+from docagent_rl.base.io import atomic_write
+from docagent_rl.lab.stages.stage import Stage
+
+FOLDER = ".stages"
+"""Folder of markers and logs in a workspace."""
+_SMALL = 64 << 20
+"""Files up to this size are known by their content, larger ones by size and time."""
+
+
+class StageState(StrEnum):
+    """Why a stage has to run, or that it does not."""
+
+    DONE = "done"
+    NEW = "not run yet"
+    COMMAND = "its command changed"
+    INPUTS = "its inputs changed"
+    OUTPUTS = "an output is missing"
+
+
+def state(stage: Stage, workspace: Path) -> StageState:
+    """Return whether a stage is done, and else why not."""
+    missing = not all(path.exists() for path in stage.outputs)
+    if stage.command is None:
+        return StageState.NEW if missing else StageState.DONE
+    try:
+        found = json.loads(marker_file(stage, workspace).read_bytes())
+        command = found["command"]
+        inputs = found["inputs"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return StageState.NEW
+    if command != command_digest(stage):
+        return StageState.COMMAND
+    if inputs != input_digests(stage):
+        return StageState.INPUTS
+    return StageState.OUTPUTS if missing else StageState.DONE
+
+
+def marker_file(stage: Stage, workspace: Path) -> Path:
+    """Return the file that says that a stage is done."""
+    return workspace / FOLDER / f"{stage.name}.json"
+
+
+def log_file(stage: Stage, workspace: Path) -> Path:
+    """Return the file that holds what a stage's runs printed."""
+    return workspace / FOLDER / f"{stage.name}.log"
+
+
+def write_marker(stage: Stage, workspace: Path, inputs: dict[str, str], seconds: float) -> None:
+    """Say that a stage is done; `inputs` are the digests of what it began with."""
+    content = {"command": command_digest(stage), "inputs": inputs, "seconds": round(seconds, 1)}
+    atomic_write(marker_file(stage, workspace), json.dumps(content, indent=2) + "\n")
+
+
+def command_digest(stage: Stage) -> str:
+    """Return the digest of a command and of the variables that it is given."""
+    told = json.dumps([stage.command, dict(stage.environment)], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def input_digests(stage: Stage) -> dict[str, str]:
+    """Return the identity of each input, by its path."""
+    return {str(path): identity(path) for path in stage.inputs}
+
+
+def identity(path: Path) -> str:
+    """Return what tells a file or folder from another one in its place.
+
+    Small files are known by their content, large ones by size and time of change; a folder by its
+    files, of which hidden ones do not count. Text is `absent` where nothing is there.
+    """
+    if path.is_file():
+        return _file(path)
+    if not path.is_dir():
+        return "absent"
+    digest = hashlib.sha256()
+    for each in sorted(path.rglob("*")):
+        relative = each.relative_to(path)
+        if each.is_file() and not any(part.startswith(".") for part in relative.parts):
+            found = each.stat()
+            digest.update(f"{relative}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
+    return f"folder {digest.hexdigest()}"
+
+
+def _file(path: Path) -> str:
+    found = path.stat()
+    if found.st_size > _SMALL:
+        return f"size {found.st_size}, changed {found.st_mtime_ns}"
+    return hashlib.sha256(path.read_bytes()).hexdigest()
