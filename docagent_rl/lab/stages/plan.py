@@ -1,6 +1,7 @@
 """A chain as text: its commands, what is done, and what the rest takes."""
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 
 from docagent_rl.lab.stages.chain import Chain
 from docagent_rl.lab.stages.marker import StageState, state
@@ -13,7 +14,8 @@ def plan_text(chain: Chain, names: Sequence[str] = (), price: float | None = Non
     """Write the commands of a chain with hours, disk and, at a price of a GPU hour, money."""
     lines = [f"workspace {chain.workspace}"]
     for service in chain.services:
-        lines += [f"\nservice {service.name} ({service.gpus:g} GPUs)", f"  {service.command}"]
+        head = f"\nservice {service.name} ({service.gpus:g} GPUs)"
+        lines += [head, f"  {_told(service.command, service.environment)}"]
     stages = chain.chosen(names)
     for number, stage in enumerate(stages, start=1):
         found = state(stage, chain.workspace)
@@ -21,7 +23,8 @@ def plan_text(chain: Chain, names: Sequence[str] = (), price: float | None = Non
         lines += [f"  {line}" for line in _body(stage)]
         if stage.services:
             lines.append(f"  with {', '.join(stage.services)}")
-        lines.append(f"  takes {cost_text(stage.estimate, price)}")
+        if stage.estimate != Estimate():
+            lines.append(f"  takes {cost_text(stage.estimate, price)}")
         if stage.estimate.formula:
             lines.append(f"  by {stage.estimate.formula}")
     todo = [each for each in stages if state(each, chain.workspace) is not StageState.DONE]
@@ -33,9 +36,14 @@ def _body(stage: Stage) -> Iterator[str]:
     if stage.command is None:
         yield f"yours to do: {stage.by_hand}"
     else:
-        yield stage.command
+        yield _told(stage.command, stage.environment)
     if stage.outputs:
         yield f"done when there is {', '.join(map(str, stage.outputs))}"
+
+
+def _told(command: str, environment: Mapping[str, str]) -> str:
+    """Write a command as a shell takes it, with its variables."""
+    return " ".join([*(f"{name}={shlex.quote(v)}" for name, v in environment.items()), command])
 
 
 def cost_text(estimate: Estimate, price: float | None = None) -> str:

@@ -38,7 +38,7 @@ def run_command(command: str, environment: Mapping[str, str], log: Path) -> int:
             ["bash", "-c", f"set -eo pipefail; {command}\nexit $?"],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **environment},
+            env=_environment(environment),
         )
         with _handing_on(process):
             try:
@@ -47,6 +47,12 @@ def run_command(command: str, environment: Mapping[str, str], log: Path) -> int:
             except KeyboardInterrupt:
                 process.wait()
                 raise
+
+
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a process: programs beside this interpreter are found first."""
+    places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    return {**os.environ, "PATH": os.pathsep.join(places), **more}
 
 
 @contextmanager
@@ -127,7 +133,7 @@ class Services:
                 ["bash", "-c", service.command],
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **service.environment},
+                env=_environment(service.environment),
                 start_new_session=True,
             )
 

@@ -1,0 +1,96 @@
+"""Stages after training: evaluations, and the report beside the printed table."""
+
+from collections.abc import Iterator
+
+from docagent_rl.lab.papers import estimates
+from docagent_rl.lab.papers.data_stages import counted
+from docagent_rl.lab.papers.machine import wanted
+from docagent_rl.lab.papers.manifest import Evaluation
+from docagent_rl.lab.papers.setting import Setting, address
+from docagent_rl.lab.papers.training_stages import engine, trained_tracker
+from docagent_rl.lab.stages.stage import Estimate, Stage
+
+_RELEASED = "docagent.env.variant=released"
+
+
+def evaluation_stages(setting: Setting) -> Iterator[Stage]:
+    """Yield a stage for each evaluation, and one that reports on them."""
+    chosen = setting.manifest.evaluations
+    if setting.miniature:
+        chosen = chosen[:1]
+    for each in chosen:
+        yield _evaluate(setting, each)
+    yield _report(setting, [each.name for each in chosen])
+
+
+def _evaluate(setting: Setting, each: Evaluation) -> Stage:
+    if setting.trains:
+        model = setting.word("runs", setting.model.recipe)
+        inputs = (trained_tracker(setting),)
+        overrides = setting.literally()
+    else:
+        model = setting.word("models", "weights")
+        inputs = (setting.place("models", "weights", "config.json"),)
+        assert setting.model.weights is not None
+        overrides = [_RELEASED, *setting.model.weights.overrides]
+    words = [
+        f"docagent-rl eval {setting.model.recipe} --data {setting.word('data/test.parquet')}",
+        f"--out {setting.word('evaluations', each.name)} --model {model} --",
+        *overrides,
+        *setting.overrides,
+        *each.overrides,
+    ]
+    services: tuple[str, ...] = ()
+    if not setting.miniature:
+        words += [*_rule_judge(setting), *setting.asking(), *engine(setting)]
+        if setting.machine.gpus and setting.indexes[0].model is not None:
+            words.append("docagent.retriever.encoder.device=cuda")
+        known = setting.manifest.services
+        services = tuple(name for name in setting.placement.services if known[name].plays)
+    number = counted(setting, "test")
+    takes = Estimate()
+    if not setting.miniature:
+        takes = estimates.playing(setting.model.recipe, number, 1, setting.machine)
+    return Stage(
+        f"evaluate_{each.name}",
+        f"play the test questions: {each.about}",
+        " ".join(words).removesuffix(" --"),
+        inputs=(setting.place("data", "test.parquet"), *inputs),
+        outputs=(setting.place("evaluations", each.name, "report.json"),),
+        services=services,
+        environment=setting.trainer_environment(),
+        estimate=takes,
+    )
+
+
+def _rule_judge(setting: Setting) -> list[str]:
+    """Return the override by which playing waits for no judge; the report asks it afterwards."""
+    known = setting.manifest.services.values()
+    judged = any(each.in_training and not each.plays for each in known)
+    return ["docagent.judge.kind=rule"] if judged else []
+
+
+def _report(setting: Setting, names: list[str]) -> Stage:
+    runs = " ".join(setting.word("evaluations", name) for name in names)
+    words = [f"docagent-rl report {runs} --out {setting.word('report')} --force"]
+    services: tuple[str, ...] = ()
+    judge = setting.manifest.judge
+    if judge is not None and not setting.miniature:
+        service = setting.manifest.services[judge]
+        services = tuple(name for name in setting.placement.services if name == judge)
+        if services or not wanted(service):
+            model = setting.served(service)
+            words.append(f"--judge-base-url {address(service)} --judge-model {model}")
+    if setting.miniature:
+        words.append("--draws 200")
+    return Stage(
+        "report",
+        "write the numbers beside the paper's",
+        " ".join(words),
+        inputs=tuple(
+            setting.place("evaluations", name, "trajectories.jsonl") for name in names
+        ),
+        outputs=(setting.place("report", "report.md"),),
+        services=services,
+        environment=setting.environment,
+    )

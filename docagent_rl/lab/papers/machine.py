@@ -1,0 +1,102 @@
+"""The GPUs of a machine, shared out among the trainer and the models that it asks."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.lab.papers.manifest import PaperService
+
+PEAK: Mapping[str, float] = {
+    "a10": 125e12,
+    "l4": 121e12,
+    "rtx3090": 71e12,
+    "rtx4090": 165e12,
+    "rtx5090": 209e12,
+    "a100-40": 312e12,
+    "l40s": 362e12,
+    "a6000": 155e12,
+    "a100-80": 312e12,
+    "h100": 989e12,
+    "h200": 989e12,
+}
+"""Dense bfloat16 operations a second of cards, as their maker prints them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """GPUs of one kind."""
+
+    gpus: int
+    card: str
+
+    @property
+    def peak(self) -> float:
+        """Operations a second of one GPU.
+
+        Raises:
+            UserError: the card is not known.
+        """
+        if self.card not in PEAK:
+            raise UserError(f"--gpu-memory {self.card}: name one of {', '.join(PEAK)}")
+        return PEAK[self.card]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Who gets which GPUs, by their numbers."""
+
+    trainer: tuple[int, ...]
+    services: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    retriever: tuple[int, ...] = ()
+    """The GPU of the retriever's model; none: processors."""
+    elsewhere: tuple[str, ...] = ()
+    """Services for which no GPU is left."""
+
+
+def count_gpus() -> int:
+    """Return the number of GPUs that `nvidia-smi` lists; 0 where there is none."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return 0
+    try:
+        answer = subprocess.run(
+            [program, "-L"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    return sum(line.startswith("GPU ") for line in answer.stdout.splitlines())
+
+
+def place(machine: Machine, services: Mapping[str, PaperService]) -> Placement:
+    """Share out GPUs: the trainer gets the largest power of two that leaves room for the services.
+
+    Services go to the last GPUs, the first named first, as far as the trainer keeps one; the
+    retriever gets one that is left over.
+    """
+    free = list(range(machine.gpus))
+    placed: dict[str, tuple[int, ...]] = {}
+    elsewhere = []
+    for name, service in services.items():
+        if not wanted(service):
+            continue
+        if not service.served or len(free) <= service.gpus:
+            elsewhere.append(name)
+            continue
+        placed[name] = tuple(free[-service.gpus :])
+        del free[-service.gpus :]
+    size = 1 << max(len(free), 1).bit_length() - 1
+    trainer = tuple(free[:size]) or (0,)
+    return Placement(trainer, placed, tuple(free[size : size + 1]), tuple(elsewhere))
+
+
+def wanted(service: PaperService) -> bool:
+    """Return whether a service is to be started here: no variable names another one."""
+    return not os.environ.get(service.variable)
+
+
+def visible(gpus: tuple[int, ...]) -> dict[str, str]:
+    """Return the variable that shows a process some GPUs alone."""
+    return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))} if gpus else {}

@@ -1,0 +1,139 @@
+"""What a user chose of a reproduction, and the words of commands that follow from it."""
+
+import shlex
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from docagent_rl.checks.recipe_list import ABLATIONS, ROOT
+from docagent_rl.lab.papers.machine import Machine, Placement, place, visible, wanted
+from docagent_rl.lab.papers.manifest import (
+    Manifest,
+    PaperModel,
+    PaperService,
+    RetrieverIndex,
+)
+
+WORKSPACE = "DOCAGENT_WORKSPACE"
+LITERAL = "literal"
+"""Name of the ablation that sets what the paper prints and the recipe does not."""
+
+
+class Beginning(StrEnum):
+    """What a reproduction begins with."""
+
+    WEIGHTS = "weights"
+    """The authors' weights, which are evaluated."""
+    SFT = "sft"
+    """A fine-tuned model of yours: choice of questions, RL, evaluations."""
+    SCRATCH = "scratch"
+    """Nothing: trajectories of a teacher and the supervised stage, too."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A reproduction of one model of a paper."""
+
+    manifest: Manifest
+    model: PaperModel
+    beginning: Beginning
+    workspace: Path
+    machine: Machine
+    miniature: bool = False
+    literal: bool = False
+    prompts: Path | None = None
+    teacher_url: str = "http://127.0.0.1:8003/v1"
+    teacher: str | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of all commands."""
+        return {WORKSPACE: str(self.workspace)}
+
+    @property
+    def tuned(self) -> bool:
+        """True if a supervised stage comes before RL."""
+        return self.model.sft is not None
+
+    @property
+    def trains(self) -> bool:
+        """True if the policy is trained."""
+        return self.beginning is not Beginning.WEIGHTS
+
+    def place(self, *parts: str) -> Path:
+        """Return a path of the workspace."""
+        return self.workspace.joinpath(*parts)
+
+    def word(self, *parts: str) -> str:
+        """Return a path of the workspace as bash reads it."""
+        return shlex.quote(str(self.place(*parts)))
+
+    @property
+    def placement(self) -> Placement:
+        """The GPUs of the policy, trained or evaluated, and of what it asks meanwhile.
+
+        Where nothing is trained, a judge has all GPUs for itself: it reads what was played.
+        """
+        known = {} if self.miniature else self.manifest.services
+        if self.trains:
+            return place(self.machine, known)
+        found = place(self.machine, {name: each for name, each in known.items() if each.plays})
+        services = dict(found.services)
+        elsewhere = list(found.elsewhere)
+        for name, each in known.items():
+            if each.plays or not wanted(each):
+                continue
+            if each.served and each.gpus <= self.machine.gpus:
+                services[name] = tuple(range(each.gpus))
+            else:
+                elsewhere.append(name)
+        return Placement(found.trainer, services, found.retriever, tuple(elsewhere))
+
+    def served(self, service: PaperService) -> str:
+        """Return the name of the model that a service has."""
+        return self.model.base if service.model == "base" else service.model
+
+    @property
+    def indexes(self) -> list[RetrieverIndex]:
+        """The indexes that the recipe needs."""
+        found = self.manifest.indexes
+        return [each for each in found if each.recipe in (None, self.model.recipe)]
+
+    @property
+    def overrides(self) -> list[str]:
+        """Overrides of every command that plays."""
+        found = ["+profile=cpu"] if self.miniature else []
+        if self.prompts is not None:
+            found.append(f"docagent.prompt={shlex.quote(str(self.prompts))}")
+        return found
+
+    def asking(self) -> list[str]:
+        """Overrides that name the services which the recipe itself does not find."""
+        if self.miniature:
+            return []
+        return [
+            f'{key}="{address(service)}"'
+            for service in self.manifest.services.values()
+            for key in service.keys
+        ]
+
+    def literally(self) -> list[str]:
+        """Overrides of what the paper prints and the recipe departs from."""
+        return [f"+{ABLATIONS}={self.manifest.system}/{LITERAL}"] if self.literal else []
+
+    @property
+    def has_literal(self) -> bool:
+        """True if there is an ablation of that kind."""
+        return (ROOT / ABLATIONS / self.manifest.system / f"{LITERAL}.yaml").is_file()
+
+    def trainer_environment(self) -> dict[str, str]:
+        """Variables of the trainer: its GPUs, and that of the retriever."""
+        found = self.placement
+        if self.miniature or self.machine.gpus == 0 or len(found.trainer) == self.machine.gpus:
+            return self.environment
+        return {**self.environment, **visible(found.trainer + found.retriever)}
+
+
+def address(service: PaperService) -> str:
+    """Return the address of a service as bash reads it: of its variable, else on this machine."""
+    return f"${{{service.variable}:-http://127.0.0.1:{service.port}/v1}}"

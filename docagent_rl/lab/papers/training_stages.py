@@ -1,0 +1,327 @@
+"""Stages in which a model is fine-tuned, questions are chosen for it, and it is trained."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from docagent_rl.lab.papers import estimates
+from docagent_rl.lab.papers.data_stages import counted, needed_questions
+from docagent_rl.lab.papers.machine import place
+from docagent_rl.lab.papers.manifest import UNKNOWN, Collection, Curation
+from docagent_rl.lab.papers.setting import Beginning, Setting
+from docagent_rl.lab.stages.stage import Estimate, Stage
+
+_LATEST = "latest_checkpointed_iteration.txt"
+_SFT_EPOCHS = 3
+"""All three papers with a supervised stage print it."""
+_SHORT = {
+    "sft": "trainer.total_training_steps=2 trainer.save_freq=2 trainer.test_freq=-1 "
+    "data.train_batch_size=2",
+    "rl": "trainer.total_training_steps=2 trainer.save_freq=2 trainer.test_freq=-1 "
+    "trainer.val_before_train=false docagent.rollout.unplayable=mask",
+}
+"""Overrides at miniature size."""
+
+
+def model_stages(setting: Setting) -> Iterator[Stage]:
+    """Yield the stages that fetch models."""
+    if setting.miniature:
+        path = setting.place("models", f"tiny_{setting.manifest.system}_{_family(setting)}")
+        command = (
+            f"python -m docagent_rl.lab.papers.miniature model {setting.manifest.system} "
+            f"{setting.word()}"
+        )
+        outputs = (path / "config.json",)
+        yield Stage("model_base", "make a tiny model", command, (), outputs)
+        return
+    size = estimates.sizes(setting.model.recipe)["parameters"]
+    weights = setting.model.weights
+    if not setting.trains:
+        assert weights is not None
+        command = f"hf download {weights.hub} --local-dir {setting.word('models', 'weights')}"
+        if weights.revision != UNKNOWN:
+            command += f" --revision {weights.revision}"
+        outputs = (setting.place("models", "weights", "config.json"),)
+        takes = estimates.weights(size)
+        title = f"download the authors' {weights.hub}"
+        yield Stage("model_weights", title, command, outputs=outputs, estimate=takes)
+    elif setting.beginning is Beginning.SCRATCH or not setting.tuned:
+        title = f"download {setting.model.base} into the hub's cache"
+        command = f"hf download {setting.model.base}"
+        yield Stage("model_base", title, command, estimate=estimates.weights(size))
+    else:
+        yield Stage(
+            "model_sft",
+            "put a fine-tuned model into the workspace",
+            None,
+            outputs=(setting.place("models", "sft", "config.json"),),
+            by_hand=f"put a model that was fine-tuned for {setting.manifest.title}, in "
+            f"transformers' format, into {setting.place('models', 'sft')}: the authors published "
+            "none, and --from scratch makes one",
+            estimate=estimates.weights(size),
+        )
+    hubs = [hub for index in setting.indexes for hub in index.hub]
+    hubs += setting.manifest.hubs
+    known = setting.manifest.services
+    hubs += [setting.served(known[name]) for name in setting.placement.services]
+    hubs = [hub for hub in dict.fromkeys(hubs) if hub != setting.model.base]
+    if hubs:
+        command = " && ".join(f"hf download {hub}" for hub in hubs)
+        title = "download the models of retriever and services into the hub's cache"
+        yield Stage("model_others", title, command, estimate=Estimate(0, None))
+
+
+def training_stages(setting: Setting) -> Iterator[Stage]:
+    """Yield the stages from trajectories of a teacher to a trained model."""
+    manifest = setting.manifest
+    collects = manifest.collection is not None and _fine_tunes(setting)
+    if collects:
+        assert manifest.collection is not None
+        yield _collect(setting, manifest.collection)
+        yield _rows(setting, manifest.collection)
+        yield _fine_tune(setting, manifest.collection)
+    if (rule := _curation(setting)) is not None:
+        yield from _curate(setting, rule)
+    yield _train(setting)
+
+
+def _fine_tunes(setting: Setting) -> bool:
+    """Return whether the supervised stage is part of the chain."""
+    return setting.tuned and (setting.beginning is Beginning.SCRATCH)
+
+
+def _curation(setting: Setting) -> Curation | None:
+    rule = setting.manifest.curation
+    return rule if rule and rule.only in (None, setting.beginning.value) else None
+
+
+def _family(setting: Setting) -> str:
+    return "qwen3" if "qwen3_" in setting.model.recipe else "qwen2_5_vl"
+
+
+def base_model(setting: Setting) -> str:
+    """Return the model that a supervised stage, or RL without one, starts from."""
+    if setting.miniature:
+        return setting.word("models", f"tiny_{setting.manifest.system}_{_family(setting)}")
+    return setting.model.base
+
+
+def start_model(setting: Setting) -> str:
+    """Return the model that RL starts from, as bash reads it."""
+    if _fine_tunes(setting):
+        assert setting.model.sft is not None
+        return _checkpoint(setting, setting.model.sft)
+    if setting.tuned and not setting.miniature:
+        return setting.word("models", "sft")
+    return base_model(setting)
+
+
+def start_inputs(setting: Setting) -> tuple[Path, ...]:
+    """Return the files by which the model that RL starts from is known."""
+    if _fine_tunes(setting):
+        return (_tracker(setting, str(setting.model.sft)),)
+    if setting.tuned and not setting.miniature:
+        return (setting.place("models", "sft", "config.json"),)
+    return ()
+
+
+def _checkpoint(setting: Setting, recipe: str) -> str:
+    folder = setting.word("runs", recipe, "checkpoints")
+    return f"{folder}/global_step_$(cat {folder}/{_LATEST})/huggingface"
+
+
+def _tracker(setting: Setting, recipe: str) -> Path:
+    return setting.place("runs", recipe, "checkpoints", _LATEST)
+
+
+def trained_tracker(setting: Setting) -> Path:
+    """Return the file that names the last checkpoint of RL."""
+    return _tracker(setting, setting.model.recipe)
+
+
+def _collect(setting: Setting, given: Collection) -> Stage:
+    out = setting.place("collected")
+    words = [
+        f"docagent-rl collect {setting.model.recipe} --data {setting.word('data/train.parquet')}",
+        f"--out {setting.word('collected')}",
+    ]
+    if setting.miniature:
+        words.append("--player oracle")
+    else:
+        teacher = setting.teacher or given.teacher
+        words.append(f"--preset {given.preset} --base-url {setting.teacher_url} --model {teacher}")
+        if given.grounder is not None:
+            words.append(
+                f"--grounder-base-url {setting.teacher_url} --grounder-model {given.grounder}"
+            )
+    words += ["--", *setting.overrides, *setting.asking()]
+    return Stage(
+        "collect",
+        f"have a teacher ({given.teacher} in the paper) play, and keep what passes the filters",
+        " ".join(words).removesuffix(" --"),
+        inputs=(setting.place("data", "train.parquet"),),
+        outputs=(out / "kept.jsonl",),
+        services=_services(setting),
+        environment=setting.environment,
+        estimate=Estimate() if setting.miniature else _teaching(setting),
+    )
+
+
+def _teaching(setting: Setting) -> Estimate:
+    number = counted(setting, "train")
+    asked = "unknown" if number is None else f"{number:,} questions"
+    return Estimate(None, None, f"the teacher's requests: {asked}, a request a turn")
+
+
+def _rows(setting: Setting, given: Collection) -> Stage:
+    folder = setting.place("sft", setting.manifest.system)
+    length = 2560 if setting.miniature else given.max_length
+    share = 0.3 if setting.miniature else 0.05
+    command = (
+        f"docagent-rl data sft {setting.word('collected')} --model {base_model(setting)} "
+        f"--store {setting.word('store')} --out {setting.word('sft', setting.manifest.system)} "
+        f"--val-fraction {share} --by question --max-length {length} --force"
+    )
+    return Stage(
+        "sft_rows",
+        "make rows of tokens of the trajectories",
+        command,
+        inputs=(setting.place("collected", "kept.jsonl"),),
+        outputs=(folder / "train.parquet", folder / "val.parquet"),
+    )
+
+
+def _fine_tune(setting: Setting, given: Collection) -> Stage:
+    recipe = str(setting.model.sft)
+    gpus = len(place(setting.machine, {}).trainer)
+    words = [
+        f"torchrun --standalone --nproc-per-node {1 if setting.miniature else gpus} "
+        f"-m verl.trainer.sft_trainer --config-name {recipe}"
+    ]
+    if setting.miniature:
+        words[0] = f"python -m verl.trainer.sft_trainer --config-name {recipe} +profile=cpu"
+        words.append(_SHORT["sft"])
+    else:
+        words.append(f"trainer.n_gpus_per_node={gpus}")
+    takes = Estimate()
+    if not setting.miniature:
+        recipe_size = setting.model.recipe
+        takes = estimates.fine_tuning(
+            recipe_size, given.rows, _SFT_EPOCHS, given.max_length, setting.machine
+        )
+    return Stage(
+        "sft",
+        "fine-tune the base model",
+        " ".join(words),
+        inputs=(setting.place("sft", setting.manifest.system, "train.parquet"),),
+        outputs=(_tracker(setting, recipe),),
+        environment=setting.environment,
+        estimate=takes,
+    )
+
+
+def _curate(setting: Setting, rule: Curation) -> Iterator[Stage]:
+    pool = setting.place("data", "train.parquet")
+    player = f"--model {start_model(setting)} --temperature 1"
+    if setting.miniature:
+        player = "--agent random"
+    words = [
+        f"docagent-rl eval {setting.model.recipe} --data {setting.word('data/train.parquet')}",
+        f"--out {setting.word('pool')} --trajectories {rule.trajectories} {player}",
+        "--",
+        *setting.overrides,
+        *setting.asking(),
+        *engine(setting),
+    ]
+    number = counted(setting, "train")
+    takes = Estimate()
+    if not setting.miniature:
+        recipe = setting.model.recipe
+        takes = estimates.playing(recipe, number, rule.trajectories, setting.machine)
+    yield Stage(
+        "pool",
+        f"play each question {rule.trajectories} times",
+        " ".join(words).removesuffix(" --"),
+        inputs=(pool, *start_inputs(setting)),
+        outputs=(setting.place("pool", "trajectories.jsonl"),),
+        services=_services(setting),
+        environment=setting.trainer_environment(),
+        estimate=takes,
+    )
+    options = rule.miniature if setting.miniature else rule.options
+    options = options.format(workspace=setting.word())
+    command = (
+        f"docagent-rl data curate {setting.word('pool')} --out {setting.word('data/rl.parquet')} "
+        f"--rule {rule.rule} {options} --force"
+    )
+    if _fine_tunes(setting) and not setting.miniature:
+        command += f" --without {setting.word('collected', 'kept.jsonl')}"
+    yield Stage(
+        "curate",
+        "choose questions for RL by how often they were answered right",
+        command,
+        inputs=(setting.place("pool", "trajectories.jsonl"),),
+        outputs=(setting.place("data", "rl.parquet"),),
+    )
+
+
+def _train(setting: Setting) -> Stage:
+    recipe = setting.model.recipe
+    data = "rl.parquet" if _curation(setting) else "train.parquet"
+    files = ["data.train_files=" + setting.word("data", data)]
+    files.append("data.val_files=" + setting.word("data", _validation(setting)))
+    model = f"actor_rollout_ref.model.path={start_model(setting)}"
+    words = [f"python -m verl.trainer.main_ppo --config-name {recipe}", *setting.literally()]
+    words += [*setting.overrides, *files, model]
+    if setting.miniature:
+        words.append(_SHORT["rl"])
+    else:
+        words += [*setting.asking(), *setting.manifest.rl.overrides, *_gpus(setting)]
+    takes = Estimate()
+    if not setting.miniature:
+        gpus = len(setting.placement.trainer)
+        questions = setting.manifest.rl.questions
+        takes = estimates.training(recipe, questions, setting.machine, gpus)
+    return Stage(
+        "rl",
+        "train by reinforcement learning",
+        " ".join(words),
+        inputs=(setting.place("data", data), *start_inputs(setting)),
+        outputs=(trained_tracker(setting),),
+        services=_services(setting),
+        environment=setting.trainer_environment(),
+        estimate=takes,
+    )
+
+
+def _validation(setting: Setting) -> str:
+    """Return the file of validation: the test's where the manifest has no questions for it."""
+    uses = {each.use for each in needed_questions(setting).values()}
+    return "val.parquet" if "val" in uses else "test.parquet"
+
+
+def _gpus(setting: Setting) -> list[str]:
+    found = setting.placement
+    words = ["trainer.nnodes=1", f"trainer.n_gpus_per_node={len(found.trainer)}"]
+    words += engine(setting)
+    if found.retriever:
+        words.append("docagent.retriever.service.num_gpus=1 docagent.retriever.encoder.device=cuda")
+    return words
+
+
+def engine(setting: Setting) -> list[str]:
+    """Return the override that a server spans no more GPUs than there are, where it would."""
+    if setting.miniature:
+        return []
+    most = max(len(setting.placement.trainer), 1)
+    if estimates.sizes(setting.model.recipe)["tensor_parallel"] <= most:
+        return []
+    return [f"actor_rollout_ref.rollout.tensor_model_parallel_size={most}"]
+
+
+def _services(setting: Setting) -> tuple[str, ...]:
+    if setting.miniature:
+        return ()
+    known = setting.manifest.services
+    return tuple(name for name in setting.placement.services if known[name].in_training)
+
+

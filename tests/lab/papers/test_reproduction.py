@@ -1,0 +1,150 @@
+"""The chains of papers: where they begin, who gets which GPU, what a plan says."""
+
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.cli import app
+from docagent_rl.lab.papers.machine import Machine, place
+from docagent_rl.lab.papers.manifest import paper_systems, read_manifest
+from docagent_rl.lab.papers.reproduction import reproduction, required, unplaced
+
+RUNNER = CliRunner()
+
+
+def names(setting, *arguments, **more):
+    return [stage.name for stage in reproduction(setting(*arguments, **more), "").stages]
+
+
+def command(setting, stage, *arguments, **more):
+    stages = reproduction(setting(*arguments, **more), "").stages
+    return next(each.command for each in stages if each.name == stage)
+
+
+def test_a_chain_begins_where_it_is_told(setting):
+    scratch = names(setting, "vrag_rl")
+    assert {"collect", "sft_rows", "sft", "rl"} <= set(scratch)
+    sft = names(setting, "vrag_rl", "sft")
+    assert "model_sft" in sft
+    assert not {"collect", "sft_rows", "sft"} & set(sft)
+    weights = names(setting, "vrag_rl", "weights")
+    assert "model_weights" in weights
+    assert not {"rl", "import_slidevqa_train", "questions_train", "leakage"} & set(weights)
+    assert weights[-2:] == ["evaluate_main", "report"]
+
+
+@pytest.mark.parametrize("system", ["alden", "mm_doc_r1"])
+def test_papers_without_a_supervised_stage_begin_with_the_instruct_model(setting, system):
+    assert names(setting, system, "sft") == names(setting, system)
+    assert "model_base" in names(setting, system, "sft")
+
+
+@pytest.mark.parametrize("system", ["alden", "doc_v_star", "mm_doc_r1"])
+def test_weights_that_nobody_published_are_refused(setting, system):
+    with pytest.raises(UserError, match="no published weights of"):
+        reproduction(setting(system, "weights"), "")
+
+
+def test_another_model_of_the_paper_is_named_where_it_has_weights(setting):
+    with pytest.raises(UserError, match="there are of vrag_rl_qwen2_5_vl_7b: --recipe"):
+        reproduction(setting("vrag_rl", "weights", recipe="vrag_rl_qwen2_5_vl_3b"), "")
+    with pytest.raises(UserError, match="has no recipe 'x'; it has unidoc_rl_qwen2_5_vl_7b, "):
+        read_manifest("unidoc_rl").model("x")
+
+
+def test_the_authors_weights_play_the_released_variant_by_their_prompts(setting, tmp_path):
+    played = command(
+        setting, "evaluate_main", "vrag_rl", "weights", 1, prompts=tmp_path / "their.yaml"
+    )
+    assert "docagent.env.variant=released" in played
+    assert f"docagent.prompt={tmp_path / 'their.yaml'}" in played
+    assert "tensor_model_parallel_size=1" in played
+    assert f"--model {tmp_path / 'w' / 'models' / 'weights'}" in played
+    chain = reproduction(setting("vrag_rl", "weights", 1), "")
+    (judge,) = chain.services
+    assert judge.environment == {"CUDA_VISIBLE_DEVICES": "0"}
+    assert [stage.name for stage in chain.stages if stage.services] == ["report"]
+
+
+def test_a_judge_that_no_gpu_holds_is_named_and_the_report_does_without(setting):
+    chosen = setting("unidoc_rl", "weights", 1)
+    chain = reproduction(chosen, "")
+    assert chain.services == []
+    assert "DOCAGENT_JUDGE_URL" in unplaced(chosen, chain)["judge"]
+    assert required(chosen, chain) == []
+    assert "--judge" not in str(chain.stages[-1].command)
+
+
+def test_a_judge_of_training_has_to_be_somewhere(setting, monkeypatch):
+    chosen = setting("unidoc_rl", "sft", 4)
+    (sentence,) = required(chosen, reproduction(chosen, ""))
+    assert "Qwen/Qwen2.5-72B-Instruct needs 4 more GPUs" in sentence
+    monkeypatch.setenv("DOCAGENT_JUDGE_URL", "http://judge/v1")
+    chosen = setting("unidoc_rl", "sft", 4)
+    monkeypatch.setenv("DOCAGENT_JUDGE_URL", "http://judge/v1")
+    assert required(chosen, reproduction(chosen, "")) == []
+
+
+def test_gpus_are_shared_out():
+    services = read_manifest("mm_doc_r1").services
+    found = place(Machine(8, "h100"), services)
+    assert found.services == {"planner": (7,), "reader": (6,), "extractor": (2, 3, 4, 5)}
+    assert (found.trainer, found.retriever, found.elsewhere) == ((0, 1), (), ())
+    found = place(Machine(8, "h100"), read_manifest("vrag_rl").services)
+    assert (found.trainer, found.services, found.retriever) == ((0, 1, 2, 3), {"judge": (7,)}, (4,))
+    assert place(Machine(2, "h100"), services).elsewhere == ("reader", "extractor")
+
+
+def test_the_planner_is_the_model_that_is_trained(setting):
+    chain = reproduction(setting("mm_doc_r1", recipe="mm_doc_r1_qwen3_4b"), "")
+    assert "vllm serve Qwen/Qwen3-4B --port" in chain.services[0].command
+
+
+@pytest.mark.parametrize("beginning", ["weights", "sft", "scratch"])
+@pytest.mark.parametrize("system", paper_systems())
+def test_a_dry_run_prints_every_command_and_runs_none(system, beginning, tmp_path, setting):
+    arguments = ["reproduce", system, "--from", beginning, "--workspace", str(tmp_path / "w")]
+    done = RUNNER.invoke(app, [*arguments, "--dry-run", "--price", "2.5"])
+    if beginning == "weights" and read_manifest(system).models[0].weights is None:
+        assert isinstance(done.exception, UserError)
+        return
+    assert done.exit_code == 0, done.output
+    assert not (tmp_path / "w").exists()
+    assert "docagent-rl data import" in done.output
+    assert "docagent-rl report" in done.output
+    assert "of money" in done.output
+    assert ("main_ppo --config-name" in done.output) == (beginning != "weights")
+
+
+def test_a_dry_run_loads_neither_torch_nor_verl(tmp_path):
+    import subprocess
+
+    program = (
+        "import sys; from typer.testing import CliRunner; from docagent_rl.cli import app; "
+        "done = CliRunner().invoke(app, ['reproduce', 'vrag_rl', '--dry-run']); "
+        "assert done.exit_code == 0, done.output; "
+        "print(sorted({'torch', 'verl', 'transformers', 'ray'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_without_prompts_the_authors_weights_are_warned_about(tmp_path):
+    arguments = ["reproduce", "vrag_rl", "--from", "weights", "--dry-run", "--gpus", "1"]
+    done = RUNNER.invoke(app, [*arguments, "--workspace", str(tmp_path)])
+    assert "do not compare" in done.output
+
+
+def test_nothing_is_run_where_there_is_no_gpu(tmp_path):
+    done = RUNNER.invoke(app, ["reproduce", "doc_v_star", "--workspace", str(tmp_path), "--gpus", "0"])
+    assert isinstance(done.exception, UserError)
+    assert "--miniature" in str(done.exception)
+
+
+def test_literal_is_refused_where_nothing_is_to_be_set(setting):
+    with pytest.raises(UserError, match="nothing is to be set"):
+        reproduction(setting("vrag_rl", literal=True), "")
