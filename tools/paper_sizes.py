@@ -12,15 +12,16 @@ from omegaconf import DictConfig
 
 from docagent_rl.checks.budget import Place, total
 from docagent_rl.checks.budget_table import GIB, read_run
-from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe, composed_recipe
 from docagent_rl.checks.cards import card_memory
+from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe, composed_recipe
 from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.lab.papers.manifest import paper_systems, read_manifest
 
 GPUS = (1, 2, 4, 8)
 HEAD = """\
-# Sizes of the papers' recipes, by `docagent-rl recipes budget`. Written by `python -m tools.paper_pages`.
-# passes: of the policy's parameters over a row, 2 operations a parameter: log-probs of policy and reference, the
+# Sizes of the papers' recipes, by `docagent-rl recipes budget`.
+# Written by `python -m tools.paper_pages`.
+# passes: operations per parameter and token over a row: log-probs of policy and reference, the
 # update with its second forward pass, and as much of a critic. tokens: of the longest trajectory.
 """
 

@@ -33,8 +33,7 @@ def needed_questions(setting: Setting) -> dict[str, QuestionFile]:
     return {
         name: each
         for name, each in setting.manifest.questions.items()
-        if (each.use == "test" or setting.trains)
-        and each.only in (None, setting.beginning.value)
+        if (each.use == "test" or setting.trains) and each.only in (None, setting.beginning.value)
     }
 
 

@@ -54,7 +54,7 @@ def training(recipe: str, questions: int | str, machine: Machine, gpus: int) -> 
 
 def memory(recipe: str, machine: Machine, gpus: int) -> str:
     """Say what an update takes of a GPU's memory, and whether that fits."""
-    needed = sizes(recipe)["update_gib"][gpus] if gpus in sizes(recipe)["update_gib"] else None
+    needed = sizes(recipe)["update_gib"].get(gpus)
     if needed is None:
         return "memory: see `recipes budget`"
     room = usable(card_memory(machine.card)) / GIB

@@ -87,9 +87,7 @@ def _report(setting: Setting, names: list[str]) -> Stage:
         "report",
         "write the numbers beside the paper's",
         " ".join(words),
-        inputs=tuple(
-            setting.place("evaluations", name, "trajectories.jsonl") for name in names
-        ),
+        inputs=tuple(setting.place("evaluations", name, "trajectories.jsonl") for name in names),
         outputs=(setting.place("report", "report.md"),),
         services=services,
         environment=setting.environment,

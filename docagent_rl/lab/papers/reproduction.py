@@ -27,7 +27,10 @@ def reproduction(setting: Setting, go_on: str) -> Chain:
 def _check(setting: Setting) -> None:
     title = setting.manifest.title
     if setting.literal and not setting.has_literal:
-        raise UserError(f"--{LITERAL}: {title}: {setting.manifest.literal}")
+        raise UserError(
+            f"--{LITERAL} has nothing for {setting.model.recipe} ({title}): "
+            f"{setting.manifest.literal}"
+        )
     if setting.beginning is Beginning.WEIGHTS and setting.miniature:
         raise UserError("--miniature makes a model of its own: leave out --from weights")
     if setting.beginning is Beginning.WEIGHTS and setting.model.weights is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from docagent_rl.checks.recipe_list import ABLATIONS, ROOT
+from docagent_rl.checks.recipe_list import ABLATIONS, ablation_names
 from docagent_rl.lab.papers.machine import Machine, Placement, place, visible, wanted
 from docagent_rl.lab.papers.manifest import (
     Manifest,
@@ -123,8 +123,8 @@ class Setting:
 
     @property
     def has_literal(self) -> bool:
-        """True if there is an ablation of that kind."""
-        return (ROOT / ABLATIONS / self.manifest.system / f"{LITERAL}.yaml").is_file()
+        """True if there is an ablation of that kind, for the recipe."""
+        return f"{self.manifest.system}/{LITERAL}" in ablation_names(self.model.recipe)
 
     def trainer_environment(self) -> dict[str, str]:
         """Variables of the trainer: its GPUs, and that of the retriever."""

@@ -323,5 +323,3 @@ def _services(setting: Setting) -> tuple[str, ...]:
         return ()
     known = setting.manifest.services
     return tuple(name for name in setting.placement.services if known[name].in_training)
-
-

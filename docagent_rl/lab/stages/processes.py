@@ -165,7 +165,7 @@ class Services:
 
 def _answers(address: str) -> bool:
     try:
-        with urllib.request.urlopen(address, timeout=5) as reply:  # noqa: S310
+        with urllib.request.urlopen(address, timeout=5) as reply:
             return reply.status < 400
     except urllib.error.HTTPError as error:
         return error.code in (401, 403)  # it is there, and wants a token

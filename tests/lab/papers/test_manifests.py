@@ -1,10 +1,10 @@
 """Manifests say what is there: recipes, commands, options, presets, printed numbers."""
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import typer
 import yaml
 from huggingface_hub.cli.hf import app as hub_app
 from typer.core import TyperGroup
@@ -28,10 +28,18 @@ from tests.lab.papers.conftest import words_of
 TARGETS = Path(__file__).parents[3] / "docagent_rl" / "lab" / "eval" / "report" / "targets.yaml"
 BEGINNINGS = ("sft", "scratch")
 CHAINS = [
-    *((system, each, model.recipe) for system in paper_systems() for each in BEGINNINGS
-      for model in read_manifest(system).models),
-    *((system, "weights", model.recipe) for system in paper_systems()
-      for model in read_manifest(system).models if model.weights),
+    *(
+        (system, each, model.recipe)
+        for system in paper_systems()
+        for each in BEGINNINGS
+        for model in read_manifest(system).models
+    ),
+    *(
+        (system, "weights", model.recipe)
+        for system in paper_systems()
+        for model in read_manifest(system).models
+        if model.weights
+    ),
 ]
 
 
@@ -148,7 +156,7 @@ def test_a_wrong_field_is_named():
 
 
 def test_an_option_that_is_not_there_would_be_noticed():
-    with pytest.raises(typer._click.exceptions.NoSuchOption if hasattr(typer, "_click") else Exception):
+    with pytest.raises(Exception, match="No such option: --nothing"):
         parse(get_command(app), ["docagent-rl", "data", "curate", "x", "--out", "y", "--nothing"])
 
 
@@ -178,10 +186,9 @@ def test_overrides_compose_and_batches_divide(setting, tmp_path, monkeypatch, sy
     ):
         if beginning == "weights" and model.weights is None:
             continue
-        literal = (ROOT / "ablations" / system / "literal.yaml").is_file() and not miniature
-        chosen = setting(
-            system, beginning, gpus, recipe=model.recipe, miniature=miniature, literal=literal
-        )
+        chosen = setting(system, beginning, gpus, recipe=model.recipe, miniature=miniature)
+        if gpus <= 4:  # of MM-Doc-R1's one question of four trajectories
+            chosen = replace(chosen, literal=chosen.has_literal and not miniature)
         for stage in reproduction(chosen, "go on").stages:
             for words in words_of(stage.command, tmp_path) if stage.command else ():
                 found = overrides_of(words)
@@ -189,4 +196,4 @@ def test_overrides_compose_and_batches_divide(setting, tmp_path, monkeypatch, sy
                     continue
                 seen.add((found[0], *found[1]))
                 finding = check_overridden(*found)
-                assert finding.problem is None or "literal" in " ".join(found[1]), finding
+                assert finding.problem is None, finding

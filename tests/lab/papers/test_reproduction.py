@@ -140,7 +140,9 @@ def test_without_prompts_the_authors_weights_are_warned_about(tmp_path):
 
 
 def test_nothing_is_run_where_there_is_no_gpu(tmp_path):
-    done = RUNNER.invoke(app, ["reproduce", "doc_v_star", "--workspace", str(tmp_path), "--gpus", "0"])
+    done = RUNNER.invoke(
+        app, ["reproduce", "doc_v_star", "--workspace", str(tmp_path), "--gpus", "0"]
+    )
     assert isinstance(done.exception, UserError)
     assert "--miniature" in str(done.exception)
 

@@ -88,7 +88,7 @@ def test_a_stage_that_leaves_nothing_behind_has_failed(chain, tmp_path):
 
 
 def test_inputs_that_are_missing_are_named(chain, tmp_path):
-    with pytest.raises(UserError, match="stage second reads .*a, which is not there"):
+    with pytest.raises(UserError, match=r"stage second reads .*a, which is not there"):
         chain().run(["second"])
 
 
@@ -129,7 +129,8 @@ from docagent_rl.lab.stages.chain import Chain
 from docagent_rl.lab.stages.stage import Stage
 
 w = Path(sys.argv[1])
-slow = f"echo x >> {w}/tries; test -e {w}/fast || {{ touch {w}/began; exec sleep 60; }}; touch {w}/slow"
+wait = f"touch {w}/began; exec sleep 60"
+slow = f"echo x >> {w}/tries; test -e {w}/fast || {{ {wait}; }}; touch {w}/slow"
 stages = [
     Stage("first", "writes", f"echo x >> {w}/runs; touch {w}/a", outputs=(w / "a",)),
     Stage("slow", "waits", slow, inputs=(w / "a",), outputs=(w / "slow",)),
