@@ -104,6 +104,7 @@ lint: setup
 	$(BIN)/python -m tools.viewer_build --check
 	$(BIN)/python -m tools.recipe_openings --check
 	$(BIN)/python -m tools.verl_keys --check
+	$(BIN)/python -m tools.paper_pages --check
 	$(BIN)/python -m tools.house
 
 viewer: setup

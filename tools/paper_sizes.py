@@ -1,4 +1,4 @@
-"""What the budget says of the recipes of papers: `recipes/papers/shared/sizes.yaml`.
+"""Sizes of the recipes of papers, by the budget: `recipes/papers/shared/sizes.yaml`.
 
 `docagent-rl reproduce --dry-run` reads it, so that it loads neither torch nor verl.
 """
@@ -15,7 +15,7 @@ from docagent_rl.checks.budget_table import GIB, read_run
 from docagent_rl.checks.cards import card_memory
 from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe, composed_recipe
 from docagent_rl.config import DocAgentConfig, plain_section
-from docagent_rl.lab.papers.manifest import paper_systems, read_manifest
+from docagent_rl.lab.papers.manifest import paper_systems, read_paper
 
 GPUS = (1, 2, 4, 8)
 HEAD = """\
@@ -30,7 +30,7 @@ def sizes_text() -> str:
     """Write the file."""
     found = {}
     for system in paper_systems():
-        for model in read_manifest(system).models:
+        for model in read_paper(system).models:
             found[model.recipe] = _sizes(model.recipe)
     return HEAD + yaml.safe_dump(found, sort_keys=True)
 

@@ -71,7 +71,7 @@ def opening_notes(name: str, root: Traversable) -> list[str]:
         if found.like and len(found.notes.get(source, ())) > len(own):
             lines.append(f"#   as in {found.like}")
         for note in own:
-            text = f"{', '.join(map(_shortened, note.keys))}: {note.text}"
+            text = f"{', '.join(map(shortened, note.keys))}: {note.text}"
             lines += textwrap.wrap(
                 text,
                 _WIDTH,
@@ -82,7 +82,8 @@ def opening_notes(name: str, root: Traversable) -> list[str]:
     return lines
 
 
-def _shortened(key: str) -> str:
+def shortened(key: str) -> str:
+    """Return a key of the configuration without what most of them begin with."""
     full = next((full for full in _SHORT if key.startswith(f"{full}.")), "")
     return f"{_SHORT.get(full, '')}{key.removeprefix(full)}"
 

@@ -8,7 +8,7 @@ import typer
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.options import argument, option
 from docagent_rl.lab.papers.machine import Machine, count_gpus
-from docagent_rl.lab.papers.manifest import read_manifest
+from docagent_rl.lab.papers.manifest import read_paper
 from docagent_rl.lab.papers.reproduction import reproduction, required, unplaced
 from docagent_rl.lab.papers.setting import Beginning, Setting
 from docagent_rl.lab.stages.plan import plan_text
@@ -55,7 +55,7 @@ def reproduce_command(
 
     Example: docagent-rl reproduce vrag_rl --from weights --prompts theirs.yaml --workspace W
     """
-    manifest = read_manifest(system)
+    manifest = read_paper(system)
     machine = Machine(count_gpus() if gpus is None else gpus, gpu_memory or manifest.card)
     if dry_run and gpus is None and machine.gpus == 0:
         machine = Machine(_OF_PAPERS, machine.card)

@@ -7,12 +7,12 @@ from pathlib import Path
 from docagent_rl.lab.papers import estimates
 from docagent_rl.lab.papers.manifest import UNKNOWN, Download, QuestionFile, RetrieverIndex
 from docagent_rl.lab.papers.setting import Setting
-from docagent_rl.lab.stages.stage import Estimate, Stage
+from docagent_rl.lab.stages.stage import ChainStage, Estimate
 
 USES = ("train", "val", "test")
 
 
-def data_stages(setting: Setting) -> Iterator[Stage]:
+def data_stages(setting: Setting) -> Iterator[ChainStage]:
     """Yield the stages from downloads to questions and indexes."""
     questions = needed_questions(setting)
     for name in dict.fromkeys(each.download for each in questions.values()):
@@ -37,7 +37,7 @@ def needed_questions(setting: Setting) -> dict[str, QuestionFile]:
     }
 
 
-def counted(setting: Setting, use: str) -> int | None:
+def question_count(setting: Setting, use: str) -> int | None:
     """Return how many questions there are of a use at most, or None where a part is not known."""
     total = 0
     for each in needed_questions(setting).values():
@@ -56,13 +56,13 @@ def _split(each: QuestionFile) -> str:
     return words[words.index("--split") + 1] if "--split" in words else "all"
 
 
-def _downloads(setting: Setting, name: str, source: Download) -> Iterator[Stage]:
+def _downloads(setting: Setting, name: str, source: Download) -> Iterator[ChainStage]:
     folder = setting.place("downloads", name)
     where = setting.word("downloads", name)
     if setting.miniature:
         made = f"python -m docagent_rl.lab.papers.miniature {source.benchmark} {where}"
         title = f"make a miniature of {source.benchmark}"
-        yield Stage(f"download_{name}", title, made, outputs=(folder,))
+        yield ChainStage(f"download_{name}", title, made, outputs=(folder,))
         return
     if source.hub is not None:
         words = ["hf download", source.hub]
@@ -77,9 +77,11 @@ def _downloads(setting: Setting, name: str, source: Download) -> Iterator[Stage]
             title += " (gated: accept its licence on the hub, then `hf auth login`)"
         disk = None if source.gib == UNKNOWN else float(source.gib)
         takes = Estimate(0, disk, "size of the files" if disk else "size unknown")
-        yield Stage(f"download_{name}", title, " ".join(words), outputs=(folder,), estimate=takes)
+        yield ChainStage(
+            f"download_{name}", title, " ".join(words), outputs=(folder,), estimate=takes
+        )
     if source.by_hand:
-        yield Stage(
+        yield ChainStage(
             f"fetch_{name}",
             f"get the rest of {source.benchmark}",
             None,
@@ -95,7 +97,7 @@ def _downloads(setting: Setting, name: str, source: Download) -> Iterator[Stage]
             '*) tar -xf "$archive" -C "$(dirname "$archive")";; esac; done'
         )
         title = f"unpack {', '.join(source.unpack)}"
-        yield Stage(f"unpack_{name}", title, command, estimate=Estimate(0, None))
+        yield ChainStage(f"unpack_{name}", title, command, estimate=Estimate(0, None))
 
 
 def _file(setting: Setting, name: str, each: QuestionFile) -> Path:
@@ -111,7 +113,7 @@ def _target(setting: Setting, name: str, each: QuestionFile) -> str:
     return next(other for other, at in parts if at.part and at.download == each.download)
 
 
-def _import(setting: Setting, name: str, each: QuestionFile) -> Stage:
+def _import(setting: Setting, name: str, each: QuestionFile) -> ChainStage:
     source = setting.manifest.downloads[each.download]
     target = _target(setting, name, each)
     options = each.options
@@ -124,7 +126,7 @@ def _import(setting: Setting, name: str, each: QuestionFile) -> Stage:
         f"--out {setting.word('questions', f'{target}.jsonl')} --force",
         options.strip(),
     ]
-    return Stage(
+    return ChainStage(
         f"import_{name}",
         f"import {source.benchmark} for {each.use}" + (f": {each.about}" if each.about else ""),
         " ".join(word for word in words if word),
@@ -134,7 +136,7 @@ def _import(setting: Setting, name: str, each: QuestionFile) -> Stage:
     )
 
 
-def _joined(setting: Setting, use: str, files: list[Path]) -> Stage:
+def _joined(setting: Setting, use: str, files: list[Path]) -> ChainStage:
     together = setting.word("questions", f"{use}.jsonl")
     table = setting.place("data", f"{use}.parquet")
     names = " ".join(shlex.quote(str(file)) for file in files)
@@ -144,10 +146,10 @@ def _joined(setting: Setting, use: str, files: list[Path]) -> Stage:
     )
     outputs = (setting.place("questions", f"{use}.jsonl"), table)
     title = f"put the questions for {use} into one file"
-    return Stage(f"questions_{use}", title, command, tuple(files), outputs)
+    return ChainStage(f"questions_{use}", title, command, tuple(files), outputs)
 
 
-def _leakage(setting: Setting) -> Stage:
+def _leakage(setting: Setting) -> ChainStage:
     found = setting.place("leakage.txt")
     words = [setting.word("questions", f"{use}.jsonl") for use in ("train", "test")]
     command = (
@@ -155,10 +157,10 @@ def _leakage(setting: Setting) -> Stage:
         f"> {shlex.quote(str(found))} || test $? -eq 2"
     )
     inputs = tuple(setting.place("questions", f"{use}.jsonl") for use in ("train", "test"))
-    return Stage("leakage", "list what training and test share", command, inputs, (found,))
+    return ChainStage("leakage", "list what training and test share", command, inputs, (found,))
 
 
-def _index(setting: Setting, index: RetrieverIndex) -> Stage:
+def _index(setting: Setting, index: RetrieverIndex) -> ChainStage:
     folder = "index" if setting.miniature else index.folder
     command = (
         f"docagent-rl index build --store {setting.word('store')} --out {setting.word(folder)}"
@@ -167,7 +169,7 @@ def _index(setting: Setting, index: RetrieverIndex) -> Stage:
         device = "cuda" if setting.machine.gpus else "cpu"
         command += f" --model {index.model} --device {device}"
     takes = Estimate() if setting.miniature else _indexing(setting, index)
-    return Stage(
+    return ChainStage(
         folder,
         f"index the store with {index.model or 'BM25'}",
         command,

@@ -1,4 +1,4 @@
-"""What stages take: GPU hours by floating-point operations, disk by bytes a page and a parameter.
+"""Estimates of stages: GPU hours by operations, disk by bytes a page and a parameter.
 
 No run has measured these: shares of the peak are assumed, and rows count at their longest.
 """

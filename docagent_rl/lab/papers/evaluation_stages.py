@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 
 from docagent_rl.lab.papers import estimates
-from docagent_rl.lab.papers.data_stages import counted
+from docagent_rl.lab.papers.data_stages import question_count
 from docagent_rl.lab.papers.machine import wanted
-from docagent_rl.lab.papers.manifest import Evaluation
+from docagent_rl.lab.papers.manifest import PaperEvaluation
 from docagent_rl.lab.papers.setting import Setting, address
 from docagent_rl.lab.papers.training_stages import engine, trained_tracker
-from docagent_rl.lab.stages.stage import Estimate, Stage
+from docagent_rl.lab.stages.stage import ChainStage, Estimate
 
 _RELEASED = "docagent.env.variant=released"
 
 
-def evaluation_stages(setting: Setting) -> Iterator[Stage]:
+def evaluation_stages(setting: Setting) -> Iterator[ChainStage]:
     """Yield a stage for each evaluation, and one that reports on them."""
     chosen = setting.manifest.evaluations
     if setting.miniature:
@@ -23,7 +23,7 @@ def evaluation_stages(setting: Setting) -> Iterator[Stage]:
     yield _report(setting, [each.name for each in chosen])
 
 
-def _evaluate(setting: Setting, each: Evaluation) -> Stage:
+def _evaluate(setting: Setting, each: PaperEvaluation) -> ChainStage:
     if setting.trains:
         model = setting.word("runs", setting.model.recipe)
         inputs = (trained_tracker(setting),)
@@ -47,11 +47,11 @@ def _evaluate(setting: Setting, each: Evaluation) -> Stage:
             words.append("docagent.retriever.encoder.device=cuda")
         known = setting.manifest.services
         services = tuple(name for name in setting.placement.services if known[name].plays)
-    number = counted(setting, "test")
+    number = question_count(setting, "test")
     takes = Estimate()
     if not setting.miniature:
         takes = estimates.playing(setting.model.recipe, number, 1, setting.machine)
-    return Stage(
+    return ChainStage(
         f"evaluate_{each.name}",
         f"play the test questions: {each.about}",
         " ".join(words).removesuffix(" --"),
@@ -70,7 +70,7 @@ def _rule_judge(setting: Setting) -> list[str]:
     return ["docagent.judge.kind=rule"] if judged else []
 
 
-def _report(setting: Setting, names: list[str]) -> Stage:
+def _report(setting: Setting, names: list[str]) -> ChainStage:
     runs = " ".join(setting.word("evaluations", name) for name in names)
     words = [f"docagent-rl report {runs} --out {setting.word('report')} --force"]
     services: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ def _report(setting: Setting, names: list[str]) -> Stage:
             words.append(f"--judge-base-url {address(service)} --judge-model {model}")
     if setting.miniature:
         words.append("--draws 200")
-    return Stage(
+    return ChainStage(
         "report",
         "write the numbers beside the paper's",
         " ".join(words),

@@ -46,7 +46,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Who gets which GPUs, by their numbers."""
+    """The GPUs that each gets, by their numbers."""
 
     trainer: tuple[int, ...]
     services: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ def count_gpus() -> int:
     return sum(line.startswith("GPU ") for line in answer.stdout.splitlines())
 
 
-def place(machine: Machine, services: Mapping[str, PaperService]) -> Placement:
+def share_gpus(machine: Machine, services: Mapping[str, PaperService]) -> Placement:
     """Share out GPUs: the trainer gets the largest power of two that leaves room for the services.
 
     Services go to the last GPUs, the first named first, as far as the trainer keeps one; the
@@ -97,6 +97,6 @@ def wanted(service: PaperService) -> bool:
     return not os.environ.get(service.variable)
 
 
-def visible(gpus: tuple[int, ...]) -> dict[str, str]:
+def cuda_devices(gpus: tuple[int, ...]) -> dict[str, str]:
     """Return the variable that shows a process some GPUs alone."""
     return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))} if gpus else {}

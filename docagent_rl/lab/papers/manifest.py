@@ -1,4 +1,4 @@
-"""What a paper's reproduction is made of: `recipes/papers/<system>.yaml`."""
+"""Manifests of papers, `recipes/papers/<system>.yaml`: data, models, services, numbers."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -157,7 +157,7 @@ class Reinforcement(Section):
     overrides: tuple[str, ...] = ()
 
 
-class Evaluation(Section):
+class PaperEvaluation(Section):
     """A run over all test questions."""
 
     name: str
@@ -165,7 +165,7 @@ class Evaluation(Section):
     about: str
 
 
-class Comparison(Section):
+class PaperComparison(Section):
     """Numbers of the paper, and whether a run's can stand beside them."""
 
     what: str
@@ -173,7 +173,7 @@ class Comparison(Section):
     why: str
 
 
-class Manifest(Section):
+class PaperManifest(Section):
     """All of a paper."""
 
     system: str
@@ -200,8 +200,8 @@ class Manifest(Section):
     collection: Collection | None = None
     curation: Curation | None = None
     rl: Reinforcement
-    evaluations: tuple[Evaluation, ...]
-    comparisons: tuple[Comparison, ...]
+    evaluations: tuple[PaperEvaluation, ...]
+    comparisons: tuple[PaperComparison, ...]
     unknown: tuple[str, ...]
     literal: str
     """What `--literal` costs, or why there is nothing to set."""
@@ -227,7 +227,7 @@ def paper_systems() -> list[str]:
     return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
 
 
-def read_manifest(system: str) -> Manifest:
+def read_paper(system: str) -> PaperManifest:
     """Read the manifest of a system.
 
     Raises:
@@ -235,10 +235,10 @@ def read_manifest(system: str) -> Manifest:
     """
     if system not in paper_systems():
         raise UserError(f"no paper of {system!r} is here; known are {', '.join(paper_systems())}")
-    return parse_manifest(_read(f"{system}.yaml"), f"{FOLDER}/{system}.yaml")
+    return parse_paper(_read(f"{system}.yaml"), f"{FOLDER}/{system}.yaml")
 
 
-def parse_manifest(values: Mapping[str, Any], where: str) -> Manifest:
+def parse_paper(values: Mapping[str, Any], where: str) -> PaperManifest:
     """Check a manifest's fields, and add the downloads that it names; errors name `where` it is
     from.
     """
@@ -248,7 +248,7 @@ def parse_manifest(values: Mapping[str, Any], where: str) -> Manifest:
     if missing := sorted({str(name) for name in names} - known.keys()):
         raise UserError(f"{where}: questions: there is no download {', '.join(missing)}")
     downloads = {name: known[name] for name in dict.fromkeys(names)}
-    return validated(Manifest, {**values, "downloads": downloads}, where)
+    return validated(PaperManifest, {**values, "downloads": downloads}, where)
 
 
 @cache

@@ -93,7 +93,7 @@ class Reports:
         pq.write_table(pa.Table.from_pylist(list(rows)), path)
 
 
-def mmlongbench_doc(reports: Reports) -> None:
+def _mmlongbench_doc(reports: Reports) -> None:
     """Write MMLongBench-Doc: all fields are text."""
     reports.copy_pdfs("data/documents")
     rows = [
@@ -111,7 +111,7 @@ def mmlongbench_doc(reports: Reports) -> None:
     reports.write("data/samples.json", json.dumps(rows))
 
 
-def longdocurl(reports: Reports) -> None:
+def _longdocurl(reports: Reports) -> None:
     """Write LongDocURL: typed answers, the window that a question was written from."""
     reports.copy_pdfs("pdf_files")
     rows = [
@@ -137,7 +137,7 @@ def longdocurl(reports: Reports) -> None:
     reports.write("LongDocURL_public.jsonl", lines)
 
 
-def slidevqa(reports: Reports) -> None:
+def _slidevqa(reports: Reports) -> None:
     """Write SlideVQA as the hub has it: the slides are in the rows of questions."""
     pictures = {name: reports.pages(name) for name in reports.documents}
     names = [f"page_{number}" for number in range(1, _SLIDES + 1)]
@@ -165,7 +165,7 @@ def slidevqa(reports: Reports) -> None:
         reports.parquet(f"data/{name}-00000-of-00001.parquet", rows)
 
 
-def mp_docvqa(reports: Reports) -> None:
+def _mp_docvqa(reports: Reports) -> None:
     """Write MP-DocVQA: one file a split, pages by name, the answer's page from 0."""
     for name in reports.documents:
         for number, page in enumerate(reports.pages(name)):
@@ -188,7 +188,7 @@ def mp_docvqa(reports: Reports) -> None:
         reports.write(f"{split.value}.json", json.dumps(content))
 
 
-def dude(reports: Reports) -> None:
+def _dude(reports: Reports) -> None:
     """Write DUDE: one file of all splits; evidence is a box, on a page from 0."""
     for name, path in reports.documents.items():
         reports.write(f"PDF/{reports.split_of(name).value}/{name}.pdf", path.read_bytes())
@@ -212,13 +212,13 @@ def dude(reports: Reports) -> None:
     reports.write("2023-03-23_DUDE_gt_test_PUBLIC.json", json.dumps(content))
 
 
-def vidoseek(reports: Reports) -> None:
+def _vidoseek(reports: Reports) -> None:
     """Write ViDoSeek: questions over all PDFs of the download."""
     reports.copy_pdfs("vidoseek_pdf_document")
     reports.write("vidoseek.json", json.dumps({"examples": _corpus_rows(reports)}))
 
 
-def vrag_rl(reports: Reports) -> None:
+def _vrag_rl(reports: Reports) -> None:
     """Write what VRAG-RL's scripts make of SlideVQA."""
     reports.copy_pdfs("pdf")
     reports.write("rag_dataset.json", json.dumps({"examples": _corpus_rows(reports)}))
@@ -241,7 +241,7 @@ def _corpus_rows(reports: Reports) -> list[dict[str, Any]]:
     ]
 
 
-def uda(reports: Reports) -> None:
+def _uda(reports: Reports) -> None:
     """Write UDA's three parts, each about the same reports; no pages of evidence."""
     papers = ("paper_tab", "paper_text")
     reports.copy_pdfs("src_doc_files/paper_docs")
@@ -257,7 +257,7 @@ def uda(reports: Reports) -> None:
         reports.write(f"dataset/qa/{part}_qa.csv", text.getvalue())
 
 
-def unidoc_rl(reports: Reports) -> None:
+def _unidoc_rl(reports: Reports) -> None:
     """Write UniDoc-RL's training data: page names, boxes in thousandths by them."""
     for name in reports.documents:
         for number, page in enumerate(reports.pages(name), start=1):
@@ -283,7 +283,7 @@ def unidoc_rl(reports: Reports) -> None:
     reports.parquet("train.parquet", rows)
 
 
-def alden(reports: Reports) -> None:
+def _alden(reports: Reports) -> None:
     """Write ALDEN's training data: pages in rows of a corpus, from 0 and as text."""
     rows: list[dict[str, Any]] = []
     ranges = {}
@@ -308,16 +308,16 @@ def alden(reports: Reports) -> None:
 
 
 WRITERS: Mapping[Benchmark, Callable[[Reports], None]] = {
-    Benchmark.MMLONGBENCH_DOC: mmlongbench_doc,
-    Benchmark.LONGDOCURL: longdocurl,
-    Benchmark.SLIDEVQA: slidevqa,
-    Benchmark.MP_DOCVQA: mp_docvqa,
-    Benchmark.DUDE: dude,
-    Benchmark.VIDOSEEK: vidoseek,
-    Benchmark.UDA: uda,
-    Benchmark.VRAG_RL: vrag_rl,
-    Benchmark.UNIDOC_RL: unidoc_rl,
-    Benchmark.ALDEN: alden,
+    Benchmark.MMLONGBENCH_DOC: _mmlongbench_doc,
+    Benchmark.LONGDOCURL: _longdocurl,
+    Benchmark.SLIDEVQA: _slidevqa,
+    Benchmark.MP_DOCVQA: _mp_docvqa,
+    Benchmark.DUDE: _dude,
+    Benchmark.VIDOSEEK: _vidoseek,
+    Benchmark.UDA: _uda,
+    Benchmark.VRAG_RL: _vrag_rl,
+    Benchmark.UNIDOC_RL: _unidoc_rl,
+    Benchmark.ALDEN: _alden,
 }
 """The benchmarks that papers use."""
 
@@ -340,7 +340,7 @@ def write_miniature(benchmark: Benchmark, out: Path) -> None:
         shutil.rmtree(made)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def make_named(arguments: Sequence[str] | None = None) -> None:
     """Make what the arguments name."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=[*(each.value for each in WRITERS), "model"])
@@ -360,4 +360,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    make_named()

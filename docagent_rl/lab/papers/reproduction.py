@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.papers.data_stages import data_stages
 from docagent_rl.lab.papers.evaluation_stages import evaluation_stages
-from docagent_rl.lab.papers.machine import visible, wanted
+from docagent_rl.lab.papers.machine import cuda_devices, wanted
 from docagent_rl.lab.papers.setting import LITERAL, Beginning, Setting
 from docagent_rl.lab.papers.training_stages import model_stages, training_stages
 from docagent_rl.lab.stages.chain import Chain
-from docagent_rl.lab.stages.stage import Service, Stage
+from docagent_rl.lab.stages.stage import ChainStage, Service
 
 _STANDS_IN = "; without, the rule judge stands in"
 
@@ -42,7 +42,7 @@ def _check(setting: Setting) -> None:
         )
 
 
-def _stages(setting: Setting) -> Iterator[Stage]:
+def _stages(setting: Setting) -> Iterator[ChainStage]:
     yield from data_stages(setting)
     yield from model_stages(setting)
     if setting.trains:
@@ -60,7 +60,7 @@ def _services(setting: Setting) -> Iterator[Service]:
         if known.options:
             command += f" {known.options}"
         ready = f"http://127.0.0.1:{known.port}/health"
-        yield Service(name, command, ready, visible(gpus), len(gpus))
+        yield Service(name, command, ready, cuda_devices(gpus), len(gpus))
 
 
 def unplaced(setting: Setting, chain: Chain) -> dict[str, str]:
@@ -84,7 +84,7 @@ def unplaced(setting: Setting, chain: Chain) -> dict[str, str]:
     return found
 
 
-def _asks(setting: Setting, stage: Stage, name: str) -> bool:
+def _asks(setting: Setting, stage: ChainStage, name: str) -> bool:
     """Return whether a stage would ask a service, were it there."""
     service = setting.manifest.services[name]
     if stage.name == "report":

@@ -1,4 +1,4 @@
-"""What a user chose of a reproduction, and the words of commands that follow from it."""
+"""The choices of a user for a reproduction, and the words of commands that follow from them."""
 
 import shlex
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from docagent_rl.checks.recipe_list import ABLATIONS, ablation_names
-from docagent_rl.lab.papers.machine import Machine, Placement, place, visible, wanted
+from docagent_rl.lab.papers.machine import Machine, Placement, cuda_devices, share_gpus, wanted
 from docagent_rl.lab.papers.manifest import (
-    Manifest,
+    PaperManifest,
     PaperModel,
     PaperService,
     RetrieverIndex,
@@ -20,7 +20,7 @@ LITERAL = "literal"
 
 
 class Beginning(StrEnum):
-    """What a reproduction begins with."""
+    """The beginning of a reproduction."""
 
     WEIGHTS = "weights"
     """The authors' weights, which are evaluated."""
@@ -34,7 +34,7 @@ class Beginning(StrEnum):
 class Setting:
     """A reproduction of one model of a paper."""
 
-    manifest: Manifest
+    manifest: PaperManifest
     model: PaperModel
     beginning: Beginning
     workspace: Path
@@ -76,8 +76,8 @@ class Setting:
         """
         known = {} if self.miniature else self.manifest.services
         if self.trains:
-            return place(self.machine, known)
-        found = place(self.machine, {name: each for name, each in known.items() if each.plays})
+            return share_gpus(self.machine, known)
+        found = share_gpus(self.machine, {name: each for name, each in known.items() if each.plays})
         services = dict(found.services)
         elsewhere = list(found.elsewhere)
         for name, each in known.items():
@@ -131,7 +131,7 @@ class Setting:
         found = self.placement
         if self.miniature or self.machine.gpus == 0 or len(found.trainer) == self.machine.gpus:
             return self.environment
-        return {**self.environment, **visible(found.trainer + found.retriever)}
+        return {**self.environment, **cuda_devices(found.trainer + found.retriever)}
 
 
 def address(service: PaperService) -> str:

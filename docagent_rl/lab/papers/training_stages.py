@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docagent_rl.lab.papers import estimates
-from docagent_rl.lab.papers.data_stages import counted, needed_questions
-from docagent_rl.lab.papers.machine import place
+from docagent_rl.lab.papers.data_stages import needed_questions, question_count
+from docagent_rl.lab.papers.machine import share_gpus
 from docagent_rl.lab.papers.manifest import UNKNOWN, Collection, Curation
 from docagent_rl.lab.papers.setting import Beginning, Setting
-from docagent_rl.lab.stages.stage import Estimate, Stage
+from docagent_rl.lab.stages.stage import ChainStage, Estimate
 
 _LATEST = "latest_checkpointed_iteration.txt"
 _SFT_EPOCHS = 3
@@ -22,7 +22,7 @@ _SHORT = {
 """Overrides at miniature size."""
 
 
-def model_stages(setting: Setting) -> Iterator[Stage]:
+def model_stages(setting: Setting) -> Iterator[ChainStage]:
     """Yield the stages that fetch models."""
     if setting.miniature:
         path = setting.place("models", f"tiny_{setting.manifest.system}_{_family(setting)}")
@@ -31,7 +31,7 @@ def model_stages(setting: Setting) -> Iterator[Stage]:
             f"{setting.word()}"
         )
         outputs = (path / "config.json",)
-        yield Stage("model_base", "make a tiny model", command, (), outputs)
+        yield ChainStage("model_base", "make a tiny model", command, (), outputs)
         return
     size = estimates.sizes(setting.model.recipe)["parameters"]
     weights = setting.model.weights
@@ -43,13 +43,13 @@ def model_stages(setting: Setting) -> Iterator[Stage]:
         outputs = (setting.place("models", "weights", "config.json"),)
         takes = estimates.weights(size)
         title = f"download the authors' {weights.hub}"
-        yield Stage("model_weights", title, command, outputs=outputs, estimate=takes)
+        yield ChainStage("model_weights", title, command, outputs=outputs, estimate=takes)
     elif setting.beginning is Beginning.SCRATCH or not setting.tuned:
         title = f"download {setting.model.base} into the hub's cache"
         command = f"hf download {setting.model.base}"
-        yield Stage("model_base", title, command, estimate=estimates.weights(size))
+        yield ChainStage("model_base", title, command, estimate=estimates.weights(size))
     else:
-        yield Stage(
+        yield ChainStage(
             "model_sft",
             "put a fine-tuned model into the workspace",
             None,
@@ -67,10 +67,10 @@ def model_stages(setting: Setting) -> Iterator[Stage]:
     if hubs:
         command = " && ".join(f"hf download {hub}" for hub in hubs)
         title = "download the models of retriever and services into the hub's cache"
-        yield Stage("model_others", title, command, estimate=Estimate(0, None))
+        yield ChainStage("model_others", title, command, estimate=Estimate(0, None))
 
 
-def training_stages(setting: Setting) -> Iterator[Stage]:
+def training_stages(setting: Setting) -> Iterator[ChainStage]:
     """Yield the stages from trajectories of a teacher to a trained model."""
     manifest = setting.manifest
     collects = manifest.collection is not None and _fine_tunes(setting)
@@ -138,7 +138,7 @@ def trained_tracker(setting: Setting) -> Path:
     return _tracker(setting, setting.model.recipe)
 
 
-def _collect(setting: Setting, given: Collection) -> Stage:
+def _collect(setting: Setting, given: Collection) -> ChainStage:
     out = setting.place("collected")
     words = [
         f"docagent-rl collect {setting.model.recipe} --data {setting.word('data/train.parquet')}",
@@ -154,7 +154,7 @@ def _collect(setting: Setting, given: Collection) -> Stage:
                 f"--grounder-base-url {setting.teacher_url} --grounder-model {given.grounder}"
             )
     words += ["--", *setting.overrides, *setting.asking()]
-    return Stage(
+    return ChainStage(
         "collect",
         f"have a teacher ({given.teacher} in the paper) play, and keep what passes the filters",
         " ".join(words).removesuffix(" --"),
@@ -167,12 +167,12 @@ def _collect(setting: Setting, given: Collection) -> Stage:
 
 
 def _teaching(setting: Setting) -> Estimate:
-    number = counted(setting, "train")
+    number = question_count(setting, "train")
     asked = "unknown" if number is None else f"{number:,} questions"
     return Estimate(None, None, f"the teacher's requests: {asked}, a request a turn")
 
 
-def _rows(setting: Setting, given: Collection) -> Stage:
+def _rows(setting: Setting, given: Collection) -> ChainStage:
     folder = setting.place("sft", setting.manifest.system)
     length = 2560 if setting.miniature else given.max_length
     share = 0.3 if setting.miniature else 0.05
@@ -181,7 +181,7 @@ def _rows(setting: Setting, given: Collection) -> Stage:
         f"--store {setting.word('store')} --out {setting.word('sft', setting.manifest.system)} "
         f"--val-fraction {share} --by question --max-length {length} --force"
     )
-    return Stage(
+    return ChainStage(
         "sft_rows",
         "make rows of tokens of the trajectories",
         command,
@@ -190,9 +190,9 @@ def _rows(setting: Setting, given: Collection) -> Stage:
     )
 
 
-def _fine_tune(setting: Setting, given: Collection) -> Stage:
+def _fine_tune(setting: Setting, given: Collection) -> ChainStage:
     recipe = str(setting.model.sft)
-    gpus = len(place(setting.machine, {}).trainer)
+    gpus = len(share_gpus(setting.machine, {}).trainer)
     words = [
         f"torchrun --standalone --nproc-per-node {1 if setting.miniature else gpus} "
         f"-m verl.trainer.sft_trainer --config-name {recipe}"
@@ -208,7 +208,7 @@ def _fine_tune(setting: Setting, given: Collection) -> Stage:
         takes = estimates.fine_tuning(
             recipe_size, given.rows, _SFT_EPOCHS, given.max_length, setting.machine
         )
-    return Stage(
+    return ChainStage(
         "sft",
         "fine-tune the base model",
         " ".join(words),
@@ -219,7 +219,7 @@ def _fine_tune(setting: Setting, given: Collection) -> Stage:
     )
 
 
-def _curate(setting: Setting, rule: Curation) -> Iterator[Stage]:
+def _curate(setting: Setting, rule: Curation) -> Iterator[ChainStage]:
     pool = setting.place("data", "train.parquet")
     player = f"--model {start_model(setting)} --temperature 1"
     if setting.miniature:
@@ -232,12 +232,12 @@ def _curate(setting: Setting, rule: Curation) -> Iterator[Stage]:
         *setting.asking(),
         *engine(setting),
     ]
-    number = counted(setting, "train")
+    number = question_count(setting, "train")
     takes = Estimate()
     if not setting.miniature:
         recipe = setting.model.recipe
         takes = estimates.playing(recipe, number, rule.trajectories, setting.machine)
-    yield Stage(
+    yield ChainStage(
         "pool",
         f"play each question {rule.trajectories} times",
         " ".join(words).removesuffix(" --"),
@@ -255,7 +255,7 @@ def _curate(setting: Setting, rule: Curation) -> Iterator[Stage]:
     )
     if _fine_tunes(setting) and not setting.miniature:
         command += f" --without {setting.word('collected', 'kept.jsonl')}"
-    yield Stage(
+    yield ChainStage(
         "curate",
         "choose questions for RL by how often they were answered right",
         command,
@@ -264,7 +264,7 @@ def _curate(setting: Setting, rule: Curation) -> Iterator[Stage]:
     )
 
 
-def _train(setting: Setting) -> Stage:
+def _train(setting: Setting) -> ChainStage:
     recipe = setting.model.recipe
     data = "rl.parquet" if _curation(setting) else "train.parquet"
     files = ["data.train_files=" + setting.word("data", data)]
@@ -281,7 +281,7 @@ def _train(setting: Setting) -> Stage:
         gpus = len(setting.placement.trainer)
         questions = setting.manifest.rl.questions
         takes = estimates.training(recipe, questions, setting.machine, gpus)
-    return Stage(
+    return ChainStage(
         "rl",
         "train by reinforcement learning",
         " ".join(words),

@@ -17,7 +17,7 @@ from docagent_rl.lab.stages.marker import (
     write_marker,
 )
 from docagent_rl.lab.stages.processes import Services, run_command
-from docagent_rl.lab.stages.stage import Service, Stage
+from docagent_rl.lab.stages.stage import ChainStage, Service
 
 _INTERRUPTED = 130
 """The exit status of a command that Ctrl-C ended."""
@@ -27,14 +27,14 @@ _INTERRUPTED = 130
 class Chain:
     """Stages in the order in which they run."""
 
-    stages: Sequence[Stage]
+    stages: Sequence[ChainStage]
     workspace: Path
     """The folder that all of them work in; markers and logs lie in it."""
     go_on: str
     """The command that runs the chain again."""
     services: Sequence[Service] = ()
 
-    def chosen(self, names: Sequence[str]) -> list[Stage]:
+    def chosen(self, names: Sequence[str]) -> list[ChainStage]:
         """Return the stages of these names, in the chain's order; all where none is named.
 
         Raises:
@@ -65,7 +65,7 @@ class Chain:
             finally:
                 services.end()
 
-    def _run(self, stage: Stage, head: str, services: Services) -> None:
+    def _run(self, stage: ChainStage, head: str, services: Services) -> None:
         found = state(stage, self.workspace)
         if found is StageState.DONE:
             print(f"{head}: done", flush=True)
@@ -98,7 +98,7 @@ class Chain:
         write_marker(stage, self.workspace, inputs, seconds)
         print(f"{head}: done in {seconds:,.0f} s", flush=True)
 
-    def _warn_of_leftovers(self, stage: Stage, found: StageState) -> None:
+    def _warn_of_leftovers(self, stage: ChainStage, found: StageState) -> None:
         """Say where a stage that has run otherwise before left something that it goes on with."""
         there = [str(path) for path in stage.outputs if path.exists()]
         if there and found in (StageState.COMMAND, StageState.INPUTS):
@@ -108,7 +108,7 @@ class Chain:
                 flush=True,
             )
 
-    def _fail(self, stage: Stage, how: str) -> None:
+    def _fail(self, stage: ChainStage, how: str) -> None:
         raise UserError(
             f"stage {stage.name} {how}; its log is {log_file(stage, self.workspace)}. Go on with\n"
             f"  {self.go_on}"

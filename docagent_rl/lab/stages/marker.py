@@ -1,4 +1,4 @@
-"""Which stages are done: a marker with a digest of a stage's command and of its inputs."""
+"""Marks of stages that are done: a marker with a digest of a stage's command and of its inputs."""
 
 import hashlib
 import json
@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from docagent_rl.base.io import atomic_write
-from docagent_rl.lab.stages.stage import Stage
+from docagent_rl.lab.stages.stage import ChainStage
 
 FOLDER = ".stages"
 """Folder of markers and logs in a workspace."""
@@ -24,7 +24,7 @@ class StageState(StrEnum):
     OUTPUTS = "an output is missing"
 
 
-def state(stage: Stage, workspace: Path) -> StageState:
+def state(stage: ChainStage, workspace: Path) -> StageState:
     """Return whether a stage is done, and else why not."""
     missing = not all(path.exists() for path in stage.outputs)
     if stage.command is None:
@@ -42,29 +42,31 @@ def state(stage: Stage, workspace: Path) -> StageState:
     return StageState.OUTPUTS if missing else StageState.DONE
 
 
-def marker_file(stage: Stage, workspace: Path) -> Path:
+def marker_file(stage: ChainStage, workspace: Path) -> Path:
     """Return the file that says that a stage is done."""
     return workspace / FOLDER / f"{stage.name}.json"
 
 
-def log_file(stage: Stage, workspace: Path) -> Path:
+def log_file(stage: ChainStage, workspace: Path) -> Path:
     """Return the file that holds what a stage's runs printed."""
     return workspace / FOLDER / f"{stage.name}.log"
 
 
-def write_marker(stage: Stage, workspace: Path, inputs: dict[str, str], seconds: float) -> None:
+def write_marker(
+    stage: ChainStage, workspace: Path, inputs: dict[str, str], seconds: float
+) -> None:
     """Say that a stage is done; `inputs` are the digests of what it began with."""
     content = {"command": command_digest(stage), "inputs": inputs, "seconds": round(seconds, 1)}
     atomic_write(marker_file(stage, workspace), json.dumps(content, indent=2) + "\n")
 
 
-def command_digest(stage: Stage) -> str:
+def command_digest(stage: ChainStage) -> str:
     """Return the digest of a command and of the variables that it is given."""
-    told = json.dumps([stage.command, dict(stage.environment)], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()
+    content = json.dumps([stage.command, dict(stage.environment)], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
-def input_digests(stage: Stage) -> dict[str, str]:
+def input_digests(stage: ChainStage) -> dict[str, str]:
     """Return the identity of each input, by its path."""
     return {str(path): identity(path) for path in stage.inputs}
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from docagent_rl.lab.stages.chain import Chain
 from docagent_rl.lab.stages.marker import StageState, state
-from docagent_rl.lab.stages.stage import Estimate, Stage
+from docagent_rl.lab.stages.stage import ChainStage, Estimate
 
 UNKNOWN = "unknown"
 
@@ -15,7 +15,7 @@ def plan_text(chain: Chain, names: Sequence[str] = (), price: float | None = Non
     lines = [f"workspace {chain.workspace}"]
     for service in chain.services:
         head = f"\nservice {service.name} ({service.gpus:g} GPUs)"
-        lines += [head, f"  {_told(service.command, service.environment)}"]
+        lines += [head, f"  {_as_typed(service.command, service.environment)}"]
     stages = chain.chosen(names)
     for number, stage in enumerate(stages, start=1):
         found = state(stage, chain.workspace)
@@ -32,16 +32,16 @@ def plan_text(chain: Chain, names: Sequence[str] = (), price: float | None = Non
     return "\n".join(lines) + "\n"
 
 
-def _body(stage: Stage) -> Iterator[str]:
+def _body(stage: ChainStage) -> Iterator[str]:
     if stage.command is None:
         yield f"yours to do: {stage.by_hand}"
     else:
-        yield _told(stage.command, stage.environment)
+        yield _as_typed(stage.command, stage.environment)
     if stage.outputs:
         yield f"done when there is {', '.join(map(str, stage.outputs))}"
 
 
-def _told(command: str, environment: Mapping[str, str]) -> str:
+def _as_typed(command: str, environment: Mapping[str, str]) -> str:
     """Write a command as a shell takes it, with its variables."""
     return " ".join([*(f"{name}={shlex.quote(v)}" for name, v in environment.items()), command])
 
@@ -64,7 +64,7 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"
 
 
-def _total(stages: Sequence[Stage], price: float | None) -> str:
+def _total(stages: Sequence[ChainStage], price: float | None) -> str:
     """Sum up what is known, and count the stages that are not."""
     hours = [each.estimate.gpu_hours for each in stages]
     disks = [each.estimate.disk_gib for each in stages]

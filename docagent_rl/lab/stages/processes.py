@@ -72,7 +72,8 @@ def _signal_children(pid: int, number: int) -> None:
     import psutil
 
     with suppress(psutil.NoSuchProcess):
-        for each in psutil.Process(pid).children():
+        shell = psutil.Process(pid)
+        for each in shell.children() or [shell]:
             each.send_signal(number)
 
 

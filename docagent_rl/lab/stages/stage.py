@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a stage takes; None where nobody knows."""
+    """The cost of a stage; None where nobody knows."""
 
     gpu_hours: float | None = 0.0
     disk_gib: float | None = 0.0
@@ -30,7 +30,7 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class ChainStage:
     """A step of a chain."""
 
     name: str

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from docagent_rl.lab.papers.machine import Machine
-from docagent_rl.lab.papers.manifest import read_manifest
+from docagent_rl.lab.papers.manifest import read_paper
 from docagent_rl.lab.papers.setting import Beginning, Setting
 
 PROGRAMS = ("docagent-rl", "python", "torchrun", "hf", "vllm", "cat", "tar", "test")
@@ -22,7 +22,7 @@ def setting(tmp_path, monkeypatch) -> Callable[..., Setting]:
         monkeypatch.delenv(name)
 
     def make(system: str, beginning: str = "scratch", gpus: int = 8, **more: object) -> Setting:
-        manifest = read_manifest(system)
+        manifest = read_paper(system)
         model = manifest.model(more.pop("recipe", None))
         machine = Machine(gpus, "h100")
         return Setting(manifest, model, Beginning(beginning), tmp_path / "w", machine, **more)

@@ -18,8 +18,8 @@ from docagent_rl.lab.papers.manifest import (
     FOLDER,
     UNKNOWN,
     paper_systems,
-    parse_manifest,
-    read_manifest,
+    parse_paper,
+    read_paper,
 )
 from docagent_rl.lab.papers.reproduction import reproduction
 from docagent_rl.systems import SYSTEMS
@@ -32,12 +32,12 @@ CHAINS = [
         (system, each, model.recipe)
         for system in paper_systems()
         for each in BEGINNINGS
-        for model in read_manifest(system).models
+        for model in read_paper(system).models
     ),
     *(
         (system, "weights", model.recipe)
         for system in paper_systems()
-        for model in read_manifest(system).models
+        for model in read_paper(system).models
         if model.weights
     ),
 ]
@@ -49,7 +49,7 @@ def test_every_system_has_a_manifest():
 
 @pytest.mark.parametrize("system", paper_systems())
 def test_recipes_exist_and_follow_each_other(system):
-    manifest = read_manifest(system)
+    manifest = read_paper(system)
     assert manifest.system == system
     for model in manifest.models:
         assert model.recipe in recipe_names()
@@ -64,7 +64,7 @@ def test_recipes_exist_and_follow_each_other(system):
 @pytest.mark.parametrize("system", paper_systems())
 def test_what_is_printed_is_what_the_report_prints(system):
     rows = yaml.safe_load(TARGETS.read_text())["rows"]
-    for model in read_manifest(system).models:
+    for model in read_paper(system).models:
         if model.weights is None:
             continue
         overall = [
@@ -81,7 +81,7 @@ def test_what_is_printed_is_what_the_report_prints(system):
 def test_counts_are_those_that_the_importers_know(system):
     from docagent_rl.lab.importers import get_importer
 
-    for name, each in read_manifest(system).downloads.items():
+    for name, each in read_paper(system).downloads.items():
         released = get_importer(each.benchmark).released
         known = {split.value: rows for (_, split), rows in released.items()}
         for split, rows in each.questions.items():
@@ -149,10 +149,10 @@ def test_inputs_are_made_by_stages_before(setting, system, beginning, recipe):
 def test_a_wrong_field_is_named():
     values = yaml.safe_load((ROOT / FOLDER / "vrag_rl.yaml").read_text(encoding="utf-8"))
     with pytest.raises(UserError, match=r"vrag\.yaml\.rl\.questions"):
-        parse_manifest({**values, "rl": {"questions": "many"}}, "vrag.yaml")
+        parse_paper({**values, "rl": {"questions": "many"}}, "vrag.yaml")
     questions = {"x": {"download": "nowhere", "use": "test"}}
     with pytest.raises(UserError, match="there is no download nowhere"):
-        parse_manifest({**values, "questions": questions}, "vrag.yaml")
+        parse_paper({**values, "questions": questions}, "vrag.yaml")
 
 
 def test_an_option_that_is_not_there_would_be_noticed():
@@ -180,7 +180,7 @@ def test_overrides_compose_and_batches_divide(setting, tmp_path, monkeypatch, sy
 
     monkeypatch.setenv("DOCAGENT_JUDGE_URL", "http://127.0.0.1:1/v1")
     seen = set()
-    manifest = read_manifest(system)
+    manifest = read_paper(system)
     for (beginning, miniature), model in itertools.product(
         (("scratch", False), ("scratch", True), ("weights", False)), manifest.models
     ):

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.cli import app
-from docagent_rl.lab.papers.machine import Machine, place
-from docagent_rl.lab.papers.manifest import paper_systems, read_manifest
+from docagent_rl.lab.papers.machine import Machine, share_gpus
+from docagent_rl.lab.papers.manifest import paper_systems, read_paper
 from docagent_rl.lab.papers.reproduction import reproduction, required, unplaced
 
 RUNNER = CliRunner()
@@ -51,7 +51,7 @@ def test_another_model_of_the_paper_is_named_where_it_has_weights(setting):
     with pytest.raises(UserError, match="there are of vrag_rl_qwen2_5_vl_7b: --recipe"):
         reproduction(setting("vrag_rl", "weights", recipe="vrag_rl_qwen2_5_vl_3b"), "")
     with pytest.raises(UserError, match="has no recipe 'x'; it has unidoc_rl_qwen2_5_vl_7b, "):
-        read_manifest("unidoc_rl").model("x")
+        read_paper("unidoc_rl").model("x")
 
 
 def test_the_authors_weights_play_the_released_variant_by_their_prompts(setting, tmp_path):
@@ -88,13 +88,13 @@ def test_a_judge_of_training_has_to_be_somewhere(setting, monkeypatch):
 
 
 def test_gpus_are_shared_out():
-    services = read_manifest("mm_doc_r1").services
-    found = place(Machine(8, "h100"), services)
+    services = read_paper("mm_doc_r1").services
+    found = share_gpus(Machine(8, "h100"), services)
     assert found.services == {"planner": (7,), "reader": (6,), "extractor": (2, 3, 4, 5)}
     assert (found.trainer, found.retriever, found.elsewhere) == ((0, 1), (), ())
-    found = place(Machine(8, "h100"), read_manifest("vrag_rl").services)
+    found = share_gpus(Machine(8, "h100"), read_paper("vrag_rl").services)
     assert (found.trainer, found.services, found.retriever) == ((0, 1, 2, 3), {"judge": (7,)}, (4,))
-    assert place(Machine(2, "h100"), services).elsewhere == ("reader", "extractor")
+    assert share_gpus(Machine(2, "h100"), services).elsewhere == ("reader", "extractor")
 
 
 def test_the_planner_is_the_model_that_is_trained(setting):
@@ -107,7 +107,7 @@ def test_the_planner_is_the_model_that_is_trained(setting):
 def test_a_dry_run_prints_every_command_and_runs_none(system, beginning, tmp_path, setting):
     arguments = ["reproduce", system, "--from", beginning, "--workspace", str(tmp_path / "w")]
     done = RUNNER.invoke(app, [*arguments, "--dry-run", "--price", "2.5"])
-    if beginning == "weights" and read_manifest(system).models[0].weights is None:
+    if beginning == "weights" and read_paper(system).models[0].weights is None:
         assert isinstance(done.exception, UserError)
         return
     assert done.exit_code == 0, done.output

@@ -14,7 +14,7 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.lab.stages.chain import Chain
 from docagent_rl.lab.stages.marker import FOLDER, StageState, identity, state
 from docagent_rl.lab.stages.plan import plan_text
-from docagent_rl.lab.stages.stage import Estimate, Service, Stage
+from docagent_rl.lab.stages.stage import ChainStage, Estimate, Service
 
 GO_ON = "docagent-rl reproduce paper --workspace W"
 
@@ -26,8 +26,10 @@ def chain(tmp_path):
     def make(text: str = "one", second: str = "cp {w}/a {w}/b", **more: object) -> Chain:
         a, b, runs = tmp_path / "a", tmp_path / "b", tmp_path / "runs"
         stages = [
-            Stage("first", "writes", f"echo x >> {runs}; echo {text} > {a}", outputs=(a,)),
-            Stage("second", "copies", second.format(w=tmp_path), inputs=(a,), outputs=(b,), **more),
+            ChainStage("first", "writes", f"echo x >> {runs}; echo {text} > {a}", outputs=(a,)),
+            ChainStage(
+                "second", "copies", second.format(w=tmp_path), inputs=(a,), outputs=(b,), **more
+            ),
         ]
         return Chain(stages, tmp_path, GO_ON)
 
@@ -94,7 +96,7 @@ def test_inputs_that_are_missing_are_named(chain, tmp_path):
 
 def test_a_stage_by_hand_is_done_when_its_output_is_there(tmp_path):
     data = tmp_path / "data"
-    by_hand = Stage("fetch", "gets data", None, outputs=(data,), by_hand="accept the licence")
+    by_hand = ChainStage("fetch", "gets data", None, outputs=(data,), by_hand="accept the licence")
     chain = Chain([by_hand], tmp_path, GO_ON)
     with pytest.raises(UserError, match="accept the licence") as error:
         chain.run()
@@ -126,14 +128,14 @@ import sys
 from pathlib import Path
 from docagent_rl.cli import reported
 from docagent_rl.lab.stages.chain import Chain
-from docagent_rl.lab.stages.stage import Stage
+from docagent_rl.lab.stages.stage import ChainStage
 
 w = Path(sys.argv[1])
 wait = f"touch {w}/began; exec sleep 60"
 slow = f"echo x >> {w}/tries; test -e {w}/fast || {{ {wait}; }}; touch {w}/slow"
 stages = [
-    Stage("first", "writes", f"echo x >> {w}/runs; touch {w}/a", outputs=(w / "a",)),
-    Stage("slow", "waits", slow, inputs=(w / "a",), outputs=(w / "slow",)),
+    ChainStage("first", "writes", f"echo x >> {w}/runs; touch {w}/a", outputs=(w / "a",)),
+    ChainStage("slow", "waits", slow, inputs=(w / "a",), outputs=(w / "slow",)),
 ]
 with reported():
     Chain(stages, w, "go on").run()
@@ -205,15 +207,15 @@ def test_a_service_runs_while_a_stage_needs_it(tmp_path, free_port):
     asks = f'"{sys.executable}" -c "{ask}"'
     server = service(free_port, f'exec "{sys.executable}" -c "{SERVER}" {free_port}')
     stages = [
-        Stage("with", "asks", f"{asks}; touch {tmp_path}/a", services=("judge",)),
-        Stage("without", "asks nobody", f"! {asks} 2> /dev/null; touch {tmp_path}/b"),
+        ChainStage("with", "asks", f"{asks}; touch {tmp_path}/a", services=("judge",)),
+        ChainStage("without", "asks nobody", f"! {asks} 2> /dev/null; touch {tmp_path}/b"),
     ]
     Chain(stages, tmp_path, GO_ON, (server,)).run()
     assert (tmp_path / "b").exists()
 
 
 def test_a_service_that_ends_is_named_with_its_log(tmp_path, free_port):
-    stage = Stage("with", "asks", "true", services=("judge",))
+    stage = ChainStage("with", "asks", "true", services=("judge",))
     server = service(free_port, "echo no memory; exit 3")
     with pytest.raises(InfrastructureError, match="service judge ended with status 3") as error:
         Chain([stage], tmp_path, GO_ON, (server,)).run()
@@ -225,9 +227,9 @@ def test_a_service_that_ends_is_named_with_its_log(tmp_path, free_port):
 def test_a_plan_sums_up_what_is_left(tmp_path):
     takes = Estimate(12.0, 100.0, "rows x seconds")
     stages = [
-        Stage("a", "writes", f"touch {tmp_path}/a", outputs=(tmp_path / "a",), estimate=takes),
-        Stage("b", "more", "true", estimate=Estimate(None, 1.5)),
-        Stage("c", "yours", None, outputs=(tmp_path / "c",), by_hand="accept the licence"),
+        ChainStage("a", "writes", f"touch {tmp_path}/a", outputs=(tmp_path / "a",), estimate=takes),
+        ChainStage("b", "more", "true", estimate=Estimate(None, 1.5)),
+        ChainStage("c", "yours", None, outputs=(tmp_path / "c",), by_hand="accept the licence"),
     ]
     chain = Chain(stages, tmp_path, GO_ON)
     text = plan_text(chain, price=2.0)

@@ -1,0 +1,76 @@
+"""Chains of papers at miniature size: one with the trainer, of the others all but that."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from docagent_rl.lab.papers.machine import Machine
+from docagent_rl.lab.papers.manifest import paper_systems, read_paper
+from docagent_rl.lab.papers.reproduction import reproduction
+from docagent_rl.lab.papers.setting import Beginning, Setting
+from docagent_rl.lab.papers.training_stages import start_model
+
+TRAINED = "vrag_rl"
+OTHERS = tuple(system for system in paper_systems() if system != TRAINED)
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What a chain left in its workspace, and what its last start printed."""
+
+    workspace: Path
+    said: str
+
+
+def play(system: str, workspace: Path, python: Path) -> Reproduced:
+    """Run a chain: with RL for `TRAINED`, else without it and with an evaluation of its start."""
+    command = ("reproduce", system, "--miniature", "--workspace", str(workspace))
+    if system == TRAINED:
+        _docagent(python, *command)
+        return Reproduced(workspace, _docagent(python, *command))
+    chain = reproduction(_setting(system, workspace), "")
+    names = [stage.name for stage in chain.stages]
+    before = names[: names.index("rl")]
+    chosen = [word for name in before for word in ("--stage", name)]
+    _docagent(python, *command, *chosen)
+    said = _docagent(python, *command, *chosen)
+    evaluation = next(stage for stage in chain.stages if stage.name.startswith("evaluate_"))
+    setting = _setting(system, workspace)
+    trained = f"--model {setting.word('runs', setting.model.recipe)}"
+    assert trained in str(evaluation.command)
+    start = str(evaluation.command).replace(trained, f"--model {start_model(setting)}")
+    _bash(python, start, evaluation.environment)
+    report = next(stage for stage in chain.stages if stage.name == "report")
+    _bash(python, str(report.command), report.environment)
+    return Reproduced(workspace, said)
+
+
+def _setting(system: str, workspace: Path) -> Setting:
+    manifest = read_paper(system)
+    machine = Machine(0, manifest.card)
+    model = manifest.models[0]
+    return Setting(manifest, model, Beginning.SCRATCH, workspace, machine, miniature=True)
+
+
+def _docagent(python: Path, *words: str) -> str:
+    return _run([str(python), "-m", "docagent_rl.cli", *words], {})
+
+
+def _bash(python: Path, command: str, environment: dict) -> None:
+    places = os.pathsep.join([str(python.parent), os.environ["PATH"]])
+    _run(["bash", "-c", f"set -e; {command}"], {**environment, "PATH": places})
+
+
+def _run(command: list[str], environment: dict) -> str:
+    variables = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "RAY_ADDRESS": "local"}
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **variables, **environment},
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-6000:]}"
+    return done.stdout

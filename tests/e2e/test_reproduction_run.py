@@ -1,0 +1,40 @@
+"""Each paper's chain runs on a CPU: made downloads in, a report beside the paper's table out."""
+
+import json
+
+import pytest
+
+from docagent_rl.rollout.trajectory import read_trajectories
+from docagent_rl.samples.parquet import read_parquet
+from tests.e2e.reproduction import OTHERS, TRAINED
+
+
+@pytest.fixture(scope="module")
+def reproduced(runs):
+    return lambda system: runs.result(f"reproduction_{system}")
+
+
+def test_a_chain_with_the_trainer_ends_with_a_report_and_is_done_afterwards(reproduced):
+    found = reproduced(TRAINED)
+    run = found.workspace / "runs" / "vrag_rl_qwen2_5_vl_7b"
+    tracker = run / "checkpoints" / "latest_checkpointed_iteration.txt"
+    assert tracker.read_text().strip() == "2"
+    assert list(read_trajectories(run / "trajectories" / "2.jsonl"))
+    report = json.loads((found.workspace / "report" / "report.json").read_text(encoding="utf-8"))
+    questions = read_parquet(found.workspace / "data" / "test.parquet")
+    assert [each["trajectories"] for each in report["runs"]] == [len(questions)]
+    assert "57.1" in (found.workspace / "report" / "report.md").read_text(encoding="utf-8")
+    heads = [line for line in found.said.splitlines() if line.startswith("[")]
+    assert heads
+    assert all(line.endswith(": done") for line in heads)
+
+
+@pytest.mark.parametrize("system", OTHERS)
+def test_a_chain_without_the_trainer_ends_with_an_evaluation(reproduced, system):
+    found = reproduced(system)
+    report = json.loads((found.workspace / "report" / "report.json").read_text(encoding="utf-8"))
+    questions = read_parquet(found.workspace / "data" / "test.parquet")
+    assert [each["trajectories"] for each in report["runs"]] == [len(questions)]
+    heads = [line for line in found.said.splitlines() if line.startswith("[")]
+    assert heads
+    assert all(line.endswith(": done") for line in heads)
