@@ -33,8 +33,7 @@ COMMANDS = {
     "export": "Merge a run's checkpoint, adapters included, into a model in transformers' format.",
     "report": "Score runs and compare them with the papers' numbers, with intervals and "
     "breakdowns.",
-    "reproduce": "Run a paper's chain: data, index, fine-tuning, RL, evaluations, its table beside "
-    "the printed one.",
+    "reproduce": "Run a paper's chain: downloads, index, fine-tuning, RL, evaluations, report.",
     "doctor": "Check versions, registrations in every kind of process, and the machine.",
 }
 """The first line of each command's help.

@@ -46,7 +46,7 @@ def reproduce_command(
         False, "Run the whole chain on a CPU: made data, a tiny model, two steps.", "--miniature"
     ),
 ) -> None:
-    """Run a paper's chain: downloads, import, index, fine-tuning, RL, evaluations, report.
+    """Run a paper's chain: downloads, index, fine-tuning, RL, evaluations, report.
 
     Stages that are done are skipped, so the same command goes on after an interruption; each is
     printed before it runs. Where the hub wants a licence accepted, or a file lies elsewhere, the
