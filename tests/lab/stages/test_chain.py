@@ -131,7 +131,7 @@ from docagent_rl.lab.stages.chain import Chain
 from docagent_rl.lab.stages.stage import ChainStage
 
 w = Path(sys.argv[1])
-wait = f"touch {w}/began; exec sleep 60"
+wait = f"touch {w}/began; sleep 60"
 slow = f"echo x >> {w}/tries; test -e {w}/fast || {{ {wait}; }}; touch {w}/slow"
 stages = [
     ChainStage("first", "writes", f"echo x >> {w}/runs; touch {w}/a", outputs=(w / "a",)),
@@ -174,7 +174,7 @@ def test_after_a_kill_the_chain_goes_on_where_it_was(tmp_path):
 def test_sigterm_reaches_the_command_and_is_said(tmp_path):
     process = started(tmp_path)
     wait_for(tmp_path / "began")
-    time.sleep(0.2)  # until the shell has become the command that waits
+    time.sleep(0.2)  # until the command waits
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 2
