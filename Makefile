@@ -45,11 +45,6 @@ demo: setup
 
 train: demo
 	$(BIN)/python -m verl.trainer.main_ppo --config-name $(RECIPE) +profile=cpu $(ARGS)
-	@echo
-	@echo "Trajectories  $(WORKSPACE)/runs/$(RECIPE)/trajectories"
-	@echo "Metrics       $(WORKSPACE)/runs/$(RECIPE)/metrics"
-	@echo "Checkpoints   $(WORKSPACE)/runs/$(RECIPE)/checkpoints"
-	@echo "Look at it    $(BIN)/docagent-rl view $(WORKSPACE)/runs/$(RECIPE)"
 
 # packages whose loaders read our exports in tests, and whose own pins are not ours
 LOADERS := .venv/loaders

@@ -69,6 +69,17 @@ class Profile(Enum):
     CPU = "cpu"
 
 
+class ConsoleKind(Enum):
+    """What a run of the trainer prints (see `console`)."""
+
+    SHORT = "short"
+    """The stages of its start, a line a step, a table at each validation; all else goes to
+    `<run_dir>/console.log`.
+    """
+    FULL = "full"
+    """All that verl, Ray and their libraries print, and no file."""
+
+
 class UnplayablePolicy(Enum):
     """The treatment of a training question that cannot be played: its prompt does not fit, it has
     no answer.
@@ -211,6 +222,7 @@ class DocAgentConfig(Section):
     loopback: bool = True
     """Keep a run on one machine that starts its own Ray to 127.0.0.1 (see `loopback`)."""
     watch: WatchConfig = Field(default_factory=WatchConfig)
+    console: ConsoleKind = ConsoleKind.SHORT
     modules: tuple[str, ...] = ()
     """Python modules of your own, imported in every process: they may register estimators, losses,
     loops.

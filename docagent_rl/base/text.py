@@ -10,7 +10,7 @@ import re
 import sys
 import traceback
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -108,9 +108,18 @@ def visible(text: str) -> str:
     return _UNSHOWN.sub(_escape, text.replace("\r\n", "\n"))
 
 
+tell_listeners: list[Callable[[str], object]] = []
+"""Called with each line that `tell` prints: a run whose standard error is a file shows it too."""
+
+
 def tell(text: str) -> None:
-    """Print a message of ours on standard error, where loggers may be silenced or gone."""
-    print(visible(f"docagent-rl: {text}"), file=sys.stderr, flush=True)
+    """Print a message of ours on standard error, where loggers may be silenced or gone, and hand it
+    to those who listen.
+    """
+    line = visible(f"docagent-rl: {text}")
+    print(line, file=sys.stderr, flush=True)
+    for listener in tuple(tell_listeners):
+        listener(line)
 
 
 def one_line(text: str) -> str:

@@ -14,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.text import clean, tell, traceback_text
 from docagent_rl.config import DocAgentConfig, plain_section
+from docagent_rl.console.run_console import looking_at
 from docagent_rl.envs.system import System
 from docagent_rl.systems import get_system
 from docagent_rl.training.trainer.estimators import load_modules
@@ -84,6 +85,7 @@ def run_checks(checks: Sequence[Check], when: When, run: PlannedRun) -> None:
     """
     for check in checks:
         if when in check.when:
+            looking_at(check.name)
             try:
                 refuse_for(check.find(run) or ())
             # whatever a check raises goes on as it is, with the name of the check

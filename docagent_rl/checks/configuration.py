@@ -17,7 +17,9 @@ from docagent_rl.advantages.registry import CLEARED, OPTIONS
 from docagent_rl.advantages.rehearsal import needs_groups, rehearse
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.check import ALWAYS, Check, PlannedRun, When, refuse_for
-from docagent_rl.config import Profile
+from docagent_rl.config import DocAgentConfig, Profile
+from docagent_rl.console.run_console import looking_at
+from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.envs.role_models import make_roles
 from docagent_rl.envs.roles import RoleBackend, RoleName
 from docagent_rl.envs.services import NO_SECOND_RANKING
@@ -286,10 +288,23 @@ def check_services(run: PlannedRun) -> None:
         store = run.section.open_store()
         roles = make_roles(run.section.roles, store)
         servers = search_servers(run.section.retrievers(), store)
+        looking_at(f"services: {', '.join(_served(run.section)) or 'none'}")
         asked = (make_judge(run.section.judge), *roles.values(), *servers.values())
         await asyncio.gather(*(service.check() for service in asked))
 
     asyncio.run(ask())
+
+
+def _served(section: DocAgentConfig) -> Iterator[str]:
+    """Name the judge, the roles and the retrievers that others serve, with their addresses."""
+    if section.judge.base_url:
+        yield f"judge at {public_url(section.judge.base_url)}"
+    for name, role in section.roles.items():
+        if role.base_url:
+            yield f"{name.value} at {public_url(role.base_url)}"
+    for key, retriever in section.retrievers().items():
+        if retriever.service.url:
+            yield f"{key} at {public_url(retriever.service.url)}"
 
 
 SERVICE_CHECKS = (

@@ -18,6 +18,10 @@ from docagent_rl.checks import budget_table, configuration, data, machine
 from docagent_rl.checks.check import Check, PlannedRun, When, refuse, run_checks
 from docagent_rl.checks.environment import settle_environment, settle_folders, settle_reward_file
 from docagent_rl.config import DocAgentConfig
+from docagent_rl.console.channel import CONSOLE_VARIABLE
+from docagent_rl.console.opening import begin_console
+from docagent_rl.console.overview import expectation, rl_facts
+from docagent_rl.console.run_console import run_console
 from docagent_rl.endpoints.http_client import past_proxies
 from docagent_rl.losses.config import check_kl, check_loss
 from docagent_rl.training.loopback import keep_to_loopback
@@ -148,6 +152,7 @@ class Preflight(Callback):
             settle_reward_file(config)
             machine.check_folders(config)  # before Hydra writes to them
             machine.hold_run_folder(config)  # before anything of an earlier start is ended
+            begin_console(config, rl_facts, expectation(config))
             end_earlier(config)  # before memory is looked at
             section = check(config)
             settle_folders(config)  # after a cluster's, on which a relative workspace is refused
@@ -162,6 +167,8 @@ class Preflight(Callback):
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
         """Seal the configuration, which Hydra has just written to the folder of the run."""
         _seal_of(config).complete(_configuration(config))
+        if (console := run_console()) is not None:
+            console.begin("Ray")
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Refuse `--multirun`: of a job Hydra tells only after it has copied the job's
@@ -198,6 +205,8 @@ def pass_on_environment(config: DictConfig) -> None:
     """
     variables = {RUN_VARIABLE: uuid4().hex[:12], TITLES_VARIABLE: "1", **past_proxies()}
     note_start(Path(str(config.docagent.run_dir)), variables[RUN_VARIABLE])
+    if run_console() is not None:
+        variables[CONSOLE_VARIABLE] = variables[RUN_VARIABLE]
     os.environ |= variables  # for the Ray that the run starts
     if modules := ",".join(config.docagent.get("modules") or ()):
         variables[MODULES_VARIABLE] = modules

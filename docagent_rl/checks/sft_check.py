@@ -11,7 +11,7 @@ from pydantic import Field
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, validated
 from docagent_rl.checks.check import refuse_for
-from docagent_rl.config import Profile, plain_section
+from docagent_rl.config import ConsoleKind, Profile, plain_section
 from docagent_rl.systems import get_system
 from docagent_rl.training.settings.combinations import precision_problems
 from docagent_rl.training.settings.keys import sft_key_problems, sft_reference
@@ -80,6 +80,7 @@ class SftSection(Section):
     tiny_model: str | None = None
     """The system whose tiny model the CPU profile trains."""
     profile: Profile | None = None
+    console: ConsoleKind = ConsoleKind.SHORT
 
 
 def check_sft_statically(config: DictConfig) -> SftSection:

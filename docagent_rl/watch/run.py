@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,11 +16,16 @@ import ray
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
+from ray._private import worker as ray_worker
 from ray.exceptions import ActorDiedError, ActorUnavailableError, NodeDiedError, RayError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import clean, tell, traceback_text
 from docagent_rl.config import DocAgentConfig, WatchConfig, plain_section
+from docagent_rl.console.channel import ReportReceiver
+from docagent_rl.console.failing import reason
+from docagent_rl.console.overview import next_commands
+from docagent_rl.console.run_console import run_console
 from docagent_rl.watch.actors import (
     AGAIN,
     Queue,
@@ -30,7 +36,7 @@ from docagent_rl.watch.actors import (
     waiting_groups,
 )
 from docagent_rl.watch.engines import Engines
-from docagent_rl.watch.processes import Descendants
+from docagent_rl.watch.processes import RUN_VARIABLE, Descendants
 from docagent_rl.watch.stopping import REQUEUE, StopSignal
 
 logger = logging.getLogger(__name__)
@@ -178,6 +184,8 @@ class Watch:
     def _end_now(self, message: str, status: int) -> NoReturn:
         self._family.look()
         self._family.end()
+        if (console := run_console()) is not None:
+            console.show_tail()
         tell(clean(message))
         os._exit(status)
 
@@ -189,12 +197,17 @@ class RunWatch(Callback):
 
     def __init__(self) -> None:
         self._watch: Watch | None = None
+        self._reports: ReportReceiver | None = None
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
         """Begin to watch, after the checks."""
         section = DocAgentConfig.parse(plain_section(config.docagent))
         self._watch = Watch(section.watch, Path(str(config.trainer.default_local_dir)).absolute())
         self._watch.start()
+        if (console := run_console()) is not None:
+            ray_worker._post_init_hooks.append(partial(console.begin, "trainer"))
+            self._reports = ReportReceiver(os.environ[RUN_VARIABLE], console.handle)
+            self._reports.begin()
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
         """Replace an error by the death that caused it.
@@ -206,6 +219,9 @@ class RunWatch(Callback):
         if self._watch is None:
             return
         self._watch.stop()
+        if self._reports is not None:
+            self._reports.end()
+        console = run_console()
         if job_return.status is not JobStatus.FAILED:
             # of an earlier start, which this one went on from
             (Path(config.docagent.run_dir) / TRACEBACK_FILE).unlink(missing_ok=True)
@@ -215,6 +231,8 @@ class RunWatch(Callback):
             if obeyed:
                 tell(f"ended as SIGTERM asked: {self._watch.stop_signal.prospect()}")
                 raise SystemExit(REQUEUE)
+            if console is not None:
+                console.finish(next_commands(config, Path(config.docagent.run_dir)))
             return
         error = job_return._return_value
         if isinstance(error, UserError):  # of the trainer, in words that need no traceback
@@ -228,8 +246,10 @@ class RunWatch(Callback):
         if trouble is None and unreachable:
             # without ids and the traceback that the error of a task holds
             lines = str(getattr(error, "cause", error)).strip().splitlines()
-            reason = " ".join(line for line in lines if not line.startswith("\t"))[:_LONGEST]
-            trouble = f"a part of the run cannot be reached: {reason}\n  {AGAIN}"
+            said = " ".join(line for line in lines if not line.startswith("\t"))[:_LONGEST]
+            trouble = f"a part of the run cannot be reached: {said}\n  {AGAIN}"
+        if trouble is None and console is not None and isinstance(error, BaseException):
+            trouble = reason(error)
         if trouble:
             # a scheduler may have signalled every process of the run
             status = REQUEUE if self._watch.stop_signal.came else 1
@@ -261,5 +281,7 @@ def _end(
             file.write_text(traceback_text(error), encoding="utf-8")
             trouble = f"{trouble}\n  what the trainer said: {file}"
     watch.end_processes()
+    if (console := run_console()) is not None:
+        console.show_tail()
     tell(clean(trouble))
     raise SystemExit(status) from None

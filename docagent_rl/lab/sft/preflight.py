@@ -9,16 +9,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
+from pyarrow import ArrowInvalid
+from pyarrow.parquet import ParquetFile
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.text import tell, traceback_text
 from docagent_rl.checkpoints.manifest import read_tracker
 from docagent_rl.checks.check import refuse
 from docagent_rl.checks.environment import settle_environment
 from docagent_rl.checks.machine import check_device, check_folders, hold_run_folder
 from docagent_rl.checks.sft_check import SftSection, check_sft_statically, sft_size_problems
 from docagent_rl.config import data_files
+from docagent_rl.console.failing import reason
+from docagent_rl.console.opening import begin_console
+from docagent_rl.console.overview import sft_commands, sft_facts
+from docagent_rl.console.run_console import run_console
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.sft.rows import SftFile, tokenizer_digest
 from docagent_rl.models import get_family
@@ -48,6 +56,7 @@ class SftPreflight(Callback):
             if first:
                 check_folders(config)
                 hold_run_folder(config)
+            begin_console(config, sft_facts, first=first)
             section = check_sft(config, data=first)
             settle_process(config)
             if section.freeze_vision_tower:
@@ -57,6 +66,30 @@ class SftPreflight(Callback):
                 register_frozen_engine(str(config.engine.strategy))
         except Exception as error:  # any error at all: an unchecked run must not start
             refuse(error, config)
+
+    def on_job_start(self, config: DictConfig, **_: Any) -> None:
+        """Show on the console that the model is loaded, after the checks."""
+        if (console := run_console()) is not None:
+            console.plan(planned_steps(config))
+            console.begin("model, data and checkpoint")
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
+        """Say what was done and what comes next, or what the run failed of.
+
+        Raises:
+            SystemExit: it failed, with status 1; torchrun ends the other processes.
+        """
+        console = run_console()
+        if console is None:
+            return
+        error = job_return._return_value
+        if job_return.status is not JobStatus.FAILED or not isinstance(error, BaseException):
+            console.finish(sft_commands(config))
+            return
+        print(traceback_text(error), file=sys.stderr)
+        console.show_tail()
+        tell(reason(error))
+        raise SystemExit(1) from None
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Refuse `--multirun`: its runs would share one process group."""
@@ -102,6 +135,21 @@ def settle_process(config: DictConfig) -> None:
             except ValueError as error:
                 raise UserError(f"trainer.default_local_dir: {error}") from error
         os.environ[LOG_VARIABLE] = str(folder / f"after_{steps}.jsonl")
+
+
+def planned_steps(config: DictConfig) -> int | None:
+    """Return how many steps verl will train; None where the files of rows do not say."""
+    if (total := config.trainer.total_training_steps) is not None:
+        return total
+    try:
+        rows = sum(
+            ParquetFile(path).metadata.num_rows for path in data_files(config, "train_files")
+        )
+    except (OSError, ArrowInvalid):
+        return None
+    most = OmegaConf.select(config, "data.train_max_samples", default=-1)
+    used = rows if most < 0 else min(rows, most)
+    return config.trainer.total_epochs * (used // config.data.train_batch_size)
 
 
 def _process_problems(config: DictConfig) -> Iterator[str]:

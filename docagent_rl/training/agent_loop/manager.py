@@ -26,6 +26,7 @@ from docagent_rl.training.agent_loop.resources import (
     worker_resources,
 )
 from docagent_rl.training.serving.image_cache import PageDirectory, RayImageCache, name_images
+from docagent_rl.training.trainer.reporting import report_stage
 
 FEATURES = "docagent_features"
 """Name of the features of a row's whole images, which are made before verl asks for them."""
@@ -168,6 +169,7 @@ class DocAgentLoopManager(AgentLoopManagerTQ):
         """Start workers as verl does, and tell each what it shares with others of its node and the
         run.
         """
+        report_stage("agent workers and index")
         await super()._init_agent_loop_workers()
         self._directory: Any = None  # an actor
         capacity = image_bytes(self.config, ray.cluster_resources().get("object_store_memory", 0.0))

@@ -37,6 +37,7 @@ from docagent_rl.training.trainer.estimators import (
 from docagent_rl.training.trainer.inputs import advantage_inputs
 from docagent_rl.training.trainer.passes import NamedImagesMixin, PassFieldsMixin
 from docagent_rl.training.trainer.replay_buffer import filter_by_trajectory
+from docagent_rl.training.trainer.reporting import ReportingMixin
 from docagent_rl.training.trainer.rollout_correction import (
     check_agreement,
     check_something_is_left,
@@ -70,7 +71,12 @@ TRAJECTORIES_OF_PROMPT = "__rollout_n__"
 
 
 class DocAgentTrainerMixin(
-    PassFieldsMixin, NamedImagesMixin, StoppingMixin, CheckpointsMixin, ArchivingMixin
+    ReportingMixin,
+    PassFieldsMixin,
+    NamedImagesMixin,
+    StoppingMixin,
+    CheckpointsMixin,
+    ArchivingMixin,
 ):
     """An addition to one of verl's V1 trainers, mixed in before it.
 

@@ -1,0 +1,74 @@
+"""The first line of a training run, which comes before verl, torch and Ray have been imported.
+
+Their import takes from five seconds to a minute, and only then does Hydra read the configuration.
+`docagent_rl_first_line.pth`, which is installed beside this package, calls `print_first_line` when
+Python starts as `python -m verl.trainer.…`; where that file is missing, `docagent_rl.console`
+prints the line later.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from docagent_rl import __version__
+
+TRAINERS = ("main_ppo", "sft_trainer")
+"""Modules of `verl.trainer` that train."""
+_PACKAGE = "verl.trainer."
+_NAMES = ("--config-name", "-cn")
+_ASKS = frozenset({"--help", "-h", "--hydra-help", "--cfg", "-c", "--info", "-i", "--resolve"})
+"""Arguments with which Hydra prints something and runs nothing."""
+_FULL = "docagent.console=full"
+
+_printed_at: float | None = None
+
+
+def print_first_line(arguments: Sequence[str]) -> None:
+    """Print one line if the arguments of a Python process start a trainer of verl with a recipe.
+
+    Args:
+        arguments: `sys.orig_argv`, the interpreter first.
+    """
+    global _printed_at
+    recipe = recipe_of(arguments)
+    if recipe is None or _printed_at is not None or os.environ.get("RANK", "0") != "0":
+        return
+    _printed_at = time.monotonic()
+    print(
+        f"docagent-rl {__version__}: {recipe}; verl, torch and Ray are being imported",
+        flush=True,
+    )
+
+
+def recipe_of(arguments: Sequence[str]) -> str | None:
+    """Return the recipe that a Python process trains with; None where it does something else, or
+    is to print everything.
+    """
+    modules = {f"{_PACKAGE}{name}" for name in TRAINERS}
+    place = next((n for n, word in enumerate(arguments) if word in modules), None)
+    if place is None or arguments[place - 1] != "-m":
+        return None
+    options = arguments[place + 1 :]
+    if _FULL in options or not _ASKS.isdisjoint(options):
+        return None
+    for word, following in zip(options, [*options[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name in _NAMES:
+            return value if equals else following
+    return None
+
+
+def printed_at() -> float | None:
+    """Return when the line was printed, by `time.monotonic`; None: not in this process."""
+    return _printed_at
+
+
+def trains() -> bool:
+    """Return whether this process runs one of verl's trainers as its main module."""
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    return file is not None and Path(file).stem in TRAINERS

@@ -1,0 +1,123 @@
+"""What a run is about to do, by its composed configuration: facts for its console, and commands for
+afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from docagent_rl.base.text import counted
+
+Fact = tuple[str, str]
+
+_EVAL_KEYS = ("+profile", "docagent.workspace", "docagent.system")
+"""Overrides of a run without which its evaluation would be of something else."""
+
+
+def rl_facts(config: DictConfig) -> Iterator[Fact]:
+    """Yield what a run with reinforcement learning trains, on what, and where it writes."""
+    trainer = config.trainer
+    rollout = config.actor_rollout_ref.rollout
+    mode = trainer.v1.trainer_mode
+    yield "run", f"{config.docagent.system} by {config.algorithm.adv_estimator}, {mode}"
+    yield "model", f"{config.actor_rollout_ref.model.path} ({config.docagent.model_family})"
+    yield "data", f"{_files(config.data.train_files)}; validated on {_files(config.data.val_files)}"
+    total = trainer.total_training_steps
+    steps = f"{total} steps" if total is not None else f"{trainer.total_epochs} epochs"
+    yield (
+        "steps",
+        f"{steps} of {config.data.train_batch_size} questions with {rollout.n} trajectories each; "
+        f"{_every('validation', trainer.test_freq)}, {_every('checkpoint', trainer.save_freq)}",
+    )
+    yield "devices", _devices(config)
+    retriever = config.docagent.retriever
+    yield "index", f"{retriever.kind}: {retriever.index} ({retriever.backend})"
+    if judge := config.docagent.judge.kind:
+        address = f" at {config.docagent.judge.base_url}" if judge == "openai" else ""
+        yield "judge", f"{judge}{address}"
+
+
+def sft_facts(config: DictConfig) -> Iterator[Fact]:
+    """Yield the same of a run of supervised fine-tuning, by one of torchrun's processes."""
+    trainer = config.trainer
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    yield "run", f"fine-tuning for {config.docagent.system}"
+    yield "model", f"{config.model.path} ({config.docagent.model_family})"
+    yield "data", f"{_files(config.data.train_files)}; validated on {_files(config.data.val_files)}"
+    total = trainer.total_training_steps
+    steps = f"{total} steps" if total is not None else f"{trainer.total_epochs} epochs"
+    yield (
+        "steps",
+        f"{steps} of {config.data.train_batch_size} rows; "
+        f"{_every('validation', trainer.test_freq)}, {_every('checkpoint', trainer.save_freq)}",
+    )
+    on = "the CPU" if trainer.device == "cpu" else counted(processes, "GPU")
+    yield "devices", on
+
+
+def expectation(config: DictConfig) -> str | None:
+    """Return what is to be expected of the rewards of the CPU profile; None for other runs."""
+    if config.docagent.profile is None:
+        return None
+    steps = config.trainer.total_training_steps
+    return f"  A demo of every part with a tiny model: its reward need not rise in {steps} steps."
+
+
+def sft_commands(config: DictConfig) -> list[str]:
+    """Return what to type after fine-tuning: an RL run that starts from its weights."""
+    weights = f"{config.trainer.default_local_dir}/global_step_N/huggingface"
+    given = [word for word in config.hydra.overrides.task if word.startswith("+profile")]
+    words = ["python", "-m", "verl.trainer.main_ppo", "--config-name", "RECIPE", *given]
+    return [shlex.join([*words, f"actor_rollout_ref.model.path={weights}"])]
+
+
+def next_commands(config: DictConfig, run_dir: Path) -> list[str]:
+    """Return what to type after a run: look at it, evaluate it, report it."""
+    evaluated = run_dir.with_name(f"{run_dir.name}_eval")
+    checkpoints = config.trainer.default_local_dir
+    data = _files(config.data.val_files).split(", ")[0]
+    recipe = str(config.hydra.job.config_name)
+    given = [each for each in config.hydra.overrides.task if each.partition("=")[0] in _EVAL_KEYS]
+    evaluate = [_command(), "eval", recipe, "--data", data, "--out", str(evaluated)]
+    evaluate += ["--model", str(checkpoints), *(["--", *given] if given else [])]
+    report = [_command(), "report", str(evaluated), "--out", f"{evaluated}_report"]
+    view = [_command(), "view", str(run_dir)]
+    return [shlex.join(words) for words in (view, evaluate, report)]
+
+
+def _command() -> str:
+    """Return how to call our command line: by its name where that is found, else by its path."""
+    if shutil.which("docagent-rl"):
+        return "docagent-rl"
+    return os.path.relpath(Path(sys.executable).with_name("docagent-rl"))
+
+
+def _files(files: Any) -> str:
+    if files is None:
+        return "nothing"
+    listed = [files] if isinstance(files, str) else list(files)
+    return ", ".join(map(str, listed))
+
+
+def _every(what: str, frequency: Any) -> str:
+    if isinstance(frequency, int):
+        return f"no {what}" if frequency < 1 else f"{what} every {frequency}"
+    return f"{what} {str(frequency).replace('_', ' ')}"
+
+
+def _devices(config: DictConfig) -> str:
+    trainer = config.trainer
+    if trainer.device == "cpu":
+        return f"the CPU, {counted(trainer.n_gpus_per_node * trainer.nnodes, 'worker')}"
+    address = OmegaConf.select(config, "ray_kwargs.ray_init.address")
+    where = f", Ray at {address}" if address else ""
+    gpus = counted(trainer.n_gpus_per_node, "GPU")
+    return f"{counted(trainer.nnodes, 'node')}, {gpus} each{where}"

@@ -1,0 +1,319 @@
+"""The console of a training run: stages of its start, steps, validations, and its end."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from rich.console import Console, RenderableType
+from rich.status import Status
+from rich.text import Text
+
+from docagent_rl.base.first_line import printed_at
+from docagent_rl.base.text import counted, one_line, tell_listeners, visible
+from docagent_rl.console.capture import LOG, Capture
+from docagent_rl.console.numbers import (
+    Numbers,
+    duration,
+    is_step,
+    is_validation,
+    step_line,
+    validation_table,
+)
+
+if TYPE_CHECKING:
+    from docagent_rl.console.channel import Report
+
+SLOW_S = 8.0
+"""Seconds after which what goes on is named in a line of its own where there is no terminal."""
+TAIL = 12
+"""Lines of the log that are shown before the error of a run that failed."""
+_RECENT = 20
+"""Steps whose mean time tells how long the rest takes."""
+_LONGEST = 240
+_WIDTH = 120
+
+
+class RunConsole:
+    """The lines of a run, on a terminal with one that says what goes on; safe to be shared by
+    threads.
+
+    Args:
+        capture: everything that others print.
+        run_dir: where a run that goes on has the numbers of earlier validations.
+    """
+
+    def __init__(self, capture: Capture, run_dir: Path) -> None:
+        self._capture = capture
+        self._run_dir = run_dir
+        self._out = _console(capture.out)
+        self._lock = threading.RLock()
+        self._status: Status | None = None
+        self._began = time.monotonic()
+        self._stage: str | None = None
+        self._stage_began = self._began
+        self._looking = ""
+        self._looking_since = self._began
+        self._named = False
+        self._total: int | None = None
+        self._steps: list[tuple[int, float]] = []
+        """Steps that were reported, with the time; the first is that from which the run went on."""
+        self._rewards: list[tuple[int, float]] = []
+        self._validation: tuple[int, Numbers] | None = None
+        self._spoken = False
+        """Whether an error of ours has been shown."""
+        self._ended = threading.Event()
+        tell_listeners.append(self._tell)
+        atexit.register(self._leave)
+        threading.Thread(target=self._name_slow, name="docagent-slow", daemon=True).start()
+
+    @property
+    def log(self) -> Path:
+        """The file of everything that others print."""
+        return self._capture.path
+
+    def line(self, text: str) -> None:
+        """Print a line."""
+        self._print(Text(visible(text)))
+
+    def fact(self, name: str, text: str) -> None:
+        """Print a line about the run, with its name."""
+        self.line(f"  {name:<10}{text}")
+
+    def warn(self, text: str) -> None:
+        """Print a warning in one line; the log has all of it."""
+        first = one_line(text.strip().partition("\n")[0])
+        self.line(f"  warning: {first if len(first) <= _LONGEST else f'{first[:_LONGEST]}…'}")
+
+    def begin(self, stage: str, since: float | None = None) -> None:
+        """Begin a stage of the start, `since` some time before if that is given; the stage before
+        ends, and is printed with its seconds.
+        """
+        with self._lock:
+            self.end_stage()
+            self._stage = stage
+            self._stage_began = time.monotonic() if since is None else since
+        self.look("")
+
+    def end_stage(self) -> None:
+        """End the stage that goes on, if there is one."""
+        with self._lock:
+            if self._stage is not None:
+                took = time.monotonic() - self._stage_began
+                self.line(f"  {self._stage:<28}{took:6.1f} s")
+            self._stage = None
+            self._show("")
+
+    def look(self, what: str) -> None:
+        """Name what is looked at now: on a terminal at once, else once it takes long."""
+        with self._lock:
+            self._looking = what
+            self._looking_since = time.monotonic()
+            self._named = False
+            self._show(self._going_on())
+
+    def handle(self, report: Report) -> None:
+        """Show a report of the trainer: a stage, what goes on, a warning, numbers."""
+        kind = report["kind"]
+        if kind == "stage":
+            self.begin(report["name"])
+        elif kind == "look":
+            self.end_stage()
+            self.look(report["name"])
+        elif kind == "ready":
+            self.ready(int(report["step"]), int(report["total"]))
+        elif kind == "warning":
+            self.warn(report["text"])
+        elif kind == "numbers":
+            self.numbers(int(report["step"]), report["numbers"])
+
+    def plan(self, total: int | None) -> None:
+        """Note the steps of the whole run, where they are known before it is ready."""
+        self._total = total
+
+    def ready(self, step: int, total: int | None) -> None:
+        """Begin to train: `step` steps of `total` are done."""
+        with self._lock:
+            self.end_stage()
+            self.plan(total)
+            self._steps = [(step, time.monotonic())]
+            if step > 0:
+                self.line(f"  the run goes on from step {step}")
+
+    def numbers(self, step: int, numbers: Numbers) -> None:
+        """Show the numbers of a step, of a validation, or of both."""
+        with self._lock:
+            self.end_stage()
+            if is_step(numbers):
+                self.line(step_line(step, self._total, numbers, self._left(step)))
+                reward = numbers.get("docagent/reward/total", numbers.get("critic/score/mean"))
+                if reward is not None:
+                    self._rewards.append((step, reward))
+            if is_validation(numbers):
+                before = self._validation or earlier_validation(self._run_dir, step)
+                self._print(validation_table(step, numbers, before))
+                self._validation = step, numbers
+
+    def finish(self, commands: Sequence[str]) -> None:
+        """End: what was done, and what to type next."""
+        with self._lock:
+            self.end_stage()
+            done = self._steps[-1][0] - self._steps[0][0] if self._steps else 0
+            took = duration(time.monotonic() - self._began)
+            self.line(f"{counted(done, 'step')} in {took}{self._course()}")
+            if commands:
+                self.line("next:")
+            for command in commands:
+                self.line(f"  {command}")
+        self.close()
+
+    def show_tail(self) -> None:
+        """Print the end of the log, before the error of a run that failed."""
+        lines = self._capture.tail(TAIL)
+        with self._lock:
+            self._stop_status()
+            self._stage = None
+            if lines:
+                self.line(f"the log ends with ({self.log}):")
+            for each in lines:
+                self.line(f"  | {each}")
+
+    def close(self) -> None:
+        """Show nothing further; messages of ours go on to be shown."""
+        self._ended.set()
+        with self._lock:
+            self._stop_status()
+            self._spoken = True
+
+    def _course(self) -> str:
+        if len(self._rewards) < 2:
+            return ""
+        (first, before), (last, after) = self._rewards[0], self._rewards[-1]
+        return f"; reward {before:.3f} at step {first}, {after:.3f} at step {last}"
+
+    def _left(self, step: int) -> float | None:
+        if not self._steps:  # of a trainer that does not say when it is ready
+            self._steps.append((step - 1, self._looking_since))
+        self._steps.append((step, time.monotonic()))
+        (first, began), (last, now) = self._steps[-_RECENT - 1 :][0], self._steps[-1]
+        if self._total is None or last <= first or step >= self._total:
+            return None
+        return (now - began) / (last - first) * (self._total - step)
+
+    def _print(self, what: RenderableType) -> None:
+        # of a terminal or a pipe that is gone, for which no run ends
+        with self._lock, suppress(OSError):
+            self._out.print(what, soft_wrap=True)
+
+    def _tell(self, message: str) -> None:
+        """Show a message of ours (`base.text.tell`) where standard error went before."""
+        with self._lock:
+            self._stop_status()
+            self._spoken = True
+            with suppress(OSError):
+                print(message, file=self._capture.err, flush=True)
+
+    def _going_on(self) -> str:
+        return ": ".join(filter(None, (self._stage, self._looking)))
+
+    def _show(self, text: str) -> None:
+        """On a terminal, show what goes on in the last line."""
+        if not self._out.is_terminal or self._ended.is_set():
+            return
+        if not text:
+            self._stop_status()
+        elif self._status is None:
+            self._status = self._out.status(Text(one_line(text)), spinner="dots")
+            self._status.start()
+        else:
+            self._status.update(Text(one_line(text)))
+
+    def _stop_status(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def _name_slow(self) -> None:
+        while not self._ended.wait(1.0):
+            with self._lock:
+                text = self._going_on()
+                waited = time.monotonic() - self._looking_since
+                if self._stage is None or self._named or waited < SLOW_S:
+                    continue
+                self._named = True
+                if not self._out.is_terminal:
+                    self.line(f"  … {text}")
+
+    def _leave(self) -> None:
+        """Say that the process ends, if nothing of ours has said so."""
+        with self._lock:
+            self._stop_status()
+            if not self._spoken:
+                self.line(f"ended before it was done; the log is {self.log}")
+
+
+def earlier_validation(run_dir: Path, step: int) -> tuple[int, Numbers] | None:
+    """Return the last validation before a step whose numbers are in a run's folder, by its step."""
+    steps = [
+        int(number)
+        for path in run_dir.glob("metrics/val-*.json")
+        if (number := path.stem.removeprefix("val-")).isdecimal() and int(number) < step
+    ]
+    if not steps:
+        return None
+    try:
+        text = (run_dir / "metrics" / f"val-{max(steps)}.json").read_text(encoding="utf-8")
+        return max(steps), json.loads(text)
+    except (OSError, ValueError):
+        return None
+
+
+def _console(stream: TextIO) -> Console:
+    width = None if stream.isatty() else _WIDTH
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+_open: RunConsole | None = None
+
+
+def open_console(run_dir: Path, name: str) -> RunConsole:
+    """Send the output of this process to `<run_dir>/console.log`, and open the run's console.
+
+    Args:
+        run_dir: the folder of the run, absolute.
+        name: the run's name, for the heading of the log.
+    """
+    global _open
+    capture = Capture(run_dir / LOG, f"{name}, process {os.getpid()}")
+    _open = RunConsole(capture, run_dir)
+    if (since := printed_at()) is not None:
+        _open.begin("imports", since)
+    return _open
+
+
+def capture_output(run_dir: Path) -> None:
+    """Send the output of a further process of a run to its log; messages of ours are shown."""
+    capture = Capture(run_dir / LOG, f"process {os.getpid()}")
+
+    def show(message: str) -> None:
+        print(message, file=capture.err, flush=True)
+
+    tell_listeners.append(show)
+
+
+def run_console() -> RunConsole | None:
+    """Return the console of the run that this process drives; None where it has none."""
+    return _open
+
+
+def looking_at(what: str) -> None:
+    """Name what is looked at now, in a process that has a console."""
+    if _open is not None:
+        _open.look(what)
