@@ -76,6 +76,7 @@ def run(
         f"trainer.v1.trainer_mode={mode}",
         "algorithm.adv_estimator=grpo",
         "docagent.modules=[benchmarks.mode_clock]",
+        "docagent.console=full",
         f"docagent.workspace={workspace.resolve()}",
         f"docagent.run_dir={folder}",
         f"trainer.total_training_steps={steps}",

@@ -70,7 +70,7 @@ class Profile(Enum):
 
 
 class ConsoleKind(Enum):
-    """What a run of the trainer prints (see `console`)."""
+    """The choice of what a run of the trainer prints (see `console`)."""
 
     SHORT = "short"
     """The stages of its start, a line a step, a table at each validation; all else goes to

@@ -128,7 +128,7 @@ def validation_rows(numbers: Numbers) -> Iterator[tuple[str, float, str]]:
             yield name, value, form
 
 
-def validation_table(
+def validation_comparison(
     step: int, numbers: Numbers, before: tuple[int, Numbers] | None = None
 ) -> Table:
     """Return a table of a validation's main numbers beside those of the one before, by its step."""

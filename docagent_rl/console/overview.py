@@ -1,6 +1,4 @@
-"""What a run is about to do, by its composed configuration: facts for its console, and commands for
-afterwards.
-"""
+"""Facts about what a run is to do, by its composed configuration, and commands for afterwards."""
 
 from __future__ import annotations
 

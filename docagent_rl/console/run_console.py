@@ -25,7 +25,7 @@ from docagent_rl.console.numbers import (
     is_step,
     is_validation,
     step_line,
-    validation_table,
+    validation_comparison,
 )
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class RunConsole:
                     self._rewards.append((step, reward))
             if is_validation(numbers):
                 before = self._validation or earlier_validation(self._run_dir, step)
-                self._print(validation_table(step, numbers, before))
+                self._print(validation_comparison(step, numbers, before))
                 self._validation = step, numbers
 
     def finish(self, commands: Sequence[str]) -> None:

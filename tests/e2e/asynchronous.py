@@ -75,7 +75,7 @@ def play(folder: Path, workspace: Path, python: Path) -> Resumed:
         saved = run.run_dir / "checkpoints" / "global_step_1" / "manifest.json"
 
         def is_saved() -> bool:
-            if "Training from scratch" in run.said:  # checks before the run are over
+            if "Training from scratch" in run.logged:  # checks before the run are over
                 search.break_once()
             return saved.is_file()
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -63,6 +64,17 @@ class Run:
     def said(self) -> str:
         return self.log.read_text(errors="replace")
 
+    @property
+    def logged(self) -> str:
+        """What verl, Ray and libraries printed, in all starts."""
+        file = self.run_dir / "console.log"
+        return file.read_text(errors="replace") if file.exists() else ""
+
+    @property
+    def logged_by_start(self) -> list[str]:
+        """The same, start by start."""
+        return re.split(r"^=== ", self.logged, flags=re.MULTILINE)[1:]
+
     def metrics(self, step: int | str) -> dict[str, float]:
         """The numbers of a step; those of a validation are of `val-3`."""
         return json.loads((self.run_dir / "metrics" / f"{step}.json").read_text())
@@ -115,7 +127,7 @@ class Run:
         finally:
             kill(process)
             end(members(self.folder))  # vLLM's workers can outlive a run
-        assert code == 0, f"exit status {code}; the log ends with\n{self.said[-6000:]}"
+        assert code == 0, f"exit status {code}; {self.said[-6000:]}\n{self.logged[-6000:]}"
 
     def kill_when(
         self, condition: Callable[[], bool], timeout: float = PATIENCE_S, every: float = 0.2

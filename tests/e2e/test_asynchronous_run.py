@@ -22,9 +22,11 @@ def trajectories(run):
 
 
 def test_it_goes_on_from_its_checkpoint(run):
-    assert "Training from scratch" in (run.folder / "first.txt").read_text(errors="replace")
-    assert "Resuming from" in run.said
-    assert "TransferQueue" in run.said
+    first, second = run.logged_by_start
+    assert "Training from scratch" in first
+    assert "Resuming from" in second
+    assert "TransferQueue" in second
+    assert "the run goes on from step " in run.said
     assert (run.run_dir / "checkpoints" / f"global_step_{STEPS}").is_dir()
 
 

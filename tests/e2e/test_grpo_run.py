@@ -74,11 +74,13 @@ def test_a_step_is_archived_before_its_checkpoint_is_saved(run):
 
 def test_the_missing_validation_is_made_up_for(run):
     """The next start finds every step trained, and nothing to train."""
-    assert f"step:{STEPS} " not in (run.folder / "second.txt").read_text(errors="replace")
+    *_, second, third = run.logged_by_start
+    assert f"step:{STEPS} " not in second
     assert not (run.run_dir / "superseded" / "2").exists()
     assert f"all {STEPS} steps are trained: there is nothing left to do" in run.said
     assert any(name.startswith("val-core/") for name in run.metrics(STEPS))
-    lines = [line for line in run.said.splitlines() if f"step:{STEPS} " in line]
+    assert f"\nstep {STEPS}/{STEPS}  reward " in run.said
+    lines = [line for line in third.splitlines() if f"step:{STEPS} " in line]
     assert [line for line in lines if "docagent/interrupted:1.0" in line]
 
 

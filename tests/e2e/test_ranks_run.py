@@ -53,6 +53,6 @@ def test_both_ranks_are_in_one_whole_checkpoint(run):
 def test_it_goes_on_from_the_checkpoint_of_two_ranks(run):
     assert (
         f"Resuming from {run.run_dir}/checkpoints/global_step_1, setting global step to 1"
-        in run.said
+        in run.logged
     )
     assert not (run.run_dir / "metrics" / f"{STEPS[-1] + 1}.json").exists()

@@ -86,3 +86,9 @@ def test_the_checkpoint_has_the_tokenizer_that_rows_were_made_with(chain):
         AutoTokenizer.from_pretrained(each) for each in (chain.model, chain.fine_tuned)
     )
     assert tokenizer_digest(before) == tokenizer_digest(after)
+
+
+def test_what_verl_prints_is_in_the_log(chain, metrics):
+    log = (chain.sft_run / "console.log").read_text()
+    assert "'_target_': 'verl.workers.config.HFModelConfig'" in log
+    assert log.count("step:1 - ") == 1

@@ -251,6 +251,6 @@ def _train(
     hidden = (*RANKS, "TMPDIR", *(() if machine.gpu else ("CUDA_VISIBLE_DEVICES",)))
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     environment["RAY_ADDRESS"] = "local"
-    command += [*places, *overrides(kind, machine)]
+    command += [*places, "docagent.console=full", *overrides(kind, machine)]
     done = subprocess.run(command, cwd=folder, env=environment, check=False, timeout=limit_s)
     expect(done.returncode == 0, f"{kind.title}: status {done.returncode}; the log says why")
