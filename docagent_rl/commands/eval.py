@@ -199,7 +199,7 @@ def _report(folder: RunFolder) -> None:
 
     trajectories = asyncio.run(score_run(folder, ScoringSettings()))
     run = ScoredRun(folder.path.name, trajectories, folder.manifest())
-    report([run], ReportSettings(), folder.path, force=False)
+    report([run], ReportSettings(), folder.path, brief=True, force=False)
 
 
 def _report_probe(

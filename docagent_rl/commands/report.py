@@ -14,6 +14,7 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_outputs, written_before
 from docagent_rl.base.seals import Seal
+from docagent_rl.base.text import counted
 from docagent_rl.commands.asking import resumable
 from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.endpoints.endpoint import ModelConfig
@@ -65,15 +66,17 @@ def report(
     out: Path,
     *,
     paired: bool = False,
+    brief: bool = False,
     force: bool,
 ) -> None:
-    """Write the report on scored runs, which replaces an earlier report, and print its tables.
+    """Write the report on scored runs, which replaces an earlier report, and print its tables; with
+    `brief`, print only those of answers.
 
     Raises:
         UserError: One of the files exists and is not from a report; nothing was written.
     """
     from docagent_rl.lab.eval.report.grid import rendered
-    from docagent_rl.lab.eval.report.report import DATA, make_report
+    from docagent_rl.lab.eval.report.report import DATA, OF_ANSWERS, PAGE, make_report
 
     found = make_report(runs, settings, paired=paired)
     earlier = written_before(out / DATA, "docagent_rl_report") is not None
@@ -82,8 +85,15 @@ def report(
     # `out` has a seal if it is the folder of a run
     with seal.writing(*contents) if seal.path.is_file() else nullcontext():
         write_outputs(contents, force=force or earlier)
-    for grid in found.grids:
+    shown_grids = found.grids
+    if brief:
+        shown_grids = [grid for grid in found.grids if grid.title.endswith(OF_ANSWERS)]
+    for grid in shown_grids:
         Console().print(rendered(grid))
+    if hidden := len(found.grids) - len(shown_grids):
+        Console().print(
+            f"{out / PAGE} has {counted(hidden, 'further table')}", markup=False, highlight=False
+        )
 
 
 async def _scored(

@@ -11,8 +11,8 @@ from docagent_rl.console.failing import reason
 from docagent_rl.console.run_console import LOG, earlier_validation
 
 APP = """
-import ctypes, logging, os, sys, time
-
+import os, sys, time
+from pathlib import Path
 from docagent_rl.console import run_console as module
 from docagent_rl.base.text import tell
 module.SLOW_S = 0.1
@@ -20,7 +20,7 @@ run_dir = Path(sys.argv[1])
 console = module.open_console(run_dir, "recipe")
 console.fact("model", "tiny")
 print("a library prints")
-subprocess = os.system("echo a child prints")
+os.system("echo a child prints")
 os.write(2, b"C prints\\n")
 """
 
@@ -156,7 +156,7 @@ class TaskError(Exception):
         (ValueError(), "ValueError"),
         (TaskError("x", TaskError("y", KeyError("name"))), "KeyError: 'name'"),
         (TaskError("Traceback (most recent call last):\n  f()\nOSError: full"), "OSError: full"),
-        (ValueError("x" * 999), f"ValueError: {'x' * 300}…"),
+        (ValueError("x " * 400), f"ValueError: {'x ' * 150}…"),
     ],
 )
 def test_a_failure_has_its_first_cause_in_one_line(error, text):

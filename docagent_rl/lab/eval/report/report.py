@@ -109,6 +109,10 @@ def papers_of(runs: Iterable[RunReport]) -> list[PaperRow]:
     return list({row.label: row for run in runs for row in run.papers}.values())
 
 
+OF_ANSWERS = ": answers"
+"""End of the title of a benchmark's first table, that of its own scores."""
+
+
 def tables(runs: Sequence[RunReport], dataset: str) -> list[TextTable]:
     """Return the tables of one benchmark."""
     runs = [run for run in runs if dataset in run.benchmarks]
@@ -150,7 +154,7 @@ def _answers(
     notes += (
         [RULED] if any(number and number.ruled for line in found for number in line.numbers) else []
     )
-    return TextTable(f"{title}: answers", head, tuple(rows), tuple(notes))
+    return TextTable(f"{title}{OF_ANSWERS}", head, tuple(rows), tuple(notes))
 
 
 def _breakdowns(
