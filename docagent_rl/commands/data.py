@@ -20,7 +20,8 @@ from docagent_rl.commands.options import AnswerableOnly, Evidence, FractionSeed,
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.synth import DocumentDifficulty, SynthSettings, synthesize
 from docagent_rl.samples.parquet import parquet_bytes, read_samples
-from docagent_rl.samples.questions import TEMPLATE, Questions, read_questions
+from docagent_rl.samples.question_template import TEMPLATE, is_placeholder, store_template
+from docagent_rl.samples.questions import Questions, read_questions
 from docagent_rl.samples.sample import Split
 from docagent_rl.samples.selection import SplitUnit, split_samples
 from docagent_rl.samples.validation import sample_notes, validate_file
@@ -69,18 +70,26 @@ def synth(
 @app.command()
 def template(
     out: Path = option(Path("questions.jsonl"), "File to write; an existing file is not replaced."),
+    store: Path | None = option(
+        None, "Document store; writes placeholder questions about its documents."
+    ),
 ) -> None:
     """Write an example file of questions, one JSON object per line.
 
     Each line needs doc_id (or the name of the PDF), question and answers. Rewards for retrieval
     also need evidence_pages, counted from 1. Everything else is derived.
 
-    Example: docagent-rl data template --out questions.jsonl
+    With --store, the lines are about documents that are there, and can be converted as they are.
+    Their questions begin with "EXAMPLE, replace me": write your own in their place.
+
+    Example: docagent-rl data template --store data/store --out questions.jsonl
     """
-    write_output(out, TEMPLATE)
+    content = TEMPLATE if store is None else store_template(DocumentStore(store))
+    write_output(out, content)
+    where = "STORE" if store is None else store
     typer.echo(
-        f"{out}: write your questions in this form, then run "
-        f"`docagent-rl data validate {out} --store STORE`"
+        f"{out}: replace these lines with your own questions, then run `docagent-rl data validate "
+        f"{out} --store {where}`"
     )
 
 
@@ -213,12 +222,16 @@ def _parts(found: Questions) -> Counter[str]:
 
 
 def _notes(found: Questions) -> list[str]:
-    """Return the reasons why some systems refuse questions that others play."""
-    return [
-        f"{place}: question {sample.question_id!r}: {note}"
-        for place, sample in found.samples
-        for note in sample_notes(sample)
-    ]
+    """Return what the user should know about questions that are accepted: some systems refuse
+    them, or they are placeholders.
+    """
+    notes = []
+    for place, sample in found.samples:
+        where = f"{place}: question {sample.question_id!r}"
+        notes += [f"{where}: {note}" for note in sample_notes(sample)]
+        if is_placeholder(sample):
+            notes.append(f"{where}: still a placeholder of `data template`: write your own")
+    return notes
 
 
 def _counts(counts: dict[str, int]) -> str:

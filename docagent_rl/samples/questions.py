@@ -24,16 +24,6 @@ from docagent_rl.samples.sample import (
     type_problems,
 )
 
-TEMPLATE = """\
-{"doc_id": "report.pdf", "question": "How many people work for the company?", "answers": "1,204", "evidence_pages": [3]}
-{"doc_id": "report.pdf", "question": "In which year was the plant in Lyon opened?", "answers": ["1998", "in 1998"], "evidence_pages": [5, 12]}
-{"doc_id": "manual.pdf", "question": "Which three colours does the status light show?", "answers": ["red", "yellow", "green"], "answer_format": "list", "evidence_pages": [7]}
-{"doc_id": "manual.pdf", "question": "What does the device cost?", "answerable": false}
-"""  # noqa: E501 - lines of a file
-"""An example of a file: an answer, alternatives, a list, and a question that the document does not
-answer.
-"""
-
 DATASET = "questions"
 """The dataset of questions that name none."""
 _TABLES = frozenset({".csv", ".tsv", ".xlsx", ".xls", ".ods"})

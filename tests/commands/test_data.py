@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,10 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.data import app
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.documents.store import DocumentStore
 from docagent_rl.samples.parquet import read_parquet
+from docagent_rl.samples.question_template import ROWS, store_template
 from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.sample import write_jsonl
 from tests.commands.conftest import called
@@ -74,6 +78,28 @@ def test_the_template_is_valid(tmp_path):
     told = data("validate", tmp_path / "q.jsonl").replace("\n", "")
     assert "4 rows are valid" in told
     assert "q.jsonl:4: question" in told  # without evidence, which some systems refuse
+
+
+def test_the_template_of_a_store_is_converted_as_it_is_and_said_to_be_placeholders(world, tmp_path):
+    questions, out = tmp_path / "q.jsonl", tmp_path / "data"
+    store = ("--store", world.store.path)
+    data("template", "--out", questions, *store)
+    said = data("convert", questions, *store, "--out", out, "--split", 0.1).replace("\n", "")
+    assert said.count("still a placeholder of `data template`") == ROWS
+    train, val = (read_parquet(out / f"{name}.parquet") for name in ("train", "val"))
+    assert (len(train), len(val)) == (ROWS - 1, 1)
+    for sample in (*train, *val):
+        document = world.store.document(sample.doc_id)
+        (answer,), (page,) = sample.answers, sample.evidence_pages
+        text = " ".join(document.page(page).text().split())
+        assert answer in text or answer == str(document.num_pages)
+
+
+def test_an_empty_store_has_no_template(world, tmp_path):
+    shutil.copytree(world.store.path, tmp_path / "store")
+    StoreLayout(tmp_path / "store").remove_manifests(world.store.doc_ids())
+    with pytest.raises(UserError, match="docagent-rl ingest"):
+        store_template(DocumentStore(tmp_path / "store"))
 
 
 def test_a_fraction_is_set_aside(tmp_path):
