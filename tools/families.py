@@ -1,11 +1,12 @@
-"""Every part of the chain with a tiny model of every family, on a CPU: the table of docs/models.md.
+"""Try every part of the chain with a tiny model of every family, on a CPU: the table of
+docs/models.md.
 
-python -m tools.families WORKSPACE [FAMILY ...] (5 to 10 minutes a family; it makes a demo in a new
-workspace)
+python -m tools.families WORKSPACE [FAMILY ...] (5 to 10 minutes per family; it makes a demo in a
+new workspace)
 
-Each part is a run of its own, whose log stays in `WORKSPACE/families/FAMILY`: two steps of RL, two
-with LoRA, supervised steps on trajectories of the oracle, and an evaluation of what RL has saved.
-What a family needs beside its name is in `MORE`. `tools.layouts` prints the table of layouts.
+Each part is a separate run whose log stays in `WORKSPACE/families/FAMILY`: two steps of RL, two
+with LoRA, supervised steps on trajectories of the oracle, and an evaluation of the RL checkpoint.
+Additional settings of a family are in `MORE`. `tools.layouts` prints the table of layouts.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ STEPS = 2
 
 
 def main(workspace: Path, names: Sequence[str]) -> None:
-    """Print a row for each family, as Markdown."""
+    """Print a row of Markdown for each family."""
     if not workspace.exists():
         make_demo(workspace, None, PYTHON)
     print(
@@ -61,7 +62,7 @@ def main(workspace: Path, names: Sequence[str]) -> None:
 
 
 def tried(part: Callable[[], str]) -> str:
-    """Return what a part says, or the last line of its error."""
+    """Return the result of a part, or the last line of its error."""
     try:
         return part()
     except (AssertionError, FileNotFoundError) as error:
@@ -69,7 +70,7 @@ def tried(part: Callable[[], str]) -> str:
 
 
 class Parts:
-    """The parts of a family, each in a folder of its own."""
+    """The parts of a family, each in its own folder."""
 
     def __init__(self, workspace: Path, family: Family) -> None:
         self.family = family
@@ -78,7 +79,7 @@ class Parts:
         add_model(workspace, self.system, PYTHON, family.name)
         self.workspace = workspace
         self.model = DemoPaths(workspace).model(self.system, family.name)
-        of_paper = family.name == "qwen2_5_vl"  # the others write boxes in thousandths
+        of_paper = family.name == "qwen2_5_vl"  # other families write boxes in thousandths
         visual = "vrag_rl_qwen2_5_vl_7b" if of_paper else "vrag_rl_qwen3_vl_4b"
         self.recipe = visual if self.system == "vrag_rl" else "mm_doc_r1_qwen3_4b_grpo"
         self.options = (
@@ -87,11 +88,11 @@ class Parts:
         )
 
     def rl(self) -> str:
-        """Two steps; the last is saved."""
+        """Train two steps, and save the last."""
         return self._trained("rl", f"trainer.save_freq={STEPS}")
 
     def lora(self) -> str:
-        """Two steps with an adapter."""
+        """Train two steps with an adapter."""
         return self._trained("lora", "+lora=language")
 
     def _trained(self, name: str, *overrides: str) -> str:
@@ -110,7 +111,7 @@ class Parts:
         return f"{found.largest:.1e}, {found.mean:.1e} ({found.tokens:,} tokens)"
 
     def sft(self) -> str:
-        """Four steps on trajectories that the oracle has played."""
+        """Train four steps on trajectories that the oracle played."""
         folder = self.folder / "sft"
         log = self.folder / "sft.txt"
         kept = self.folder / "collected"
@@ -141,7 +142,7 @@ class Parts:
         return f"{float(losses[0]):.2f} to {float(losses[-1]):.2f}"
 
     def evaluation(self) -> str:
-        """Five questions by the checkpoint of `rl`."""
+        """Play five questions with the checkpoint of `rl`."""
         out = self.folder / "evaluated"
         data = self.workspace / "data" / "val.parquet"
         run = self.folder / "rl" / "run"
@@ -164,7 +165,7 @@ class Parts:
 
 
 def logged(log: Path, *command: str | Path) -> None:
-    """Run Python; its output goes to the log."""
+    """Run Python, writing its output to the log."""
     with log.open("a") as file:
         file.write(json.dumps([str(part) for part in command]) + "\n")
         file.flush()

@@ -1,4 +1,4 @@
-"""`python -m tools.house [--table]`: holds sizes, imports and words of the package to
+"""`python -m tools.house [--table]`: checks sizes, imports and words of the package against
 `tools/house.toml`.
 """
 
@@ -23,17 +23,17 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "docagent_rl"
 SETTINGS = Path(__file__).with_suffix(".toml")
 _SKIPPED = ("patches", "recipes", "node_modules")
-"""Links, which are read where they lie, and what npm installs."""
+"""Folders that are skipped: links, whose targets are read in place, and what npm installs."""
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def main(
-    table: Annotated[bool, typer.Option("--table", help="Print the sizes as they are.")] = False,
+    table: Annotated[bool, typer.Option("--table", help="Print the current sizes.")] = False,
 ) -> None:
-    """Name circles, packages beyond budgets, names with foreign words, and docstrings that are
-    clauses.
+    """Report import circles, packages beyond their budgets, names with words outside the glossary,
+    and docstrings that are clauses.
     """
     settings = tomllib.loads(SETTINGS.read_text(encoding="utf-8"))
     sizes = package_statements(ROOT)
@@ -79,14 +79,14 @@ def python_files(root: Path) -> Iterator[Path]:
 
 
 def tools_and_studies(root: Path) -> list[Path]:
-    """List the Python files of tools and examples, whose sizes no budget holds."""
+    """Return the Python files of tools and examples, which have no budget."""
     return sorted(
         file for folder in ("tools", "examples") for file in (root / folder).rglob("*.py")
     )
 
 
 def package_of(file: Path, root: Path) -> str:
-    """Return the package that a budget is about: the first level, and in the lab the second."""
+    """Return the package to which a budget applies: the first level, or in the lab the second."""
     parts = file.relative_to(root / PACKAGE).parts[:-1]
     return ".".join(parts[: 2 if parts[:1] == ("lab",) else 1]) or "."
 
@@ -100,17 +100,17 @@ def package_statements(root: Path) -> Counter[str]:
 
 
 def statements_of(file: Path) -> int:
-    """Count the statements of a file, which joining or breaking lines does not change."""
+    """Return the number of statements in a file, which does not depend on line breaks."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     return sum(isinstance(node, ast.stmt) for node in ast.walk(tree))
 
 
 def imports(*, types: bool = False, package: str = PACKAGE) -> dict[str, set[str]]:
-    """Return the modules of ours that come with each module, those that its functions import
-    included.
+    """Return the modules of this project that each module imports, including imports inside
+    functions.
 
-    Other packages around them come too, but for empty ones. What a module imports for type
-    checkers only comes with it where `types` is set.
+    Parent packages are included unless they are empty. Imports for type checkers are included
+    if `types` is set.
     """
     graph = grimp.build_graph(package, exclude_type_checking_imports=not types)
     named = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
@@ -126,10 +126,10 @@ def imports(*, types: bool = False, package: str = PACKAGE) -> dict[str, set[str
 
 
 def circles(edges: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """Yield a sentence for a circle of modules that import one another, if there is any.
+    """Yield a sentence about a circle of modules that import one another, if there is one.
 
-    In `main` an import for type checkers closes a circle like any other: a reader has to
-    understand all of its modules at once.
+    `main` counts imports for type checkers too, since a reader has to understand all modules
+    of a circle at once.
     """
     try:
         TopologicalSorter(edges).prepare()
@@ -139,7 +139,7 @@ def circles(edges: Mapping[str, Iterable[str]]) -> Iterator[str]:
 
 
 def reached_modules(edges: Mapping[str, set[str]], name: str) -> set[str]:
-    """Return the modules of a package and those that come with them."""
+    """Return the modules of a package, and those that they import."""
     whole = f"{PACKAGE}.{name}"
     reached: set[str] = set()
     new = {each for each in edges if each == whole or each.startswith(f"{whole}.")}
@@ -160,18 +160,17 @@ def outgrown(what: str, budgets: Mapping[str, int], found: Mapping[str, int]) ->
     """Yield a sentence for each size above its budget, and for each without one."""
     for name, size in sorted(found.items()):
         if name not in budgets:
-            yield f"{name} has no budget of {what}: add it to {SETTINGS.name} ({size})"
+            yield f"{name} has no budget for {what}: add it to {SETTINGS.name} ({size})"
         elif size > budgets[name]:
             most = f"{budgets[name]} in {SETTINGS.name}"
             yield (
-                f"{name} has {size} {what}, and {most}: take something away, or raise the "
-                "number "
-                "there"
+                f"{name} has {size} {what}, but at most {most} are allowed: remove some, or raise "
+                "the number with a reason"
             )
 
 
 def long_functions(most: int, files: Iterable[Path]) -> Iterator[str]:
-    """Yield a sentence for each function with a body of more than `most` lines, docstring apart."""
+    """Yield a sentence for each function whose body, without docstring, exceeds `most` lines."""
     for file in files:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -180,11 +179,11 @@ def long_functions(most: int, files: Iterable[Path]) -> Iterator[str]:
             lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
             if lines > most:
                 place = f"{file.relative_to(ROOT)}:{node.lineno}"
-                yield f"{place}: {node.name} has {lines} lines, and {most} are the most: divide it"
+                yield f"{place}: {node.name} has {lines} lines, more than {most}: split it"
 
 
 def shared_names(files: Iterable[Path]) -> Iterator[str]:
-    """Yield a sentence for each public class or function whose name several modules define."""
+    """Yield a sentence for each public class or function name that several modules define."""
     places: dict[str, list[str]] = defaultdict(list)
     for file in files:
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
@@ -192,13 +191,13 @@ def shared_names(files: Iterable[Path]) -> Iterator[str]:
             if named and not node.name.startswith("_"):
                 places[node.name].append(f"{file.relative_to(ROOT)}:{node.lineno}")
     for name, found in places.items():
-        # overloads and versions of one function stand in one file
+        # overloads and variants of a function are in the same file
         if len({place.partition(":")[0] for place in found}) > 1:
-            yield f"{', '.join(found)}: each defines {name}: give all but one a name of their own"
+            yield f"{', '.join(found)}: each defines {name}: rename all but one"
 
 
 def clauses(beginnings: Iterable[str], files: Iterable[Path]) -> Iterator[str]:
-    """Yield a sentence for each docstring that begins with one of these words, and so is a
+    """Yield a sentence for each docstring that begins with one of these words, and thus is a
     clause.
     """
     for file in files:
@@ -211,11 +210,11 @@ def clauses(beginnings: Iterable[str], files: Iterable[Path]) -> Iterator[str]:
 
 
 def foreign_words(words: Mapping[str, str], files: Iterable[Path]) -> Iterator[str]:
-    """Yield a sentence for each name of a definition that uses another word than the glossary's.
+    """Yield a sentence for each definition whose name uses a word other than the glossary's.
 
     Args:
-        words: what to say instead, by word.
-        files: to look through.
+        words: the words to use instead, by word.
+        files: the files to check.
     """
     for file in files:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

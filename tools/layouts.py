@@ -1,9 +1,9 @@
-"""Every family in every layout of rows, on the processor: a table of docs/models.md.
+"""Every family in every layout of rows, on the CPU: a table of docs/models.md.
 
 python -m tools.layouts [FAMILY ...]
 
-About half a minute a family, each in a process of its own, since verl changes the attention of
-classes for good.
+It takes about half a minute per family, each in its own process, since verl changes the attention
+of classes permanently.
 """
 
 from __future__ import annotations
@@ -25,32 +25,33 @@ from tools.gpu_check.workers import VALUE, Settings, infer, make_worker
 
 MARK = "LAYOUTS "
 CPU = Machine(None, 0.0, vllm=False)
-UNFUSED = {"gemma4": "no fused kernel has the cap of its logits"}
+UNFUSED = {"gemma4": "no fused kernel supports its cap on logits"}
 """Families whose log-probs cannot be fused, and why; a run that asks for it is refused."""
 VALUES = 1e-4
-"""Distance that any value of a critic may have."""
+"""Maximum difference of any value of a critic."""
 COLUMNS = tuple(layouts(0, fused=True))
 
 
 @dataclass(frozen=True)
 class Found:
-    """Distances of a family from one row at a time.
+    """Differences of a family from one row at a time.
 
     Attributes:
         layouts: of the policy, from transformers, by layout.
-        critic: largest difference of a packed critic's values from those of padded rows, by row.
+        critic: largest difference between a packed critic's values and those of padded rows, by
+            row.
     """
 
     layouts: dict[str, Agreement]
     critic: list[float]
 
     def problems(self) -> list[str]:
-        """Name what is further apart than float32 explains."""
+        """Return the differences that are larger than float32 can explain."""
         found = [f"{way}: {text}" for way, each in self.layouts.items() for text in each.problems()]
         for number, apart in enumerate(self.critic, start=1):
             if not apart <= VALUES:
                 found.append(
-                    f"critic, row {number}: a value is {apart:.2g} apart, not within {VALUES:g}"
+                    f"critic, row {number}: a value differs by {apart:.2g}, more than {VALUES:g}"
                 )
         return found
 
@@ -58,20 +59,20 @@ class Found:
 def of_family(name: str, folder: Path) -> Found:
     """Measure the layouts of a family in this process."""
     made = small_family(name, CPU.device, folder)
-    # micro-batches of several rows, more than one of them
+    # several micro-batches of several rows
     tokens = max(max(made.lengths), int(0.6 * sum(made.lengths)))
     ways = layouts(tokens, fused=name not in UNFUSED)
-    # before any worker packs: verl changes the attention of classes for good
+    # before any worker packs, since verl changes the attention of classes permanently
     exact = infer(make_worker(made.path, Settings(lr=0.0), VALUE), made.batch).double()
     found = {way: measure(made, settings) for way, settings in ways.items()}
     return Found(found, values_apart(made, replace(ways[DYNAMIC], fused=None), exact))
 
 
 def in_a_process(name: str, python: Path | str = sys.executable) -> Found:
-    """Measure the layouts of a family in a process of its own.
+    """Measure the layouts of a family in a separate process.
 
     Raises:
-        RuntimeError: it ended with an error; holds the end of its log.
+        RuntimeError: it ended with an error; the message contains the end of its log.
     """
     with tempfile.TemporaryDirectory(prefix="layouts-") as folder:
         done = subprocess.run(
@@ -90,7 +91,7 @@ def in_a_process(name: str, python: Path | str = sys.executable) -> Found:
 
 
 def cell(agreement: Agreement) -> str:
-    """Return the largest difference of a log-prob, and how far the least cosine is from 1."""
+    """Return the largest difference of a log-prob, and how far the smallest cosine is from 1."""
     apart = max(0.0, 1 - min(agreement.cosines.values()))
     return f"{max(agreement.rows):.0e}, {apart:.0e}"
 
@@ -103,7 +104,7 @@ def row(name: str, found: Found) -> str:
 
 
 def main(names: Sequence[str]) -> None:
-    """Print a row for each family; what is too far apart goes to the standard error output."""
+    """Print a row for each family; differences that are too large go to standard error."""
     columns = ["family", *COLUMNS, "critic"]
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     for name in names or [family.name for family in families()]:

@@ -18,7 +18,7 @@ END = "<!-- end -->"
 
 
 def markdown() -> str:
-    """Two tables: what each model is, and which paper uses it how."""
+    """Return two tables: the models, and their uses in papers."""
     models = ["| name | model | reads | vectors | resolution or length | precision | from |"]
     models.append("|---|---|---|---|---|---|---|")
     models += [_model_row(name, known) for name, known in MODELS.items()]
@@ -37,10 +37,10 @@ def markdown() -> str:
 
 
 def with_table(page: str) -> str:
-    """A page with the tables of today between its marks.
+    """Return a page with the current tables between its marks.
 
     Raises:
-        UserError: it has no marks.
+        UserError: the page has no marks.
     """
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -84,7 +84,7 @@ def _prompt(prompt: str | None, spec: EncoderSpec) -> str:
         return (
             "none" if spec.family is ArchitectureFamily.SENTENCE_TRANSFORMER else "the checkpoint's"
         )
-    # ten times the same token: said once
+    # shorten ten repetitions of a token
     short = re.sub(r"(<[^<>]+>)\1{9}", r"\1 x 10", prompt)
     return "`" + short.replace("\n", "\\n").replace("|", "\\|") + "`"
 

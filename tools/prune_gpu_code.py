@@ -1,10 +1,10 @@
-"""Drop the machine code of other GPUs from shared libraries:
+"""Drop the machine code for other GPUs from shared libraries:
 `python -m tools.prune_gpu_code 90 LIBRARY ...`.
 
-A library of CUDA code holds each kernel once for every generation of GPUs. The code of other
+A library with CUDA code contains each kernel once for every generation of GPUs. The code for other
 generations is overwritten with zeros, which compress to nothing; the library keeps its size and its
-symbols, and the driver finds the code of its own generation as before. What is left runs on that
-generation alone.
+symbols, and the driver finds the code for its own generation as before. The result runs only on
+that generation.
 
 The layout is that of `.nv_fatbin` (the headers that `cuobjdump` prints): containers of a header and
 entries, each with its kind, sizes and architecture.
@@ -26,7 +26,7 @@ CONTAINER = struct.Struct("<IHHQ")
 ENTRY = struct.Struct("<HHIQIIII")
 """Kind, version, bytes of the header, bytes of the code, ..., at the end the architecture."""
 CUBIN = 2
-"""Kind of machine code; the other one is PTX."""
+"""Kind of an entry that is machine code; the other kind is PTX."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,11 @@ class Code:
 
 
 def prune(path: Path, architecture: int) -> tuple[int, int]:
-    """Overwrite what is not machine code of this architecture; return the bytes kept and dropped.
+    """Overwrite everything but machine code for this architecture; return the bytes kept and
+    dropped.
 
     Raises:
-        ValueError: the file is no 64-bit ELF file.
+        ValueError: the file is not a 64-bit ELF file.
     """
     kept = dropped = 0
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
@@ -64,7 +65,7 @@ def prune(path: Path, architecture: int) -> tuple[int, int]:
 
 
 def codes(data: bytes | mmap.mmap) -> Iterator[Code]:
-    """Yield what the file's section of GPU code holds; nothing where it has none."""
+    """Yield the entries of the file's section with GPU code; nothing if there is none."""
     position, end = _section(data)
     while position + CONTAINER.size <= end:
         magic, _, header, size = CONTAINER.unpack_from(data, position)
@@ -82,7 +83,7 @@ def codes(data: bytes | mmap.mmap) -> Iterator[Code]:
 def _section(data: bytes | mmap.mmap) -> tuple[int, int]:
     """Return where the section begins and ends."""
     if data[:5] != b"\x7fELF\x02":
-        raise ValueError("no 64-bit ELF file")
+        raise ValueError("not a 64-bit ELF file")
     (table,) = struct.unpack_from("<Q", data, 0x28)
     size, count, names = struct.unpack_from("<HHH", data, 0x3A)
     heads = [struct.unpack_from("<IIQQQQ", data, table + number * size) for number in range(count)]

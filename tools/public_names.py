@@ -1,8 +1,7 @@
-"""The names that the package promises, with their parameters, as `tests/public_names.txt` keeps
-them.
+"""The public names of the package with their parameters, as stored in `tests/public_names.txt`.
 
-`python -m tools.public_names` writes the file; a test says when it was forgotten. A line that
-changes is a change for whoever extends the package.
+`python -m tools.public_names` writes the file; a test fails if that was forgotten. A line that
+changes is a change for everybody who extends the package.
 """
 
 import inspect
@@ -39,7 +38,7 @@ def _of_package(package: str) -> Iterator[str]:
 
 
 def _of_class(kind: type) -> Iterator[str]:
-    """Yield the public members of a class of ours, inherited ones too."""
+    """Yield the public members of one of our classes, including inherited ones."""
     if issubclass(kind, Enum):
         yield from (f"{each.name} = {each.value!r}" for each in kind)
         return
@@ -51,10 +50,10 @@ def _of_class(kind: type) -> Iterator[str]:
 
 
 def _parameters(value: Any) -> str:
-    """Return the parameters of a function or class without their types; defaults where they are
-    plain.
+    """Return the parameters of a function or class without types; defaults only if they are
+    simple.
     """
-    # those of an enumeration are Python's, and differ between its versions
+    # the parameters of an enumeration are Python's, and differ between its versions
     if not callable(value) or (inspect.isclass(value) and issubclass(value, Enum)):
         return ""
     try:

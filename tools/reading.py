@@ -1,8 +1,8 @@
-"""Figures about how the package reads, beside those of other projects: for a reader to judge, no
-limits.
+"""Figures about how the package reads, next to those of other projects: a reader judges them, there
+are no limits.
 
-`python -m tools.house --table` prints them. The columns of other projects stand in
-`tools/house.toml`, as they were counted once by the same rules.
+`python -m tools.house --table` prints them. The columns of other projects are in
+`tools/house.toml`, where they were counted once by the same rules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.table import Table
 
 WIDE = 100
-"""Characters of a line beyond which it counts as wide."""
+"""A line with more characters counts as wide."""
 _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _IGNORED = frozenset(
     (
@@ -30,7 +30,7 @@ _IGNORED = frozenset(
         tokenize.COMMENT,
     )
 )
-"""Tokens that make no line a line of code."""
+"""Tokens that do not make a line count as code."""
 
 
 @dataclass(slots=True)
@@ -38,21 +38,21 @@ class Reading:
     """Counts over some files."""
 
     lines: int = 0
-    """All of them, blank ones too."""
+    """All lines, including blank ones."""
     code: int = 0
-    """Lines with code, which docstrings and comments are not."""
+    """Lines with code, without docstrings and comments."""
     characters: int = 0
-    """Of the lines with code."""
+    """Characters in the lines with code."""
     wide: int = 0
     comments: int = 0
-    """Lines that hold a comment alone."""
+    """Lines with nothing but a comment."""
     statements: int = 0
-    """Docstrings apart."""
+    """Statements, without docstrings."""
     pairs: int = 0
     """Assignments of several values to several names at once, `a, b = x, y`."""
     comprehensions: int = 0
     public: int = 0
-    """Functions and classes of a module whose names do not begin with an underscore."""
+    """Functions and classes of modules whose names do not begin with an underscore."""
 
     def add(self, source: str) -> None:
         """Count one more file."""
@@ -98,7 +98,7 @@ def read(files: Iterable[Path]) -> Reading:
 
 
 def beside(reading: Reading, others: Mapping[str, Mapping[str, float]]) -> Table:
-    """Return a table of the figures beside those of other projects, which are given by title and
+    """Return a table of the figures next to those of other projects, which are given by title and
     project.
     """
     projects = list(dict.fromkeys(project for figures in others.values() for project in figures))
@@ -111,7 +111,7 @@ def beside(reading: Reading, others: Mapping[str, Mapping[str, float]]) -> Table
 
 
 def _docstrings(tree: ast.Module) -> list[ast.Expr]:
-    """Return the strings that stand alone: docstrings, and those behind attributes."""
+    """Return the strings that are statements: docstrings, and those after attributes."""
     found = []
     for node in ast.walk(tree):
         match node:
@@ -121,9 +121,7 @@ def _docstrings(tree: ast.Module) -> list[ast.Expr]:
 
 
 def _code_lines(source: str, docstrings: Iterable[ast.Expr]) -> list[int]:
-    """Return the numbers of the lines on which something stands that is neither comment nor
-    docstring.
-    """
+    """Return the numbers of the lines that contain more than comments and docstrings."""
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _IGNORED:

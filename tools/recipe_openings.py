@@ -1,7 +1,7 @@
-"""`python -m tools.recipe_openings [--check]`: writes the notes that open recipes, of their
+"""`python -m tools.recipe_openings [--check]`: writes the notes at the top of recipes from their
 provenance.
 
-What stands above the notes in a recipe's opening comment is written by hand and stays as it is.
+The part of a recipe's opening comment above the notes is written by hand, and is kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main(
         bool, typer.Option("--check", help="Change nothing; status 1 if one is stale.")
     ] = False,
 ) -> None:
-    """Write the notes of every recipe, or say which ones are not those of its provenance."""
+    """Write the notes of every recipe, or report which differ from its provenance."""
     stale = []
     for name in recipe_names(kind=None):
         file = RECIPES / f"{name}.yaml"
@@ -52,7 +52,7 @@ def main(
 
 
 def opened(name: str, root: Traversable) -> str:
-    """Return a recipe with the notes of its provenance."""
+    """Return a recipe with the notes from its provenance."""
     lines = (root / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
     comment = list(takewhile(lambda line: line.startswith("#"), lines))
     kept = list(takewhile(lambda line: line.removeprefix("# ") not in NOTES, comment))
@@ -60,7 +60,7 @@ def opened(name: str, root: Traversable) -> str:
 
 
 def opening_notes(name: str, root: Traversable) -> list[str]:
-    """Return the lines of a recipe's opening comment that its provenance makes."""
+    """Return the lines of a recipe's opening comment that come from its provenance."""
     found = read_provenance(name, root)
     lines = []
     for source in ProvenanceSource:

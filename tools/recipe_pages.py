@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def variant_page() -> str:
-    """Write a page with a table of differences for every system that has both variants."""
+    """Return the page with a table of differences for every system that has both variants."""
     parts = [_VARIANTS]
     single = []
     for name in sorted(SYSTEMS):
@@ -94,7 +94,7 @@ def variant_page() -> str:
             f"## {name}\n\n| key | paper | released | what it is |\n|---|---|---|---|\n{rows}"
         )
     parts.append(
-        f"No code was released for {' and '.join(single)}, which have the variant `paper` alone.\n"
+        f"No code was released for {' and '.join(single)}, which only have the variant `paper`.\n"
     )
     unearned = [
         f"- **{name}, `{variant}`.** {found}\n"
@@ -110,11 +110,11 @@ def variant_page() -> str:
 
 
 def differences(name: str) -> Iterator[tuple[str, str, str, str]]:
-    """List the differences between the variants of a system; none for a system without both.
+    """Yield the differences between the variants of a system; none if it does not have both.
 
     Yields:
-        The key below `docagent.env`, its value in the paper and in the released code, and what it
-        is.
+        The key below `docagent.env`, its value in the paper and in the released code, and its
+        meaning.
     """
     system = get_system(name)
     config_type = system.config_type
@@ -151,7 +151,7 @@ def _value(values: Mapping[str, Any], key: str) -> str:
 
 
 def _explanation(config_type: type[BaseModel], path: list[str]) -> str:
-    """Return the docstring of a field, or of the enumeration that its values are from."""
+    """Return the docstring of a field, or of the enumeration to which its values belong."""
     kind = config_type.model_fields[path[0]].annotation
     if len(path) > 1 and isinstance(kind, type) and issubclass(kind, BaseModel):
         return _explanation(kind, path[1:])
@@ -162,8 +162,8 @@ def _explanation(config_type: type[BaseModel], path: list[str]) -> str:
 
 
 def _docstrings(kind: type) -> dict[str, str]:
-    """Return the strings below the attributes of a class and its bases, by attribute, on one line
-    each.
+    """Return the strings below the attributes of a class and its bases, by attribute, each on one
+    line.
     """
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):

@@ -1,5 +1,5 @@
-"""`python -m tools.recipe_provenance`: names settings of recipes without provenance, or with a
-false one.
+"""`python -m tools.recipe_provenance`: reports settings of recipes whose provenance is missing or
+wrong.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _HOW_IT_RUNS = re.compile(
     r"|ppo_micro_batch_size_per_gpu|use_dynamic_bsz|param_offload|optimizer_offload|max_num_batched_tokens)$"
     rf"|{ENV}\.(variant|allow_\w+|display\.grid|prompts)\b"
 )
-"""Keys on which a paper has no opinion: where a run lies, what it fits into, which data there
-are.
+"""Keys on which a paper has no opinion: where a run is stored, what it must fit into, which data
+exist.
 """
 
 
@@ -43,7 +43,7 @@ def flat(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def main() -> None:
-    """Print the problems of all recipes; the status is 1 where there are any."""
+    """Print the problems of all recipes; the status is 1 if there are any."""
     names = recipe_names(kind=None)
     problems = [text for name in names for text in provenance_problems(name, composed_recipe(name))]
     typer.echo("\n".join(problems) or "every setting has provenance")
@@ -51,8 +51,8 @@ def main() -> None:
 
 
 def provenance_problems(name: str, config: DictConfig, root: Traversable = ROOT) -> list[str]:
-    """Return a sentence for each setting of a composed recipe without provenance, or with a wrong
-    one.
+    """Return a sentence for each setting of a composed recipe whose provenance is missing or
+    wrong.
     """
     found = read_provenance(name, root)
     return [
@@ -73,13 +73,13 @@ def _problems(name: str, found: Provenance, config: DictConfig, root: Traversabl
         if same and key in departs:
             yield f"{key} is the paper's and does not depart"
     for key in sorted(departs - found.printed.keys()):
-        yield f"{key} departs from nothing; say under `printed` what the paper has"
+        yield f"{key} departs from nothing; add the paper's value under `printed`"
     known = found.keys() | found.printed.keys()
     for key in sorted(known):
         parent, _, leaf = key.rpartition(".")
         section = OmegaConf.select(values, parent) if parent else values
         if not isinstance(section, DictConfig) or leaf not in section:
-            yield f"{key} is no key of the recipe"
+            yield f"{key} is not a key of the recipe"
     for key in sorted(_opinions(name, values, root)):
         if not any(f"{key}.".startswith(f"{each}.") for each in known):
             yield f"{key} has no provenance; say where its value comes from"

@@ -1,7 +1,7 @@
 """`python -m tools.verl_keys [--check]`: writes the tables of verl's keys in docs/verl_switches.md.
 
-They are made of the ledgers (`docagent_rl/training/settings/verl_keys.yaml`, `verl_sft_keys.yaml`).
-What stands around them in the page is written by hand and stays as it is.
+They are generated from the ledgers (`docagent_rl/training/settings/verl_keys.yaml`,
+`verl_sft_keys.yaml`). The rest of the page is written by hand, and is kept.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main(
         bool, typer.Option("--check", help="Change nothing; status 1 if it is stale.")
     ] = False,
 ) -> None:
-    """Write the tables of the page, or say that they are not those of the ledgers."""
+    """Write the tables of the page, or report that they differ from the ledgers."""
     now = PAGE.read_text(encoding="utf-8")
     wanted = with_tables(now)
     if now == wanted:

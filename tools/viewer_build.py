@@ -1,8 +1,9 @@
-"""`python -m tools.viewer_build [--check]`: builds the viewer's page, or says whether it was built.
+"""`python -m tools.viewer_build [--check]`: builds the viewer's page, or checks that it was built.
 
-What users run is committed (`docagent_rl/lab/viewer/static`), so that none of them needs npm.
-`build.json` beside the sources has the checksums of both: that they belong together is checked
-everywhere, that a build of these sources is these files where npm and its packages are.
+The build that users run is committed (`docagent_rl/lab/viewer/static`), so that they do not need
+npm. `build.json` next to the sources has the checksums of both: that they belong together is
+checked everywhere; that building the sources gives these files, wherever npm and its packages are
+available.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def main(
         bool, typer.Option("--check", help="Change nothing; status 1 if it is stale.")
     ] = False,
 ) -> None:
-    """Build the viewer's page of its sources, after its types and tests are checked."""
+    """Build the viewer's page from its sources, after checking types and running tests."""
     static = FRONTEND.parent / "static"
     if check and (reason := stale(FRONTEND, static)):
         _end(reason)
@@ -60,8 +61,8 @@ def main(
 
 
 def stale(frontend: Path, static: Path) -> str | None:
-    """Return why the committed page is not that of the sources; `None` where checksums say that it
-    is.
+    """Return why the committed page does not belong to the sources; `None` if the checksums
+    match.
     """
     recorded = json.loads((frontend / "build.json").read_text())
     now = sums(frontend, static)
@@ -75,7 +76,7 @@ def stale(frontend: Path, static: Path) -> str | None:
 
 
 def sums(frontend: Path, static: Path) -> dict[str, str]:
-    """Checksums of the sources and of what was built of them."""
+    """Return checksums of the sources and of the build."""
     return {"sources": digest(frontend, _SOURCES), "built": digest(static, BUILT)}
 
 
@@ -97,7 +98,7 @@ def digest(folder: Path, names: Iterable[str]) -> str:
 
 
 def _installed() -> bool:
-    """Return whether the packages of the lock file are there, after a try to get them."""
+    """Return whether the packages of the lock file are installed, after trying to install them."""
     have = FRONTEND / "node_modules/.package-lock.json"
     want = FRONTEND / "package-lock.json"
     if have.is_file() and have.stat().st_mtime >= want.stat().st_mtime:

@@ -30,8 +30,8 @@ def test_rows_have_the_numbers_of_one_row_at_a_time_in_every_layout(name, warm_p
     ("agreement", "words"),
     [
         (EXACT, None),
-        (Agreement([1e-6, 2e-4], {}, {}), "row 2: a log-prob is 0.0002 nats apart"),
-        (Agreement([float("nan")], {}, {}), "row 1: a log-prob is nan"),
+        (Agreement([1e-6, 2e-4], {}, {}), "row 2: a log-prob differs by 0.0002 nats"),
+        (Agreement([float("nan")], {}, {}), "row 1: a log-prob differs by nan"),
         (Agreement([], {"tower": 0.9999}, {}), "tower: the cosine of the gradients is 0.999900"),
         (
             Agreement([], {}, {"language model": 1.01}),
@@ -47,7 +47,7 @@ def test_what_is_too_far_apart_is_named(agreement, words):
 
 def test_a_value_that_is_too_far_apart_is_named():
     found = Found({"padded": EXACT}, [0.0, 0.1])
-    assert found.problems() == ["critic, row 2: a value is 0.1 apart, not within 0.0001"]
+    assert found.problems() == ["critic, row 2: a value differs by 0.1, more than 0.0001"]
 
 
 def test_a_row_of_the_table():

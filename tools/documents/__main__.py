@@ -20,20 +20,20 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def main(
     folder: Annotated[
-        Path | None, typer.Argument(help="Where the PDFs go; made when absent.")
+        Path | None, typer.Argument(help="Folder for the PDFs; created if missing.")
     ] = None,
     manifest: Annotated[Path, typer.Option(help="The list of documents.")] = MANIFEST,
     apt: Annotated[
         list[str] | None, typer.Option(help="An option of apt, such as Acquire::Retries=5.")
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Show the documents and end.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the documents and exit.")] = False,
 ) -> None:
-    """Fetch real PDFs out of Debian's packages: manuals, slides, a survey, an illustrated guide,
-    and a scan.
+    """Fetch real PDFs from Debian's packages: manuals, slides, a survey, an illustrated guide, a
+    scan.
 
-    Needs no root and writes to FOLDER alone. Each PDF is verified by its SHA-256. Start it again
-    after an interruption: what is there stays. The documents keep the licences of their packages
-    (--list).
+    Needs no root and writes only to FOLDER. Each PDF is verified by its SHA-256. After an
+    interruption, run it again: existing files are kept. The documents keep the licences of their
+    packages (--list).
     """
     console = Console(stderr=True, soft_wrap=True)
     try:
@@ -43,7 +43,7 @@ def main(
             return
         if folder is None:
             raise UserError(
-                "name the folder where the PDFs go, as in `python -m tools.documents documents`"
+                "name the folder for the PDFs, as in `python -m tools.documents documents`"
             )
         outcome = _fetch(documents, folder, apt or [], console)
     except UserError as error:
@@ -57,7 +57,7 @@ def main(
     pages = sum(documents.pages().values())
     console.print(
         f"{len(outcome.placed) + len(outcome.kept)} documents of {pages} pages in {folder}, "
-        f"{len(outcome.kept)} of them there already",
+        f"{len(outcome.kept)} of them already there",
         markup=False,
         highlight=False,
     )

@@ -1,4 +1,4 @@
-"""Debian packages through apt, without root: apt's own lists and cache stay as they are."""
+"""Debian packages through apt, without root; the system's own lists and cache are not touched."""
 
 from __future__ import annotations
 
@@ -19,45 +19,44 @@ TOOLS = ("apt-get", "apt-cache", "dpkg-deb")
 class Apt:
     """Downloads packages into a folder.
 
-    The machine's own package lists are used first. Where they do not know a package, fresh ones are
-    fetched into the folder, as an ordinary user may.
+    The machine's own package lists are used first. If they do not know a package, fresh ones are
+    fetched into the folder, which an ordinary user may do.
 
     Args:
-        folder: Where packages and lists go; made when absent.
-        options: More options of apt, such as `Dir::Etc::SourceList=FILE`.
+        folder: for packages and lists; created if missing.
+        options: additional options for apt, such as `Dir::Etc::SourceList=FILE`.
 
     Raises:
-        UserError: This is no Debian, so that there is nothing to download with.
+        UserError: this is not Debian, so there is no apt to download with.
     """
 
     def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
         if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
             raise UserError(
                 f"{' and '.join(missing)} not found: the documents come from Debian's packages, so "
-                "fetch "
-                "them on a machine (or in a container) with Debian and copy the folder"
+                "fetch them on a machine (or in a container) with Debian, and copy the folder"
             )
         self._folder = folder.absolute()
         self._given = list(options)
         self._own_lists = False
 
     def download(self, package: str, version: str) -> tuple[Path, str]:
-        """A package as a file, and its version.
+        """Download a package; return its file and its version.
 
-        The version that the mirror offers is taken where it lacks the wanted one: it is for the
-        caller to see whether that will do.
+        If the mirror lacks the wanted version, the one that it offers is used: the caller checks
+        whether that will do.
 
         Raises:
-            UserError: No mirror that apt knows has the package.
-            InfrastructureError: The mirror does not answer.
+            UserError: no mirror that apt knows has the package.
+            InfrastructureError: the mirror does not answer.
         """
         if not self._offered(package):
             self._update()
         offered = self._offered(package)
         if not offered:
             raise UserError(
-                f"apt knows no package {package!r}: its sources (/etc/apt/sources.list) are not "
-                "Debian's main"
+                f"apt does not know the package {package!r}: its sources (/etc/apt/sources.list) "
+                "lack Debian's main; add it"
             )
         chosen = version if version in offered else offered[0]
         kept = self._folder / f"{package}.deb"
@@ -68,7 +67,7 @@ class Apt:
         return kept, chosen
 
     def _offered(self, package: str) -> list[str]:
-        """The versions that can be downloaded, the newest first."""
+        """Return the versions that can be downloaded, the newest first."""
         lines = self._run("apt-cache", "madison", package).splitlines()
         rows = [[cell.strip() for cell in line.split("|")] for line in lines]
         return [row[1] for row in rows if len(row) == 3 and not row[2].endswith("Sources")]
@@ -78,7 +77,7 @@ class Apt:
         for name in ("lists/partial", "cache/archives/partial"):
             (self._folder / name).mkdir(parents=True, exist_ok=True)
         (self._folder / "status").touch()
-        # an index that cannot be had is an error, not a warning
+        # treat an index that cannot be fetched as an error instead of a warning
         self._run("apt-get", "update", "-q", "-o", "APT::Update::Error-Mode=any")
 
     def _run(self, *command: str, cwd: Path | None = None) -> str:
@@ -101,8 +100,8 @@ class Apt:
     def _options(self) -> list[str]:
         options = ["APT::Sandbox::User=root", "Acquire::Retries=3", *self._given]
         if self._own_lists:
-            # locks, lists and caches of its own, so that neither root is needed nor the system's
-            # are touched
+            # separate locks, lists and caches, so that no root is needed and the system's are not
+            # touched
             options += [
                 f"Dir::State={self._folder}",
                 f"Dir::State::lists={self._folder / 'lists'}",
@@ -113,10 +112,11 @@ class Apt:
 
 
 def read_member(package: Path, path: str) -> bytes | None:
-    """A file of a package, None when it has none of that name. Nothing is unpacked to disk.
+    """Return a file of a package, or None if there is none with that name, without unpacking to
+    disk.
 
     Raises:
-        UserError: The package is damaged.
+        UserError: the package is damaged.
     """
     done = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], capture_output=True)
     if done.returncode:

@@ -1,4 +1,4 @@
-"""Puts the documents of a manifest into a folder."""
+"""Putting the documents of a manifest into a folder."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from tools.documents.manifest import Fetched, Manifest, Scan
 from tools.documents.scan import scan_pdf
 
 HIDDEN = ".packages"
-"""Folder of packages while their documents are taken out; ingestion passes over it."""
+"""Folder for packages while documents are extracted from them; ingestion ignores it."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The work that was done.
+    """The result of a fetch.
 
     Args:
-        placed: the documents that were made now.
-        kept: those that were there already, as they must be.
+        placed: the documents that were fetched or made now.
+        kept: those that were already there and correct.
         notes: what a reader should know, such as another version of a package.
     """
 
@@ -44,21 +44,21 @@ def fetch(
 ) -> Iterator[tuple[str, Outcome]]:
     """Place the PDFs that are missing or altered, one at a time, then the scans.
 
-    What is there already is verified and left alone, so that a run that was interrupted goes on
-    where it stopped. One process at a time writes to a folder: others wait for it.
+    Existing files are verified and left alone, so that an interrupted run continues where it
+    stopped. Only one process at a time writes to a folder: others wait for it.
 
     Args:
-        manifest: The documents.
-        folder: Where `<doc_id>.pdf` goes; made when absent. Nothing is written elsewhere.
-        options: More options of apt.
+        manifest: the documents.
+        folder: for the files `<doc_id>.pdf`; created if missing. Nothing is written elsewhere.
+        options: additional options for apt.
 
     Yields:
-        The id of the document that is done, and the outcome so far.
+        The id of each finished document, and the outcome so far.
 
     Raises:
-        UserError: A package lacks a document, or holds another one than the manifest names; or the
-            folder cannot be written to.
-        InfrastructureError: The mirror does not answer.
+        UserError: a package lacks a document, or contains a different one than the manifest names,
+            or the folder cannot be written.
+        InfrastructureError: the mirror does not answer.
     """
     outcome = Outcome()
     with _alone(folder):
@@ -76,7 +76,7 @@ def fetch(
 
 
 def place(folder: Path, doc_id: str) -> Path:
-    """The file of a document."""
+    """Return the path of a document."""
     return folder / f"{doc_id}.pdf"
 
 
@@ -110,16 +110,14 @@ def _from_package(
 ) -> None:
     file, found = Apt(folder / HIDDEN, options).download(package, version)
     other = found != version
-    origin = f"{package} {found}" + (f", where {version} is not to be had" if other else "")
+    origin = f"{package} {found}" + (f", since {version} is not available" if other else "")
     for document in documents:
         data = _unpacked(document, read_member(file, document.path), origin)
         if hashlib.sha256(data).hexdigest() != document.sha256:
             raise UserError(
-                f"{document.doc_id}: {document.path} of {origin}, is not the document that the "
-                "questions "
-                f"were written for (its SHA-256 is not {document.sha256}): use a mirror of Debian "
-                "that has "
-                f"version {version}"
+                f"{document.doc_id}: {document.path} from {origin} is not the document for which "
+                f"the questions were written (its SHA-256 is not {document.sha256}): use a mirror "
+                f"of Debian that has version {version}"
             )
         atomic_write(place(folder, document.doc_id), data)
         outcome.placed.append(document.doc_id)
@@ -130,7 +128,7 @@ def _from_package(
 
 def _unpacked(document: Fetched, data: bytes | None, origin: str) -> bytes:
     if data is None:
-        raise UserError(f"{document.doc_id}: {origin} holds no file {document.path}")
+        raise UserError(f"{document.doc_id}: {origin} has no file {document.path}")
     if not document.path.endswith(".gz"):
         return data
     try:
@@ -142,7 +140,7 @@ def _unpacked(document: Fetched, data: bytes | None, origin: str) -> bytes:
 def _scan(folder: Path, scan: Scan, outcome: Outcome) -> None:
     source = place(folder, scan.of)
     target = place(folder, scan.doc_id)
-    # what a scan was made from and how; it is made anew when that changes
+    # the file records what a scan was made from and how; the scan is made again when that changes
     made = folder / f".{scan.doc_id}.made"
     key = f"{hashlib.sha256(source.read_bytes()).hexdigest()} {scan.dpi} {scan.seed}"
     if target.is_file() and made.is_file():

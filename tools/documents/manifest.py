@@ -1,4 +1,4 @@
-"""The list of documents, and what they must be."""
+"""The list of documents, and what is required of them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from docagent_rl.base.errors import UserError
 
 MANIFEST = Path(__file__).with_name("documents.json")
-"""The documents that questions are asked about."""
+"""The documents about which questions are asked."""
 
 _Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]*$")]
 
 
 class DocumentKind(StrEnum):
-    """The document's name to a reader."""
+    """The kind of a document, as a reader would name it."""
 
     MANUAL = "manual"
     GUIDE = "guide"
@@ -33,7 +33,7 @@ class _Entry(BaseModel):
 
 
 class Fetched(_Entry):
-    """A PDF of a Debian package. The documents are fetched for use here and never passed on."""
+    """A PDF from a Debian package. The documents are fetched for local use and never passed on."""
 
     doc_id: _Name
     title: str
@@ -42,16 +42,16 @@ class Fetched(_Entry):
     package: _Name
     version: Annotated[str, Field(pattern=r"^[0-9A-Za-z.+~:-]+$")]
     path: Annotated[str, Field(pattern=r"^[^/].*\.pdf(\.gz)?$")]
-    """Its place in the package; `.gz` is unpacked."""
+    """Path in the package; `.gz` is decompressed."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    """Digest of the PDF, unpacked."""
+    """Digest of the decompressed PDF."""
     licence: str
     licence_file: str
-    """File of the package that states it."""
+    """File in the package that states the licence."""
 
 
 class Scan(_Entry):
-    """A document as a scanner would give it: page images, no text."""
+    """A document as a scanner would produce it: page images without text."""
 
     doc_id: _Name
     of: _Name
@@ -66,7 +66,7 @@ class Manifest(_Entry):
     scans: tuple[Scan, ...] = ()
 
     def pages(self) -> dict[str, int]:
-        """Number of pages of each document and each scan."""
+        """Return the number of pages of each document and each scan."""
         pages = {document.doc_id: document.pages for document in self.documents}
         return pages | {scan.doc_id: pages[scan.of] for scan in self.scans}
 
@@ -75,13 +75,13 @@ def read_manifest(path: Path = MANIFEST) -> Manifest:
     """Read a list of documents.
 
     Raises:
-        UserError: The file is missing or wrong, names a document twice, or scans one that it has
-            not.
+        UserError: the file is missing or invalid, names a document twice, or scans one that is not
+            listed.
     """
     try:
         manifest = Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, ValidationError) as error:
-        raise UserError(f"{path} is no list of documents: {error}") from error
+        raise UserError(f"{path} is not a list of documents: {error}") from error
     fetched = {document.doc_id for document in manifest.documents}
     ids = Counter(
         [*(document.doc_id for document in manifest.documents), *(s.doc_id for s in manifest.scans)]

@@ -1,6 +1,4 @@
-"""A PDF as a scanner would give it: grey pictures of pages, a little crooked and noisy, and no
-text.
-"""
+"""Turning a PDF into a scan: grey page images, slightly crooked and noisy, without text."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
 TILT = 0.6
-"""Degrees that a page is turned by at most."""
+"""Maximum rotation of a page in degrees."""
 NOISE = 4.0
 """Standard deviation of the noise, in steps of 255."""
 QUALITY = 80
@@ -21,18 +19,18 @@ QUALITY = 80
 
 
 def scan_pdf(pdf: bytes, *, dpi: int, seed: int, title: str) -> bytes:
-    """Rasterise all pages of a PDF into a PDF of pictures.
+    """Rasterise all pages of a PDF into a PDF of images.
 
-    The same input gives the same bytes, with the same versions of pdfium, Pillow and libjpeg.
+    With the same versions of pdfium, Pillow and libjpeg, the same input gives the same bytes.
 
     Args:
-        pdf: The document.
-        dpi: Pixels an inch.
-        seed: Of the tilt of each page and the noise.
-        title: What the new document calls itself.
+        pdf: the document.
+        dpi: pixels per inch.
+        seed: for the tilt of each page and the noise.
+        title: title of the new document.
 
     Returns:
-        A PDF with as many pages of the same sizes, without text.
+        A PDF with the same number and sizes of pages, without text.
     """
     rng = np.random.default_rng(seed)
     out = io.BytesIO()

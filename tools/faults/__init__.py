@@ -1,1 +1,1 @@
-"""Campaigns on the trainer and its services that take too long for tests."""
+"""Campaigns of faults in the trainer and its services that take too long for tests."""

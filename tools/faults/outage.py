@@ -1,8 +1,8 @@
-"""Trajectories that failing judges and roles mask, by outcome and turns:
+"""Count trajectories masked by failing judges and roles, by outcome and turns:
 `python -m tools.faults.outage`.
 
-Every trajectory is played twice with the same script, once with all services well, so that what a
-masked trajectory would have earned is known.
+Every trajectory is played twice with the same script, once with all services working, so that the
+reward which a masked trajectory would have got is known.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def play(world: object, recipe: str, broken: float) -> list[Trajectory]:
-    """Play all trajectories while a share of what the services are asked fails."""
+    """Play all trajectories while a share of the requests to services fails."""
     with Service(broken=broken) as service:
         crowd = Crowd(
             world, recipe, overrides(recipe.partition("_qwen")[0], service.url), seed=SEED
@@ -48,9 +48,7 @@ def play(world: object, recipe: str, broken: float) -> list[Trajectory]:
 
 
 def lines(well: Sequence[Trajectory], masked: Sequence[bool]) -> list[str]:
-    """Return the mean reward without and with masking, and the masked share by outcome and
-    turns.
-    """
+    """Return the mean reward without and with masking, and the masked share by outcome and turn."""
     kept = [t.reward for t, gone in zip(well, masked, strict=True) if not gone]
     mean = f"mean reward {fmean(t.reward for t in well):+.3f}, of those kept {fmean(kept):+.3f}"
     return [
@@ -63,7 +61,7 @@ def lines(well: Sequence[Trajectory], masked: Sequence[bool]) -> list[str]:
 def shares(
     well: Sequence[Trajectory], masked: Sequence[bool], kind: Callable[[Trajectory], Hashable]
 ) -> list[str]:
-    """Return a line for each kind of trajectory: how many, and which share was masked."""
+    """Return a line for each kind of trajectory: their number, and the share that was masked."""
     found = defaultdict(list)
     for trajectory, gone in zip(well, masked, strict=True):
         found[kind(trajectory)].append(gone)

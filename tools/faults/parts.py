@@ -3,7 +3,7 @@ unbroken one.
 
     python -m tools.faults.parts FOLDER [--beside N] [--part PART ...] [--phase PHASE ...]
 
-Cases that the folder has outcomes of are not repeated; `FOLDER/parts.md` is the table. A case
+Cases for which the folder has outcomes are not repeated; the table is `FOLDER/parts.md`. A case
 takes two minutes.
 """
 
@@ -49,30 +49,30 @@ PARTS = {
     "rollout server": "vLLMHttpServer",
     "engine": "VLLM::EngineCore",
 }
-"""A piece of the command line of the process."""
+"""A part of the process's command line."""
 PHASES = {
     "rollout": ".generate",
     "update": "_update_actor",
     "checkpoint": "_save_checkpoint",
     "weight sync": "_update_weights",
 }
-"""The name of a process of the run meanwhile."""
+"""The name of a process of the run during that phase."""
 LEFT_S = 30
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of one case.
+    """The outcome of one case.
 
     Args:
         code: exit status of the killed run's driver.
-        ended_s: seconds from the kill to the driver's end.
-        said: last line of the driver about it.
-        left: processes of the run, some time after that.
-        whole: all steps have their trajectories and metrics, each trajectory trained or masked, no
-            question twice.
-        same_questions: every step played the questions of the unbroken run.
-        same_rate: the last step was trained at the learning rate of the unbroken run's.
+        ended_s: seconds from the kill until the driver ended.
+        said: the driver's last line about it.
+        left: processes of the run that remained some time later.
+        whole: whether all steps have their trajectories and metrics, each trajectory was trained on
+            or masked, and no question occurs twice.
+        same_questions: whether every step played the same questions as the unbroken run.
+        same_rate: whether the last step had the same learning rate as in the unbroken run.
     """
 
     part: str
@@ -90,7 +90,7 @@ def main() -> None:
     """Try all cases."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--beside", type=int, default=1, help="runs at a time")
+    parser.add_argument("--beside", type=int, default=1, help="number of runs at a time")
     parser.add_argument("--part", choices=PARTS, action="append", help="default: all")
     parser.add_argument("--phase", choices=PHASES, action="append", help="default: all")
     given = parser.parse_args()
@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def attempt(plain: Run, part: str, phase: str, warm: Path) -> Outcome:
-    """Kill a part in a phase of the second step, look, start again, finish, compare."""
+    """Kill a part in a phase of the second step, inspect, restart, finish, and compare."""
     folder = plain.folder.parent / f"{part}_{phase}".replace(" ", "_").replace(",", "")
     kept = folder / "outcome.json"
     if kept.exists():
@@ -131,8 +131,8 @@ def attempt(plain: Run, part: str, phase: str, warm: Path) -> Outcome:
 
 
 def break_off(run: Run, part: str, phase: str) -> tuple[int, float, tuple[str, ...]]:
-    """Start, kill a part; the driver's exit status, the seconds it took to end, and what was
-    left.
+    """Start a run and kill a part; return the driver's exit status, the seconds it took to end, and
+    the remaining processes.
     """
     process = run.start()
     try:
@@ -153,7 +153,7 @@ def break_off(run: Run, part: str, phase: str) -> tuple[int, float, tuple[str, .
 
 
 def until(find: Callable[[], int | None], process: subprocess.Popen) -> int:
-    """Return what is found as soon as it is there, while the driver runs."""
+    """Wait for a result while the driver runs, and return it."""
     deadline = time.monotonic() + PATIENCE_S
     while not (found := find()):
         assert process.poll() is None
@@ -163,12 +163,12 @@ def until(find: Callable[[], int | None], process: subprocess.Popen) -> int:
 
 
 def named(run: Run, text: str) -> int | None:
-    """Return the process of the run whose title holds a text."""
+    """Return a process of the run whose title contains a text."""
     return next((member.pid for member in members(run.folder) if text in title(member)), None)
 
 
 def asked(run: Run) -> Iterator[tuple[int, str, int]]:
-    """Yield step, question and trajectory of what was played."""
+    """Yield step, question and trajectory number of everything that was played."""
     for step in range(1, STEPS + 1):
         played = read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl")
         yield from sorted((step, t.question_id, t.number) for t in played)
@@ -180,7 +180,7 @@ def numbers(run: Run, step: int) -> dict[str, float]:
 
 
 def is_whole(run: Run) -> bool:
-    """Return whether every step has its numbers and trajectories, and no trajectory was played
+    """Return whether every step has its metrics and trajectories, and no trajectory was played
     twice.
     """
     keys = list(asked(run))
@@ -195,7 +195,7 @@ def is_whole(run: Run) -> bool:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """Return the table."""
+    """Return the outcomes as a table in Markdown."""
     head = "| killed | in | status | after | processes left | whole | same questions | same rate |"
     rows = [
         f"| {o.part} | {o.phase} | {o.code} | {o.ended_s:.0f} s | {', '.join(o.left) or 'none'} | "

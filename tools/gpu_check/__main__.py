@@ -26,9 +26,9 @@ def main(
     ] = None,
     out: Annotated[Path, typer.Option(help="JSON file to write.")] = Path("gpu-check.json"),
     seconds: Annotated[
-        float | None, typer.Option(help="For all checks together; 670 on a GPU.")
+        float | None, typer.Option(help="Seconds for all checks together; 670 on a GPU.")
     ] = None,
-    names: Annotated[bool, typer.Option("--list", help="Name the checks and end.")] = False,
+    names: Annotated[bool, typer.Option("--list", help="List the checks and exit.")] = False,
 ) -> None:
     """Check the training path on this machine's GPU; status 1 if a check fails, 3 if one was not
     run.
@@ -43,7 +43,7 @@ def main(
     unknown = set(only or ()) - {check.name for check in CHECKS}
     if unknown:
         known = ", ".join(check.name for check in CHECKS)
-        raise typer.BadParameter(f"there is no check {min(unknown)!r}; known are {known}")
+        raise typer.BadParameter(f"there is no check {min(unknown)!r}; choose from {known}")
     machine = this_machine()
     console.print(heading(machine), highlight=False)
     chosen = [check for check in CHECKS if not only or check.name in only]
@@ -54,7 +54,7 @@ def main(
             console.print(
                 f"{result.outcome} {check.name}: {result.summary}", markup=False, highlight=False
             )
-            # after each: what was found stays, whatever becomes of the rest
+            # write after each check, so that results are kept even if a later one fails
             atomic_write(out, as_json(machine, found))
     Console().print(table(machine, found))
     console.print(f"{out}", highlight=False)
@@ -62,7 +62,7 @@ def main(
         raise typer.Exit(1)
     missing = [check.name for check, result in found if result.outcome is Outcome.NOT_RUN]
     if missing:
-        console.print(f"Not run, so nothing is known of: {', '.join(missing)}", highlight=False)
+        console.print(f"Not run, so nothing is known about: {', '.join(missing)}", highlight=False)
         raise typer.Exit(3)
 
 

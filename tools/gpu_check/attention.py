@@ -1,4 +1,4 @@
-"""The attention that the models of a run get."""
+"""The attention implementation that models use in a run."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ FLASH = "flash_attention_2"
 
 
 def packed_attention() -> tuple[Any, str]:
-    """Name what verl's forward pass of Qwen2.5-VL calls on packed rows, and who computes it.
+    """Return the function that verl's forward of Qwen2.5-VL calls on packed rows, and its name.
 
-    flash-attn where it is installed, else what the plugin puts in its place; None where there is
+    It is flash-attn's if that is installed, otherwise the plugin's replacement, or None if there is
     neither.
     """
     import verl  # noqa: F401  (loads the plugin)

@@ -1,4 +1,4 @@
-"""Batches in the layout that verl's V1 trainer hands to its workers."""
+"""Batches in the layout that verl's V1 trainer passes to its workers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from transformers import Qwen2_5_VLConfig
 from verl.utils import tensordict_utils as tu
 
 PATCH = 3 * 2 * 14 * 14
-"""Numbers of a patch: channels, frames, height, width."""
+"""Shape of a patch: channels, frames, height, width."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """Lengths of a row, in tokens.
+    """The lengths of a row, in tokens.
 
     Attributes:
-        prompt: sampled by nobody.
-        text: of the response, besides images.
-        images: in the response, each of `grid`.
-        grid: height and width of an image in patches; four of them are one token.
+        prompt: tokens of the prompt.
+        text: text tokens of the response.
+        images: number of images in the response, each of size `grid`.
+        grid: height and width of an image in patches; four patches are one token.
     """
 
     prompt: int
@@ -38,26 +38,26 @@ class Row:
 
     @property
     def tokens(self) -> int:
-        """Return the tokens of the row in all."""
+        """Return the total number of tokens in the row."""
         return self.prompt + self.text + self.images * (self.image_tokens + 2)
 
 
 ROWS = [Row(9, 40, 2), Row(5, 83), Row(14, 31), Row(3, 60, 1, (16, 4))]
-"""With images and without."""
+"""Rows with and without images."""
 
 
 def nested(rows: list[Tensor]) -> Tensor:
-    """Rows of several lengths as one tensor."""
+    """Return rows of different lengths as one nested tensor."""
     return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
 
 
 def make_batch(rows: list[Row], config: Qwen2_5_VLConfig, seed: int = 0) -> TensorDict:
-    """Random tokens and pixels; the sampled tokens of the response are those of text.
+    """Return random tokens and pixels; the text tokens of the response count as sampled.
 
     Args:
-        rows: lengths.
-        config: of the model; its special tokens are not drawn.
-        seed: of all of it.
+        rows: their lengths.
+        config: of the model, whose special tokens are not drawn.
+        seed: for everything random.
     """
     draw = torch.Generator().manual_seed(seed)
     begin = config.vision_start_token_id
@@ -103,7 +103,7 @@ def _words(count: int, words: tuple[int, int], draw: torch.Generator) -> Tensor:
 
 
 def _positions(row: Row) -> Tensor:
-    """(4, tokens): of text, then time, height and width, as Qwen2.5-VL numbers them."""
+    """Return (4, tokens): text positions, then time, height and width as Qwen2.5-VL counts them."""
     height = row.grid[0] // 2
     width = row.grid[1] // 2
     cell = torch.arange(height * width)

@@ -1,4 +1,4 @@
-"""A check, and its result."""
+"""A check and its result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Need(StrEnum):
-    """A thing that a check cannot run without."""
+    """Something without which a check cannot run."""
 
     GPU = "a GPU"
     VLLM = "vLLM"
@@ -25,20 +25,18 @@ class Outcome(StrEnum):
 
 
 class CheckError(Exception):
-    """A result that is not what it has to be; the message says what was found and what was
-    expected.
-    """
+    """A result is not as required; the message says what was found and what was expected."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check, before it is imported.
+    """One check, before its module is imported.
 
     Attributes:
         name: in the table, and for `--only`.
         about: what it shows.
-        limit_s: seconds that are kept for it on a GPU; it may take what checks before it left over.
-        needs: it is not run where one of these is missing.
+        limit_s: seconds reserved for it on a GPU; it may also use what earlier checks left over.
+        needs: requirements without which it is not run.
     """
 
     name: str
@@ -48,21 +46,21 @@ class Check:
 
     @property
     def module(self) -> str:
-        """The module whose `run(machine, folder)` is the check."""
+        """The module whose `run(machine, folder)` performs the check."""
         return f"tools.gpu_check.parts.{self.name.replace('-', '_')}"
 
 
 @dataclass(frozen=True)
 class Result:
-    """The findings of a check.
+    """The result of a check.
 
     Attributes:
-        outcome: PASS, FAIL, SKIP (says nothing about this machine) or NOT RUN (nothing is known).
+        outcome: PASS, FAIL, SKIP (does not apply to this machine) or NOT RUN (nothing is known).
         summary: one line.
         device: where it ran, `cuda` or `cpu`.
-        numbers: what was measured, by name.
+        numbers: measurements, by name.
         seconds: wall time of its process.
-        log: the end of its output, where it failed.
+        log: the end of its output if it failed.
     """
 
     outcome: Outcome
@@ -75,11 +73,11 @@ class Result:
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine that the checks run on.
+    """The machine on which the checks run.
 
     Attributes:
         gpu: name of the first GPU, or None.
-        memory_gib: its memory.
+        memory_gib: memory of that GPU.
         vllm: whether vLLM is installed.
     """
 
@@ -93,18 +91,18 @@ class Machine:
         return "cpu" if self.gpu is None else "cuda"
 
     def lacks(self, check: Check) -> list[Need]:
-        """Name what the check needs and this machine has not."""
+        """Return the requirements of a check that this machine does not meet."""
         there = {Need.GPU: self.gpu is not None, Need.VLLM: self.vllm}
         return [need for need in Need if need in check.needs and not there[need]]
 
 
 def passed(summary: str, **numbers: Any) -> Result:
-    """A result that is as expected."""
+    """Return the result of a check that passed."""
     return Result(Outcome.PASS, summary, numbers=numbers)
 
 
 def skipped(summary: str, **numbers: Any) -> Result:
-    """A check that does not apply here, and why."""
+    """Return the result of a check that does not apply here, with the reason."""
     return Result(Outcome.SKIP, summary, numbers=numbers)
 
 
@@ -112,14 +110,14 @@ def expect(condition: bool, text: str) -> None:
     """Fail with `text` unless the condition holds.
 
     Raises:
-        CheckError: it does not.
+        CheckError: the condition does not hold.
     """
     if not condition:
         raise CheckError(text)
 
 
 def scratch(folder: Path, name: str) -> Path:
-    """A folder of a check's own."""
+    """Create a separate folder for a check."""
     path = folder / name
     path.mkdir(parents=True, exist_ok=True)
     return path

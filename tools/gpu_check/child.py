@@ -18,7 +18,7 @@ from tools.gpu_check.registry import find
 
 
 def main(name: str, result: Path, folder: Path) -> None:
-    """Run the check and write what it found; anything but `CheckError` ends the process with a
+    """Run the check and write its result; any error other than `CheckError` ends the process with a
     traceback.
     """
     warnings.simplefilter("ignore")

@@ -1,9 +1,10 @@
-"""Ways of laying out rows in verl's workers, in float32, against transformers on one row at a time.
+"""Ways in which verl's workers lay out rows, in float32, compared with transformers on one row at a
+time.
 
 Recipes for GPUs pack rows without padding, fuse log-probs and fill micro-batches by tokens; a tiny
-model does the same on the processor, where torch attends to the rows of a pack one by one. In
-float32 a row that sees another one, positions of another row and a lost image all show, whatever
-the family.
+model does the same on the CPU, where torch attends to the rows of a pack one by one. In float32 a
+row that sees another row, positions of another row, and a lost image are all visible, whatever the
+family.
 """
 
 from __future__ import annotations
@@ -27,36 +28,36 @@ from tools.gpu_check.workers import VALUE, Settings, infer, make_worker, update
 FUSED = "torch"
 """verl's default backend of fused log-probs."""
 TOWER = ("visual.", "vision_tower.", "embed_vision.", "multi_modal_projector.")
-"""In the names of parameters of a vision tower and its projector."""
+"""Parts of parameter names that belong to a vision tower and its projector."""
 DYNAMIC = "dynamic micro-batches"
-"""The layout of recipes: packed, fused where the family can, activations computed again."""
+"""The layout of recipes: packed, fused if the family supports it, with gradient checkpointing."""
 ROWS = 4
-"""Of a batch (`rows.LENGTHS`)."""
+"""Rows in a batch (`rows.LENGTHS`)."""
 LOG_PROBS = 1e-4
-"""Nats that the log-prob of any token may be apart."""
+"""Maximum difference of the log-prob of any token, in nats."""
 COSINE = 0.99999
-"""Least cosine of the gradients of the tower, and of the language model."""
+"""Minimum cosine of the gradients, for the tower and for the language model."""
 UNSEEN = 1e-3
-"""Nats that a log-prob may change where no token that it depends on does; a pack is computed in one
-order.
+"""Maximum change, in nats, of a log-prob when no token on which it depends changes; a pack is
+computed in a fixed order.
 """
 NORM = 1e-3
-"""Share by which the norm of a gradient may differ."""
+"""Maximum relative difference of the norm of a gradient."""
 WINDOW = {"gemma3": ["sliding_attention", "full_attention"], "gemma4": None}
-"""Families with sliding windows, and the kinds of layers where the tiny model has others."""
+"""Families with sliding windows, with the kinds of layers if those of the tiny model differ."""
 WINDOW_TOKENS = 24
-"""Of a sliding window: shorter than the rows."""
+"""Length of a sliding window, shorter than the rows."""
 
 
 @dataclass(frozen=True)
 class SmallFamily:
-    """A small model on the disk, with a batch for it.
+    """A small model on disk, with a batch for it.
 
     Attributes:
         path: of the model.
-        batch: of all rows.
-        exact: what transformers makes of the rows.
-        other: the batch with another first row, of the same lengths.
+        batch: all rows.
+        exact: the results of transformers for the rows.
+        other: the batch with a different first row of the same lengths.
     """
 
     path: Path
@@ -77,12 +78,12 @@ class SmallFamily:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Distances of a worker from transformers.
+    """Differences between a worker and transformers.
 
     Attributes:
         rows: largest difference of a log-prob, in nats, by row.
         cosines: of the gradients, by part of the model.
-        norms: of the gradients, over the reference's.
+        norms: of the gradients, relative to the reference.
     """
 
     rows: list[float]
@@ -90,9 +91,9 @@ class Agreement:
     norms: dict[str, float]
 
     def problems(self) -> list[str]:
-        """Name what is further apart than float32 explains."""
+        """Return the differences that are larger than float32 can explain."""
         found = [
-            f"row {number}: a log-prob is {apart:.2g} nats apart, not within {LOG_PROBS:g}"
+            f"row {number}: a log-prob differs by {apart:.2g} nats, more than {LOG_PROBS:g}"
             for number, apart in enumerate(self.rows, start=1)
             if not apart <= LOG_PROBS
         ]
@@ -101,7 +102,7 @@ class Agreement:
                 found.append(f"{part}: the cosine of the gradients is {cosine:.6f}, below {COSINE}")
         for part, norm in self.norms.items():
             if not abs(norm - 1) <= NORM:
-                found.append(f"{part}: the norm of the gradient is {norm:.5f} of what it should be")
+                found.append(f"{part}: the norm of the gradient is {norm:.5f} of the expected one")
         return found
 
 
@@ -109,7 +110,7 @@ def layouts(tokens: int, *, fused: bool) -> dict[str, Settings]:
     """Return the layouts in the order in which one process computes them: padded ones first.
 
     Args:
-        tokens: of a dynamic micro-batch.
+        tokens: size of a dynamic micro-batch.
         fused: whether the family's log-probs can be fused.
     """
     packed = {"lr": 0.0, "remove_padding": True, "attention": FLASH}
@@ -126,7 +127,7 @@ def layouts(tokens: int, *, fused: bool) -> dict[str, Settings]:
 
 
 def small_family(name: str, device: str, folder: Path) -> SmallFamily:
-    """Make a family's tiny model and its rows, and compute them with transformers."""
+    """Create a family's tiny model and its rows, and compute them with transformers."""
     from verl.utils import hf_processor, hf_tokenizer
 
     path = build_tiny_model(folder / name, family=name)
@@ -161,11 +162,10 @@ def measure(family: SmallFamily, settings: Settings) -> Agreement:
 
 
 def changes_of_others(family: SmallFamily, settings: Settings) -> list[float]:
-    """Return by how many nats log-probs of each row but the first change with the first one, in one
-    pack.
+    """Return by how many nats the log-probs of each other row change with the first row of a pack.
 
-    The numbers of a pack have the same sizes either way, so that a row that does not see the first
-    one does not change, in bfloat16 as little as in float32.
+    All sizes in the pack stay the same, so a row that does not see the first one must not change,
+    in bfloat16 as little as in float32.
     """
     worker = make_worker(family.path, replace(settings, tokens=sum(family.lengths)))
     apart = (infer(worker, family.batch) - infer(worker, family.other)).abs()
@@ -173,7 +173,7 @@ def changes_of_others(family: SmallFamily, settings: Settings) -> list[float]:
 
 
 def values_apart(family: SmallFamily, settings: Settings, exact: Tensor) -> list[float]:
-    """Return how far a critic's values are from `exact`, by row; `exact` are of a row at a time."""
+    """Return the largest difference of a critic's values from `exact` (single rows), by row."""
     apart = (infer(make_worker(family.path, settings, VALUE), family.batch).double() - exact).abs()
     return [float(row.max()) for row in apart.split(family.sampled)]
 
@@ -181,18 +181,19 @@ def values_apart(family: SmallFamily, settings: Settings, exact: Tensor) -> list
 def by_part(
     found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return the gradients of the tower and of the language model, each as one (n,) float64 of
-    either side.
+    """Return the gradients of the tower and of the language model, each as one (n,) float64 per
+    side.
 
-    A wrong tower would not show among the many parameters of the language model.
+    They are separate because a wrong tower would not show among the many parameters of the language
+    model.
 
     Raises:
         ValueError: one side has a gradient that the other one lacks.
     """
-    # one side may give zeros to a parameter that the other leaves out
+    # one side may have zero gradients for a parameter that the other leaves out
     there = [{name for name, each in side.items() if each.any()} for side in (found, wanted)]
     if there[0] != there[1]:
-        raise ValueError(f"gradients of {sorted(there[0] ^ there[1])} on one side alone")
+        raise ValueError(f"gradients of {sorted(there[0] ^ there[1])} on one side only")
     parts: dict[str, list[str]] = {}
     for name in sorted(there[1]):
         part = "tower" if any(mark in name for mark in TOWER) else "language model"

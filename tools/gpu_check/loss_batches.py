@@ -1,4 +1,4 @@
-"""Mini-batches of which not everything is trained, as verl's V1 trainer hands them to its workers.
+"""Mini-batches in which not everything is trained, as verl's V1 trainer passes them to its workers.
 
 A row is spelled with a letter for each token of its response (`tools.gpu_check.loss_reference`).
 """
@@ -25,14 +25,12 @@ NUMBER = "row_number"
 """Field of a batch: the number of each row, nested."""
 FIELDS = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights", "values", "returns")
 OUTPUTS = {"log_probs": "log_probs", "entropy": "entropy", "values": "vpreds"}
-"""The model's outputs by verl's name, with that of the reference: a batch has (old) `values`
-too.
-"""
+"""The model's outputs by verl's name, with the reference's name: a batch has (old) `values` too."""
 
 
 @dataclass(frozen=True)
 class SpelledRow:
-    """A row: length of its prompt, its response spelled, and the trajectory that it belongs to."""
+    """A row: the length of its prompt, its response in letters, and its trajectory."""
 
     prompt: int
     kinds: str
@@ -49,17 +47,17 @@ PLAIN = [
     SpelledRow(4, "oops", 4),
     SpelledRow(3, "s", 2),
 ]
-"""Rows of a trajectory are in different micro-batches, mini-batches and workers."""
+"""Rows of one trajectory in different micro-batches, mini-batches and workers."""
 MASKED = {1: SpelledRow(4, "o", 5), 6: SpelledRow(2, "oiio", 4)}
-"""Rows of masked trajectories: one with a filler, as ours are, and one with observations."""
+"""Rows of masked trajectories: one with a filler, like ours, and one with observations."""
 EMPTY = {3: SpelledRow(9, "o", 6), 7: SpelledRow(9, "o", 7)}
-"""What verl fills mini-batches with (`padding_utils`), shorter."""
+"""The rows with which verl fills up mini-batches (`padding_utils`), but shorter."""
 REJECTED = {
     0: SpelledRow(3, "roiisrps", 0),
     2: SpelledRow(2, "roiior", 0),
     5: SpelledRow(2, "rrp", 3),
 }
-"""Some tokens of rows, and all of a row."""
+"""Rejections: some tokens of rows, and a whole row."""
 
 
 def _changed(*changes: Mapping[int, SpelledRow]) -> list[SpelledRow]:
@@ -76,11 +74,11 @@ MASKS = {
     "rejected": _changed(REJECTED),
     "masked, empty, rejected": _changed(MASKED, EMPTY, REJECTED),
 }
-"""Eight rows each, by what is not trained."""
+"""Batches of eight rows, by what is not trained."""
 
 
 def wholes(rows: Sequence[SpelledRow]) -> list[int]:
-    """Count the trained tokens of each row's trajectory."""
+    """Return the number of trained tokens in the trajectory of each row."""
     counted: Counter[int] = Counter()
     for row in rows:
         counted[row.trajectory] += _count(row, TRAINED)
@@ -97,10 +95,10 @@ def make_batch(
     """Return rows with their tokens and masks, before any pass.
 
     Args:
-        rows: as they are spelled.
-        words: the first token that is drawn, and the one after the last.
-        image: the placeholder of images.
-        seed: of the tokens.
+        rows: spelled rows.
+        words: range of token ids that are drawn, as first and end.
+        image: the placeholder for images.
+        seed: for the tokens.
     """
     draw = torch.Generator().manual_seed(seed)
     columns: dict[str, list[Tensor]] = {}
@@ -120,7 +118,7 @@ def make_batch(
         add("input_ids", torch.cat([prompt, response]))
         add("position_ids", torch.arange(row.prompt + len(row.kinds)))
         add("response_mask", mask(row, TRAINED))
-        # a rejection edits the mask of the response alone
+        # a rejection changes only the mask of the response
         add("loss_mask", 1 - mask(row, OBSERVED))
         add(ROLLOUT_MASK, 1 - mask(row, OBSERVED))
         add(VALUE_MASK, mask(row, TARGETS))
@@ -134,10 +132,10 @@ def make_batch(
 
 
 def add_numbers(data: TensorDict, own: Sequence[Tensor], seed: int = 1) -> None:
-    """Add what the trainer's passes leave in a batch, around the present outputs (t,) of each row's
-    response.
+    """Add what the trainer's passes leave in a batch, around the current outputs (t,) for each
+    row's response.
 
-    Ratios lie on both sides of every clip, some divergences beyond their bound.
+    Ratios are on both sides of every clip, and some divergences beyond their bound.
     """
     draw = torch.Generator().manual_seed(seed)
     columns: dict[str, list[Tensor]] = {name: [] for name in FIELDS}
@@ -149,7 +147,7 @@ def add_numbers(data: TensorDict, own: Sequence[Tensor], seed: int = 1) -> None:
 
         columns["old_log_probs"].append(output + noise(0.4))
         columns["ref_log_prob"].append(output + noise(1.6))
-        # rows that are left out have zeros (`DocAgentTrainerMixin._put_zeros`)
+        # rows that are left out contain zeros (`DocAgentTrainerMixin._put_zeros`)
         columns["advantages"].append(noise(2.0) * sampled * trained.any())
         columns["rollout_is_weights"].append((0.5 + noise(0.5).abs()) * trained.any())
         columns["values"].append(output + noise(1.0))
@@ -160,16 +158,14 @@ def add_numbers(data: TensorDict, own: Sequence[Tensor], seed: int = 1) -> None:
 
 @dataclass(frozen=True)
 class SeenRow:
-    """A row as a loss saw it: the model's outputs (t,) over its response, and the gradients by
-    them.
-    """
+    """A row as a loss saw it: the model's outputs (t,) over its response, and their gradients."""
 
     outputs: Mapping[str, Tensor]
     gradients: Mapping[str, Tensor]
 
 
 class Recorder:
-    """A loss that keeps what another one makes of each row, by its number, on the processor."""
+    """A loss that records, by row number and on the CPU, what another loss does with each row."""
 
     def __init__(self, loss: Callable[..., tuple[Tensor, dict[str, Any]]]) -> None:
         self._loss = loss

@@ -1,10 +1,10 @@
-"""The losses of policy and critic in float64, a token at a time, from their definitions.
+"""The losses of policy and critic in float64, token by token, from their definitions.
 
-Nothing of verl's or the plugin's is called here. Gradients are torch's own through these formulas.
+No code of verl or the plugin is called. Gradients are torch's own through these formulas.
 
 Sources: PPO (Schulman et al., arXiv 1707.06347, Eq. 7) with the dual clip of Ye et al. (arXiv
 1912.09729, Eq. 5); the divergences of J. Schulman, "Approximating KL Divergence" (2020); the
-clipped value loss of PPO's authors' release; ALDEN's KL on observations (arXiv 2510.25668);
+clipped value loss in the release by PPO's authors; ALDEN's KL on observations (arXiv 2510.25668);
 MM-Doc-R1, Eq. 1, for means by trajectory.
 """
 
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 TRAJECTORY = "trajectory"
-"""The mean over trajectories, beside the means that verl has."""
+"""The mean over trajectories, in addition to verl's means."""
 MODES = (
     "token-mean",
     "token-sum",
@@ -32,30 +32,30 @@ TRAINED = frozenset("sp")
 TARGETS = frozenset("s")
 OBSERVED = frozenset("oi")
 IMAGES = frozenset("i")
-"""Letters of tokens that the policy trains, that the critic has a target at, that nobody sampled,
-and those among the last that stand for images. The remaining letter, `r`, is a token that was
-sampled and rejected.
+"""Letters for tokens that the policy trains, for which the critic has a target, that nobody
+sampled, and, among the last, those that stand for images. The remaining letter, `r`, is a token
+that was sampled and rejected.
 """
 LOG_RATIO = 20.0
 DIVERGENCE = 10.0
-"""verl's bounds of a log-ratio and of k3; beyond them the gradient is zero."""
+"""verl's bounds on a log-ratio and on k3; beyond them the gradient is zero."""
 
 
 @dataclass(frozen=True)
 class Objective:
-    """A loss to minimise, by its settings.
+    """A loss to minimise, given by its settings.
 
     Attributes:
         mode: one of `MODES`, or `TRAJECTORY`.
         scale: divisor of `seq-mean-token-sum-norm`.
         clip: how far a ratio may fall below 1 and rise above it.
-        dual_clip: the bound of the ratio where the advantage is negative.
-        entropy: coefficient of the entropy, which is raised.
+        dual_clip: the bound of the ratio if the advantage is negative.
+        entropy: coefficient of the entropy, which is maximised.
         kl: coefficient of the divergence on trained tokens.
         kl_type: one of `KL_TYPES`.
         observation: coefficient of the divergence on observations; 0 leaves it out.
         observation_type: its estimator.
-        images: whether image placeholders alone are observations.
+        images: whether only image placeholders count as observations.
         value_clip: how far a value may move from the old one.
     """
 
@@ -79,7 +79,7 @@ class ReferenceRow:
     Attributes:
         kinds: a letter for each of t tokens.
         numbers: (t,) float64 by verl's name of the field or of the model's output.
-        whole: trained tokens in all rows of its trajectory, those of other mini-batches too.
+        whole: number of trained tokens in all rows of its trajectory, including other mini-batches.
     """
 
     kinds: str
@@ -139,7 +139,7 @@ def _places(row: ReferenceRow, letters: frozenset[str]) -> list[int]:
 
 
 def _surrogate(numbers: Mapping[str, Tensor], at: int, objective: Objective) -> Tensor:
-    """Return what is minimised at a trained token, weighted by the rollout correction."""
+    """Return the term minimised at a trained token, weighted by the rollout correction."""
     log_ratio = numbers["log_probs"][at] - numbers["old_log_probs"][at]
     ratio = torch.clamp(log_ratio, -LOG_RATIO, LOG_RATIO).exp()
     low, high = objective.clip
@@ -166,7 +166,7 @@ def _divergence(numbers: Mapping[str, Tensor], at: int, kind: str) -> Tensor:
         log_ratio = torch.clamp(other - own, -LOG_RATIO, LOG_RATIO)
         found = torch.clamp(log_ratio.exp() - 1 - log_ratio, max=DIVERGENCE)
     if kind.endswith("+"):
-        # the value of the one with the gradient of the other
+        # the value of one estimator with the gradient of the other
         return squared + (found - squared).detach()
     return found
 
@@ -174,7 +174,7 @@ def _divergence(numbers: Mapping[str, Tensor], at: int, kind: str) -> Tensor:
 def _mean(
     losses: Sequence[Sequence[Tensor]], wholes: Sequence[int], objective: Objective
 ) -> Tensor:
-    """Return one number of the losses of tokens by row; a row without any is none."""
+    """Return one number from the losses of tokens by row; a row without any does not count."""
     rows = [torch.stack(list(each)) for each in losses if each]
     if not rows:
         return torch.zeros((), dtype=torch.float64)

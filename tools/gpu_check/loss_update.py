@@ -1,4 +1,4 @@
-"""One update by a worker of verl, and how far its loss and gradients are from those in float64."""
+"""One update by a verl worker, compared with loss and gradients in float64."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from tools.gpu_check.loss_reference import TRAJECTORY, Objective, ReferenceRow
 POLICY_WORKER = composed_class(
     [PolicyWorker, TrajectoryCountWorker, TrainedTokensWorker], TrainingWorker
 )
-"""A policy's worker with all that may be added to it."""
+"""A policy's worker with everything that can be added to it."""
 SMALL_LOSS = 0.1
-"""Differences of losses below this size are not taken as shares of them."""
+"""Differences between losses smaller than this are not expressed relative to them."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The cut of a step.
+    """The division of a step.
 
     Attributes:
         mini: rows of a mini-batch, over all workers.
         micro: rows of a micro-batch on one worker; None fills them with `tokens`.
-        tokens: of a dynamic micro-batch.
+        tokens: size of a dynamic micro-batch.
     """
 
     mini: int = 8
@@ -51,10 +51,10 @@ class Layout:
     tokens: int = 24
 
     def settings(self) -> dict[str, Any]:
-        """Return verl's settings of an update."""
+        """Return verl's settings for an update."""
         return {
             "mini_batch_size": self.mini,
-            # the constant that verl's trainers hand over, whatever is trained
+            # the constant that verl's trainers pass on, whatever is trained
             "global_batch_size": self.mini,
             "epochs": 1,
             "use_dynamic_bsz": self.micro is None,
@@ -65,9 +65,7 @@ class Layout:
 
 
 def policy_settings(objective: Objective) -> FSDPActorConfig:
-    """Return verl's settings of a policy's loss; `token-sum` is what means by trajectory are made
-    of.
-    """
+    """Return verl's settings for a policy's loss; means by trajectory are based on `token-sum`."""
     low, high = objective.clip
     return FSDPActorConfig(
         strategy="fsdp2",
@@ -88,7 +86,7 @@ def policy_settings(objective: Objective) -> FSDPActorConfig:
 
 
 def critic_settings(objective: Objective) -> FSDPCriticConfig:
-    """Return verl's settings of a critic's loss."""
+    """Return verl's settings for a critic's loss."""
     return FSDPCriticConfig(
         strategy="fsdp2",
         rollout_n=1,
@@ -104,7 +102,7 @@ def _scale(objective: Objective) -> int | None:
 
 
 def set_policy_loss(made: Any, objective: Objective, image: int) -> Callable[..., Any]:
-    """Return the loss of a policy as a run puts it together, and let the worker count for it."""
+    """Return a policy's loss as a run composes it, and set up the worker to count for it."""
     base = partial(ppo_loss, config=policy_settings(objective))
     if objective.mode == TRAJECTORY:
         return TrajectoryMeanLoss(base)
@@ -128,18 +126,18 @@ def differences(
     layout: Layout,
     image: int,
 ) -> dict[str, float]:
-    """Train on a step and return the largest differences over its mini-batches, by what differs.
+    """Train on a step; return the largest differences over its mini-batches, by what differs.
 
-    Every rank calls it with the whole step, of which it trains its own part, as verl's dispatch
-    cuts it.
+    Every rank calls it with the whole step, of which it trains its own part, divided as by verl's
+    dispatch.
 
     Args:
         made: a worker, `POLICY_WORKER` or a critic's.
         data: the step, with what the trainer's passes left in it.
         rows: the same rows, spelled.
         objective: what is minimised.
-        layout: the cut into mini-batches and micro-batches.
-        image: the placeholder of images.
+        layout: the division into mini-batches and micro-batches.
+        image: the placeholder for images.
     """
     critic = isinstance(made, CriticWorker)
     if critic:
@@ -199,7 +197,7 @@ def _apart(
     expected: Tensor,
     workers: int,
 ) -> dict[str, float]:
-    """Return differences of a mini-batch's loss and gradients, as shares of the reference's
+    """Return differences of a mini-batch's loss and gradients, relative to the reference's
     largest.
     """
     size = max(abs(expected.item()), SMALL_LOSS)

@@ -9,7 +9,7 @@ from tools.gpu_check.check import Machine
 
 
 def this_machine() -> Machine:
-    """The first GPU, unless `VERL_PLATFORM=cpu` asks for the processor."""
+    """Return the first GPU, unless `VERL_PLATFORM=cpu` asks for the CPU."""
     import torch
 
     vllm = importlib.util.find_spec("vllm") is not None

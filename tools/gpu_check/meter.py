@@ -18,11 +18,11 @@ class Cost:
     """The cost of one call.
 
     Attributes:
-        peak_mib: above what was held before: of torch's allocator on a GPU, of the process
-            elsewhere.
+        peak_mib: peak above what was allocated before: by torch's allocator on a GPU, by the
+            process elsewhere.
         seconds: wall time.
         later_mib: the same after the mark of `Meter`, 0 without one; `peak_mib` is then the peak
-            before it.
+            before the mark.
     """
 
     peak_mib: float
@@ -33,7 +33,7 @@ class Cost:
         return f"{_size(max(self.peak_mib, self.later_mib))}, {self.seconds:.2f} s"
 
     def as_dict(self) -> dict[str, float]:
-        """For JSON."""
+        """Return the cost as JSON types."""
         return asdict(self)
 
 
@@ -42,19 +42,19 @@ def _size(mib: float) -> str:
 
 
 class Meter:
-    """Peak memory and time of a call that may mark where its second phase begins."""
+    """Measures peak memory and time of a call, which may mark the start of a second phase."""
 
     def __init__(self, device: str) -> None:
         self._device = device
         self._peaks: list[int] = []
 
     def mark(self) -> None:
-        """End the first phase: a peak from now on belongs to the second."""
+        """End the first phase: peaks from now on belong to the second."""
         self._peaks.append(_peak(self._device))
         _held(self._device)
 
     def measure(self, call: Callable[[], object]) -> Cost:
-        """Call twice and measure the second time: the first compiles what has to be compiled."""
+        """Call twice and measure the second call, since the first one compiles."""
         call()
         _wait(self._device)
         self._peaks.clear()
@@ -69,7 +69,7 @@ class Meter:
 
 
 def measured(call: Callable[[], object], device: str) -> Cost:
-    """Measure a call of one phase on `cuda` or `cpu`."""
+    """Measure a call with a single phase on `cuda` or `cpu`."""
     return Meter(device).measure(call)
 
 
@@ -83,7 +83,7 @@ def _held(device: str) -> int:
         torch.cuda.reset_peak_memory_stats()
         return torch.cuda.memory_allocated()
     if CLEAR_REFS.exists():
-        CLEAR_REFS.write_text("5")  # the high-water mark becomes what is resident now
+        CLEAR_REFS.write_text("5")  # reset the high-water mark to what is resident now
     return psutil.Process().memory_info().rss
 
 

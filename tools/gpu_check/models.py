@@ -1,5 +1,5 @@
-"""Qwen2.5-VL with random weights: small ones with the real head sizes, and slices of the real
-one.
+"""Qwen2.5-VL with random weights: small models with the real head sizes, and slices of the real
+model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 VOCABULARY = 4096
 TEXT_HEAD = 128
 VISION_HEAD = 80
-"""Settings of Qwen2.5-VL in all its sizes."""
+"""Settings shared by all sizes of Qwen2.5-VL."""
 
 SMALL = {
     "text": {
@@ -53,13 +53,13 @@ SEVEN = {
     "layers": 28,
     "vocabulary": 152_064,
 }
-"""Qwen2.5-VL-7B-Instruct's config.json."""
+"""Sizes from Qwen2.5-VL-7B-Instruct's config.json."""
 
 
 def configuration(
     sizes: dict, *, layers: int | None = None, tied: bool = False
 ) -> Qwen2_5_VLConfig:
-    """A configuration of these sizes, with the special tokens of the tiny tokenizer."""
+    """Return a configuration of these sizes, with the special tokens of the tiny tokenizer."""
     config = tiny_config(build_tokenizer([]))
     text = config.text_config
     count = layers or sizes["layers"]
@@ -82,15 +82,13 @@ def configuration(
 def write_checkpoint(
     folder: Path, config: Qwen2_5_VLConfig, *, device: str = "cpu", seed: int = 0
 ) -> Path:
-    """A folder that verl loads like one from the hub; weights in bfloat16 where they are made on a
-    GPU.
-    """
+    """Write a folder that verl loads like one from the hub; weights from a GPU are in bfloat16."""
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     torch.manual_seed(seed)
     with torch.device(device):
         model = Qwen2_5_VLForConditionalGeneration(config).to(dtype)
     for module in model.modules():
-        # of this deviation, activations keep their size from layer to layer
+        # with this deviation, activations keep their size from layer to layer
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=1 / math.sqrt(module.in_features))
             if module.bias is not None:

@@ -1,9 +1,8 @@
-"""A model of transformers on one row at a time, in float32: the reference of what verl's engines
-compute.
+"""A transformers model on one row at a time, in float32: the reference for verl's engines.
 
-No code of the plugin or of verl: pictures are the image processor's own floats, positions the
-model's own, attention is transformers' plain one, log-probs a `log_softmax` in float64, and
-gradients torch's.
+It uses no code of verl or the plugin: pictures are the image processor's own floats, positions the
+model's own, attention is transformers' plain implementation, log-probs are a `log_softmax` in
+float64, and gradients are torch's.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ LOSS_SCALE = 100
 """The divisor of `workers.surrogate`."""
 
 OF_TEXT = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids")
-"""Fields that a processor makes of the text beside the pictures."""
+"""Fields that a processor derives from the text, in addition to the pictures."""
 
 
 @dataclass(frozen=True)
 class Reference:
     """Log-probs of all sampled tokens, (n,) float64, and the gradient of each parameter, on the
-    processor.
+    CPU.
     """
 
     log_probs: Tensor
@@ -40,7 +39,7 @@ class Reference:
 def reference(
     path: Path, rows: list[ShownRow], processor: Any, temperature: float, device: str
 ) -> Reference:
-    """Compute log-probs, and the gradient of the sum of `-noise * log-prob / LOSS_SCALE`."""
+    """Return log-probs, and the gradient of the sum of `-noise * log-prob / LOSS_SCALE`."""
     images = getattr(processor, "image_processor", None)
     kind = AutoModelForCausalLM if images is None else AutoModelForImageTextToText
     model = (
@@ -60,7 +59,7 @@ def reference(
 
 
 def by_torch(model: Any) -> None:
-    """Have delta layers of a model compute by torch, in float32, whatever kernels are installed.
+    """Have a model's delta layers compute with torch, in float32, whatever kernels are installed.
 
     Those of flash-linear-attention multiply float32 as TF32.
     """
@@ -74,7 +73,7 @@ def by_torch(model: Any) -> None:
 def _log_probs(
     model: Any, row: ShownRow, processor: Any, temperature: float, device: str
 ) -> Tensor:
-    """(sampled tokens of the row,) float64."""
+    """Return the log-probs of the row's sampled tokens, float64."""
     ids = row.ids[None].to(device)
     shown = {}
     if row.pictures:
@@ -91,7 +90,7 @@ def _log_probs(
 
 
 def _features(row: ShownRow, processor: Any, device: str) -> dict[str, Any]:
-    """The fields of a row's pictures, as the model's own processor makes them."""
+    """Return the fields for a row's pictures, as the model's own processor makes them."""
     text = processor.image_token * len(row.pictures)
     made = processor(text=[text], images=row.pictures, return_tensors="pt").to(device)
     return {name: value for name, value in made.items() if name not in OF_TEXT}

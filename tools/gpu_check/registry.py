@@ -1,11 +1,11 @@
-"""The checks, the most telling first; their limits fill the time on a GPU."""
+"""The checks, the most informative first; their limits add up to the time on a GPU."""
 
 from __future__ import annotations
 
 from tools.gpu_check.check import Check, Need
 
 TOTAL_S = 670.0
-"""For all checks on a GPU."""
+"""Seconds for all checks on a GPU."""
 
 CHECKS = (
     Check("imports", "versions, plugin, patches, attention", 25),
@@ -35,7 +35,7 @@ CHECKS = (
 
 
 def find(name: str) -> Check:
-    """The check of this name.
+    """Return the check with this name.
 
     Raises:
         KeyError: there is none.

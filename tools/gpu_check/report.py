@@ -1,4 +1,4 @@
-"""The table for people and the JSON for programs."""
+"""The results as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PACKAGES = ("torch", "triton", "transformers", "verl", "vllm", "flash-attn", "ra
 
 
 def versions() -> dict[str, str | None]:
-    """List what is installed of what matters."""
+    """Return the versions of the packages that matter, as far as they are installed."""
     found: dict[str, str | None] = {}
     for name in PACKAGES:
         try:
@@ -36,14 +36,14 @@ def versions() -> dict[str, str | None]:
 
 
 def heading(machine: Machine) -> str:
-    """One line about the machine."""
+    """Return one line about the machine."""
     if machine.gpu is None:
-        return "No GPU here: tiny sizes on the processor. This proves nothing about a GPU."
+        return "No GPU here: tiny sizes on the CPU. This proves nothing about a GPU."
     return f"{machine.gpu}, {machine.memory_gib:.0f} GiB"
 
 
 def table(machine: Machine, found: Sequence[tuple[Check, Result]]) -> Table:
-    """One row a check."""
+    """Return a table with one row per check."""
     made = Table("check", "", "on", "s", "result", title=heading(machine), title_justify="left")
     for check, result in found:
         outcome = Text(result.outcome, STYLES[result.outcome])
@@ -54,7 +54,7 @@ def table(machine: Machine, found: Sequence[tuple[Check, Result]]) -> Table:
 
 
 def as_json(machine: Machine, found: Sequence[tuple[Check, Result]]) -> str:
-    """Everything, with the logs of what failed."""
+    """Return all results as JSON, with the logs of failed checks."""
     report: dict[str, Any] = {
         "machine": dataclasses.asdict(machine)
         | {"python": sys.version.split()[0], "os": platform.platform()},

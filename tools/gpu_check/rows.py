@@ -1,4 +1,4 @@
-"""Rows with pictures, and the batch that the plugin makes of them: patches of bytes, positions,
+"""Rows with pictures, and the batch that the plugin makes of them: patches of bytes, positions and
 masks.
 """
 
@@ -24,16 +24,14 @@ from tools.gpu_check.batches import nested
 
 TEMPERATURE = 0.7
 LENGTHS = ((9, 40, (3, 2)), (5, 23, (4,)), (14, 83, ()), (3, 31, (2, 5, 3, 2)))
-"""Each row: tokens of the prompt, words of the response, and images, as tokens of their shorter
-side. Two of a row, and some of two rows, have one size: where one stands for another, nothing but
-the numbers tells.
+"""For each row: tokens of the prompt, words of the response, and images, given by the tokens of
+their shorter side. Two images of a row, and some of different rows, have the same size: if they are
+swapped, only the numbers can tell.
 """
 
 
 UNIT = 32
-"""Pixels of a picture's side, by which its tokens are multiplied, for processors that resize all
-pictures.
-"""
+"""Side of a picture in pixels per token, for processors that resize all pictures."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class ShownRow:
 
     Attributes:
         ids: (t,) int64.
-        prompt: tokens before the response.
+        prompt: number of tokens before the response.
         sampled: (t,) bool; words of the response.
         noise: (t,) weight of each token's log-prob in the loss.
         pictures: in the order of their placeholders.
@@ -56,7 +54,7 @@ class ShownRow:
 
 
 def make_rows(processor: Any, seed: int = 0) -> list[ShownRow]:
-    """Draw rows for a processor, or, for a model of text, a tokenizer."""
+    """Draw rows for a processor or, for a text-only model, a tokenizer."""
     draw = torch.Generator().manual_seed(seed)
     return [_row(processor, prompt, words, sides, draw) for prompt, words, sides in LENGTHS]
 
@@ -77,8 +75,8 @@ def _row(
 
 
 def _picture(images: Any, side: int, draw: torch.Generator) -> Image.Image:
-    """Noise of `side` by `side + 1` tokens, or of more, where a processor makes small pictures
-    larger.
+    """Return noise of `side` by `side + 1` tokens, or more if the processor enlarges small
+    pictures.
     """
     unit = images.patch_size * images.merge_size if hasattr(images, "merge_size") else UNIT
     pixels = torch.randint(256, (side * unit, (side + 1) * unit, 3), generator=draw)
@@ -86,7 +84,7 @@ def _picture(images: Any, side: int, draw: torch.Generator) -> Image.Image:
 
 
 def _shown(processor: Any, picture: Image.Image) -> Tensor:
-    """Placeholders of a picture, with the mark that the family's template writes on either side."""
+    """Return a picture's placeholders, with the marks that the family's template puts around it."""
     message = {"role": "user", "content": [{"type": "image"}]}
     text = processor.apply_chat_template([message], tokenize=False)
     ids = processor(text=[text], images=[picture], return_tensors="pt")["input_ids"][0]
@@ -101,9 +99,9 @@ def _words(processor: Any, count: int, draw: torch.Generator) -> Tensor:
 
 
 def as_batch(rows: list[ShownRow], processor: Any) -> TensorDict:
-    """The batch of a worker: what the plugin would store of the rows, in verl's layout.
+    """Return the batch of a worker: what the plugin would store for the rows, in verl's layout.
 
-    `processor` has the `get_rope_index` that verl gives it; for a model of text it is a tokenizer.
+    `processor` has the `get_rope_index` that verl adds; for a text-only model it is a tokenizer.
     """
     shown = [_stored(row, processor) for row in rows]
     known = processor if hasattr(processor, "image_processor") else None
@@ -130,7 +128,7 @@ def as_batch(rows: list[ShownRow], processor: Any) -> TensorDict:
 
 
 def _stored(row: ShownRow, processor: Any) -> dict[str, Tensor]:
-    """The images of a row as the plugin sends them: patches of bytes, or the features of whole
+    """Return the images of a row as the plugin sends them: patches of bytes, or features of whole
     images.
     """
     if not row.pictures:

@@ -1,6 +1,4 @@
-"""Runs each check in a process of its own: a crash or a full GPU ends one check and not the
-others.
-"""
+"""Running each check in its own process, so that a crash or a full GPU ends only that check."""
 
 from __future__ import annotations
 
@@ -22,11 +20,11 @@ from tools.gpu_check.registry import TOTAL_S
 ROOT = Path(__file__).parents[2]
 LOG_END = 20_000
 SLOW_PROCESSOR = 3
-"""Times the time for all checks where they run on a processor."""
+"""Factor on the time for all checks if they run on a CPU."""
 DEADLINE = "GPU_CHECK_DEADLINE"
-"""Variable of a check's process: the `time.time()` at which it is ended."""
+"""Environment variable of a check's process: the `time.time()` at which it is ended."""
 FULL = ("CUDA out of memory", "OutOfMemoryError", "CUBLAS_STATUS_ALLOC_FAILED")
-"""Names of a full GPU in a log."""
+"""Texts in a log that show that the GPU's memory is full."""
 
 
 def run_checks(
@@ -35,14 +33,14 @@ def run_checks(
     """Run checks one after the other.
 
     Args:
-        checks: which.
-        machine: where.
+        checks: the checks.
+        machine: where they run.
         folder: for their files and logs.
-        limit_s: seconds for all together. A check may take what is left of them less the limits of
-            those after it; one for which nothing is left is not run.
+        limit_s: seconds for all together. A check may use the remaining time minus the limits of
+            those after it; one for which nothing remains is not run.
 
     Yields:
-        Each check with its result, as soon as it is there.
+        Each check with its result, as soon as it has finished.
     """
     chosen = list(checks)
     slow = SLOW_PROCESSOR if machine.gpu is None else 1
@@ -54,12 +52,12 @@ def run_checks(
             later.limit_s for later in chosen[number + 1 :] if not machine.lacks(later)
         )
         left = end - time.monotonic()
-        # a total below the sum of limits goes to the first checks
+        # if the total is less than the sum of limits, the first checks get it
         limit = min(left, max(slow * check.limit_s, left - kept))
         if lacking:
             yield check, Result(Outcome.NOT_RUN, f"needs {' and '.join(lacking)}")
         elif limit <= 0:
-            yield check, Result(Outcome.NOT_RUN, f"the {total:g} s for all checks were over")
+            yield check, Result(Outcome.NOT_RUN, f"the {total:g} s for all checks were used up")
         else:
             yield check, run_one(check, machine, folder, limit)
 
@@ -71,14 +69,14 @@ def run_one(
     limit_s: float,
     command: Callable[[Check, Path, Path], list[str]] | None = None,
 ) -> Result:
-    """Run a check in a new process, and end the process and all it started when its time is over.
+    """Run a check in a new process; end it and everything that it started when its time is up.
 
     Args:
-        check: which.
-        machine: where.
+        check: the check.
+        machine: where it runs.
         folder: for its files and its log.
         limit_s: seconds.
-        command: makes the command from the check, the file of its result and its folder.
+        command: makes the command line from the check, its result file and its folder.
     """
     own = folder / check.name
     own.mkdir(parents=True, exist_ok=True)
@@ -116,8 +114,8 @@ def _command(check: Check, result: Path, folder: Path) -> list[str]:
 
 
 def environment(machine: Machine, folder: Path) -> dict[str, str]:
-    """Return the variables of a check's process: one rank, no network, the platform of the
-    machine.
+    """Return the environment variables of a check's process: one rank, no network, the machine's
+    platform.
     """
     own = {
         "RANK": "0",
@@ -145,14 +143,14 @@ def _free_port() -> int:
 
 
 def _end(process: subprocess.Popen) -> None:
-    """End the process and all it started: what a check left running holds memory of the GPU."""
+    """End the process and everything that it started, since leftovers would hold GPU memory."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def _read(path: Path) -> Result | None:
-    """Read what the check wrote; None where it wrote nothing that can be read."""
+    """Read the result that the check wrote; None if it is missing or unreadable."""
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
         return Result(**fields | {"outcome": Outcome(fields["outcome"])})
@@ -162,7 +160,7 @@ def _read(path: Path) -> Result | None:
 
 def _death(status: int | None, end: str, limit_s: float) -> str:
     if status is None:
-        return f"not ready after {limit_s:.0f} s"
+        return f"did not finish within {limit_s:.0f} s"
     if any(word in end for word in FULL):
         return "the GPU's memory is full"
     if status < 0:

@@ -13,8 +13,8 @@ PACKAGE = "verl.workers.rollout.vllm_rollout"
 def open_rollout_package() -> None:
     """Make the modules of verl's package for vLLM importable without vLLM.
 
-    The package asks for vLLM's version when it is imported; its weight transfer does not depend on
-    vLLM and says so. Does nothing where vLLM is installed.
+    The package asks for vLLM's version when it is imported, although its weight transfer does not
+    depend on vLLM. Does nothing if vLLM is installed.
     """
     if PACKAGE in sys.modules or importlib.util.find_spec("vllm") is not None:
         return

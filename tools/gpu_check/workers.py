@@ -1,4 +1,4 @@
-"""verl's own workers over FSDP2 with one rank, and what is read of them."""
+"""verl's own workers over FSDP2 with one rank, and what is read from them."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ VALUE = "value_model"
 
 @dataclass(frozen=True)
 class Settings:
-    """The ways in which a worker computes.
+    """The settings of a computation.
 
     Attributes:
-        bf16: parameters are cast to bfloat16 for the passes; else all is float32.
-        remove_padding: rows are packed, as recipes do.
-        checkpointing: activations are computed again in the backward pass.
+        bf16: cast parameters to bfloat16 for the passes; otherwise everything is float32.
+        remove_padding: pack rows, as recipes do.
+        checkpointing: recompute activations in the backward pass.
         fused: backend of the fused log-probs, `triton` or `torch`; None computes whole logits.
         attention: of the language model and the vision tower.
-        tokens: of a dynamic micro-batch; None takes `rows` rows at a time.
-        rows: of a micro-batch that is not dynamic.
+        tokens: size of a dynamic micro-batch; None takes `rows` rows at a time.
+        rows: size of a micro-batch that is not dynamic.
         forward_only: a reference; under FSDP2 its weights are offloaded.
         lr: learning rate.
-        offload_optimizer: the optimizer's states wait in host memory.
+        offload_optimizer: keep the optimizer's states in host memory.
     """
 
     bf16: bool = False
@@ -63,7 +63,7 @@ def make_worker(
     kind: str = POLICY,
     worker: type[TrainingWorker] = TrainingWorker,
 ) -> TrainingWorker:
-    """A worker of verl with the model of a folder, and a loss: `surrogate`, for critics
+    """Return a verl worker with the model of a folder, and a loss: `surrogate`, or for critics
     `squared_error`.
     """
     number = "bf16" if settings.bf16 else "fp32"
@@ -98,7 +98,7 @@ def make_worker(
         ),
         checkpoint_config=CheckpointConfig(),
     )
-    torch.manual_seed(0)  # a critic's head is drawn
+    torch.manual_seed(0)  # a critic's head is initialised at random
     made = worker(config=config)
     made.reset()
     made.set_loss_fn(surrogate if kind == POLICY else squared_error)
@@ -106,14 +106,14 @@ def make_worker(
 
 
 def surrogate(model_output: Any, data: TensorDict, dp_group: Any = None) -> tuple[Tensor, dict]:
-    """Sum of log-probs of sampled tokens, each with a random weight; a batch may be cut as it
-    likes.
+    """Return the sum of log-probs of sampled tokens with random weights, which does not depend on
+    how a batch is divided.
     """
     return _weighted(model_output["log_probs"], data, lambda found, noise: -noise * found)
 
 
 def squared_error(model_output: Any, data: TensorDict, dp_group: Any = None) -> tuple[Tensor, dict]:
-    """Distance of the values from random targets."""
+    """Return the distance of the values from random targets."""
     return _weighted(model_output["values"], data, lambda found, noise: (found - noise).square())
 
 
@@ -127,15 +127,13 @@ def _weighted(output: Tensor, data: TensorDict, term: Any) -> tuple[Tensor, dict
 
 
 def infer(made: TrainingWorker, data: TensorDict) -> Tensor:
-    """Log-probs or values of all sampled tokens, one after the other, in float32 on the
-    processor.
-    """
+    """Return log-probs or values of all sampled tokens in sequence, in float32 on the CPU."""
     rows = zip(response_outputs(made, data), data["response_mask"].unbind(), strict=True)
     return torch.cat([row[mask.bool().cpu()] for row, mask in rows])
 
 
 def response_outputs(made: TrainingWorker, data: TensorDict) -> list[Tensor]:
-    """Log-probs or values of each row's response, in float32 on the processor."""
+    """Return log-probs or values of each row's response, in float32 on the CPU."""
     data = data.copy()
     tu.assign_non_tensor(data, compute_loss=False)
     found = made.infer_batch(data)
@@ -144,8 +142,8 @@ def response_outputs(made: TrainingWorker, data: TensorDict) -> list[Tensor]:
 
 
 def update(made: TrainingWorker, data: TensorDict) -> tuple[float, float, dict[str, Tensor]]:
-    """One step: its loss, the norm of the gradient, and gradients by parameter, on the
-    processor.
+    """Take one step; return its loss, the gradient's norm, and gradients by parameter, on the
+    CPU.
     """
     data = data.copy()
     seen = {}
@@ -160,7 +158,7 @@ def update(made: TrainingWorker, data: TensorDict) -> tuple[float, float, dict[s
 
 
 def optimizer_states(made: TrainingWorker) -> dict[str, Tensor]:
-    """Tensors that the optimizer holds of each parameter, on the processor."""
+    """Return the optimizer's tensors for each parameter, on the CPU."""
     states = enumerate(made.engine.optimizer.state.values())
     return {
         f"{number}.{name}": _whole(each) for number, state in states for name, each in state.items()
@@ -168,8 +166,8 @@ def optimizer_states(made: TrainingWorker) -> dict[str, Tensor]:
 
 
 def train_without_step(made: TrainingWorker, data: TensorDict) -> None:
-    """Forward and backward pass over a batch; gradients are dropped, and the optimizer makes no
-    states.
+    """Run the forward and backward pass over a batch; gradients are dropped, and the optimizer
+    creates no states.
     """
     data = data.copy()
     engine = made.engine
@@ -194,13 +192,13 @@ def _watched(made: TrainingWorker, step: Any, seen: dict[str, Tensor]) -> Any:
 
 
 def _plain_name(name: str) -> str:
-    """The name without the wrapper of checkpointing."""
+    """Return the name without the wrapper of checkpointing."""
     return name.replace("_checkpoint_wrapped_module.", "")
 
 
 def _whole(tensor: Tensor) -> Tensor:
     whole = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
-    return whole.detach().float().cpu().clone()  # the step clips in place
+    return whole.detach().float().cpu().clone()  # copied, since the step clips in place
 
 
 def _number(value: Any) -> float:

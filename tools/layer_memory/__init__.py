@@ -1,1 +1,1 @@
-"""Count what layers keep for the backward pass, without memory behind their tensors."""
+"""Counting what layers keep for the backward pass, with tensors that have no memory."""

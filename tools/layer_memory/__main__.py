@@ -1,4 +1,4 @@
-"""`python -m tools.layer_memory`: what layers keep, by the formulas of the budget and by autograd's
+"""`python -m tools.layer_memory`: what layers keep, by the budget's formulas and by autograd's
 hooks.
 """
 
@@ -10,7 +10,7 @@ _HEAD = "| model | layer | kept | formula | at most | formula |\n|---|---|---:|-
 
 
 def main() -> None:
-    """Print a table, in bytes for each token or patch; arguments are parts of models' names."""
+    """Print a table in bytes per token or patch; arguments are parts of models' names."""
     print(_HEAD)
     for family, name, config in configurations():
         if sys.argv[1:] and not any(part in name for part in sys.argv[1:]):

@@ -1,4 +1,4 @@
-"""Layers of all families, at released widths and others, and how each is called."""
+"""Layers of all families, at released and other widths, and how each is called."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tools.layer_memory.meter import Memory, per_token
 HALF = torch.bfloat16
 MANY = 65_536
 CHUNKED = 4_096
-"""Tokens at which a layer is counted: enough for gradients of weights not to matter; fewer where it
-loops.
+"""Number of tokens with which a layer is counted: enough to make gradients of weights negligible;
+fewer if the layer loops over tokens.
 """
 # widths of published models whose sizes are not listed in docagent_rl/models
 OTHERS: dict[str, Callable[[], Any]] = {
@@ -63,7 +63,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
 
 @dataclass(frozen=True)
 class Counted:
-    """A layer, as the formula and as the hooks have it; bytes for each token or patch."""
+    """A layer's bytes per token or patch, by the formula and by the hooks."""
 
     model: str
     what: str
@@ -72,7 +72,7 @@ class Counted:
 
 
 def configurations() -> Iterator[tuple[Family, str, Any]]:
-    """Yield families with names and configurations of models of theirs."""
+    """Yield each family with names and configurations of its models."""
     for family in families():
         for name in family.released:
             yield family, name, model_config(name)
@@ -81,7 +81,7 @@ def configurations() -> Iterator[tuple[Family, str, Any]]:
 
 
 def count(family: Family, name: str, config: Any) -> Iterator[Counted]:
-    """Count one layer of each kind of a model, and one of its vision tower."""
+    """Count one layer of each kind in a model, and one of its vision tower."""
     config = shortened(config)
     text = config.get_text_config()
     with FakeTensorMode(), patch.object(torch.cuda, "get_device_capability", return_value=(9, 0)):
@@ -100,7 +100,7 @@ def count(family: Family, name: str, config: Any) -> Iterator[Counted]:
 
 
 def shortened(config: Any) -> Any:
-    """Leave as many layers as show every kind, and one of the tower."""
+    """Reduce a configuration to as many layers as show every kind, and one of the tower."""
     text = config.get_text_config()
     vision = getattr(config, "vision_config", None)
     if not getattr(text, "num_kv_shared_layers", 0):
@@ -123,7 +123,7 @@ def shortened(config: Any) -> Any:
 
 
 def build(config: Any) -> nn.Module:
-    """Build a model in bfloat16 whose attention is that of GPUs."""
+    """Build a model in bfloat16 with the attention used on GPUs."""
     seeing = type(config) in transformers.AutoModelForImageTextToText._model_mapping
     kind = transformers.AutoModelForImageTextToText if seeing else transformers.AutoModelForCausalLM
     config._attn_implementation = "flash_attention_2"
@@ -131,7 +131,7 @@ def build(config: Any) -> nn.Module:
 
 
 def kinds(text: Any) -> list[tuple[str, int]]:
-    """List the kinds of layers of a language model, with the number of the first of each."""
+    """Return the kinds of layers in a language model, with the index of the first of each."""
     named = getattr(text, "layer_types", None) or ["full_attention"]
     shared = getattr(text, "num_kv_shared_layers", 0) or 0
     found: dict[str, int] = {}
@@ -142,7 +142,9 @@ def kinds(text: Any) -> list[tuple[str, int]]:
 
 
 def text_call(layer: nn.Module, text: Any, number: int) -> Callable[[int], Callable[[], Any]]:
-    """Return a function that prepares a call of a layer with so many tokens, two rows in a pack."""
+    """Return a function that prepares a call of a layer with a number of tokens, as a pack of two
+    rows.
+    """
 
     def call_of(tokens: int) -> Callable[[], Any]:
         rows = torch.tensor([0, tokens // 2, tokens], dtype=torch.int32)
@@ -168,7 +170,7 @@ def text_call(layer: nn.Module, text: Any, number: int) -> Callable[[int], Calla
 
 
 def tower_call(model: Any, vision: Any) -> tuple[nn.Module, Callable[[int], Callable[[], Any]]]:
-    """Return a layer of the tower, and a function that prepares a call of it with so many
+    """Return a layer of the tower, and a function that prepares a call of it with a number of
     patches.
     """
     width = vision.hidden_size

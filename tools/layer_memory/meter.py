@@ -1,9 +1,9 @@
-"""Bytes that a call keeps for its backward pass, and the most that it holds at a time.
+"""Bytes that a call keeps for its backward pass, and the most that it uses at a time.
 
-Tensors are torch's fake ones: they have shapes and types, and no memory. So layers are counted at
-their released width, on any machine. Fake tensors of a GPU cannot go backward without one; those of
-a processor can, and `CudaCasts` casts them as autocast does on a GPU; `tests/models/test_layers.py`
-compares the two.
+Tensors are torch's fake tensors, which have shapes and types but no memory, so that layers can be
+counted at their released width on any machine. Fake GPU tensors cannot go backward without a GPU;
+fake CPU tensors can, and `CudaCasts` casts them as autocast does on a GPU;
+`tests/models/test_layers.py` compares the two.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from docagent_rl.training import attention
 _REDUCTIONS = "cdist cumsum group_norm layer_norm log_softmax norm prod softmax sum"
 _POWERS = "exp log pow reciprocal rsqrt softplus"
 FLOAT32_ON_CUDA = frozenset([*_REDUCTIONS.split(" "), *_POWERS.split(" ")])
-"""Functions that autocast computes in float32 on a GPU, and not on a processor (torch,
+"""Functions that autocast computes in float32 on a GPU, but not on a CPU (torch,
 `autocast_mode.h`).
 """
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of one call, parameters and their gradients left out."""
+    """Bytes used by one call, without parameters and their gradients."""
 
     kept: int
-    """Saved by autograd when the forward pass is over, each storage once."""
+    """Saved by autograd at the end of the forward pass, counting each storage once."""
     peak: int
-    """The most that lives at a time in forward and backward pass, the call's inputs left out."""
+    """The most that is alive at a time in forward and backward pass, without the call's inputs."""
 
 
 class CudaCasts(TorchFunctionMode):
-    """Under autocast, compute in float32 what autocast computes so on a GPU."""
+    """Under autocast, computes in float32 what autocast computes in float32 on a GPU."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """See the class."""
+        """Call a function, with its arguments cast."""
         kwargs = kwargs or {}
         if func is Tensor.item:
-            # a fake tensor has no value; this is a row's length, for which `_Kernel` does not ask
+            # a fake tensor has no value; this is a row's length, which `_Kernel` does not use
             return 1
         name = getattr(func, "__name__", "").strip("_")
         if name in FLOAT32_ON_CUDA and torch.is_autocast_enabled("cpu"):
@@ -61,7 +61,7 @@ def _single(tensor: Tensor) -> Tensor:
 
 
 class LiveBytes(TorchDispatchMode):
-    """Follow the bytes of all storages that operations make, and their largest sum."""
+    """Tracks the bytes of all storages that operations create, and their largest sum."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class LiveBytes(TorchDispatchMode):
         self._alive: dict[int, weakref.ref] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """See the class."""
+        """Call an operation, and track the storages it creates."""
         made = func(*args, **(kwargs or {}))
         tree_map_only(Tensor, self._follow, made)
         return made
@@ -103,7 +103,7 @@ class _Kernel(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
-        """Make gradients, those of queries in float32 first, as the kernel does."""
+        """Return gradients, those of queries first in float32, as the kernel does."""
         query, key, value = ctx.saved_tensors[:3]
         summed = torch.empty(query.shape, dtype=torch.float32, device=query.device)
         return summed.to(query.dtype), torch.empty_like(key), torch.empty_like(value)
@@ -125,16 +125,14 @@ def as_on_a_gpu() -> Iterator[None]:
 
 
 def kept_by(module: nn.Module, call: Callable[[], Any]) -> int:
-    """Return the bytes that autograd saves of a call, those of the module's own tensors left
-    out.
-    """
+    """Return the bytes that autograd saves for a call, without the module's own tensors."""
     own = {each.untyped_storage()._cdata for each in (*module.parameters(), *module.buffers())}
     saved: dict[int, Any] = {}
 
     def note(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage._cdata not in own:
-            saved[storage._cdata] = storage  # held, so that its key is not given again
+            saved[storage._cdata] = storage  # kept alive, so that its key is not reused
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
@@ -144,7 +142,7 @@ def kept_by(module: nn.Module, call: Callable[[], Any]) -> int:
 
 
 def measure(module: nn.Module, call: Callable[[], Any]) -> Memory:
-    """Measure a call of a module and its backward pass; gradients of parameters go at once."""
+    """Measure a call of a module and its backward pass; parameter gradients are freed at once."""
     learned = [each for each in module.parameters() if each.requires_grad]
     hooks = [each.register_post_accumulate_grad_hook(_drop) for each in learned]
     try:
@@ -168,8 +166,8 @@ def _drop(parameter: Tensor) -> None:
 def per_token(
     module: nn.Module, call_of: Callable[[int], Callable[[], Any]], tokens: int
 ) -> Memory:
-    """Return the bytes that one more token takes, from measurements with `tokens` and twice as
-    many.
+    """Return the bytes that each additional token uses, from measurements with `tokens` and twice
+    as many.
     """
     few, many = (measure(module, call_of(number)) for number in (tokens, 2 * tokens))
     kept = -(-(many.kept - few.kept) // tokens)

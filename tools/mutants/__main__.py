@@ -1,7 +1,7 @@
 """Try the mutants of the core: `python -m tools.mutants [--only PART] [--sample N]`.
 
-Survivors are printed. Those of `equivalent.txt` next to this file change
-nothing that can be seen, each with its reason, and count neither way.
+Survivors are printed. Those in `equivalent.txt` next to this file change nothing observable, each
+with its reason, and are not counted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ELSEWHERE = {
     "importers": ("tests/commands/test_data_import.py",),
     "envs": ("tests/systems",),
 }
-"""Tests of a part outside of the mirrored folder: the lines of the bias card, the commands of
+"""Tests of a part outside of the mirrored folder: the lines of the bias card, the commands for
 samples, and the systems, which play in environments.
 """
 GOAL = 0.95
@@ -65,7 +65,7 @@ class Trial:
 
     @property
     def tests(self) -> tuple[str, ...]:
-        """Folders and files with the tests of its part; the mirrored folder first."""
+        """Folders and files with the tests of its part, the mirrored folder first."""
         _, part, *inner = self.path.parts[:-1]
         folder = f"tests/{part}"
         if part == "lab":
@@ -75,20 +75,20 @@ class Trial:
 
 
 def files_of(part: str) -> Iterator[Path]:
-    """Find the modules of a part."""
+    """Yield the modules of a part."""
     for name in PARTS[part]:
         path = Path(name)
         yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
 
 
 def equivalents() -> set[str]:
-    """Read the mutants that change nothing; a line is `KEY | reason`."""
+    """Return the mutants that change nothing; a line of the file is `KEY | reason`."""
     lines = EQUIVALENT.read_text(encoding="utf-8").splitlines()
     return {line.partition(" | ")[0] for line in lines if line and not line.startswith("#")}
 
 
 def chosen(part: str, matching: str, sample: int | None, seed: int) -> list[Trial]:
-    """List the trials of a part."""
+    """Return the trials of a part."""
     left_out = equivalents()
     paths = [path for path in files_of(part) if matching in str(path)]
     trials = [
@@ -107,10 +107,10 @@ def try_all(
     start: Callable[[Path, str, Sequence[str]], int | None],
     jobs: int,
 ) -> tuple[dict[str, Outcome], list[Trial]]:
-    """Try mutants, some at once, and print those that survive.
+    """Try mutants, some in parallel, and print the survivors.
 
     Returns:
-        What became of them, and those that `start` cannot try.
+        The outcomes, and the mutants that `start` cannot try.
     """
     outcomes: dict[str, Outcome] = {}
     left: list[Trial] = []
@@ -140,7 +140,7 @@ def try_functions(
     """Try the mutants of functions, each in a fork of a process that has collected the tests.
 
     Returns:
-        What became of them, those that an import has to make, and which test runs which lines; the
+        The outcomes, the mutants that need an import, and which test runs which lines; the
         libraries that the tests use are loaded.
     """
     folders = sorted({name for trial in trials for name in trial.tests})
@@ -180,7 +180,7 @@ def _in_workshop(
     status = int(pytest.main([*OPTIONS, *folders], plugins=[workshop]))
     with os.fdopen(write, "wb") as out:
         pickle.dump(tuple(done), out)
-    # nothing was run in this process itself
+    # this process itself has not run anything
     return 0 if done else status or 1
 
 
@@ -210,7 +210,7 @@ def killed(outcomes: dict[str, Outcome]) -> float:
 
 
 def main() -> None:
-    """Try the chosen parts; exit with 1 where fewer than 95 % are killed."""
+    """Try the chosen parts; exit with 1 if fewer than 95 % are killed."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
     parser.add_argument(
         "--only", choices=PARTS, action="append", help="a part; more than once for several"

@@ -41,7 +41,7 @@ NAMES = {
     "amax": "amin",
     "amin": "amax",
 }
-"""Functions and methods that another may stand in for."""
+"""Functions and methods, with others that may replace them."""
 
 UNSEEN = (
     "device",
@@ -52,8 +52,8 @@ UNSEEN = (
     "strict",
     "verbose",
 )
-"""Arguments that are kept: there is one device and one encoding here, what is zipped has one
-length, and the others change what is shown, or nothing but the speed.
+"""Arguments that are not mutated: there is only one device and one encoding here, zipped sequences
+have the same length, and the others change only what is shown, or just the speed.
 """
 
 
@@ -65,7 +65,7 @@ class Mutant:
         name: `function: before -> after`, with `#2` for the second of that name.
         line: where the change is.
         lines: of the statement, or of the function whose default changes; a test that runs none of
-            them cannot notice.
+            them cannot detect it.
         source: the whole module.
     """
 
@@ -76,10 +76,10 @@ class Mutant:
 
 
 def mutants(source: str) -> list[Mutant]:
-    """Make every mutant of a module, in the order of its lines.
+    """Return every mutant of a module, in line order.
 
-    Left alone are docstrings, texts, messages of errors and of logs, annotations, decorators, and
-    imports for types alone.
+    Docstrings, texts, messages of errors and logs, annotations, decorators and imports for types
+    are not changed.
     """
     found = []
     seen = Counter[str]()
@@ -111,7 +111,7 @@ class Change:
     after: ast.AST
 
     def apply(self) -> str:
-        """Make it; return `before -> after`."""
+        """Make the change; return `before -> after`."""
         before = getattr(self.parent, self.field)
         if self.index is None:
             setattr(self.parent, self.field, self.after)
@@ -142,7 +142,7 @@ def _inside(node: ast.AST, where: str, lines: range) -> Iterator[Change]:
             its_lines = _lines(child, lines)
             for after in _replacements(child):
                 yield Change(where, line, its_lines, node, field, index if many else None, after)
-            if not isinstance(child, ast.Raise):  # a message is no behaviour
+            if not isinstance(child, ast.Raise):  # a message is not behaviour
                 yield from _inside(child, _named(child, where), its_lines)
 
 

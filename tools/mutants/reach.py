@@ -18,21 +18,21 @@ class Reached:
     """The lines of some files that tests run.
 
     Attributes:
-        lines: of each test, `(path, line)`; those run while modules are imported or fixtures set up
-            have "".
-        seconds: of each test, in their order.
+        lines: `(path, line)` by test; those run while modules are imported or fixtures are set up
+            belong to "".
+        seconds: by test, in their order.
     """
 
     lines: dict[str, set[tuple[str, int]]] = field(default_factory=lambda: {"": set()})
     seconds: dict[str, float] = field(default_factory=dict)
 
     def everywhere(self, path: Path, lines: Iterable[int]) -> bool:
-        """Return whether some of the lines are run by an import or a fixture."""
+        """Return whether an import or a fixture runs any of the lines."""
         return not self.lines[""].isdisjoint((str(path), line) for line in lines)
 
     def tests(self, path: Path, lines: Iterable[int], tests: Sequence[str]) -> list[str]:
-        """Those that can notice a change: the mirrored file's first, and quick ones; all if an
-        import or a fixture runs them.
+        """Return the tests that can detect a change: those of the mirrored file first, then quick
+        ones; all if an import or a fixture runs the lines.
         """
         places = {(str(path), line) for line in lines}
         reaching = {name for name, run in self.lines.items() if name and not run.isdisjoint(places)}
@@ -50,7 +50,7 @@ class Reached:
 
 
 class Reach:
-    """A plugin of pytest that notes which test runs which lines of some files, and how long it
+    """A pytest plugin that records which test runs which lines of some files, and how long it
     takes.
     """
 
@@ -61,7 +61,7 @@ class Reach:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        """Note one test."""
+        """Record one test."""
         forget(self._paths)
         began = time.monotonic()
         self._now = self.found.lines.setdefault(item.nodeid, set())
@@ -70,13 +70,13 @@ class Reach:
         self.found.seconds[item.nodeid] = time.monotonic() - began
 
     def watch(self) -> None:
-        """Begin, before any of the files is imported."""
+        """Start recording, before any of the files is imported."""
         threading.settrace(self._enter)
         sys.settrace(self._enter)
 
     @staticmethod
     def pause() -> None:
-        """End, or let others run."""
+        """Stop recording, or let other plugins run."""
         threading.settrace(None)  # ty: ignore[invalid-argument-type]
         sys.settrace(None)
 
@@ -95,7 +95,7 @@ class Reach:
 
 
 def forget(paths: Iterable[str]) -> None:
-    """Let functions of these files that keep results for some arguments run again."""
+    """Clear the caches of functions in these files."""
     ours = set(paths)
     for module in [
         each for each in sys.modules.values() if getattr(each, "__file__", None) in ours

@@ -1,5 +1,5 @@
-"""Try a mutant: a fork that begins with the libraries loaded, imports the changed module and runs
-tests.
+"""Trying a mutant: a fork of a process with the libraries loaded imports the changed module and
+runs tests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OPTIONS = (
 
 
 class Outcome(StrEnum):
-    """The end of a mutant."""
+    """The outcome of a mutant."""
 
     KILLED = "killed"
     TIMED_OUT = "timed out"
@@ -43,13 +43,13 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chooser:
-    """A plugin of pytest that runs the named tests alone, in that order."""
+    """A pytest plugin that runs only the named tests, in that order."""
 
     names: Sequence[str]
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Choose and sort."""
+        """Select and sort the tests."""
         place = {name: n for n, name in enumerate(self.names)}
         items[:] = sorted(
             (item for item in items if item.nodeid in place), key=lambda i: place[i.nodeid]
@@ -57,18 +57,18 @@ class Chooser:
 
 
 def load(libraries: Sequence[str]) -> None:
-    """Load in this process what tests load of others, so that forks begin with it."""
+    """Import the libraries that tests use, so that forks have them loaded."""
     for name in libraries:
-        with contextlib.suppress(Exception):  # some can be imported from within their package only
+        with contextlib.suppress(Exception):  # some can only be imported from within their package
             importlib.import_module(name)
 
 
 def start(path: Path, source: str, tests: Sequence[str]) -> int:
-    """Begin the trial of a changed module; return the process id of its fork.
+    """Start the trial of a changed module; return the process id of its fork.
 
     Args:
         path: of the module.
-        source: the changed one.
+        source: the changed source.
         tests: their names, in order.
     """
 
@@ -85,7 +85,7 @@ def finish(child: int, deadline: float) -> Outcome:
 
     Args:
         child: the fork.
-        deadline: of `time.monotonic()`; then it is ended with all it started.
+        deadline: in `time.monotonic()`; after it the fork and everything it started are ended.
     """
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -93,7 +93,7 @@ def finish(child: int, deadline: float) -> Outcome:
             code = os.waitstatus_to_exitcode(status)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
-            # a module that cannot be imported ends pytest with 4 where a conftest imports it
+            # pytest exits with 4 if a conftest imports a module that cannot be imported
             return {0: Outcome.SURVIVED, 5: Outcome.UNKNOWN}.get(code, Outcome.KILLED)
         if time.monotonic() > deadline:
             os.killpg(child, signal.SIGKILL)
@@ -103,7 +103,7 @@ def finish(child: int, deadline: float) -> Outcome:
 
 
 def fork(run: Callable[[], int]) -> int:
-    """Run something in a fork that says nothing; return its process id."""
+    """Run a function in a fork without output; return its process id."""
     sys.stdout.flush()
     child = os.fork()
     if child:
@@ -121,7 +121,7 @@ def fork(run: Callable[[], int]) -> int:
 
 
 def replace(path: Path, source: str) -> None:
-    """Let the module of a file be loaded from another text."""
+    """Have the module of a file loaded from another text."""
     read = importlib.machinery.SourceFileLoader.get_code
 
     def get_code(self: importlib.machinery.SourceFileLoader, fullname: str):

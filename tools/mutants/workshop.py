@@ -1,5 +1,5 @@
-"""Try mutants of functions: forks of a process that has collected the tests get other code for a
-function.
+"""Trying mutants of functions: in forks of a process that has collected the tests, a function gets
+other code.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tools.mutants.trial import OURS, fork, replace
 
 
 class Workshop:
-    """A plugin of pytest: with all tests collected, it runs them once, and then for one mutant
+    """A pytest plugin that, when all tests are collected, runs them once, and then for one mutant
     after another.
 
     Args:
         paths: the files that are changed.
-        work: what to do then.
+        work: called to try the mutants.
     """
 
     def __init__(self, paths: Sequence[Path], work: Callable[[Workshop], None]) -> None:
@@ -43,14 +43,14 @@ class Workshop:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Take the place of pytest's own loop.
+        """Replace pytest's own loop.
 
         Raises:
             UsageError: the tests fail without a mutant.
         """
         for path in self._paths:
-            # while imports are watched: what a test imports first would count as run by that test
-            # alone
+            # collect while imports are watched, since what a test imports first would count as run
+            # only by that test
             importlib.import_module(_module_of(path))
         self.reach.pause()
         if session.testsfailed:
@@ -83,11 +83,11 @@ class Workshop:
         self.libraries, self.reached = pickle.loads(text)
 
     def start(self, path: Path, source: str, tests: Sequence[str]) -> int | None:
-        """Begin the trial of a changed module; return the process id of its fork.
+        """Start the trial of a changed module; return the process id of its fork.
 
         Returns:
-            `None` where the change is not one of functions that are there: an import has to make
-            it.
+            `None` if the change is not in functions that are already loaded, so that an import is
+            needed.
         """
         name = str(path.resolve())
         before, after = (
@@ -105,7 +105,7 @@ class Workshop:
             return None
 
         def run() -> int:
-            replace(path, source)  # for what a test loads from the file
+            replace(path, source)  # for tests that load the file again
             for function, code in changes:
                 function.__code__ = code
             forget([name])
@@ -122,7 +122,7 @@ def _module_of(path: Path) -> str:
 
 
 def _functions(names: set[str]) -> dict[str, list[FunctionType]]:
-    """All functions of some files that are there now."""
+    """Return all functions of some files that are currently loaded."""
     found = defaultdict(list)
     gc.unfreeze()
     for each in gc.get_objects():
@@ -141,7 +141,7 @@ def _place(function: FunctionType) -> tuple[str, int]:
 
 
 def _codes(code: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:
-    """List what is inside a code object, with the name and, of equal names, the number."""
+    """Yield the code objects inside a code object, with name and, for equal names, the number."""
     seen = Counter[str]()
     waiting = [code]
     while waiting:
@@ -153,7 +153,7 @@ def _codes(code: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:
 
 
 def _skeleton(code: CodeType) -> tuple:
-    """Return what the import runs: all but the insides of functions."""
+    """Return what an import runs: everything except the insides of functions."""
     inner = tuple(
         _skeleton(each) if not each.co_flags & inspect.CO_OPTIMIZED else each.co_qualname
         for each in code.co_consts

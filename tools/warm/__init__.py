@@ -1,9 +1,9 @@
-"""Python processes that begin with their imports done: forks of one warm process.
+"""Python processes that start with their imports done, as forks of one warm process.
 
 A run of the trainer starts a dozen processes, one after the other, and each spends most of its
-start on the same imports. Under `WarmPython`, each is a fork of a process that has imported
-everything already. Nothing in verl, Ray or vLLM is replaced: they call `sys.executable`, which is a
-small client here.
+start on the same imports. Under `WarmPython`, each is a fork of a process that has already imported
+everything. Nothing in verl, Ray or vLLM is replaced: they call `sys.executable`, which is a small
+client here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Run a command whose tests share one warm interpreter: `python -m tools.warm make lint fast`.
 
-It does its imports beside the command's first part. Tests find it in `WARM_PYTHON`, and this
-interpreter in `COLD_PYTHON`.
+The interpreter does its imports while the first part of the command runs. Tests find it in
+`WARM_PYTHON`, and the original interpreter in `COLD_PYTHON`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tools.warm.python import COLD, WARM, WarmPython
 
 
 def main() -> int:
-    """Return the command's exit status."""
+    """Run the command, and return its exit status."""
     with WarmPython(lazy=True) as warm:
         first = subprocess.Popen([warm.executable, "-c", ""])
         done = subprocess.run(

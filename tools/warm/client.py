@@ -1,9 +1,9 @@
-"""Stands in for `python`: asks the warm process next to it for a fork and lives as long as that
-fork.
+"""A replacement for `python`: asks the warm process next to it for a fork, and lives as long as
+that fork.
 
-It hands over its arguments, environment, folder, priority and open files, passes signals on, and
-ends as the fork ended. Only the standard library's fastest modules: this script starts once a
-process.
+It passes on its arguments, environment, folder, priority, open files and signals, and exits with
+the fork's status. It uses only the standard library's fastest modules, since this script is started
+for every process.
 """
 
 import json
@@ -23,7 +23,7 @@ PASSED_ON = (
 
 
 def open_files(own: int) -> list[int]:
-    """Numbers of the files that a new program would inherit."""
+    """Return the numbers of the files that a new program would inherit."""
     found = []
     for name in os.listdir("/proc/self/fd"):
         number = int(name)
@@ -31,7 +31,7 @@ def open_files(own: int) -> list[int]:
             if number != own and os.get_inheritable(number):
                 found.append(number)
         except OSError:
-            continue  # the folder's own handle
+            continue  # the handle of the folder itself
     return sorted(found)
 
 
@@ -57,7 +57,7 @@ def main() -> None:
     replies = connection.makefile("r")
     pid = int(replies.readline() or 0)
     if not pid:
-        sys.exit("the warm Python process has gone")
+        sys.exit("the warm Python process has ended")
     for number in PASSED_ON:
         signal.signal(number, lambda received, _: os.kill(pid, received))
     status = int(replies.readline() or 9)

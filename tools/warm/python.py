@@ -15,23 +15,24 @@ HERE = Path(__file__).parent
 WARM = "WARM_PYTHON"
 COLD = "COLD_PYTHON"
 """Variables that name the warm interpreter of a test session, and the one that it was made of."""
-
+"""Variables that name the warm interpreter of a test session, and the original one."""
 _ALONE = {"OMP_NUM_THREADS": "1", "TORCH_COMPILE_DISABLE": "1"}
-"""Read when libraries are imported; the second as `+profile=cpu` has it."""
+"""Variables that libraries read when they are imported; the second is as in `+profile=cpu`."""
 TRAINER_IMPORTS = "tools.warm.trainer_imports"
 """Modules that the processes of a training run import."""
 
 
 class WarmPython:
-    """A context in which `executable` is a Python with `modules` imported already.
+    """A context in which `executable` is a Python that has `modules` already imported.
 
     Args:
         modules: imported once, in order.
-        env: environment of the imports, over this process's; programs have their own.
-        lazy: import for the first program; else at once, and wait for it.
+        env: environment variables for the imports, on top of this process's; programs have their
+            own.
+        lazy: import when the first program starts; otherwise import at once, and wait for it.
 
     Raises:
-        RuntimeError: the imports fail, unless they are lazy: then programs do.
+        RuntimeError: the imports fail; if they are lazy, programs fail instead.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class WarmPython:
 
     @property
     def executable(self) -> Path:
-        """Takes the arguments of `python` (a script, `-m` or `-c`)."""
+        """The executable, which takes the arguments of `python` (a script, `-m` or `-c`)."""
         return self._folder / "python"
 
     def __enter__(self) -> WarmPython:

@@ -1,7 +1,7 @@
 """The warm process: imports once, then forks on request.
 
-Run as `python server.py <folder> lazy|eager <module>...`; a lazy one imports when the first request
-comes.
+Run as `python server.py <folder> lazy|eager <module>...`; if lazy, it imports when the first
+request arrives.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 MOST_FILES = 250
-"""Open files that one message can carry."""
+"""Number of open files that one message can carry."""
 
 HIGH = 512
-"""Received files are parked from this number on, before each gets the number it had."""
+"""Received files are first moved to numbers from here on, before each gets its original number."""
 
 
 @dataclass
@@ -44,14 +44,14 @@ class Server:
         self._listener.listen(64)
         self._selector.register(self._listener, selectors.EVENT_READ, None)
         self._children: dict[int, tuple[int, socket.socket]] = {}
-        """By pid: the handle that becomes readable at its end, and its client."""
+        """By pid: the handle that becomes readable when it ends, and its client."""
 
     def wait(self) -> None:
         """Wait for the first client."""
         self._selector.select()
 
     def serve(self) -> Request:
-        """Serve for ever in this process; returns in each child, with what it is to run."""
+        """Serve forever in this process; return in each child, with the program it should run."""
         while True:
             for key, _ in self._selector.select():
                 if key.data is None:
@@ -61,18 +61,18 @@ class Server:
                         return request
                 else:
                     self._end(key.data, hung_up=key.fileobj is not self._children[key.data][0])
-                    break  # other events may be of the same child
+                    break  # other events may belong to the same child
 
     def _fork(self, connection: socket.socket, request: Request) -> bool:
         pid = os.fork()
         if not pid:
-            # now, while their numbers are their own: later, others may have them
+            # now, as long as the numbers still belong to them
             for each in (self._selector, self._listener, connection):
                 each.close()
             for _, other in self._children.values():
                 other.close()
-            # a program that kills its own group (Ray's reaper, on the death of its driver) means
-            # its own, not that of whoever started the warm process
+            # a program that kills its own group (such as Ray's reaper when its driver dies) must
+            # not kill the group that started the warm process
             os.setsid()
             return True
         for file in request.files:
@@ -85,7 +85,7 @@ class Server:
         return False
 
     def _end(self, pid: int, *, hung_up: bool) -> None:
-        """Bury a child; one whose client was killed is killed first."""
+        """Reap a child; kill it first if its client was killed."""
         ended, connection = self._children.pop(pid)
         if hung_up:
             os.kill(pid, signal.SIGKILL)
@@ -98,7 +98,7 @@ class Server:
 
 
 def send(connection: socket.socket, number: int) -> None:
-    """Write a line to a client that may be gone."""
+    """Write a line to a client that may have ended."""
     try:
         connection.sendall(f"{number}\n".encode())
     except OSError:
@@ -106,7 +106,7 @@ def send(connection: socket.socket, number: int) -> None:
 
 
 def receive(connection: socket.socket) -> Request | None:
-    """Read a request; None from a client that went away."""
+    """Read a request; return None if the client has ended."""
     head, files, _, _ = socket.recv_fds(connection, 8, MOST_FILES)
     if len(head) < 8:
         return None
@@ -122,7 +122,7 @@ def receive(connection: socket.socket) -> Request | None:
 
 
 def become(request: Request) -> None:
-    """Take over what the client was started with: files, environment, folder, priority."""
+    """Take over the client's open files, environment, folder and priority."""
     numbers = request.body["files"]
     parked = [os.dup2(file, HIGH + n) for n, file in enumerate(request.files)]
     os.closerange(0, HIGH)
@@ -139,7 +139,7 @@ def become(request: Request) -> None:
     import multiprocessing
 
     multiprocessing.set_executable(sys.executable)
-    # anew, since a stream remembers whether it can seek: files and pipes may have changed places
+    # reopened, since a stream remembers whether it can seek: files and pipes may have been swapped
     sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115  as long as the process
     for number, name, errors in ((1, "stdout", "strict"), (2, "stderr", "backslashreplace")):
         stream = open(number, "w", buffering=1, errors=errors, closefd=False)  # noqa: SIM115
@@ -151,14 +151,14 @@ def become(request: Request) -> None:
 
 
 def _reseed() -> None:
-    """Forks would draw the same numbers; `random` sees to that itself."""
+    """Reseed numpy and torch: forks would draw the same numbers; `random` handles that itself."""
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed()
 
 
 def run(argv: list[str]) -> None:
-    """Do what `python *argv` does, for the forms that programs are started with."""
+    """Do what `python *argv` does, for the forms with which programs are started."""
     import runpy
 
     rest = list(argv)
@@ -184,7 +184,7 @@ def run(argv: list[str]) -> None:
 
 
 def main() -> None:
-    """Import, say so, and serve until standard input closes."""
+    """Import the modules, report it, and serve until standard input closes."""
     folder, when, *modules = sys.argv[1:]
     sys.path.pop(0)
     server = Server(Path(folder))

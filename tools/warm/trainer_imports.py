@@ -1,5 +1,5 @@
-"""Imports what the processes of a training run import, but Ray: its library reads settings when
-loaded.
+"""Imports everything that the processes of a training run import, except Ray, which reads settings
+when it is loaded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MODULES = (
     "vllm.v1.core.sched.scheduler",
     "vllm.multimodal.processing",
     "vllm.entrypoints.openai.api_server",
-    # of verl's and of the processors' imports, what takes longest
+    # the slowest imports of verl and of the processors
     "vllm.model_executor.models.qwen3_next",
     "vllm.model_executor.models.qwen3_5",
     "vllm.model_executor.models.qwen3_vl_moe",
@@ -47,8 +47,8 @@ MODULES = (
     "docagent_rl.rewards.rule_judge",
 )
 
-# vLLM finds its platform by the version of its own distribution; the alias is gone afterwards,
-# since each process is to find out for itself that it is missing
+# vLLM recognises its platform by the version of its own distribution; the alias is removed
+# afterwards, since each process must find out for itself that it is missing
 alias = AliasFinder()
 sys.meta_path.append(alias)
 without_ray = "ray" not in sys.modules
@@ -59,6 +59,6 @@ for name in MODULES:
 
 sys.meta_path.remove(alias)
 
-# vLLM looks at a class in another process, which imports for nine seconds, so that CUDA is not
-# initialised; there is none here
+# vLLM inspects a class in another process, whose imports take nine seconds, to avoid initialising
+# CUDA; there is none here
 sys.modules["vllm.model_executor.models.registry"]._run_in_subprocess = lambda look: look()

@@ -97,7 +97,7 @@ def test_a_server_with_other_numbers_than_the_trainer_is_refused(
 ):
     run = run_of(tmp_path, log_probs[fault], log_probs["right"])
     with pytest.raises(
-        CheckError, match=r"a run, step 1: .* nats apart \(mean of 640 tokens\), not below"
+        CheckError, match=r"a run, step 1: .* nats \(mean of 640 tokens\), not less than"
     ):
         judged("a run", run, BOUNDS[device])
 
@@ -116,7 +116,7 @@ def test_server_and_trainer_may_round(log_probs, tmp_path, device):
 @pytest.mark.parametrize(
     ("numbers", "metrics", "words"),
     [
-        ([-1.0], {}, "of other numbers"),
+        ([-1.0], {}, "numbers of tokens and of log-probs"),
         ([], {}, "no token"),
         ([-1.0, float("nan")], {}, "not finite"),
         ([-1.0, -1.0], {"actor/loss": float("nan")}, "not numbers: .*loss"),

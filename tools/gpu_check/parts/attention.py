@@ -1,6 +1,7 @@
-"""Attention over packed rows against plain attention in float32, row by row, forward and backward.
+"""Attention over packed rows, compared with plain attention in float32, row by row, forward and
+backward.
 
-Head sizes are those of Qwen2.5-VL: 128 in the language model, causal, with 7 query heads to a key
+Head sizes are those of Qwen2.5-VL: 128 in the language model, causal, with 7 query heads per key
 head; 80 in the vision tower, where all patches of an image or a window see each other.
 """
 
@@ -18,12 +19,12 @@ from tools.gpu_check.attention import packed_attention
 from tools.gpu_check.check import Machine, Result, expect, passed
 
 ERROR = 0.03
-"""Largest difference, as a share of the largest number there is: bfloat16 has 8 bits."""
+"""Largest difference, relative to the largest number: bfloat16 has 8 bits."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Heads of queries and of keys, their size, and whether later tokens are hidden."""
+    """Numbers of query and key heads, their size, and whether later tokens are hidden."""
 
     name: str
     heads: int
@@ -39,15 +40,15 @@ CASES = (
 )
 LONG = (4096, 1, 777, 1280, 64)
 SHORT = (33, 1, 64, 7)
-"""Rows of a pack, on a GPU and on a processor."""
+"""Rows of a pack, on a GPU and on a CPU."""
 
 
 def run(machine: Machine, folder: Path) -> Result:
-    """See the module."""
+    """Run the check that the module describes."""
     function, name = packed_attention()
     expect(
         function is not None,
-        f"verl's forward of Qwen2.5-VL has no attention over packed rows ({name})",
+        f"verl's forward pass of Qwen2.5-VL has no attention over packed rows ({name})",
     )
     lengths = SHORT if machine.gpu is None else LONG
     numbers: dict[str, Any] = {"function": name}
@@ -59,11 +60,13 @@ def run(machine: Machine, folder: Path) -> Result:
             expect(bool(torch.isfinite(ours).all()), f"{case.name}: {part} is not finite")
             error = float((ours.float() - theirs).abs().max() / theirs.abs().max())
             numbers[f"{case.name}: {part}"] = error
-            expect(error < ERROR, f"{case.name}: {part} is {error:.4f} away from plain attention")
+            expect(
+                error < ERROR, f"{case.name}: {part} differs from plain attention by {error:.4f}"
+            )
     worst = max(value for value in numbers.values() if isinstance(value, float))
-    where = "the kernels" if machine.gpu else "their plain form, for processors"
+    where = "the kernels" if machine.gpu else "their plain form, for CPUs"
     return passed(
-        f"{name}, {where}: {len(CASES)} cases, forward and backward, at most {worst:.4f} apart",
+        f"{name}, {where}: {len(CASES)} cases forward and backward differ by at most {worst:.4f}",
         **numbers,
     )
 
@@ -71,7 +74,7 @@ def run(machine: Machine, folder: Path) -> Result:
 def _both(
     case: Case, lengths: tuple[int, ...], device: str, function: Any
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Output and gradients of the packed rows, and of each row by itself in float32."""
+    """Return output and gradients of the packed rows, and of each row separately in float32."""
     draw = torch.Generator(device).manual_seed(0)
     total = sum(lengths)
 

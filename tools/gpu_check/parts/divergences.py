@@ -1,8 +1,8 @@
-"""k3 and the exact KL, and what they cost, against whole logits of the policy and the reference.
+"""k3 and the exact KL with their costs, compared with whole logits of the policy and the reference.
 
-k3 reads log-probs of verl's fused kernels; the exact KL is computed tile by tile. What they are
-compared with is written here, on whole logits; `formulas` compares every number, at small sizes. On
-a GPU at the head of Qwen2.5-VL-7B and 15,000 positions, as a row of ALDEN has them.
+k3 uses log-probs from verl's fused kernels; the exact KL is computed tile by tile. The reference,
+on whole logits, is written here; `formulas` compares every number at small sizes. On a GPU it uses
+the head of Qwen2.5-VL-7B and 15,000 positions, as in a row of ALDEN.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ LARGE_SIZES = (15_000, 152_064, 3584)
 GPU_ERROR = 0.1
 CPU_ERROR = 1e-3
 CAP = 10.0
-"""The bound of k3 in verl and ALDEN's release."""
+"""The bound of k3 in verl and in ALDEN's release."""
 MEMORY_SHARE = 0.5
-"""Share of the memory of whole logits that the exact KL may take, at full size."""
+"""Share of the memory of whole logits that the exact KL may use, at full size."""
 
 
 @dataclass
@@ -43,20 +43,20 @@ class States:
     labels: Tensor
 
     def clear(self) -> None:
-        """Forget gradients."""
+        """Delete the gradients."""
         self.hidden.grad = self.head.grad = None
 
 
 @dataclass(frozen=True)
 class Found:
-    """A divergence, what it cost, and its gradients by states and head."""
+    """A divergence, its cost, and its gradients with respect to states and head."""
 
     cost: Cost
     value: float
     gradients: dict[str, Tensor]
 
     def as_dict(self) -> dict[str, float]:
-        """For JSON; of gradients their lengths."""
+        """Return the numbers as JSON types; for gradients their norms."""
         lengths = {
             f"gradient of {part}": float(each.float().norm())
             for part, each in self.gradients.items()
@@ -65,7 +65,7 @@ class Found:
 
 
 def run(machine: Machine, folder: Path) -> Result:
-    """See the module."""
+    """Run the check that the module describes."""
     sizes = SMALL_SIZES if machine.gpu is None else LARGE_SIZES
     states = _states(*sizes, machine.device)
     tolerance = CPU_ERROR if machine.gpu is None else GPU_ERROR
@@ -101,8 +101,8 @@ def run(machine: Machine, folder: Path) -> Result:
 
 
 def _try(machine: Machine, states: States, way: Callable[[States], Tensor]) -> Found | None:
-    """Measure what a way costs and gives, forward and backward; None if the GPU's memory is too
-    small.
+    """Measure cost and result of a way, forward and backward; None if it does not fit into the
+    GPU's memory.
     """
     values: list[Tensor] = []
 
@@ -128,7 +128,7 @@ def _try(machine: Machine, states: States, way: Callable[[States], Tensor]) -> F
 
 
 def _agree(name: str, found: Found, expected: Found, tolerance: float) -> dict[str, float]:
-    """Return distances as shares of what is expected: lengths alone would hide a wrong sign."""
+    """Return relative distances from the expected result: norms alone would hide a wrong sign."""
     apart = {"value": abs(found.value - expected.value) / abs(expected.value)}
     for part, theirs in expected.gradients.items():
         distance = (found.gradients[part] - theirs).float().norm() / theirs.float().norm()
@@ -136,7 +136,7 @@ def _agree(name: str, found: Found, expected: Found, tolerance: float) -> dict[s
     for part, error in apart.items():
         expect(
             error <= tolerance,
-            f"{name}: {part} is {error:.2g} of whole logits' away, not {tolerance:g}",
+            f"{name}: {part} differs from whole logits by {error:.2g}, more than {tolerance:g}",
         )
     return apart
 

@@ -1,8 +1,7 @@
-"""Divergences, log-probs and their gradients against formulas written here, in float64 over whole
-logits.
+"""Divergences, log-probs and their gradients, compared with formulas in float64 over whole logits.
 
-Nothing of the plugin's or verl's is on the side of the reference: log-probs are a `log_softmax`,
-divergences what their definitions say of probabilities, gradients torch's own through them.
+The reference uses no code of verl or the plugin: log-probs are a `log_softmax`, divergences follow
+their definitions from probabilities, and gradients are torch's own.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ VOCABULARY = 5000
 WIDTH = 48
 TEMPERATURE = 0.7
 ERROR = 1e-4
-"""Largest difference in float32, as a share of the largest number: sums over 5,000 entries in any
+"""Largest difference in float32, relative to the largest number: sums over 5,000 entries in any
 order.
 """
 CAP = 10.0
@@ -36,7 +35,7 @@ VERL_NAMES = {KlType.K1: "k1", KlType.K2: "k2", KlType.K3: "low_var_kl", KlType.
 
 @dataclass(frozen=True)
 class Case:
-    """States and heads of a policy and a reference, labels, and a weight for each position;
+    """States and heads of a policy and a reference, labels, and a weight for each position; all in
     float64.
     """
 
@@ -52,12 +51,13 @@ Way = Callable[..., Tensor]
 
 
 def run(machine: Machine, folder: Path) -> Result:
-    """See the module."""
+    """Run the check that the module describes."""
     case = _case(machine.device)
     errors = _divergences(case) | _log_probs(case) | _exact(case)
     name = max(errors, key=lambda each: errors[each])
     return passed(
-        f"{len(errors)} values and gradients, at most {errors[name]:.1g} apart ({name})", **errors
+        f"{len(errors)} values and gradients, largest difference {errors[name]:.1g} ({name})",
+        **errors,
     )
 
 
@@ -77,7 +77,7 @@ def _case(device: str) -> Case:
 
 
 def _divergences(case: Case) -> dict[str, float]:
-    """Both signs of the log-ratio, small ones, and some beyond the bound of k3."""
+    """Compare divergences for both signs of the log-ratio, and some beyond k3's bound."""
     from verl.trainer.ppo.core_algos import kl_penalty
 
     log_ratio = torch.linspace(-6, 3.5, POSITIONS, dtype=torch.float64, device=case.weight.device)
@@ -99,8 +99,8 @@ def _divergences(case: Case) -> dict[str, float]:
 
 
 def _definitions(policy: Tensor, ref: Tensor) -> dict[KlType, tuple[Tensor, Tensor]]:
-    """Values and their derivatives by the policy's log-probs; p and q are probabilities of a
-    token.
+    """Return values and their derivatives with respect to the policy's log-probs; p and q are
+    probabilities of a token.
     """
     p = policy.exp()
     q = ref.exp()
@@ -118,7 +118,7 @@ def _definitions(policy: Tensor, ref: Tensor) -> dict[KlType, tuple[Tensor, Tens
 
 
 def _log_probs(case: Case) -> dict[str, float]:
-    """The functions that engines call for logits, and the one for states and a head."""
+    """Compare the functions that engines call for logits, and the one for states and a head."""
     from verl.utils.experimental.torch_functional import FusedLinearForPPO
     from verl.utils.torch_functional import logprobs_from_logits
 
@@ -140,7 +140,7 @@ def _log_probs(case: Case) -> dict[str, float]:
 
 
 def _exact(case: Case) -> dict[str, float]:
-    """The divergence over the whole vocabulary, less some rows that pad it."""
+    """Compare the divergence over the whole vocabulary, without some rows that pad it."""
     cut = VOCABULARY - 90
 
     def plain(hidden: Tensor, head: Tensor, labels: Tensor) -> Tensor:
@@ -167,7 +167,7 @@ def _against(case: Case, plain: Way, ways: dict[str, Way]) -> dict[str, float]:
 
 
 def _graded(case: Case, way: Way, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The numbers of all positions, and the gradients of their weighted sum by states and head."""
+    """Return all positions' numbers, and their weighted sum's gradients for states and head."""
     leaves = [part.to(dtype).requires_grad_() for part in (case.hidden, case.head)]
     found = way(*leaves, case.labels)
     return found.detach().clone(), torch.autograd.grad(found, leaves, case.weight.to(dtype))
@@ -183,6 +183,6 @@ def _compare(
         errors[part] = float((ours.double() - theirs).abs().max() / theirs.abs().max())
         expect(
             errors[part] < ERROR,
-            f"{part} is {errors[part]:.2g} of its largest number away, not {ERROR:g}",
+            f"{part} differs by {errors[part]:.2g} of its largest number, more than {ERROR:g}",
         )
     return errors

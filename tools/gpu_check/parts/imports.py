@@ -1,4 +1,4 @@
-"""Versions, the plugin, the patches, and which attention there is."""
+"""Versions, the plugin, the patches, and the attention implementation."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tools.gpu_check.without_vllm import open_rollout_package
 
 BAD = (PatchState.VERSION_MISMATCH.value, PatchState.WAITING.value)
 OPTIONAL_TARGETS = ("vllm", "verl.workers.rollout.vllm_rollout")
-"""Packages that a machine for this check may lack; their patches then wait for an import in
-vain.
+"""Packages that a machine for this check may lack; their patches then wait for an import that never
+comes.
 """
 
 
 def run(machine: Machine, folder: Path) -> Result:
-    """See the module."""
+    """Run the check that the module describes."""
     import verl  # noqa: F401
 
     expect(
@@ -36,11 +36,13 @@ def run(machine: Machine, folder: Path) -> Result:
     from docagent_rl.training.patching import patch_status
 
     device = get_platform().device_name
-    expect(device == machine.device, f"verl computes on {device}, the machine has {machine.device}")
+    expect(
+        device == machine.device, f"verl computes on {device}, but the machine has {machine.device}"
+    )
     for kind in ("language_model", "value_model"):
         devices = EngineRegistry._engines.get(kind, {}).get("fsdp2", {})
         there = any(key == device or key[0] == device for key in devices)
-        expect(there, f"no FSDP2 engine of a {kind} for {device}")
+        expect(there, f"there is no FSDP2 engine of a {kind} for {device}")
     states = {status.name: status for status in patch_status()}
     expect(bool(states), "no patch is installed")
     wrong = [
@@ -53,7 +55,7 @@ def run(machine: Machine, folder: Path) -> Result:
     function, way = packed_attention()
     expect(
         function is not None,
-        f"verl's forward of Qwen2.5-VL has no attention over packed rows ({way})",
+        f"verl's forward pass of Qwen2.5-VL has no attention over packed rows ({way})",
     )
     applied = sum(status.state is PatchState.APPLIED for status in states.values())
     numbers = {
@@ -71,8 +73,8 @@ def run(machine: Machine, folder: Path) -> Result:
 
 
 def _import_training() -> None:
-    """Import what patches wait for, as far as it is installed; Ray's and vLLM's parts may be
-    missing.
+    """Import the modules that patches wait for, as far as they are installed; those of Ray and vLLM
+    may be missing.
     """
     import importlib
 

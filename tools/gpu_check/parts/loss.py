@@ -1,9 +1,9 @@
-"""Losses of policy and critic, and their gradients by what the model says, against formulas in
-float64.
+"""Losses of policy and critic, and their gradients with respect to the model's outputs, compared
+with formulas in float64.
 
 verl's workers, with what this package adds to them, train on rows of which some are masked, empty
-or rejected: each mean over tokens, rows or trajectories, with a divergence of its own, over several
-micro-batches and mini-batches. The reference reads the model's outputs and nothing else
+or rejected: each mean over tokens, rows or trajectories, each with a different divergence, over
+several micro-batches and mini-batches. The reference reads only the model's outputs
 (`tools.gpu_check.loss_reference`).
 """
 
@@ -21,17 +21,17 @@ from tools.gpu_check.loss_update import POLICY_WORKER, Layout, differences
 from tools.gpu_check.workers import POLICY, VALUE, Settings, make_worker, response_outputs
 
 ERROR = 1e-4
-"""Largest difference in float32, as a share of the largest number."""
+"""Largest difference in float32, relative to the largest number."""
 WORDS = (20, 120)
 IMAGE = 10
-"""Tokens that are drawn, and the one that stands for an image."""
+"""Range of token ids that are drawn, and the one that stands for an image."""
 LAYOUTS = (Layout(), Layout(micro=None), Layout(mini=4, micro=1))
 DIVERGENCES = (("low_var_kl", "k3"), ("k1", "k1"), ("k2", "k2"), ("k3+", "k3+"), ("abs", "k3"))
-"""On trained tokens and on observations, for each of verl's means."""
+"""Divergences on trained tokens and on observations, for each of verl's means."""
 
 
 def run(machine: Machine, folder: Path) -> Result:
-    """See the module."""
+    """Run the check that the module describes."""
     path = build_tiny_model(folder / "qwen3", family="qwen3")
     goals = [
         Objective(mode, kl_type=trained, observation=0.3, observation_type=observed)
@@ -43,7 +43,8 @@ def run(machine: Machine, folder: Path) -> Result:
     errors |= _compare("critic", make_worker(path, Settings(lr=0.0), VALUE, CriticWorker), goals)
     worst = max(errors, key=lambda name: errors[name])
     return passed(
-        f"{len(errors)} losses and gradients, at most {errors[worst]:.1g} apart ({worst})", **errors
+        f"{len(errors)} losses and gradients, largest difference {errors[worst]:.1g} ({worst})",
+        **errors,
     )
 
 
@@ -59,7 +60,7 @@ def _compare(kind: str, worker: Any, goals: list[Objective]) -> dict[str, float]
                 case = f"{kind}, {goal.mode}, {masks}: {name}"
                 expect(
                     error < ERROR,
-                    f"{case} is {error:.2g} of the largest number away, not {ERROR:g}",
+                    f"{case} differs by {error:.2g} of the largest number, more than {ERROR:g}",
                 )
                 errors[case] = error
     return errors

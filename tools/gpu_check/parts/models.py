@@ -1,13 +1,13 @@
-"""Small models of five families as verl's workers compute them, against transformers itself, row by
+"""Small models of five families as verl's workers compute them, compared with transformers row by
 row.
 
-Each family's rows hold pictures of several sizes, stored as patches of bytes, and text. The actor
-is computed padded in float32, where every number has to agree, and with the settings of recipes
-(bfloat16, packed rows, checkpointing, fused log-probs, dynamic micro-batches), where what agrees is
-what bfloat16 leaves. That would leave room for rows that see each other a little, so two more
-comparisons follow: a pack in which the first row is exchanged, where no other row may change; and,
-on the processor, whose attention takes float32, packed rows in float32. The offloaded reference and
-a critic come last, for the first family.
+The rows of each family contain pictures of several sizes, stored as patches of bytes, and text. The
+actor is computed padded in float32, where every number must agree, and with the settings of recipes
+(bfloat16, packed rows, checkpointing, fused log-probs, dynamic micro-batches), where numbers agree
+as far as bfloat16 allows. That tolerance could hide rows that see each other a little, so there are
+two more comparisons: a pack in which the first row is replaced, where no other row may change; and,
+on the CPU, whose attention supports float32, packed rows in float32. The offloaded reference and a
+critic come last, for the first family.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ FAMILIES = ("qwen2_5_vl", "qwen3_vl", "qwen3_5", "glm4v", "qwen3")
 
 @dataclass(frozen=True)
 class Bound:
-    """Changes that a number format may make.
+    """Differences that a number format may cause.
 
     Attributes:
-        mean: of log-probs, in nats a token.
-        cosine: least, of a part's gradient with the reference's.
-        norm: of its norm, as a share.
+        mean: of log-probs, in nats per token.
+        cosine: minimum, between a part's gradient and the reference's.
+        norm: of the gradient, relative.
     """
 
     mean: float
@@ -54,20 +54,20 @@ class Bound:
 
 EXACT = Bound(1e-4, 0.9999, 1e-3)
 ROUNDED = Bound(0.05, 0.99, 0.05)
-"""In float32; in bfloat16, whose 8 bits leave logits of a deviation of some units about .02
+"""In float32, and in bfloat16, whose 8 bits leave logits with a deviation of a few units about .02
 apart.
 """
 CARRIED = {"qwen3_5": replace(ROUNDED, cosine=0.95)}
-"""Families whose layers carry a state over all tokens, in which roundings add up: padded rows of
-bfloat16 have the same cosine, .973, as packed ones. That rows do not see each other is asked of all
-families apart.
+"""Families whose layers carry a state over all tokens, in which rounding errors add up: in bfloat16
+padded rows have the same cosine, .973, as packed ones. That rows do not see each other is checked
+separately for all families.
 """
 
 
 def run(machine: Machine, folder: Path, families: Sequence[str] = FAMILIES) -> Result:
-    """See the module."""
-    # all references before any worker, and what is padded before what is packed: verl changes the
-    # attention of classes for good
+    """Run the check that the module describes."""
+    # all references before any worker, and padded layouts before packed ones, since verl changes
+    # the attention of classes permanently
     made = {name: small_family(name, machine.device, folder) for name in families}
     lean = settings_of_recipes(machine)
     numbers = {}
@@ -87,22 +87,22 @@ def run(machine: Machine, folder: Path, families: Sequence[str] = FAMILIES) -> R
     worst = max(each["mean"] for name, each in numbers.items() if "padded fp32" in name)
     in_bf16 = max(each["mean"] for name, each in numbers.items() if "bf16" in name)
     text = (
-        f"{', '.join(families)}: log-probs {worst:.1g} nats from transformers' in fp32, "
+        f"{', '.join(families)}: log-probs differ from transformers' by {worst:.1g} nats in fp32, "
         f"{in_bf16:.1g} in bf16"
     )
     return passed(text, **numbers)
 
 
 def settings_of_recipes(machine: Machine) -> Settings:
-    """Settings that recipes run with; the learning rate is 0.
+    """Return the settings with which recipes run, but with a learning rate of 0.
 
     Raises:
-        CheckError: there is no attention over packed rows: no recipe would start here.
+        CheckError: there is no attention over packed rows, so no recipe would start here.
     """
     function, way = packed_attention()
     expect(
         function is not None,
-        f"verl's forward of Qwen2.5-VL has no attention over packed rows ({way})",
+        f"verl's forward pass of Qwen2.5-VL has no attention over packed rows ({way})",
     )
     return Settings(
         bf16=True,
@@ -133,11 +133,13 @@ def _compare(name: str, family: SmallFamily, settings: Settings, bound: Bound) -
 
 
 def _unseen(name: str, family: SmallFamily, lean: Settings) -> float:
-    """The largest change of a row with another one of its pack, which has to be none."""
+    """Return the largest change of a row when another one in its pack changes; it must be none."""
     changes = changes_of_others(family, lean)
     for number, change in enumerate(changes, start=2):
-        text = f"{name}: row {number} of a pack sees the first one, with whose tokens it changes"
-        expect(change <= UNSEEN, f"{text} by {change:.2g} nats, not within {UNSEEN:g}")
+        text = (
+            f"{name}: row {number} of a pack sees the first one, since it changes with its tokens"
+        )
+        expect(change <= UNSEEN, f"{text} by {change:.2g} nats, more than {UNSEEN:g}")
     return max(changes)
 
 
@@ -151,13 +153,13 @@ def _packed(name: str, family: SmallFamily, lean: Settings) -> dict[str, float]:
 
 
 def mean_error(name: str, found: Tensor, expected: Tensor, bound: float) -> float:
-    """Mean distance of finite numbers, and nothing above its bound."""
+    """Return the mean difference of finite numbers, which must be below its bound."""
     expect(found.shape == expected.shape, f"{name}: {len(found)} outputs, {len(expected)} expected")
     expect(bool(torch.isfinite(found).all()), f"{name}: outputs that are not finite")
     error = float((found.double() - expected).abs().mean())
     expect(
         error < bound,
-        f"{name}: log-probs are {error:.2g} nats apart on average, not below {bound:g}",
+        f"{name}: log-probs differ by {error:.2g} nats on average, not less than {bound:g}",
     )
     return error
 
@@ -165,10 +167,12 @@ def mean_error(name: str, found: Tensor, expected: Tensor, bound: float) -> floa
 def _direction(name: str, found: Tensor, expected: Tensor, bound: Bound) -> dict[str, float]:
     cosine = float(cosine_similarity(found, expected, dim=0))
     norm = float(found.norm() / expected.norm())
-    expect(cosine > bound.cosine, f"{name}: the gradient points elsewhere (cosine {cosine:.5f})")
+    expect(
+        cosine > bound.cosine, f"{name}: the gradient has another direction (cosine {cosine:.5f})"
+    )
     expect(
         abs(norm - 1) < bound.norm,
-        f"{name}: the gradient's norm is {norm:.4f} of what it should be",
+        f"{name}: the gradient's norm is {norm:.4f} of the expected one",
     )
     return {f"cosine, {name}": cosine, f"norm, {name}": norm}
 
@@ -181,8 +185,8 @@ def _offloaded(family: SmallFamily, lean: Settings) -> float:
 
 
 def _critic(family: SmallFamily, lean: Settings, values: Tensor) -> float:
-    """Recipes' settings against padded float32: the passes are the actor's, only the head is
-    another.
+    """Compare recipes' settings with padded float32: the passes are the actor's, only the head
+    differs.
     """
     packed = make_worker(family.path, replace(lean, fused=None), VALUE)
     return mean_error("critic", infer(packed, family.batch), values.double(), ROUNDED.mean)

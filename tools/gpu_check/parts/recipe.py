@@ -1,12 +1,12 @@
 """Two steps of recipes with tiny models: documents, Ray, vLLM, FSDP2, weight updates, as in
 `make train`.
 
-On a GPU with each recipe's own switches: bfloat16, packed rows, fused log-probs, dynamic
-micro-batches, CUDA graphs, prefix cache, a server that sleeps, images by name. Sizes and services
-alone are changed. On a processor with the CPU profile. Documents are few and have a text layer, so
-that no engine of OCR is needed. Server and trainer have to give every sampled token the same
-log-prob, also after an update. Runs follow one another while there is time; those that were not
-begun are named.
+On a GPU, each recipe runs with its own switches: bfloat16, packed rows, fused log-probs, dynamic
+micro-batches, CUDA graphs, prefix cache, a server that sleeps, images by name. Only sizes and
+services are changed. On a CPU, the CPU profile is used. Documents are few and have a text layer, so
+that no OCR engine is needed. Server and trainer must give every sampled token the same log-prob,
+also after an update. Runs follow one another as long as there is time; those that were not started
+are named.
 """
 
 from __future__ import annotations
@@ -67,24 +67,24 @@ SMALL = (
     "trainer.n_gpus_per_node=1",
     "ray_kwargs.ray_init.num_cpus=16",
 )
-"""Sizes and services of a run on a GPU, over the recipe; no switch of how it computes is among
-them.
+"""Sizes and services of a run on a GPU, on top of the recipe; no switch that affects how it
+computes is among them.
 """
 RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 NAMES = ("actor/grad_norm", "actor/loss", "actor/pg_loss")
-"""Metrics that have to be numbers, where they are there."""
+"""Metrics that must be finite if they exist."""
 DOCUMENTS = SynthSettings(
     documents=5, difficulties=(DocumentDifficulty.EASY, DocumentDifficulty.MEDIUM)
 )
 ENDING_S = 8.0
-"""Seconds that a run is ended before the check would be, so that the runs before it count."""
+"""Seconds by which a run is ended before the check's limit, so that earlier runs still count."""
 SPARE = 1.1
-"""Times the longest run so far that has to be left for another."""
+"""Another run starts only if the time left is this many times that of the longest run so far."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A recipe with a tiny model: its name in the report, its system, and overrides of its own."""
+    """A recipe with a tiny model: its title in the report, its system, and its overrides."""
 
     title: str
     recipe: str
@@ -113,16 +113,17 @@ class Bound:
 
 
 BOUNDS = {"cuda": Bound(0.02, 1.0), "cpu": Bound(5e-6, 1e-3)}
-"""In bfloat16 a number has 8 bits: a logit between 4 and 8 is rounded by up to 1/64, so that a
-log-prob, the difference of such numbers, is about .01 off, and less where the token was nearly
-certain; kernels round in other orders. A wrong temperature, position or weight moves the mean by
-tenths. One H200 had probabilities .0006 apart on average and .018 at most; a rare token's log-prob
-moves by many times its probability, hence the second bound. In float32 a run had 1e-6 on average.
+"""In bfloat16 a number has 8 bits: a logit between 4 and 8 is rounded by up to 1/64, so a log-prob,
+the difference of such numbers, is off by about .01, and by less if the token was nearly certain;
+kernels round in different orders. A wrong temperature, position or weight changes the mean by
+tenths. On one H200, probabilities differed by .0006 on average and by at most .018; a rare token's
+log-prob changes by many times its probability, hence the second bound. In float32 a run had 1e-6 on
+average.
 """
 
 
 def run(machine: Machine, folder: Path) -> Result:
-    """See the module."""
+    """Run the check that the module describes."""
     end = float(os.environ.get(DEADLINE, "inf"))
     longest = 0.0
     found = {}
@@ -135,36 +136,38 @@ def run(machine: Machine, folder: Path) -> Result:
         try:
             found[kind.title] = _one(kind, machine, folder / kind.title, end)
         except subprocess.TimeoutExpired:
-            expect(bool(found), f"{kind.title}: not ready after {time.time() - began:.0f} s")
+            expect(bool(found), f"{kind.title}: did not finish within {time.time() - began:.0f} s")
             left_out.append(kind.title)
         longest = max(longest, time.time() - began)
     apart = {title: steps["apart"]["mean"] for title, steps in found.items()}
     text = "; ".join(f"{title} {mean:.1g}" for title, mean in apart.items())
-    rest = f"; NOT RUN, for want of time: {', '.join(left_out)}" if left_out else ""
-    summary = f"{STEPS} steps; server and trainer apart, in nats a token: {text}{rest}"
+    rest = f"; NOT RUN for lack of time: {', '.join(left_out)}" if left_out else ""
+    summary = (
+        f"{STEPS} steps; differences between server and trainer, in nats per token: {text}{rest}"
+    )
     return passed(summary, **found, not_run=left_out)
 
 
 def overrides(kind: Kind, machine: Machine) -> tuple[str, ...]:
-    """Arguments of the trainer for a recipe on this machine, besides its folders."""
+    """Return the trainer's arguments for a recipe on this machine, except its folders."""
     if machine.gpu is None:
         return "+profile=cpu", *SHORT, *kind.more
     return *SMALL, *SHORT, *kind.more
 
 
 def apart(trajectories: list[Trajectory]) -> dict[str, float]:
-    """Return how far server and trainer are apart at the tokens that were sampled: mean and most,
-    in nats.
+    """Return the differences between server and trainer at sampled tokens: mean and maximum, in
+    nats.
 
     Raises:
-        CheckError: no tokens, tokens without both numbers, or a number that is not finite.
+        CheckError: there are no tokens, tokens lack one of the numbers, or a number is not finite.
     """
     sampled = [
         turn for each in trajectories for turn in each.turns if turn.row >= 0 and turn.token_ids
     ]
     gaps = [gap for turn in sampled for gap in _gaps(turn)]
-    expect(bool(gaps), "no token was sampled and trained on")
-    expect(all(math.isfinite(gap) for gap in gaps), "log-probs that are not finite")
+    expect(bool(gaps), "no token was both sampled and trained on")
+    expect(all(math.isfinite(gap) for gap in gaps), "some log-probs are not finite")
     return {"mean": sum(gaps) / len(gaps), "most": max(gaps), "tokens": len(gaps)}
 
 
@@ -172,29 +175,29 @@ def _gaps(turn: Any) -> Iterator[float]:
     lengths = {len(turn.token_ids), len(turn.log_probs), len(turn.trainer_log_probs or ())}
     expect(
         len(lengths) == 1,
-        f"tokens and log-probs of server and trainer are of other numbers: {lengths}",
+        f"the numbers of tokens and of log-probs from server and trainer differ: {lengths}",
     )
     pairs = zip(turn.log_probs, turn.trainer_log_probs, strict=True)
     return (abs(server - trainer) for server, trainer in pairs)
 
 
 def check_apart(title: str, found: dict[str, float], bound: Bound) -> None:
-    """Refuse a server and a trainer that differ by more than number formats make them.
+    """Check that server and trainer differ no more than number formats can explain.
 
     Raises:
-        CheckError: they do.
+        CheckError: they differ more.
     """
     for name, limit in (("mean", bound.mean), ("most", bound.most)):
         text = (
-            f"{title}: server and trainer are {found[name]:.2g} nats apart ({name} of "
+            f"{title}: server and trainer differ by {found[name]:.2g} nats ({name} of "
             f"{found['tokens']}"
         )
-        expect(found[name] < limit, f"{text} tokens), not below {limit:g}")
+        expect(found[name] < limit, f"{text} tokens), not less than {limit:g}")
 
 
 def _one(kind: Kind, machine: Machine, folder: Path, end: float) -> dict[str, Any]:
-    """Train until `end` at most; return metrics of both steps, and how far server and trainer are
-    apart.
+    """Train until `end` at most; return metrics of both steps, and the differences between server
+    and trainer.
     """
     folder.mkdir(parents=True)
     workspace = folder / "workspace"
@@ -202,7 +205,7 @@ def _one(kind: Kind, machine: Machine, folder: Path, end: float) -> dict[str, An
     if machine.gpu is None:
         prepare_demo(workspace, synthetic=DOCUMENTS, system=kind.system, ocr=OcrMode.NEVER)
     else:
-        # its model is that of the family
+        # its model is the family's
         prepare_demo(workspace, synthetic=DOCUMENTS, system=None, ocr=OcrMode.NEVER)
     places = f"docagent.workspace={workspace}", f"docagent.run_dir={run_dir}"
     _train(
@@ -216,11 +219,11 @@ def _one(kind: Kind, machine: Machine, folder: Path, end: float) -> dict[str, An
 
 
 def judged(title: str, run_dir: Path, bound: Bound) -> dict[str, Any]:
-    """Return the metrics of a run's steps, and how far server and trainer were apart.
+    """Return the metrics of a run's steps, and the differences between server and trainer.
 
     Raises:
-        CheckError: numbers that are none, no gradient, or a server that computes what the trainer
-            does not.
+        CheckError: a number is not finite, there is no gradient, or the server computes something
+            else than the trainer.
     """
     steps = [
         json.loads((run_dir / "metrics" / f"{step}.json").read_text())
@@ -245,9 +248,8 @@ def _train(
     kind: Kind, machine: Machine, folder: Path, places: tuple[str, ...], limit_s: float | None
 ) -> None:
     command = [sys.executable, "-m", "verl.trainer.main_ppo", "--config-name", kind.recipe]
-    # the rank of a check is none of Ray's business, and its sockets need a short path; without a
-    # GPU, the profile counts one that is not there, which Ray refuses where the variable says that
-    # there is none
+    # a check's rank must not reach Ray, whose sockets need a short path; without a GPU, the profile
+    # counts one that does not exist, which Ray refuses if the variable says that there is none
     hidden = (*RANKS, "TMPDIR", *(() if machine.gpu else ("CUDA_VISIBLE_DEVICES",)))
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     environment["RAY_ADDRESS"] = "local"

@@ -1,6 +1,6 @@
-"""A policy that is saved, loaded into a new worker, and takes the same next step.
+"""Saving a policy, loading it into a new worker, and taking the same next step.
 
-What the optimizer holds is compared number by number: the next losses hardly depend on it.
+The optimizer's state is compared number by number, since the next losses hardly depend on it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from tools.gpu_check.parts.models import settings_of_recipes
 from tools.gpu_check.workers import make_worker, optimizer_states, update
 
 FIRST = 3
-"""The step after loading."""
+"""The first step after loading."""
 NEXT_LOSS = 1e-5
 LATER_LOSS = 0.05
 NORM = 0.02
-"""Shares that may differ. The next loss comes of a forward pass; sums of a GPU's backward pass are
-in no fixed order, and Adam's first steps make much of small gradients.
+"""Relative differences that are allowed. The next loss comes from a forward pass; sums in a GPU's
+backward pass have no fixed order, and Adam's first steps amplify small gradients.
 """
 
 
 def run(machine: Machine, folder: Path) -> Result:
-    """See the module."""
+    """Run the check that the module describes."""
     config = configuration(SMALL)
     path = write_checkpoint(folder / "model", config)
     batch = make_batch(ROWS, config)
@@ -44,11 +44,11 @@ def run(machine: Machine, folder: Path) -> Result:
         f"optimizer: {len(loaded)} tensors after loading, not {len(saved)}",
     )
     others = [name for name in saved if not torch.equal(saved[name], loaded[name])]
-    expect(bool(saved) and not others, f"optimizer: other numbers after loading: {others[:3]}")
+    expect(bool(saved) and not others, f"optimizer: different numbers after loading: {others[:3]}")
     expected = [update(first, batch)[:2] for _ in range(2)]
     found = [update(again, batch)[:2] for _ in range(2)]
     losses = [loss for loss, _ in (*before, *expected)]
-    expect(len(set(losses)) == len(losses), f"training changes nothing: {losses}")
+    expect(len(set(losses)) == len(losses), f"training changed nothing: {losses}")
     for step, ours, theirs in zip((FIRST, FIRST + 1), found, expected, strict=True):
         loss, norm = ours
         wanted, wanted_norm = theirs
@@ -57,8 +57,7 @@ def run(machine: Machine, folder: Path) -> Result:
         same = step > FIRST or abs(norm - wanted_norm) <= NORM * wanted_norm
         expect(same, f"step {step}: norm of the gradient {norm}, not {wanted_norm}")
     text = (
-        f"steps 3 and 4 after loading: loss {found[0][0]:.6f} and {found[1][0]:.6f}, as "
-        "without "
-        "the stop"
+        f"steps 3 and 4 after loading: loss {found[0][0]:.6f} and {found[1][0]:.6f}, as without "
+        "the interruption"
     )
     return passed(text, losses=losses, resumed=[loss for loss, _ in found])

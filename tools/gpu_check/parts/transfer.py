@@ -1,7 +1,8 @@
-"""Weights from the trainer's process to the rollout's, by verl's own sender and receiver.
+"""Transfer of weights from the trainer's process to the rollout's, by verl's own sender and
+receiver.
 
-Over CUDA IPC on a GPU, with a tensor above 2 GiB that no bucket holds; over shared memory
-elsewhere. A second round has a receiver that fails: both sides must say so at once instead of
+On a GPU over CUDA IPC, with a tensor above 2 GiB that fits into no bucket; elsewhere over shared
+memory. A second round has a receiver that fails: both sides must report it at once instead of
 waiting.
 """
 
@@ -30,17 +31,17 @@ SEED = 7
 
 
 def run(machine: Machine, folder: Path) -> Result:
-    """See the module."""
+    """Run the check that the module describes."""
     os.environ[TIMEOUT_VARIABLE] = str(WAIT_S)
     context = multiprocessing.get_context("spawn")
     mine, theirs = context.Pipe()
     handles = [f"ipc://{folder}/{name}.sock" for name in ("whole", "failing")]
-    # a daemon ends with this process, whatever happens here
+    # a daemon ends together with this process, whatever happens
     process = context.Process(target=_receive, args=(machine, handles, theirs), daemon=True)
     process.start()
     theirs.close()
     told = _told(mine)
-    expect(told == "ready", f"the receiver does not start: {told}")
+    expect(told == "ready", f"the receiver did not start: {told}")
     shapes = _shapes(machine)
     failure, seconds = _send(machine, handles[0])
     told = _told(mine)
@@ -49,28 +50,28 @@ def run(machine: Machine, folder: Path) -> Result:
         sorted(told["arrived"]) == sorted(shapes),
         f"arrived {told['arrived']}, sent {sorted(shapes)}",
     )
-    expect(not told["different"], f"other numbers arrived: {told['different']}")
+    expect(not told["different"], f"different numbers arrived: {told['different']}")
     failure, failing_s = _send(machine, handles[1])
     told = _told(mine)
     expect(
-        "KeyError" in failure, f"the sender heard nothing of the failure: {failure or 'no error'}"
+        "KeyError" in failure, f"the sender did not learn of the failure: {failure or 'no error'}"
     )
     expect("KeyError" in told["error"], f"the receiver's error was lost: {told['error'] or 'none'}")
-    expect(failing_s < WAIT_S / 2, f"the failure took {failing_s:.0f} s to be heard of")
+    expect(failing_s < WAIT_S / 2, f"the failure was reported only after {failing_s:.0f} s")
     process.join(WAIT_S)
-    expect(not process.is_alive(), "the receiver does not end")
+    expect(not process.is_alive(), "the receiver did not end")
     sizes = [torch.Size(shape).numel() * 2 / MIB for shape in shapes.values()]
     way = "shared memory" if machine.gpu is None else "CUDA IPC"
     sent = f"{sum(sizes):.0f} MiB by {way} in {seconds:.1f} s, largest tensor {max(sizes):.0f} MiB"
-    text = f"{sent}; a failure is told after {failing_s:.1f} s"
+    text = f"{sent}; a failure is reported after {failing_s:.1f} s"
     return passed(
         text, mib=sum(sizes), seconds=seconds, largest_mib=max(sizes), failure_seconds=failing_s
     )
 
 
 def _told(pipe: Connection) -> Any:
-    """Wait for what the receiver says next."""
-    expect(pipe.poll(WAIT_S * 2), "the receiver says nothing")
+    """Wait for the receiver's next message."""
+    expect(pipe.poll(WAIT_S * 2), "the receiver did not answer")
     try:
         return pipe.recv()
     except EOFError:
@@ -84,14 +85,14 @@ def _shapes(machine: Machine) -> dict[str, tuple[int, ...]]:
 
 
 def _weights(machine: Machine) -> Iterator[tuple[str, Tensor]]:
-    """The same in both processes: the draw of a device depends on the seed alone."""
+    """Yield the same weights in both processes: a device's draw depends only on the seed."""
     for number, (name, shape) in enumerate(_shapes(machine).items()):
         draw = torch.Generator(machine.device).manual_seed(SEED + number)
         yield name, torch.randn(shape, generator=draw, device=machine.device, dtype=torch.bfloat16)
 
 
 def _send(machine: Machine, handle: str) -> tuple[str, float]:
-    """Send all weights; the error of the sender, or nothing, and its seconds."""
+    """Send all weights; return the sender's error, or an empty text, and the seconds."""
     open_rollout_package()
     from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedWeightSender
 
@@ -106,7 +107,7 @@ def _send(machine: Machine, handle: str) -> tuple[str, float]:
 
 
 def _receive(machine: Machine, handles: list[str], tell: Connection) -> None:
-    """The rollout's process: takes the weights of the first handle, fails at those of the
+    """Run the rollout's process: receive the weights of the first handle, fail at those of the
     second.
     """
     open_rollout_package()
@@ -130,7 +131,7 @@ def _receive(machine: Machine, handles: list[str], tell: Connection) -> None:
             names += [name for name, _ in weights]
             bad += [name for name, tensor in weights if not torch.equal(tensor, expected[name])]
 
-        # the index of the device is what handles are opened on
+        # handles are opened by the index of the device
         device = torch.device("cpu") if machine.gpu is None else torch.device("cuda", 0)
         error = ""
         try:

@@ -1,12 +1,12 @@
-"""A few layers of Qwen2.5-VL-7B at the longest rows of the recipes: memory and seconds a layer, for
-all 28.
+"""Memory and seconds per layer for a few layers of Qwen2.5-VL-7B at the recipes' longest rows,
+extrapolated to all 28.
 
-Forward and backward pass of one row in verl's FSDP2 engine, with the settings of recipes and no
-step of the optimizer. Memory is the peak less weights; gradients go as soon as they are there,
-since a run shards both. The vision tower's backward pass comes last and does not grow with the
-layers of the language model: its peak is taken apart, and the larger of the two counts; on a GPU
-neither may exceed what the budget of a run says. Three fifths of a row are pages of 1,280 visual
-tokens.
+It measures the forward and backward pass of one row in verl's FSDP2 engine, with the settings of
+recipes and without optimizer step. Memory is the peak minus the weights; gradients are dropped as
+soon as they exist, since a run shards both. The vision tower's backward pass comes last and does
+not grow with the layers of the language model: its peak is measured separately, and the larger of
+the two counts; on a GPU neither may exceed the budget's estimate. Three fifths of a row are pages
+of 1,280 visual tokens.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from tools.gpu_check.parts.models import settings_of_recipes
 from tools.gpu_check.workers import make_worker, train_without_step
 
 OF_THIS_MODEL = "_qwen2_5_vl_7b"
-"""The ends of the names of the model's recipes."""
+"""Suffixes of the names of the model's recipes."""
 VISUAL = 0.6
-"""Share of a row that is pages."""
+"""Share of a row that consists of pages."""
 PAGE = (64, 80)
 UNIT = 28
-"""A page in patches, and the side of a visual token in pixels."""
+"""Size of a page in patches, and the side of a visual token in pixels."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A measurement: sizes of the model, its layers in two runs and in truth, rows, pages in
-    patches.
+    """A measurement: sizes of the model, numbers of layers in two runs and in reality, rows, and
+    pages in patches.
     """
 
     sizes: dict
@@ -60,7 +60,7 @@ class Scale:
 
 
 def run(machine: Machine, folder: Path) -> Result:
-    """See the module."""
+    """Run the check that the module describes."""
     rows = recipe_rows()
     if machine.gpu is None:
         scale = Scale(SMALL, (1, 2), 8, (120,), (4, 4))
@@ -78,7 +78,7 @@ def run(machine: Machine, folder: Path) -> Result:
             )
             if machine.gpu is not None:
                 check_estimate(row, found[row], estimated_mib(seven_billion(), row))
-    expect(bool(found), f"{many} layers fit at no row")
+    expect(bool(found), f"{many} layers do not fit with any row")
     numbers: dict[str, Any] = {
         "layers": scale.all_layers,
         "extrapolated": {str(row): cost.as_dict() for row, cost in found.items()},
@@ -96,7 +96,7 @@ def run(machine: Machine, folder: Path) -> Result:
 
 
 def extrapolated(few: Cost | None, many: Cost | None, layers: tuple[int, int], wanted: int) -> Cost:
-    """The cost of `wanted` layers: time and the first peak on the line through two measurements.
+    """Return the cost of `wanted` layers: time and first peak on the line through two measurements.
 
     Raises:
         ValueError: one of them is missing.
@@ -112,7 +112,7 @@ def extrapolated(few: Cost | None, many: Cost | None, layers: tuple[int, int], w
 
 
 def seven_billion() -> Model:
-    """The sizes that the budget counts with."""
+    """Return the sizes that the budget uses."""
     from docagent_rl.checks.budget_table import sizes_of
     from docagent_rl.training.settings.models import known_model
 
@@ -122,11 +122,11 @@ def seven_billion() -> Model:
 
 
 def estimated_mib(model: Model, tokens: int) -> tuple[float, float]:
-    """The budget's estimates of a row's pass: before, and while, the gradient is in the vision
-    tower.
+    """Return the budget's estimates for a row's pass: before the gradient reaches the vision tower,
+    and while it is there.
 
-    Before: states of all layers, logits, and what waits in the tower; then the tower alone. Both
-    with features, and with embeddings and head, which the engine gathers.
+    Before: states of all layers, logits, and what waits in the tower; afterwards only the tower.
+    Both include features, and embeddings and head, which the engine gathers.
     """
     row = _row(tokens, PAGE)
     visual = row.images * row.image_tokens
@@ -140,10 +140,10 @@ def estimated_mib(model: Model, tokens: int) -> tuple[float, float]:
 
 
 def check_estimate(tokens: int, cost: Cost, estimates_mib: tuple[float, float]) -> None:
-    """Refuse a budget that says less than a row takes, of the language model or of the tower.
+    """Check that the budget's estimates cover what a row uses, in the language model and the tower.
 
     Raises:
-        CheckError: it does.
+        CheckError: they do not.
     """
     peaks = {"before the tower": cost.peak_mib, "in the tower": cost.later_mib}
     for (where, peak), estimate in zip(peaks.items(), estimates_mib, strict=True):
@@ -155,7 +155,7 @@ def check_estimate(tokens: int, cost: Cost, estimates_mib: tuple[float, float]) 
 
 
 def recipe_rows() -> dict[str, int]:
-    """The longest row of each recipe for this model, in tokens."""
+    """Return the longest row of each recipe for this model, in tokens."""
     from docagent_rl.checks.recipe_check import composed_recipe
     from docagent_rl.checks.recipe_list import recipe_names
 
@@ -166,7 +166,7 @@ def recipe_rows() -> dict[str, int]:
 
 
 def _costs(machine: Machine, folder: Path, scale: Scale, layers: int) -> dict[int, Cost | None]:
-    """By row; None where it does not fit."""
+    """Return the cost by row; None if it does not fit."""
     config = configuration(scale.sizes, layers=layers)
     path = write_checkpoint(folder / f"layers-{layers}", config, device=machine.device)
     settings = replace(settings_of_recipes(machine), tokens=max(scale.rows))
@@ -194,8 +194,8 @@ def _cost(machine: Machine, made: TrainingWorker, batch: Any, row: int) -> Cost 
 
 @contextmanager
 def _watched(made: TrainingWorker, meter: Meter) -> Iterator[None]:
-    """Mark the meter where the gradient reaches the vision tower, and drop each parameter's
-    gradient.
+    """Mark the meter when the gradient reaches the vision tower, and drop each parameter's gradient
+    immediately.
     """
     module = made.engine.module
 
