@@ -1,1 +1,1 @@
-"""A reward function of the user's own: its section, its file, its signature, and the call of it."""
+"""Custom reward functions: their configuration, loading, signatures, calls and results."""

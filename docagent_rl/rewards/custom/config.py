@@ -1,4 +1,4 @@
-"""The section `docagent.reward_function`: a reward function of the user's own."""
+"""The section `docagent.reward_function`, which configures a custom reward function."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -12,16 +12,16 @@ KEY = "reward.custom_reward_function"
 """verl's section, from which the recipes take `path`, `name` and `reward_kwargs`."""
 PACKAGE = "pkg://"
 FILE = "file://"
-"""Beginnings of a path that verl's loader takes, too."""
+"""Prefixes of a path, which verl's loader accepts too."""
 
 
 class RewardMode(StrEnum):
-    """The place of the function's number beside the system's own reward."""
+    """How the function's value is combined with the system's own reward."""
 
     BESIDE = "beside"
     """It is added to the system's reward, at the end of the trajectory."""
     REPLACE = "replace"
-    """It is the only reward; the terms of the system are computed and logged all the same."""
+    """It is the only reward; the system's terms are still computed and logged."""
 
 
 _Arguments = Annotated[
@@ -30,27 +30,24 @@ _Arguments = Annotated[
 
 
 class RewardFunctionConfig(Section):
-    """A function that is called once a trajectory, at its end."""
+    """A function that is called once per trajectory, at its end."""
 
     path: str | None = None
-    """A Python file, or a module as `pkg://package.module`; `None`: there is no function."""
+    """A Python file, or a module as `pkg://package.module`; `None` if there is no function."""
     name: str = Field("compute_score", min_length=1)
-    """The name of the function in it, and of its term among metrics."""
+    """The name of the function, and of its term in the metrics."""
     reward_kwargs: _Arguments = Field(default_factory=dict)
-    """Arguments of the function beside those that it always gets."""
+    """Additional arguments of the function."""
     mode: RewardMode = RewardMode.BESIDE
     weight: float = Field(1.0, ge=0, allow_inf_nan=False)
-    """The factor of the function's number in the reward; with 0 it is logged, and rewards
-    nothing.
-    """
+    """The weight of the function's value in the reward; with 0 the value is only logged."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.path is None and (given := sorted(self.model_dump(exclude_defaults=True))):
             raise ValueError(
                 f"{', '.join(given)} has no effect without a function: set {KEY}.path to its file, "
-                "or "
-                f"to {PACKAGE}package.module"
+                f"or to {PACKAGE}package.module"
             )
         if self.mode is RewardMode.REPLACE and self.weight == 0:
             raise ValueError("mode=replace with weight=0 rewards nothing: give a weight above 0")
@@ -58,7 +55,7 @@ class RewardFunctionConfig(Section):
 
     @property
     def module(self) -> str | None:
-        """Return the module that `pkg://` names, in Python's spelling; `None` for a file."""
+        """Return the dotted name of the module that `pkg://` names; `None` for a file."""
         if self.path is None or not self.path.startswith(PACKAGE):
             return None
         return self.path.removeprefix(PACKAGE).replace("/", ".")

@@ -1,4 +1,4 @@
-"""A reward function of the user's own: loading it, and calling it."""
+"""Loading and calling a custom reward function."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from docagent_rl.rewards.custom.result import ResultError, numbers_of
 from docagent_rl.rewards.custom.signature import RewardCall, style_of
 
 THREADS = 32
-"""Calls of the function at a time in a process; others wait."""
+"""The maximum number of concurrent calls of the function in a process; further calls wait."""
 
 
 class RewardFunctionError(InfrastructureError):
-    """The user's reward function failed: its trajectory is masked, and not played again.
+    """The user's reward function failed: the trajectory is masked and not retried.
 
-    Another trajectory in its place would make those that the function can read likelier.
+    A retry would bias training towards trajectories on which the function does not fail.
     """
 
 
@@ -35,7 +35,7 @@ class RewardFunction:
     """A reward function, loaded and ready to be called.
 
     Raises:
-        UserError: its file or module, its name or its signature is not what it has to be.
+        UserError: the file, module, name or signature is invalid.
     """
 
     def __init__(self, config: RewardFunctionConfig) -> None:
@@ -48,33 +48,33 @@ class RewardFunction:
             self._function, vars(module), config.reward_kwargs, f"{KEY}: {self.place}"
         )
         self.digest = _digest(module)
-        """The SHA-256 of its source, empty where there is none."""
+        """The SHA-256 of its source; empty if there is no source file."""
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="reward_function")
 
     @property
     def name(self) -> str:
-        """Return the name of its term."""
+        """Return the name of the reward term."""
         return self.config.name
 
     @property
     def weight(self) -> float:
-        """Return the factor of its number in the reward."""
+        """Return the weight of the function's value in the reward."""
         return self.config.weight
 
     @property
     def replaces(self) -> bool:
-        """Return whether its number is the only reward."""
+        """Return whether the function's value is the only reward."""
         return self.config.mode is RewardMode.REPLACE
 
     async def __call__(self, call: RewardCall) -> dict[str, float]:
-        """Return the numbers of a trajectory by term, the reward first (`numbers_of`).
+        """Return the values for a trajectory by term, the reward first (`numbers_of`).
 
         A plain function runs in a thread, so that it may wait for a service while other
-        trajectories go on. What is awaitable is awaited in the event loop.
+        trajectories continue. An awaitable result is awaited in the event loop.
 
         Raises:
-            RewardFunctionError: names the question and the function: it raised, or returned no
-                reward.
+            RewardFunctionError: the function raised, or returned no reward; the message names the
+                question and the function.
         """
         returned, error = await self._returned(call)
         if error is not None:
@@ -98,10 +98,10 @@ class RewardFunction:
         return returned, error
 
     def _attempt(self, call: RewardCall) -> tuple[Any, BaseException | None]:
-        """Call the function; return what it returned, or raised.
+        """Call the function; return its result, or the exception that it raised.
 
-        A `StopIteration` that left the thread would never reach the event loop, which would wait
-        for ever.
+        Exceptions are returned because a future cannot carry a `StopIteration`: the event loop
+        would wait forever.
         """
         positional, named = call.arguments(self.style, self.config.reward_kwargs)
         try:
@@ -114,17 +114,15 @@ class RewardFunction:
 
 
 def load_reward_function(config: RewardFunctionConfig) -> RewardFunction | None:
-    """Return the configured function, `None` where there is none; raises `UserError`
-    (`RewardFunction`).
-    """
+    """Return the configured function, or `None`; raises `UserError` like `RewardFunction`."""
     return None if config.path is None else RewardFunction(config)
 
 
 def _module(config: RewardFunctionConfig) -> ModuleType:
-    """Return the module of a function; a file is run under a name of its own.
+    """Import the module of a function; a file gets a unique module name.
 
     Raises:
-        UserError: there is no such file or module, or it raises.
+        UserError: there is no such file or module, or importing it raises.
     """
     named = f"{KEY}.path={config.path}"
     if config.module is not None:
@@ -137,18 +135,15 @@ def _module(config: RewardFunctionConfig) -> ModuleType:
     name = f"docagent_reward_function_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise UserError(
-            f"{named}: Python reads no module from {file.name}: its name has to end in .py"
-        )
+        raise UserError(f"{named}: Python cannot import {file.name}: its name must end in .py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # data classes look up the module that they are in
+    sys.modules[name] = module  # dataclasses look up their own module there
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # whatever a file of the user's raises
+    except (Exception, SystemExit) as error:  # the user's file may raise anything
         del sys.modules[name]
         raise UserError(
-            f"{named} cannot be loaded: {described(error)}; what it imports has to be installed, "
-            "or on "
+            f"{named} cannot be loaded: {described(error)}; install what it imports, or add it to "
             "PYTHONPATH"
         ) from error
     return module
@@ -160,25 +155,22 @@ def _named(module: ModuleType, config: RewardFunctionConfig) -> Callable[..., An
         functions = [
             name for name, each in inspect.getmembers(module, inspect.isfunction) if name[0] != "_"
         ]
-        there = f"it has {', '.join(functions)}" if functions else "it has no function"
+        defined = ", ".join(functions) if functions else "no functions"
         raise UserError(
-            f"{KEY}.name={config.name}: {config.path} has nothing of that name; {there}"
+            f"{KEY}.name={config.name}: {config.path} defines no such function; it has {defined}"
         )
     if not callable(found) or inspect.isclass(found):
         raise UserError(
-            f"{KEY}.name={config.name}: in {config.path} that is of type {type(found).__name__}, "
-            "and has to "
-            "be a function"
+            f"{KEY}.name={config.name}: in {config.path} it is of type {type(found).__name__}, but "
+            "must be a function"
         )
     return found
 
 
 def _place(function: Callable[..., Any], config: RewardFunctionConfig) -> str:
-    """Return file and first line of a function; the path of the configuration where Python has
-    none.
-    """
+    """Return the file and first line of a function, or the configured path if they are unknown."""
     inner = inspect.unwrap(function)
-    if not inspect.isroutine(inner):  # an instance of a class, whose calls are a method's
+    if not inspect.isroutine(inner):  # a callable instance, whose code is in `__call__`
         inner = type(inner).__call__
     code = getattr(inner, "__code__", None)
     return str(config.path) if code is None else f"{code.co_filename}, line {code.co_firstlineno}"

@@ -1,4 +1,4 @@
-"""The numbers in what a reward function returns."""
+"""Extraction of the values that a reward function returns."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from docagent_rl.rewards.finite import is_finite
 
 
 class ResultError(ValueError):
-    """A reward function returned something that is no reward; the message says what."""
+    """A reward function returned something that is not a reward; the message says what."""
 
 
 def numbers_of(result: Any, style: CallStyle, name: str) -> dict[str, float]:
-    """Return the numbers of one trajectory by term: the reward as `name`, further ones as
-    `name.KEY`.
+    """Return the values for one trajectory by term: the reward as `name`, others as `name.KEY`.
 
-    Truth values count as 0 and 1. Further values that are no numbers, such as texts, are left out.
+    Booleans count as 0 and 1. Other values that are not numbers, such as texts, are left out.
 
     Raises:
         ResultError: there is no reward, or one of the numbers is not finite.
@@ -26,7 +25,7 @@ def numbers_of(result: Any, style: CallStyle, name: str) -> dict[str, float]:
         result = _only(result)
     if not isinstance(result, Mapping):
         if style is not CallStyle.VERL:
-            raise ResultError(f"returned {_kind(result)}, and not a dictionary with {style.main!r}")
+            raise ResultError(f"returned {_kind(result)}, not a dictionary with {style.main!r}")
         return {name: _reward(result, name, f"a number, or a dictionary with {style.main!r}")}
     if style.main not in result:
         keys = ", ".join(map(repr, result)) or "nothing"
@@ -40,43 +39,37 @@ def numbers_of(result: Any, style: CallStyle, name: str) -> dict[str, float]:
 
 
 def _only(result: Any) -> Any:
-    """Return the one result of a list of inputs, which had one input."""
+    """Return the only result for a list of inputs, which had one input."""
     if isinstance(result, str) or not isinstance(result, Sequence):
-        raise ResultError(
-            f"returned {_kind(result)}, and not a list with one dictionary for each input"
-        )
+        raise ResultError(f"returned {_kind(result)}, not a list with one dictionary per input")
     if len(result) != 1:
-        raise ResultError(f"returned a list of {len(result)} for a list of 1 input")
+        raise ResultError(f"returned a list of {len(result)} results for 1 input")
     return result[0]
 
 
 def _reward(value: Any, name: str, expected: str) -> float:
     number = as_number(value)
     if number is None:
-        raise ResultError(f"returned {_kind(value)}, and not {expected}")
+        raise ResultError(f"returned {_kind(value)}, not {expected}")
     return _finite(number, name)
 
 
 def _finite(number: float, name: str) -> float:
     if not is_finite(number):
-        raise ResultError(
-            f"the term {name!r} is {number}: a reward has to be a finite number of 32 bits"
-        )
+        raise ResultError(f"the term {name!r} is {number}: a reward must be a finite 32-bit number")
     return number
 
 
 def as_number(value: Any) -> float | None:
-    """Return a value as a number, of numpy and torch too; `None` where it is none, as texts are."""
+    """Convert a value, also of numpy or torch, to a number; `None` if it is not one, such as a
+    text.
+    """
     if value is None or isinstance(value, str | bytes):
         return None
     try:
         return float(value)
-    except (
-        TypeError,
-        ValueError,
-        OverflowError,
-        RuntimeError,
-    ):  # the last is torch's, of several numbers
+    # torch raises RuntimeError for a tensor with several elements
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         return None
 
 

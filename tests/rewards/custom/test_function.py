@@ -117,10 +117,10 @@ def test_without_a_path_there_is_none():
         (
             PLAIN,
             {"name": "score"},
-            "name=score: .*mine.py has nothing of that name; it has compute_score",
+            "name=score: .*mine.py defines no such function; it has compute_score",
         ),
-        ("compute_score = 5\n", {}, "it has no function|of type int"),
-        ("class compute_score:\n    pass\n", {}, "of type type, and has to be a function"),
+        ("compute_score = 5\n", {}, "of type int, but must be a function"),
+        ("class compute_score:\n    pass\n", {}, "of type type, but must be a function"),
         (
             PLAIN,
             {"reward_kwargs": {"bonus": 1}},
@@ -141,7 +141,7 @@ def test_a_path_that_leads_nowhere_is_named(path):
 
 def test_a_file_that_is_no_python(tmp_path):
     (tmp_path / "reward.txt").write_text("x = 1\n")
-    with pytest.raises(UserError, match=r"has to end in \.py"):
+    with pytest.raises(UserError, match=r"must end in \.py"):
         RewardFunction(RewardFunctionConfig(path=str(tmp_path / "reward.txt")))
 
 

@@ -33,22 +33,22 @@ def test_a_dictionary_keeps_its_numbers_by_name():
 @pytest.mark.parametrize(
     ("style", "result", "message"),
     [
-        (CallStyle.VERL, None, "returned None, and not a number, or a dictionary with 'score'"),
+        (CallStyle.VERL, None, "returned None, not a number, or a dictionary with 'score'"),
         (CallStyle.VERL, "0.5", "returned str '0.5'"),
         (CallStyle.VERL, [0.5, 0.25], "returned list"),
         (CallStyle.VERL, {"overall": 1.0}, "without 'score'; it has 'overall'"),
         (CallStyle.VERL, {}, "without 'score'; it has nothing"),
-        (CallStyle.VERL, {"score": "high"}, "returned str 'high', and not a number as 'score'"),
+        (CallStyle.VERL, {"score": "high"}, "returned str 'high', not a number as 'score'"),
         (
             CallStyle.EASYR1_SEQUENTIAL,
             0.5,
-            "returned float '0.5', and not a dictionary with 'overall'",
+            "returned float '0.5', not a dictionary with 'overall'",
         ),
         (CallStyle.EASYR1_SEQUENTIAL, {"score": 0.5}, "without 'overall'; it has 'score'"),
-        (CallStyle.EASYR1_BATCH, {"overall": 0.5}, "not a list with one dictionary for each input"),
-        (CallStyle.EASYR1_BATCH, [], "a list of 0 for a list of 1"),
-        (CallStyle.EASYR1_BATCH, [{}, {}], "a list of 2 for a list of 1"),
-        (CallStyle.EASYR1_BATCH, [0.5], "returned float '0.5', and not a dictionary"),
+        (CallStyle.EASYR1_BATCH, {"overall": 0.5}, "not a list with one dictionary per input"),
+        (CallStyle.EASYR1_BATCH, [], "a list of 0 results for 1 input"),
+        (CallStyle.EASYR1_BATCH, [{}, {}], "a list of 2 results for 1 input"),
+        (CallStyle.EASYR1_BATCH, [0.5], "returned float '0.5', not a dictionary"),
     ],
 )
 def test_what_is_no_reward(style, result, message):
