@@ -1,4 +1,4 @@
-"""What commands that ask models share: the judge, the budget, and the end by Ctrl-C."""
+"""Code shared by commands that ask models: the judge, the budget, and the end by Ctrl-C."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What commands that play trajectories share: players, cached replies, token counters."""
+"""Code shared by commands that play trajectories: players, cached replies, token counters."""
 
 from __future__ import annotations
 

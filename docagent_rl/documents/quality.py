@@ -48,7 +48,7 @@ _BY_FINDING = {
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How well the pages of a document were read."""
+    """A record of how well the pages of a document were read."""
 
     doc_id: str
     num_pages: int

@@ -40,7 +40,7 @@ class RendererKind(StrEnum):
 
 
 class OcrMode(StrEnum):
-    """Which pages to read by OCR.
+    """Choices of the pages to read by OCR.
 
     `auto` reads those whose text layer is empty or broken, `always` all that are not blank.
     """

@@ -1,4 +1,4 @@
-"""Retrieval of pages: for a query, the best pages of a document or of all documents."""
+"""Retrieval: for a query, the best pages of a document or of all documents."""
 
 from docagent_rl.base.public import exporter
 

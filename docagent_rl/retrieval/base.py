@@ -1,4 +1,4 @@
-"""The interface of every retriever, and pages as rows of arrays."""
+"""The interface of retrievers, and the mapping of pages to rows of arrays."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from docagent_rl.documents import PageRef
 from docagent_rl.documents.references import unknown_document
 
 Pages = Collection[PageRef]
-"""Pages that a search leaves out."""
+"""Pages to leave out of a search."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstStage:
-    """The place of a page among the candidates that a reranker was given."""
+    """Rank and score of a page before reranking."""
 
     rank: int
     score: float
@@ -29,14 +29,14 @@ class Hit:
 
     ref: PageRef
     score: float
-    """The higher, the better; comparable within the answer to one query only."""
+    """Higher is better; only comparable within the hits of one query."""
     first_stage: FirstStage | None = None
-    """Before it was reranked; None: it was not, or elsewhere."""
+    """Rank and score before reranking; None if it was not reranked, or not in this process."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchArguments:
-    """Arguments of one search, to be kept; they are those of `Retriever.search`."""
+    """The arguments of one call of `Retriever.search`; hashable."""
 
     queries: tuple[str, ...]
     doc_id: str | None = None
@@ -45,29 +45,28 @@ class SearchArguments:
 
 
 class StaleIndexError(UserError):
-    """An index is not of the store as it is: of another one, or of an earlier state of it."""
+    """An index does not match the store: it was built from another one, or an earlier state."""
 
 
 class QueryRefusedError(Exception):
-    """A service understood a query and will not serve it: too long, characters that it does not
-    take.
+    """A service understood a query but refuses it, for its length or its characters.
 
-    The query is at fault, and asking again changes nothing. For a policy that means a search
-    without hits (`envs.services.RetrieverService`), never a trajectory that does not count.
+    The query is at fault, and retrying is pointless. For a policy, it is a search without hits
+    (`envs.services.RetrieverService`); the trajectory is never masked for it.
     """
 
 
 class ServiceFailedError(InfrastructureError):
-    """One try of a search at a service: begun and not brought to an end, or answered with nonsense.
+    """An attempt to search at a service was not completed, or the response was invalid.
 
-    Whoever can wait tries again.
+    Callers that can wait should retry.
     """
 
 
 class NotTakenError(ServiceFailedError):
-    """A service did not take a search: it is busy, starting again, or cannot be reached.
+    """A service did not accept a search: it is busy, restarting or cannot be reached.
 
-    It may ask to wait for some seconds.
+    It may ask to wait for `retry_after_s` seconds.
     """
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
@@ -76,11 +75,11 @@ class NotTakenError(ServiceFailedError):
 
 
 class ServerFaultError(ServiceFailedError):
-    """An error inside a service: its own fault, or that of what it was asked."""
+    """An error occurred inside a service: due to the service itself, or to the query."""
 
 
 class Retriever(Protocol):
-    """Ranks pages for queries. Implementations may be called from several threads at once."""
+    """A ranker of pages. Implementations must be thread-safe."""
 
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
@@ -88,45 +87,45 @@ class Retriever(Protocol):
         """Return the best pages for each query.
 
         Args:
-            queries: Any number of queries, answered in one batch.
-            doc_id: Search this document only; by default all documents.
-            top_k: Number of pages for a query at most.
-            exclude: Pages to leave out. Others take their place: a query gets `top_k` hits whenever
-                that many other pages match.
+            queries: Any number of queries, processed in one batch.
+            doc_id: Search only this document; by default all documents.
+            top_k: Maximum number of pages per query.
+            exclude: Pages to leave out. They do not count: a query gets `top_k` hits if that many
+                other pages match.
 
         Returns:
-            One list for each query, best first; equal scores in the order of `PageRef`. An empty or
+            One list per query, best hits first; equal scores in the order of `PageRef`. An empty or
             blank query has no hits.
 
         Raises:
             UserError: `doc_id` is unknown or `top_k` is less than 1.
-            QueryRefusedError: A remote retriever does not take a query.
-            InfrastructureError: A remote retriever does not answer.
+            QueryRefusedError: A remote retriever refuses a query.
+            InfrastructureError: A remote retriever does not respond.
         """
         ...
 
 
 @runtime_checkable
 class AsyncRetriever(Protocol):
-    """A `Retriever` that waits for others: it is awaited, without a thread for each search."""
+    """A `Retriever` that searches elsewhere and can be awaited, without a thread per search."""
 
     async def asearch(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:
-        """Search as `Retriever.search`, once: the caller tries again.
+        """Make one attempt of a search as in `Retriever.search`; retries are up to the caller.
 
         Raises:
-            NotTakenError, ServiceFailedError: this try has failed.
+            NotTakenError, ServiceFailedError: This attempt has failed.
         """
         ...
 
 
 def check_queries(queries: Sequence[str], top_k: int) -> None:
-    """Check arguments of `Retriever.search`.
+    """Check the arguments of `Retriever.search`.
 
     Raises:
-        UserError: `top_k` is not a whole number from 1.
-        TypeError: `queries` is one string, or holds something else than strings.
+        UserError: `top_k` is not a whole number of at least 1.
+        TypeError: `queries` is a single string, or contains something other than strings.
     """
     if isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1:
         raise UserError(f"top_k={top_k!r}: expected a whole number of pages, at least 1")
@@ -140,22 +139,20 @@ def best_hits(hits: Iterable[Hit], top_k: int) -> list[Hit]:
 
 
 def top_rows(scores: np.ndarray, top_k: int, above: float = 0.0) -> np.ndarray:
-    """Return at most `top_k` rows with the highest scores of those above a bound, shape (m,).
+    """Return the at most `top_k` rows with the highest scores above a bound, shape (m,).
 
-    Rows come by descending score, equal scores by ascending row; `scores` has one a row, shape
-    (n,).
+    Rows are sorted by descending score, and equal scores by ascending row; `scores` has shape (n,).
     """
     rows = np.flatnonzero(scores > above)
     if len(rows) > top_k:
-        # the rows with the score of the last one that is wanted stay, too: the first of them is
-        # taken
+        # keep all rows that tie with the last one, so that the sort picks the first of them
         least = np.partition(scores[rows], len(rows) - top_k)[len(rows) - top_k]
         rows = rows[scores[rows] >= least]
     return rows[np.argsort(-scores[rows], kind="stable")[:top_k]]
 
 
 class PageRows:
-    """The rows of pages: the documents one after the other, sorted by id, each in page order."""
+    """A mapping of pages to rows: documents sorted by id, and each document's pages in order."""
 
     def __init__(self, doc_ids: Sequence[str], num_pages: Sequence[int]) -> None:
         self.doc_ids = tuple(doc_ids)
@@ -168,10 +165,10 @@ class PageRows:
         return int(self._starts[-1])
 
     def span(self, doc_id: str | None) -> tuple[int, int]:
-        """Return the first row of a document and the one behind its last; None: of all documents.
+        """Return the range of rows (end exclusive) of a document, or of all documents for None.
 
         Raises:
-            UserError: there is no such document.
+            UserError: There is no such document.
         """
         if doc_id is None:
             return 0, len(self)
@@ -181,7 +178,7 @@ class PageRows:
         return int(self._starts[position]), int(self._starts[position + 1])
 
     def rows(self, refs: Collection[PageRef]) -> np.ndarray:
-        """Return rows of pages, int64; unknown ones are left out."""
+        """Return the rows of pages, int64, without unknown pages."""
         rows = [
             self._starts[position] + ref.page - 1
             for ref in refs
@@ -191,6 +188,6 @@ class PageRows:
         return np.asarray(rows, dtype=np.int64)
 
     def ref(self, row: int) -> PageRef:
-        """Return the page of a row."""
+        """Return the page in a row."""
         position = int(np.searchsorted(self._starts, row, side="right")) - 1
         return PageRef(self.doc_ids[position], int(row - self._starts[position]) + 1)

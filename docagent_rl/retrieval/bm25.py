@@ -1,8 +1,7 @@
-"""BM25 (`bm25_formula`) over the text of pages, their descriptions, and the headings that they
-stand under.
+"""BM25 (`bm25_formula`) over the texts, descriptions and headings of pages.
 
-A page is indexed behind the title of its document and its headings; the text that agents read stays
-as it is.
+The indexed text of a page starts with the document's title and the headings above the page. Agents
+read the page's text without these.
 """
 
 from __future__ import annotations
@@ -39,45 +38,45 @@ if TYPE_CHECKING:
 
 
 class BM25Header(IndexHeader):
-    """The texts and settings of an index."""
+    """The header of a BM25 index: its documents and settings."""
 
     schema_version: Literal[5] = 5
     kind: Literal["bm25"] = "bm25"
     settings: BM25Settings
     fingerprint: str
-    """Fingerprint of the texts of the store (`DocumentStore.fingerprint`)."""
+    """Fingerprint of the store's texts (`DocumentStore.fingerprint`)."""
     doc_ids: tuple[str, ...]
-    """Sorted; the index has one row a page, in the order of `PageRef`."""
+    """Sorted ids; the index has one row per page, in the order of `PageRef`."""
     num_pages: tuple[Annotated[int, Field(ge=1)], ...]
-    """Pages of each document."""
+    """Number of pages of each document."""
 
 
 class BM25Retriever:
     """A `Retriever` over page text.
 
-    Only pages that share a word with the query are hits, in one document as in the whole corpus: a
-    search may have fewer than `top_k` hits, and one without text and description is never found.
-    Word statistics (df, avgdl) are those of the whole corpus in both cases. Pages in `exclude` that
-    are not known are ignored.
+    Only pages that share a term with the query are hits, so a search may have fewer than `top_k`
+    hits, and a page without text and description is never found. Searches within one document use
+    the term statistics (df, avgdl) of the whole corpus, too. Unknown pages in `exclude` are
+    ignored.
 
-    Searching changes nothing, so any number of threads may search at once. The arrays of an index
-    that was read are mapped into memory: the processes of a node share them.
+    Searching changes nothing, so any number of threads may search at once. The arrays of a loaded
+    index are mapped into memory, and the processes of a node share them.
     """
 
     contents = (PageContent.TEXT,)
-    """The contents of a page that its rank depends on."""
+    """The contents of a page on which its rank depends."""
 
     def __init__(self, index: bm25s.BM25, header: BM25Header) -> None:
         self._index = index
         self._header = header
         self.settings: BM25Settings = header.settings
-        """The settings that the index was built with."""
+        """The settings with which the index was built."""
         self._tokenize = Tokenizer(self.settings.stemmer)
         self._rows = PageRows(header.doc_ids, header.num_pages)
 
     @classmethod
     def build(cls, store: DocumentStore, *, settings: BM25Settings | None = None) -> BM25Retriever:
-        """Index the text of all pages of `store`, see `indexed_texts`.
+        """Index the texts of all pages of `store`; see `indexed_texts`.
 
         Raises:
             UserError: No page has text or a description.
@@ -102,19 +101,18 @@ class BM25Retriever:
         ]
         if not vocabulary:
             raise UserError(
-                f"no page in {store.path} has a text layer, so BM25 would find nothing: "
-                "ingest PDFs with text, `docagent-rl describe` them, or use a retriever of page "
-                "images"
+                f"no page in {store.path} has text, so BM25 would find nothing: ingest PDFs with "
+                "text, `docagent-rl describe` them, or use a retriever over page images"
             )
         index = load_bm25s().BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
         index.index((rows, dict(vocabulary)), show_progress=False)
         return cls(index, header)
 
     def save(self, path: str | Path) -> None:
-        """Write the index to the folder `path`, replacing an index that is there.
+        """Write the index to the folder `path`, replacing an existing index.
 
         Raises:
-            UserError: The path is a file, or a folder that holds something else.
+            UserError: The path is a file, or a folder that contains something else.
         """
         files = IndexFiles(Path(path))
         with files.claimed():
@@ -127,7 +125,7 @@ class BM25Retriever:
         """Read an index that `save` wrote, verifying every file. Nothing is unpickled.
 
         Raises:
-            UserError: There is no index, it is damaged or of another version.
+            UserError: There is no index, or it is damaged or of another version.
         """
         return IndexFiles(Path(path)).read(cls._load)
 
@@ -142,7 +140,7 @@ class BM25Retriever:
         return cls(index, header.unsaved())
 
     def info(self) -> dict[str, object]:
-        """Return the kind, the number of pages and the settings, by their names for people."""
+        """Return the kind, the number of pages and the settings, by readable names."""
         return {"kind": self._header.kind, "pages": self.num_pages, **asdict(self.settings)}
 
     @property
@@ -151,16 +149,16 @@ class BM25Retriever:
         return len(self._rows)
 
     def check(self, store: DocumentStore) -> None:
-        """Check that `store` still holds the indexed texts.
+        """Check that `store` still contains the indexed texts.
 
         Raises:
             StaleIndexError: It does not.
         """
         if store.fingerprint(PageContent.TEXT) != self._header.fingerprint:
             raise StaleIndexError(
-                f"the index does not belong to {store.path} as it is now (documents were added, "
-                "removed or "
-                f"changed, or it is another store): {update_hint(Path('INDEX'), store.path)}"
+                f"the index does not match {store.path} as it is now (documents were added, "
+                "removed or changed, or it is another store): "
+                f"{update_hint(Path('INDEX'), store.path)}"
             )
 
     def search(
@@ -186,10 +184,9 @@ class BM25Retriever:
         return [Hit(self._rows.ref(start + row), float(score)) for row, score in found]
 
     def _scores(self, token_ids: Sequence[int], start: int, end: int) -> np.ndarray:
-        """Return the scores of some consecutive rows, shape (end - start,), from their postings
-        alone.
+        """Return the scores of consecutive rows, shape (end - start,), from their postings.
 
-        They are those of bm25s to the last bit, which scores all rows (`get_scores_from_ids`).
+        They equal those of bm25s's `get_scores_from_ids`, which scores all rows, to the last bit.
         """
         postings = cast("dict[str, np.ndarray]", self._index.scores)
         data = postings["data"]
@@ -200,7 +197,7 @@ class BM25Retriever:
         for token in token_ids:
             first = int(starts[token])
             last = int(starts[token + 1])
-            # the rows of a token rise, each stands there once
+            # the rows of a token are strictly increasing
             first, last = first + np.searchsorted(rows[first:last], bounds)
             scores[rows[first:last] - start] += data[first:last]
         return scores
@@ -209,8 +206,9 @@ class BM25Retriever:
 def open_bm25(
     config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, stale: bool = False
 ) -> BM25Retriever:
-    """Open the index of a configuration, and check that it is that of the store, unless it may be
-    `stale`; see `opening.open_local`.
+    """Open the index of a configuration, which must match the store unless `stale` is set.
+
+    See `opening.open_local`.
     """
     retriever = BM25Retriever.load(config.required_index(key))
     if not stale:
@@ -221,8 +219,8 @@ def open_bm25(
 def indexed_texts(document: Document) -> Iterator[str]:
     """Yield the text that is indexed for each page.
 
-    It consists of the title, the headings above the page, each once, its text and its description.
-    A page that has neither text nor description is indexed by nothing.
+    It consists of the title, the headings above the page (each once), its text and its description.
+    For a page with neither text nor description, it is empty.
     """
     pages = [document.page(number) for number in range(1, document.num_pages + 1)]
     texts = {page.ref.page: page.text() for page in pages}
@@ -235,10 +233,11 @@ def indexed_texts(document: Document) -> Iterator[str]:
 
 
 def page_headings(headings: Sequence[Heading], texts: Mapping[int, str]) -> Iterator[list[str]]:
-    """Yield the headings over the parts of each page, with those above them.
+    """Yield the headings of the sections on each page, with their parent headings.
 
-    `texts` are those of the pages by number. A page that begins with a heading stands under no
-    earlier one of its level; a heading that is not found begins its page.
+    `texts` are the texts of the pages by number. If a page begins with a heading, sections that
+    began on earlier pages do not count for it. A heading that is not found in the text is taken to
+    be at the start of its page.
     """
     path: tuple[Heading, ...] = ()
     for number, text in sorted(texts.items()):
@@ -251,7 +250,7 @@ def page_headings(headings: Sequence[Heading], texts: Mapping[int, str]) -> Iter
 
 
 def _begins(title: str, text: str) -> bool:
-    """Return whether no letter of a text stands before a title, or the text does not hold it."""
+    """Return whether a text has no letter before a title, or does not contain the title."""
     words = r"[\W_]+".join(map(re.escape, WORD.findall(title)))
     found = re.search(words, text, re.IGNORECASE)
     return found is None or not re.search(r"[^\W\d_]", text[: found.start()])

@@ -2,8 +2,9 @@
 
 The variant is Lucene's (Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020, table 1). Each
 occurrence of a token t in the query adds
-`ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (k1 * (1 - b + b * dl / avgdl) + tf)`, where N counts
-pages, df pages that hold t, tf t on the page, dl tokens of the page; avgdl is the mean of dl.
+`ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (k1 * (1 - b + b * dl / avgdl) + tf)`, where N is the
+number of pages, df the number of pages that contain t, tf the number of occurrences of t on the
+page, dl the number of tokens on the page, and avgdl the mean of dl.
 """
 
 import logging
@@ -19,14 +20,14 @@ _import_lock = threading.Lock()
 
 
 def load_bm25s() -> ModuleType:
-    """Import bm25s, without JAX, and with no more to say than other libraries.
+    """Import bm25s without JAX, and with the usual level of logging.
 
-    bm25s 0.3 tries JAX's top-k as it is imported, and JAX then takes three quarters of a GPU's
-    memory for itself, in each process that searches (seen on an H100).
+    bm25s 0.3 tries JAX's top-k when it is imported, and JAX then reserves three quarters of a GPU's
+    memory, in each process that searches (seen on an H100).
     """
     with _import_lock:
         hidden = sys.modules.get("jax")
-        sys.modules["jax"] = cast(ModuleType, None)  # an import of it fails
+        sys.modules["jax"] = cast(ModuleType, None)  # makes `import jax` fail
         try:
             import bm25s
         finally:
@@ -34,7 +35,7 @@ def load_bm25s() -> ModuleType:
                 del sys.modules["jax"]
             else:
                 sys.modules["jax"] = hidden
-    # it asks for DEBUG as it is imported, and verl's handler writes whatever it is given
+    # bm25s sets the level to DEBUG when it is imported, and verl's handler writes everything
     logging.getLogger("bm25s").setLevel(logging.NOTSET)
     return bm25s
 
@@ -44,8 +45,8 @@ class BM25Settings:
     """Settings of a BM25 index."""
 
     k1: float = 1.5
-    """How slowly the weight of a word saturates as it is repeated; 0 or more."""
+    """How slowly repeated occurrences of a term stop adding to the score; at least 0."""
     b: float = 0.75
-    """How strongly long pages are discounted; from 0 (not at all) to 1 (in full)."""
+    """How strongly long pages are discounted, from 0 (not at all) to 1 (fully)."""
     stemmer: Stemmer = Stemmer.ENGLISH
-    """Stemmer of the words; none for other languages."""
+    """Stemmer of the terms; use none for languages other than English."""

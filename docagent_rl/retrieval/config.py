@@ -1,4 +1,4 @@
-"""Settings of retrievers: the one that the environments ask, and where it runs."""
+"""Configuration of the retriever of environments, and of where it runs."""
 
 from __future__ import annotations
 
@@ -13,112 +13,109 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section
 
 KEY = "docagent.retriever"
-"""The key of the section, for messages."""
+"""Key of the section, for messages."""
 
 OWN_CLASS = r"[\w.]+:\w+"
-"""The name of a class of the user's own: `package.module:CLASS`."""
+"""Pattern of the name of a user's own class: `package.module:CLASS`."""
 
 
 class Backend(StrEnum):
-    """The place where searches run."""
+    """Places where searches can run."""
 
     LOCAL = "local"
-    """Every process that asks searches by itself."""
+    """In every process that needs them."""
     RAY = "ray"
-    """Actors search that the run starts on its Ray cluster."""
+    """In actors that the run starts on its Ray cluster."""
     HTTP = "http"
-    """A server searches that runs already."""
+    """On a server that is running already."""
 
 
 class SearchEngine(StrEnum):
-    """Engines that hold the vectors of an index and rank by them."""
+    """Engines that store the vectors of an index and search them."""
 
     EMBEDDED = "embedded"
-    """Files that every process maps into memory; exact."""
+    """Files that every process maps into memory; exact search."""
     QDRANT = "qdrant"
-    """A server of Qdrant."""
+    """A Qdrant server."""
     LANCEDB = "lancedb"
-    """Tables of LanceDB in a folder or an object store, read by any number of processes."""
+    """LanceDB tables in a folder or an object store, read by any number of processes."""
 
 
 class EngineConfig(Section):
-    """The engine of an index of vectors. Its folder names it, so that nothing has to be set."""
+    """The engine of an index of vectors. The index records its engine, so nothing has to be set."""
 
     kind: SearchEngine | None = None
-    """The engine that the index has to be of; null: any."""
+    """The engine that the index must use; null: any."""
     url: str | None = None
-    """Address at which this process reaches it, if not where the index says: `http://host:6333`."""
+    """Address of the engine, such as `http://host:6333`, if not the one that the index records."""
     token_env: str | None = None
-    """Name of the variable that holds the token of a server, if not the one that the index
-    names.
-    """
+    """Environment variable with a server's token, if not the one that the index records."""
     timeout_s: float = Field(30.0, gt=0)
-    """Seconds of one request to a server."""
+    """Maximum seconds for one request to a server."""
 
 
 class QueryEncoderConfig(Section):
-    """The model that turns queries into vectors; by default the one that the index was built
-    with.
-    """
+    """The model that encodes queries: always the one with which the index was built."""
 
     model: str | None = None
-    """Place of that model on this machine, if not where the index says; its weights must be the
-    same.
+    """Folder or name of that model on this machine, if not the one that the index records; the
+    weights must be the same.
     """
     device: str | None = None
-    """A device of torch: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
+    """Torch device: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
     endpoint: str | None = None
-    """A server of vLLM that pools (`http://host:port`), instead of a model in the process."""
+    """A vLLM pooling server (`http://host:port`) to use instead of a model in the process."""
     threads: int | None = Field(None, ge=1)
-    """Threads of torch on the CPU; null: one."""
+    """Torch threads on the CPU; null: one."""
 
 
 class RerankConfig(Section):
-    """A second model that scores the best pages of a search anew, each together with the query."""
+    """A second model that reads query and page together and rescores the best pages of a search."""
 
     model: str
-    """A name of `docagent-rl index models`, a file that describes a reranker, or the folder of a
-    checkpoint that holds one.
+    """A name from `docagent-rl index models`, a file that specifies a reranker, or the folder of a
+    checkpoint that contains such a file.
     """
     checkpoint: str | None = None
-    """Place of that model on this machine, if not where its description says."""
+    """Folder of that model on this machine, if not the one in its specification."""
     candidates: int = Field(50, ge=1)
-    """Pages of the retriever that are scored; a search for more pages scores as many."""
+    """Number of the retriever's pages to score; more if a search asks for more pages."""
     device: str | None = None
-    """A device of torch: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
+    """Torch device: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
     endpoint: str | None = None
-    """A server of vLLM that scores (`http://host:port`), instead of a model in the process."""
+    """A vLLM server that scores (`http://host:port`), to use instead of a model in the process."""
     threads: int | None = Field(None, ge=1)
-    """Threads of torch on the CPU; null: one."""
+    """Torch threads on the CPU; null: one."""
 
 
 class ServiceConfig(Section):
-    """Actors (`backend: ray`) or a server (`backend: http`)."""
+    """Search actors (`backend: ray`) or a search server (`backend: http`)."""
 
     url: str | None = None
-    """The server's address."""
+    """Address of the server."""
     token_env: str | None = None
-    """Name of the variable that holds the server's token."""
+    """Environment variable with the server's token."""
     replicas: int = Field(1, ge=1)
-    """Actors, each with the whole index."""
+    """Number of actors, each with the whole index."""
     num_cpus: float = Field(1.0, ge=0)
-    """CPUs of Ray an actor."""
+    """Ray CPUs per actor."""
     num_gpus: float = Field(0.0, ge=0)
+    """GPUs per actor."""
     max_waiting: int = Field(256, ge=1)
-    """Queries that wait at an actor; more are told to come again (a server has an option for
-    it).
+    """Maximum number of queries that wait at an actor; further ones have to retry. (A server has an
+    option for it.)
     """
     timeout_s: float = Field(10.0, gt=0)
-    """Seconds of one try."""
+    """Maximum seconds for one attempt."""
     connections: int = Field(64, ge=1)
-    """Searches in flight at most, for every worker."""
+    """Maximum number of searches in flight per worker."""
     threads: int = Field(8, ge=1)
-    """Searches that an actor runs at a time."""
+    """Number of searches that an actor runs at the same time."""
     start_s: float = Field(600.0, gt=0)
-    """Until all actors have opened their index."""
+    """Maximum seconds until all actors have opened their index."""
     cached: int = Field(4096, ge=0)
-    """Answers that every worker keeps (none of BM25 in the process); an index stays as it is for a
-    run.
+    """Number of results that every worker caches (none for BM25 in the process); an index does not
+    change during a run.
     """
 
 
@@ -128,56 +125,58 @@ class RetrieverConfig(Section):
     kind: str = Field("bm25", pattern=rf"^(\w+|{OWN_CLASS})$")
     """`bm25`, `dense`, `late_interaction`, `hybrid`, or `package.module:CLASS` of your own."""
     model: str | None = None
-    """The model of the index: a name of `docagent-rl index models`, a file that describes an
-    encoder, or the folder of a checkpoint that holds one; null: any.
+    """The model that the index must have: a name from `docagent-rl index models`, a file that
+    specifies an encoder, or the folder of a checkpoint that contains such a file; null: any.
     """
     index: Path | None = None
-    """Directory of the index (`docagent-rl index build`); kinds that combine others have none."""
+    """Folder of the index (`docagent-rl index build`); kinds that combine others have none."""
     backend: Backend = Backend.LOCAL
     engine: EngineConfig = Field(default_factory=EngineConfig)
     encoder: QueryEncoderConfig = Field(default_factory=QueryEncoderConfig)
     candidates: int = Field(200, ge=1)
-    """Pages that an engine's first stage of a search over all documents hands to exact scoring."""
+    """Number of pages that an engine's first stage selects for exact scoring, in searches over all
+    documents.
+    """
     device: str | None = None
-    """A device of torch that holds the vectors of an embedded index and scores all of them exactly
-    (`cuda`); null: processors do, from files mapped into memory.
+    """Torch device, such as `cuda`, to which the vectors of an embedded index are moved, and which
+    scores all of them exactly; null: the CPU scores them from files mapped into memory.
     """
     parts: dict[str, RetrieverConfig] = Field(default_factory=dict)
-    """The retrievers of a `hybrid` whose scores are joined, by a name of your choice."""
+    """The retrievers whose scores a `hybrid` combines, by names of your choice."""
     weight: float | None = Field(None, gt=0)
-    """Weight of a part's scores in a `hybrid`; null: 2 of `bm25`, 1 of others."""
+    """Weight of a part's scores in a `hybrid`; null: 2 for `bm25`, 1 for others."""
     depth: int = Field(200, ge=1)
-    """Pages that each part of a `hybrid` ranks."""
+    """Number of pages that each part of a `hybrid` ranks."""
     rerank: RerankConfig | None = None
-    """Null: pages stay as the retriever ranks them."""
+    """Null: pages are not reranked."""
     service: ServiceConfig = Field(default_factory=ServiceConfig)
     options: dict[str, Any] = Field(default_factory=dict)
     """Arguments of a class of your own."""
     attempts: int = Field(3, ge=1)
-    """Tries a query before the trajectory counts as failed."""
+    """Maximum number of attempts per query before the trajectory counts as failed."""
     deadline_s: float = Field(30.0, gt=0)
-    """Seconds for all tries together, from the moment that the first begins."""
+    """Maximum seconds for all attempts together, from the start of the first."""
 
     @field_validator("parts", "options", mode="before")
     @classmethod
-    def _cleared(cls, value: Any) -> Any:
-        # Hydra merges mappings: null takes the place of what a recipe set, {} changes nothing
+    def _null_is_empty(cls, value: Any) -> Any:
+        # Hydra merges mappings, so a recipe's entries can only be removed by null, not by {}
         return {} if value is None else value
 
     @model_validator(mode="after")
     def _sound(self) -> Self:
         if self.kind == "bm25" and self.model is not None:
             raise ValueError(
-                f"kind bm25 reads no model ({self.model}): +retriever=bm25 sets all it needs"
+                f"kind bm25 has no model ({self.model}): +retriever=bm25 sets all that it needs"
             )
         if self.kind == "bm25" and self.device is not None:
-            raise ValueError(f"kind bm25 has no vectors for device {self.device} to hold")
+            raise ValueError(f"kind bm25 has no vectors to move to device {self.device}")
         if self.backend is Backend.HTTP and self.service.url is None:
             raise ValueError("backend http needs service.url")
         if self.backend is not Backend.LOCAL and self.service.timeout_s > self.deadline_s:
             raise ValueError(
-                f"service.timeout_s={self.service.timeout_s:g} of one try is longer than "
-                "deadline_s of all"
+                f"service.timeout_s={self.service.timeout_s:g} of one attempt is longer than "
+                "deadline_s of all attempts"
             )
         return self
 
@@ -185,16 +184,14 @@ class RetrieverConfig(Section):
         """Return the folder of the index.
 
         Raises:
-            UserError: the configuration names none.
+            UserError: The configuration names none.
         """
         if self.index is None:
-            raise UserError(f"{key}.index is null, and a retriever of kind {self.kind} reads one")
+            raise UserError(f"{key}.index is null, but a retriever of kind {self.kind} needs one")
         return self.index
 
     def decisive(self) -> dict[str, Any]:
-        """Return all that decides over ranks beside the index; not where and how fast they are
-        made.
-        """
+        """Return the settings that affect rankings, without those of place and speed."""
         names = {"kind", "model", "candidates", "weight", "depth", "options"}
         found = self.model_dump(
             mode="json", include={**dict.fromkeys(names, True), "engine": {"kind"}}
@@ -207,16 +204,14 @@ class RetrieverConfig(Section):
         }
 
     def flat(self, key: str) -> Iterator[tuple[str, RetrieverConfig]]:
-        """Yield this section, whose key is given, and those of its parts that this process opens,
-        with their keys.
-        """
+        """Yield this section and the sections of parts that this process opens, with their keys."""
         yield key, self
         if self.backend is not Backend.HTTP:
             for name, part in self.parts.items():
                 yield from part.flat(f"{key}.parts.{name}")
 
     def indexes(self, key: str) -> Iterator[tuple[str, Path]]:
-        """Yield every index that this process reads, with the key that names it; see `flat`."""
+        """Yield every index that this process reads, with the key of its path; see `flat`."""
         for name, section in self.flat(key):
             if section.index is not None and section.backend is not Backend.HTTP:
                 yield f"{name}.index", section.index

@@ -1,4 +1,4 @@
-"""Several retrievers as one, by a convex combination of their scores."""
+"""A hybrid of several retrievers, by a convex combination of their scores."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class HybridPart:
 
 
 class HybridRetriever:
-    """A `Retriever` over others, whose scores it joins by `combined`.
+    """A `Retriever` that combines the scores of others (`combined`).
 
-    Each part is asked for `depth` pages, or for as many as the search asks for where that is more.
+    Each part ranks `depth` pages, or `top_k` pages if that is more.
     """
 
     def __init__(self, parts: Mapping[str, HybridPart], *, depth: int = 200) -> None:
@@ -31,13 +31,13 @@ class HybridRetriever:
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:
-        """See `Retriever.search`; a score is a weighted mean over parts, from 0 to 1."""
+        """See `Retriever.search`; a score is a weighted mean over the parts, from 0 to 1."""
         check_queries(queries, top_k)
         if not queries:
             return []
         depth = max(self._depth, top_k)
         excluded = frozenset(exclude)
-        # in the order of their names, whose sums are the same to the last bit
+        # in the order of their names, so that sums are the same to the last bit
         parts = [self._parts[name] for name in sorted(self._parts)]
         found = [
             part.retriever.search(queries, doc_id=doc_id, top_k=depth, exclude=excluded)
@@ -53,13 +53,13 @@ class HybridRetriever:
 def combined(
     rankings: Sequence[Sequence[Hit]], weights: Sequence[float], depth: int
 ) -> dict[PageRef, float]:
-    """Return the weighted mean of each page's scores, each brought to [0, 1].
+    """Return the weighted mean of each page's scores, each normalised to [0, 1].
 
     The convex combination of Bruch, Gai and Ingber (TOIS 2023, equation 1), which was better than
-    reciprocal rank fusion there and here (docs/retrieval.md): unlike ranks, scores keep how far one
-    page is before the next. A score is divided by the best one of its ranking, behind a shift if
-    some are negative. A ranking without a page gives it 0 or, if it was cut off at `depth`, as much
-    as its last page.
+    reciprocal rank fusion there and here (docs/retrieval.md): unlike ranks, scores keep the
+    distance of one page to the next. Each score is divided by the best one of its ranking, after a
+    shift if some are negative. A page that is missing from a ranking gets 0 or, if the ranking was
+    cut off at `depth`, the score of its last page.
     """
     scores = dict.fromkeys((hit.ref for ranking in rankings for hit in ranking), 0.0)
     for ranking, weight in zip(rankings, weights, strict=True):
@@ -71,7 +71,7 @@ def combined(
 
 
 def _normalised(ranking: Sequence[Hit]) -> Iterator[float]:
-    """Yield the scores of a ranking, which comes best first, in [0, 1]."""
+    """Yield the scores of a ranking, sorted from best to worst, normalised to [0, 1]."""
     if not ranking:
         return
     best = ranking[0].score

@@ -1,13 +1,13 @@
-"""The files of an index: written beside each other, verified when read, swapped in one step.
+"""The files of an index: never changed in place, verified when read, and swapped in one step.
 
 ```
 docagent_index.json    what was indexed, and the SHA-256 of every array file; has its own checksum
 files-<16 hex>/        the array files, never changed; named by the hash of their hashes
 encoded/               documents that an unfinished build of vectors has encoded
 collection/            the files of an engine (`retrieval.engines`), which change in place
-.lock                  held by a writer
+.lock                  locked by a writer
 ```
-Replacing the header is the swap: until then readers see the old files, from then on the new ones.
+The header is replaced last: until then, readers see the old files, and afterwards the new ones.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class IndexHeader(BaseModel):
     """Checksum of the file (`docagent_rl.base.io`)."""
 
     def unsaved(self) -> Self:
-        """Return the header without what names its files."""
+        """Return the header without its files and checksum."""
         return self.model_copy(update={"files": {}, "checksum": None})
 
 
@@ -74,7 +74,7 @@ class IndexFiles:
 
     @property
     def header(self) -> Path:
-        """The file that makes the folder an index."""
+        """The header file, which marks the folder as an index."""
         return self.root / HEADER
 
     def folder(self, checksums: Mapping[str, str]) -> Path:
@@ -84,10 +84,11 @@ class IndexFiles:
 
     @contextmanager
     def claimed(self) -> Generator[None]:
-        """Be the one writer while the block lasts; others wait.
+        """Hold the writer's lock during the block; other writers wait.
 
         Raises:
-            UserError: The path is a file or holds something else, or the block raises `OSError`.
+            UserError: The path is a file or contains something else, or the block raises an
+                `OSError`.
         """
         if self.root.is_file() or (self.root.is_dir() and not self._is_free()):
             raise UserError(f"{self.root} exists and is not an index: name a new folder")
@@ -105,9 +106,9 @@ class IndexFiles:
                 lock.release()
 
     def publish(self, write: Callable[[Path], None], header: IndexHeader) -> None:
-        """Put new files in the place of the old ones; the caller has claimed the folder.
+        """Replace the old files by new ones; the caller must have claimed the folder.
 
-        `write` fills an empty folder with the array files; their checksums are filled in to the
+        `write` writes the array files to an empty folder; their checksums are then added to the
         header.
         """
         self.sweep(r"\..*\.tmp")
@@ -127,12 +128,12 @@ class IndexFiles:
         self.sweep(rf"(?!{target.name}$).*")
 
     def write_header(self, header: IndexHeader) -> None:
-        """Put a header in the place of the last one; the caller has claimed the folder."""
+        """Replace the header; the caller must have claimed the folder."""
         atomic_write(self.header, seal(header.model_dump_json(indent=1)))
         force([self.root])
 
     def sweep(self, pattern: str) -> None:
-        """Remove files of the index that match a pattern; the caller has claimed the folder."""
+        """Remove files of the index by a pattern; the caller must have claimed the folder."""
         for path in self.root.iterdir():
             if path.name == _LOCK or not (
                 _OWN.fullmatch(path.name) and re.fullmatch(pattern, path.name)
@@ -144,10 +145,10 @@ class IndexFiles:
                 path.unlink(missing_ok=True)
 
     def sweep_retired(self) -> None:
-        """Remove what builds that were killed left: array files of other headers, scratch folders.
+        """Remove what killed builds left: array files of other headers, and scratch folders.
 
         Raises:
-            UserError: the folder cannot be written.
+            UserError: The folder cannot be written.
         """
         with self.claimed():
             files = json.loads(self._header_bytes()).get("files") or {}
@@ -156,11 +157,11 @@ class IndexFiles:
     def read(self, load: Callable[[bytes, IndexFiles], T]) -> T:
         """Return the result of `load` for the header and the files.
 
-        Files that vanish because a writer replaces the index meanwhile are no damage: it is read
+        If a writer replaces the index meanwhile, missing files are not an error: the index is read
         again.
 
         Raises:
-            UserError: There is no header, or `load` raises it for an index that nobody replaces.
+            UserError: There is no header, or `load` raises it and the index was not replaced.
         """
         data = self._header_bytes()
         try:
@@ -176,13 +177,13 @@ class IndexFiles:
         except FileNotFoundError as error:
             raise UserError(
                 f"{self.root} is not an index (no {HEADER}): "
-                f"make one with `docagent-rl index build --store STORE --out {self.root}`"
+                f"build one with `docagent-rl index build --store STORE --out {self.root}`"
             ) from error
         except OSError as error:
             raise UserError(f"{self.header}: cannot be read ({error})") from error
 
     def parse(self, model: type[HeaderT], data: bytes) -> HeaderT:
-        """Return a header from the bytes of its file.
+        """Parse the bytes of a header file.
 
         Raises:
             UserError: It is damaged or of another version.
@@ -195,10 +196,10 @@ class IndexFiles:
             raise self.damaged(self.header, " ".join(str(error).split())) from error
 
     def verified_folder(self, checksums: Mapping[str, str]) -> Path:
-        """Return the folder of the array files, each of which was read to its end.
+        """Return the folder of the array files after verifying their checksums.
 
         Raises:
-            UserError: a file is not as it was written.
+            UserError: A file is missing or damaged.
         """
         folder = self.folder(checksums)
         for name, expected in sorted(checksums.items()):
@@ -209,7 +210,7 @@ class IndexFiles:
                     folder / name, f"cannot be read ({error.strerror or error})"
                 ) from error
             if digest != expected:
-                raise self.damaged(folder / name, "its checksum is that of other bytes")
+                raise self.damaged(folder / name, "its checksum does not match")
         return folder
 
     def damaged(self, path: Path, problem: str) -> UserError:
@@ -232,28 +233,26 @@ class IndexFiles:
 
 
 def rebuild_command(root: Path, store: Path | str = "STORE") -> str:
-    """Return the advice for an index that does not fit."""
+    """Return the advice to rebuild an index that cannot be used."""
     command = f"docagent-rl index build --store {store} --out {root} --force"
-    return f"rebuild the index with `{command}`, and for one of vectors --model MODEL"
+    return f"rebuild the index with `{command}` (an index of vectors with --model MODEL, too)"
 
 
 def update_hint(root: Path, store: Path | str) -> str:
-    """Return the advice for an index that is not of the store as it is now."""
+    """Return the advice to update an index that does not match the store."""
     return (
-        f"bring it up to date with `docagent-rl index update {root} --store {store}`, or "
+        f"update it with `docagent-rl index update {root} --store {store}`, or "
         f"{rebuild_command(root, store)}"
     )
 
 
 def index_kind(root: Path) -> str:
-    """Return the kind of the index in a folder, such as `bm25` or `dense`; empty where there is
-    none.
-    """
+    """Return the kind of the index in a folder, such as `bm25`; empty if there is no index."""
     return _field(root, "kind")
 
 
 def index_engine(root: Path) -> SearchEngine:
-    """Return the engine of the index in a folder; `EMBEDDED` also where there is none."""
+    """Return the engine of the index in a folder; `EMBEDDED` if there is no index."""
     found = _field(root, "engine")
     return SearchEngine(found) if found in tuple(SearchEngine) else SearchEngine.EMBEDDED
 
@@ -266,11 +265,10 @@ def _field(root: Path, name: str) -> str:
 
 
 def _check_length(path: Path) -> None:
-    """See that numpy wrote an array to its end: where a disk fills at the last bytes, it says
-    nothing.
+    """Check that numpy wrote a whole array: it raises no error if the disk fills at the end.
 
     Raises:
-        OSError: it did not.
+        OSError: The array is incomplete.
     """
     with path.open("rb") as file:
         version = np.lib.format.read_magic(file)

@@ -1,4 +1,4 @@
-"""Indexes of any kind as users ask for them: built, opened, described, and every file read."""
+"""Indexes of any kind: build, update, open and audit them."""
 
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -32,37 +32,36 @@ _ON_GPU = 64
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """The place of the encoding of pages; decides over time, not over what an index holds."""
+    """Place and manner of encoding pages, which affect the speed but not the index."""
 
     device: str | None = None
     batch_size: int | None = None
-    """Pages, or passages, at a time; None: 8 on the CPU and 64 on a GPU. Halved where memory is
-    short.
+    """Pages or passages per batch; None: 8 on the CPU and 64 on a GPU. Halved if memory runs out.
     """
     threads: int | None = None
     checkpoint: str | None = None
-    """The model's folder, if not the one of its specification."""
+    """The model's folder, if not the one in its specification."""
     ray: str | None = None
-    """Address of a cluster that encodes, or `auto`; None: this process."""
+    """Address of a Ray cluster that encodes, or `auto`; None: this process."""
     encoders: int = 1
-    """Actors of the cluster that each hold the model."""
+    """Number of actors on the cluster, each with a copy of the model."""
     gpus: float = 0.0
-    """GPUs an actor."""
+    """GPUs per actor."""
 
 
 def build_bm25(
     store: DocumentStore, out: Path, settings: BM25Settings, *, force: bool = False
 ) -> BuiltIndex:
-    """Index the words of all pages in a folder, unless the index there is of them.
+    """Build a BM25 index of all pages in a folder, unless the index there matches the store.
 
-    An index of other pages gives way; one of other settings, a damaged one or one of vectors with
-    `force`.
+    An index of other pages is replaced. An index with other settings, a damaged one or one of
+    vectors is only replaced with `force`.
 
     Raises:
-        UserError: such an index is there, or no page has text.
+        UserError: Such an index exists and `force` is not set, or no page has text.
     """
     if not force and (out / HEADER).is_file():
-        found = _words(out, settings)
+        found = _existing_bm25(out, settings)
         with suppress(StaleIndexError):
             found.check(store)
             remove_leftovers(out)
@@ -85,15 +84,21 @@ def build_vectors(
     force: bool = False,
     **where: Any,
 ) -> BuiltIndex:
-    """Index the vectors of all pages, or of those that are new or changed since, in a folder.
+    """Build an index of vectors in a folder, or update the one that is there.
 
-    The model is one of `encoders.spec.named_spec`; `where`, arguments of `build_collection`, names
-    the engine that holds them, in place of the folder; `form` is that of the vectors, by default as
-    the model makes them; `force` replaces an index of another model or form, or a damaged one.
+    Args:
+        store: the documents.
+        out: folder of the index.
+        model: the encoder, for `encoders.spec.named_spec`.
+        encoding: where and how to encode pages.
+        form: form of the stored vectors; by default as the model makes them.
+        force: replace an index of another model or form, or a damaged one.
+        where: arguments of `build_collection` that name an engine; by default, the vectors are
+            stored in the folder.
 
     Raises:
-        UserError: there is no such model, another index is there, or it is damaged.
-        InfrastructureError: a node of the cluster or the encoder fails.
+        UserError: There is no such model, or the folder contains another or a damaged index.
+        InfrastructureError: A node of the cluster or the encoder fails.
     """
     spec = named_spec(model)
     return _build_vectors(
@@ -102,15 +107,14 @@ def build_vectors(
 
 
 def update_index(store: DocumentStore, root: Path, encoding: Encoding | None = None) -> BuiltIndex:
-    """Bring an index of any kind up to date with a store, by the model and settings that it was
-    built with.
+    """Update an index of any kind to a store, with the model and settings of its build.
 
-    Readers have the old index until the new one is whole. Nothing is opened but the index where it
-    is of the store as it is.
+    Readers use the old index until the new one is complete. If the index matches the store already,
+    its model is not opened.
 
     Raises:
-        UserError: there is no index, it is damaged, or its model is not there.
-        InfrastructureError: a node of the cluster, the encoder or the engine fails.
+        UserError: There is no index, it is damaged, or its model is missing.
+        InfrastructureError: A node of the cluster, the encoder or the engine fails.
     """
     index = open_index(root)
     try:
@@ -144,7 +148,7 @@ def _build_vectors(
     kind = VectorKind.LATE_INTERACTION if spec.family.late_interaction else VectorKind.DENSE
     if form.pooled > 1 and kind is VectorKind.DENSE:
         raise UserError(
-            f"{spec.model} has one vector a page or passage, of which none can be pooled"
+            f"{spec.model} has only one vector per page or passage, so there is nothing to pool"
         )
     build = partial(build_collection, **where) if where else build_index
     with _vectors(spec, encoding) as vectors:
@@ -153,7 +157,7 @@ def _build_vectors(
 
 @contextmanager
 def _vectors(spec: EncoderSpec, encoding: Encoding) -> Generator[PageVectors]:
-    """Yield the encoder: this process, or a cluster that is disconnected afterwards."""
+    """Yield the encoder, in this process or on a cluster from which it is then disconnected."""
     make = partial(
         open_encoder,
         spec,
@@ -176,25 +180,27 @@ def _vectors(spec: EncoderSpec, encoding: Encoding) -> Generator[PageVectors]:
             ray.shutdown()
 
 
-def _words(root: Path, settings: BM25Settings) -> BM25Retriever:
-    """Return the index of words in a folder, which has to be of these settings."""
+def _existing_bm25(root: Path, settings: BM25Settings) -> BM25Retriever:
+    """Return the BM25 index in a folder, which must have been built with these settings."""
     try:
         found = BM25Retriever.load(root)
     except UserError as error:
-        raise UserError(f"{root} holds another index ({error}): replace it with --force") from error
+        raise UserError(
+            f"{root} contains another index ({error}): replace it with --force"
+        ) from error
     if found.settings != settings:
         raise UserError(
-            f"{root} holds an index of other settings: replace it with --force or name another "
-            "folder"
+            f"{root} contains an index with other settings: replace it with --force or name "
+            "another folder"
         )
     return found
 
 
 def audit_index(root: Path) -> Audit:
-    """Read every file of an index of any kind, up to the first that is damaged.
+    """Read every file of an index of any kind, up to the first damaged one.
 
     Raises:
-        UserError: the folder is not an index.
+        UserError: The folder is not an index.
     """
     files = IndexFiles(root.absolute())
     try:
@@ -210,15 +216,13 @@ def audit_index(root: Path) -> Audit:
 
 
 def open_index(root: Path) -> BM25Retriever | VectorIndex | CollectionIndex:
-    """Return an index of any kind.
+    """Open an index of any kind.
 
     Raises:
-        UserError: there is none, or it is damaged.
+        UserError: There is none, or it is damaged.
     """
     if index_engine(root) is not SearchEngine.EMBEDDED:
         return CollectionIndex.open(root)
-    return (
-        VectorIndex.open(root)
-        if index_kind(root) in tuple(VectorKind)
-        else BM25Retriever.load(root)
-    )
+    if index_kind(root) in tuple(VectorKind):
+        return VectorIndex.open(root)
+    return BM25Retriever.load(root)

@@ -1,4 +1,4 @@
-"""Retrievers of configurations: their kinds, by name, and where their searches run."""
+"""Opening of configured retrievers, by kind and backend."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -20,13 +20,12 @@ from docagent_rl.retrieval.vectors.retriever import open_pages
 def open_retriever(
     config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, stale: bool = False
 ) -> Retriever:
-    """Open the retriever of a configuration, whose key is given for messages, where its backend
-    says.
+    """Open a configured retriever on its backend; `key` is the section's key, for messages.
 
-    `stale`: indexes that this process opens may be of another state of the store.
+    With `stale`, indexes that this process opens need not match the store's current state.
 
     Raises:
-        UserError: there is no such retriever, its index is not that of the store, or a token is
+        UserError: There is no such retriever, its index does not match the store, or a token is
             missing.
         InfrastructureError: Ray does not run (`backend: ray`).
     """
@@ -40,9 +39,7 @@ def open_retriever(
 def open_local(
     config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, stale: bool = False
 ) -> Retriever:
-    """Open the retriever of a configuration in this process, whatever its `backend`; see
-    `open_retriever`.
-    """
+    """Open a configured retriever in this process, whatever its `backend`; see `open_retriever`."""
     return reranked(_open_kind(config, store, key, stale=stale), config, store, key)
 
 
@@ -54,17 +51,16 @@ def _open_kind(
     if config.kind not in _KINDS:
         raise UserError(
             f"{key}.kind={config.kind}: known kinds are {', '.join(sorted(_KINDS))}, or name a "
-            "class of your "
-            "own as package.module:CLASS"
+            "class of your own as package.module:CLASS"
         )
     return _KINDS[config.kind](config, store, key, stale=stale)
 
 
 def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> Retriever:
-    """Open a retriever before Ray runs: here in place of its actors, whose models are not read.
+    """Open a retriever before Ray runs, to check it: without its actors, and without their models.
 
     Raises:
-        UserError: as `open_retriever`.
+        UserError: As for `open_retriever`.
     """
     if config.backend is Backend.LOCAL and config.parts:
         return reranked(open_hybrid(config, store, key, opener=open_before_run), config, store, key)
@@ -85,13 +81,13 @@ def open_hybrid(
     opener: Opener | None = None,
     stale: bool = False,
 ) -> HybridRetriever:
-    """Open a hybrid, each part where its own `backend` says: by `opener`, or as `open_retriever`.
+    """Open a hybrid; each part is opened on its own `backend` by `opener` or `open_retriever`.
 
     Raises:
-        UserError: it has no parts, or one cannot be opened.
+        UserError: It has no parts, or one cannot be opened.
     """
     if not config.parts:
-        raise UserError(f"{key}.parts is empty, and a retriever of kind hybrid joins its parts")
+        raise UserError(f"{key}.parts is empty, but a retriever of kind hybrid combines its parts")
     opener = opener or partial(open_retriever, stale=stale)
     parts = {
         name: HybridPart(
@@ -105,10 +101,10 @@ def open_hybrid(
 def search_servers(
     configs: Mapping[str, RetrieverConfig], store: DocumentStore
 ) -> dict[str, HttpRetriever]:
-    """Return clients of all servers that retrievers ask, parts of hybrids included, by key.
+    """Return clients for all search servers of retrievers and of their parts, by key.
 
     Raises:
-        UserError: an address or a token is missing.
+        UserError: An address or a token is missing.
     """
     return {
         key: HttpRetriever(config, store, key)
@@ -119,7 +115,7 @@ def search_servers(
 
 
 _WEIGHTS: dict[str, float] = {"bm25": 2.0}
-"""Weights of a hybrid's parts by kind; 1 of others. See docs/retrieval.md."""
+"""Default weights of a hybrid's parts by kind; 1 for others. See docs/retrieval.md."""
 _KINDS: dict[str, Callable[..., Retriever]] = {
     "bm25": open_bm25,
     "hybrid": open_hybrid,
@@ -135,8 +131,8 @@ def _open_own_class(config: RetrieverConfig, store: DocumentStore, key: str) -> 
         retriever = made(**{"store": store, "index": config.index, **config.options})
     except UserError:
         raise
-    except Exception as error:  # whatever a user's class raises
-        raise UserError(f"{named} cannot be made: {described(error)}") from error
+    except Exception as error:  # a user's class may raise anything
+        raise UserError(f"{named} cannot be created: {described(error)}") from error
     if not callable(getattr(retriever, "search", None)):
         raise UserError(f"{named} has no method search: see docagent_rl.retrieval.Retriever")
     return retriever

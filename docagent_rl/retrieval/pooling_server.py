@@ -1,10 +1,10 @@
-"""Clients of vLLM servers that pool: encoders of queries, and rerankers of texts.
+"""Clients of vLLM pooling servers: query encoders and text rerankers.
 
-vLLM 0.24 pools BERT, XLM-RoBERTa, Qwen2 and ModernBERT: e5, BGE, gte, MiniLM. It has no ColQwen2
-and no ColQwen2.5, and not the pooling of vdr-2b and gme; ColBERT's queries lose their padding
-there. Those run in the process. Texts are prepared here, so that prompts, passages and lengths are
-those of the specification; the model's tokenizer has to be here too. That the server runs the same
-model is its operator's word.
+vLLM 0.24 can pool BERT, XLM-RoBERTa, Qwen2 and ModernBERT: e5, BGE, gte, MiniLM. It supports
+neither ColQwen2 and ColQwen2.5 nor the pooling of vdr-2b and gme, and drops the padding of
+ColBERT's queries. Those models have to run in the process. Texts are prepared by the client with
+the prompts, passages and lengths of the specification, so it needs the model's tokenizer, too.
+Nothing checks that the server runs the same model.
 """
 
 import asyncio
@@ -38,18 +38,19 @@ _LONGEST_QUERY = 512
 
 
 class PoolingServer:
-    """A server of `vllm serve --runner pooling`, `http://host:port`; `named` is its key, for
-    messages.
+    """A client of `vllm serve --runner pooling` at `http://host:port`.
+
+    `named` is the key of the address, for messages.
 
     Raises:
-        UserError: the address is none.
-        ServiceFailedError: nobody answers there, or no such server; whoever searches tries again.
+        UserError: The address is wrong.
+        ServiceFailedError: There is no response, or not from such a server; callers should retry.
     """
 
     def __init__(self, url: str, *, named: str) -> None:
         url = check_url(url, named)
         self.url = public_url(url)
-        # a server of the run: no proxy of the environment stands between them
+        # a server of the run is never behind a proxy of the environment
         options: dict[str, Any] = {**client_options(url), "trust_env": False}
         self._client = httpx2.AsyncClient(base_url=url, timeout=_TIMEOUT_S, **options)
         (found,) = self._data("GET", "/v1/models", ("id", "max_model_len"))
@@ -57,7 +58,7 @@ class PoolingServer:
         self.longest = int(found[1] or 0)
 
     def embed(self, inputs: Sequence[list[int]]) -> np.ndarray:
-        """Return one vector a sequence of token ids, float32 of shape (n, d)."""
+        """Return one vector per sequence of token ids, float32 of shape (n, d)."""
         content = {"input": list(inputs), "encoding_format": "float"}
         return self._numbers("/v1/embeddings", content, "embedding", len(inputs)).astype(np.float32)
 
@@ -73,19 +74,19 @@ class PoolingServer:
         numbers = np.array([value for _, value in sorted(found, key=lambda pair: pair[0])], float)
         if len(numbers) != count or not np.isfinite(numbers).all():
             raise ServiceFailedError(
-                f"{self.url}{path} gave {len(numbers)} answers to {count} inputs, or some are not "
-                "finite"
+                f"{self.url}{path} returned {len(numbers)} results for {count} inputs, or some "
+                "that are not finite"
             )
         return numbers
 
     def _data(
         self, method: str, path: str, keys: Sequence[str], content: Any = None
     ) -> list[tuple[Any, ...]]:
-        """Return the values of some keys of each item of an answer.
+        """Send a request, and return the values of some keys of each item in the response.
 
         Raises:
-            UserError: the server refuses the request.
-            ServiceFailedError: it fails, or answers in another form.
+            UserError: The server refuses the request.
+            ServiceFailedError: It fails, or responds in another form.
         """
         try:
             reply = in_background(self._reply(method, path, content))
@@ -97,24 +98,23 @@ class PoolingServer:
             raise ServiceFailedError(f"{self.url}{path}: {error!r}") from error
         except (ValueError, LookupError, TypeError) as error:
             raise ServiceFailedError(
-                f"{self.url}{path} does not answer as vLLM does: {error!r}"
+                f"{self.url}{path} does not respond as vLLM does: {error!r}"
             ) from error
         failed = ServiceFailedError if reply.status_code in _LATER else UserError
-        raise failed(f"{self.url}{path} answers {reply.status_code}: {reply.text[:300]}")
+        raise failed(f"{self.url}{path} returned HTTP {reply.status_code}: {reply.text[:300]}")
 
     async def _reply(self, method: str, path: str, content: Any) -> httpx2.Response:
-        # the client's own limit begins anew with every piece of a reply
+        # needed since the client's own timeout restarts with every piece of a reply
         async with asyncio.timeout(_TIMEOUT_S):
             return await self._client.request(method, path, json=content)
 
 
 class ServedEncoder:
-    """An `Encoder` of queries at a server, `http://host:port`: one vector a text, sent as token
-    ids.
+    """A query `Encoder` on a server at `http://host:port`: one vector per text, sent as token ids.
 
     Raises:
-        UserError: vLLM does not serve the family, or the model's files are not here.
-        InfrastructureError: the server does not answer.
+        UserError: vLLM does not support the family, or the tokenizer's files are missing here.
+        InfrastructureError: The server does not respond.
     """
 
     def __init__(self, spec: EncoderSpec, endpoint: str) -> None:
@@ -122,9 +122,8 @@ class ServedEncoder:
 
         if spec.family is not ArchitectureFamily.SENTENCE_TRANSFORMER:
             raise UserError(
-                f"{_KEY}.endpoint: {spec.model} of family {spec.family} cannot be asked at a "
-                "server; set "
-                "endpoint=null, so that it runs in the process"
+                f"{_KEY}.endpoint: {spec.model} of family {spec.family} cannot run on a server; "
+                "set endpoint=null to run it in the process"
             )
         folder = model_folder(spec.model, spec.revision, named=f"{_KEY}.model")
         self.spec = pin_weights(spec, digest(folder), f"{_KEY}.model")
@@ -148,8 +147,8 @@ class ServedEncoder:
         """See `Encoder.encode_queries`.
 
         Raises:
-            UserError: the server refuses a query.
-            InfrastructureError: it does not answer.
+            UserError: The server refuses a query.
+            InfrastructureError: The server does not respond.
         """
         room = min(self.spec.query_tokens, self._room)
         plain = [self._texts.cut(self._texts.plain(query), room) for query in queries]
@@ -163,14 +162,14 @@ class ServedEncoder:
 
 
 class ServedReranker:
-    """A `Reranker` of texts at a server, `http://host:port`.
+    """A `Reranker` of texts on a server at `http://host:port`.
 
-    Scores of cross-encoders are probabilities, which rank as the logits of a model in the process
-    do; those of `yes` against `no` are logits.
+    The scores of cross-encoders are probabilities, which give the same ranking as the logits of a
+    model in the process; those of `yes` against `no` are logits.
 
     Raises:
-        UserError: the model reads images, or its tokenizer is not here.
-        InfrastructureError: the server does not answer.
+        UserError: The model reads images, or its tokenizer is missing here.
+        InfrastructureError: The server does not respond.
     """
 
     def __init__(self, spec: RerankerSpec, endpoint: str, *, named: str = "rerank") -> None:
@@ -182,7 +181,7 @@ class ServedReranker:
         tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         self.spec = spec
         self._server = PoolingServer(endpoint, named=f"{named}.endpoint")
-        # without it vLLM 0.24 leaves out the activation inside of a BERT's head as well
+        # needed since vLLM 0.24 would otherwise also skip the activation inside a BERT's head
         self._activation = spec.family is RerankerFamily.CROSS_ENCODER
         self._pairs = PairTexts(
             Texts(tokenizer),
@@ -196,8 +195,8 @@ class ServedReranker:
         """See `Reranker.score`.
 
         Raises:
-            UserError: the server refuses a pair.
-            InfrastructureError: it does not answer.
+            UserError: The server refuses a pair.
+            InfrastructureError: The server does not respond.
         """
         texts, owners = self._pairs.split(pairs)
         found: list[float] = []

@@ -1,6 +1,4 @@
-"""Batches of a model's work, as large as memory holds; the next ones are prepared while it
-works.
-"""
+"""Batching for a model, with smaller batches if memory runs out, and preparation in advance."""
 
 from __future__ import annotations
 
@@ -20,14 +18,14 @@ T = TypeVar("T")
 P = TypeVar("P")
 R = TypeVar("R")
 AHEAD = 2
-"""Batches that are prepared, or wait for the model, while it works on another."""
+"""Number of batches that are prepared while the model works on another one."""
 
 
 class Batches:
-    """Runs work in batches of at most `size` items.
+    """A runner of work in batches of at most `size` items.
 
-    Where the device's memory does not hold a batch, it and those that follow are halved. `named` is
-    the model's setting, for messages.
+    If the device runs out of memory, the batch and later ones are halved. `named` is the model's
+    setting, for messages.
     """
 
     def __init__(self, size: int, named: str) -> None:
@@ -37,11 +35,12 @@ class Batches:
     def run(
         self, items: Sequence[T], weight: Callable[[T], int], work: Callable[[list[T]], Sequence[R]]
     ) -> list[R]:
-        """Return the result of each item; those of about a weight share a batch, so that little is
-        padded.
+        """Return the result of each item.
+
+        Items of similar weight share a batch, to keep padding small.
 
         Raises:
-            UserError: memory does not hold one item.
+            UserError: Memory does not suffice for one item.
         """
         group: _Group[T, R] = _Group(items)
         for numbers in self._divided(items, weight):
@@ -55,14 +54,14 @@ class Batches:
         prepare: Callable[[list[T]], P],
         work: Callable[[list[T], P], Sequence[R]],
     ) -> Generator[list[R]]:
-        """Yield the results of each group's items, as `run` returns them.
+        """Yield the results of the items of each group, as `run` returns them.
 
         A group of n items takes n / `size` batches, rounded up. While `work` runs in the caller's
-        thread, the next `AHEAD` batches, of this group or the one behind it, are prepared in
-        threads. Preparations that have not begun when the caller stops never do.
+        thread, the next `AHEAD` batches, of this group or the next, are prepared in other threads.
+        If the caller stops, preparations that have not begun are cancelled.
 
         Raises:
-            UserError: memory does not hold one item.
+            UserError: Memory does not suffice for one item.
         """
         parts = self._parts(groups, weight)
         waiting: deque[tuple[_Group[T, R], list[int], list[T], Future[P]]] = deque()
@@ -100,14 +99,14 @@ class Batches:
                 yield group, []
 
     def _divided(self, items: Sequence[T], weight: Callable[[T], int]) -> Iterator[list[int]]:
-        """Yield the numbers of the items of each batch; `size` may fall meanwhile."""
+        """Yield the numbers of the items of each batch; `size` may decrease meanwhile."""
         order = sorted(range(len(items)), key=lambda number: -weight(items[number]))
         while order:
             yield (numbers := order[: self.size])
             order = order[len(numbers) :]
 
     def _worked(self, batch: list[T], work: Callable[[list[T]], Sequence[R]]) -> list[R]:
-        """Return the results of a batch, in parts where memory does not hold it."""
+        """Return the results of a batch, which is split if memory does not suffice."""
         if len(batch) <= self.size and (results := self._tried(batch, work)) is not None:
             return list(results)
         found: list[R] = []
@@ -116,9 +115,7 @@ class Batches:
         return found
 
     def _tried(self, batch: list[T], work: Callable[[list[T]], Sequence[R]]) -> Sequence[R] | None:
-        """Return the results of a batch; None, with a smaller `size`, where memory does not hold
-        it.
-        """
+        """Return the results of a batch; if memory runs out, reduce `size` and return None."""
         import torch
 
         try:
@@ -126,15 +123,17 @@ class Batches:
         except torch.OutOfMemoryError as error:
             if len(batch) == 1:
                 raise UserError(
-                    f"{self._named}: the device's memory does not hold one page at a time; lower "
-                    "max_pixels "
-                    "or page_tokens of the model, or take another device"
+                    f"{self._named}: the device's memory does not suffice for a single page; lower "
+                    "max_pixels or page_tokens of the model, or use another device"
                 ) from error
-        # outside of the handler, whose traceback holds the tensors
+        # outside of the handler, since its traceback keeps the tensors alive
         self.size = max(1, min(self.size, len(batch) // 2))
         torch.cuda.empty_cache()
         logger.warning(
-            "%s: memory does not hold %d at a time, so %d", self._named, len(batch), self.size
+            "%s: memory does not suffice for batches of %d; using %d",
+            self._named,
+            len(batch),
+            self.size,
         )
         return None
 
@@ -168,12 +167,12 @@ def _work_on(
     prepare: Callable[[list[T]], P],
     work: Callable[[list[T], P], Sequence[R]],
 ) -> Sequence[R]:
-    """Work on a batch that was prepared, or on a part of it, which is prepared anew."""
+    """Work on a prepared batch, or on a part of it, which is prepared again."""
     return work(batch, prepared if batch is whole else prepare(batch))
 
 
 def _take_one_thread() -> None:
-    """Give torch one thread in this one."""
+    """Limit torch to one thread in this thread."""
     import torch
 
     torch.set_num_threads(1)

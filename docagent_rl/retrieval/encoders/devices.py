@@ -1,4 +1,4 @@
-"""Devices of torch, and the one thread of a device that a model works in."""
+"""Torch devices, and the thread in which a model runs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ T = TypeVar("T")
 
 
 class ModelThread:
-    """Runs a model's work, one piece after the other, for all threads, in a thread of its own.
+    """A thread that runs a model's work for all other threads, one task after the other.
 
-    On the CPU that thread has `threads` of torch, by default one.
+    On the CPU, torch uses `threads` threads in it, by default one.
 
     Raises:
-        UserError: there is no such device.
+        UserError: There is no such device.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class ModelThread:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="encoder", initializer=few)
 
     def __call__(self, work: Callable[[], T]) -> T:
-        """Return the result of the work, or raise its exception."""
+        """Run the work in the thread; return its result or raise its exception."""
         import torch
 
         def without_gradients() -> T:
-            # in the thread itself: the mode belongs to the thread that sets it
+            # set in the thread itself, since the mode is per thread
             with torch.inference_mode():
                 return work()
 
@@ -48,17 +48,17 @@ class ModelThread:
 
 
 def find_device(name: str | None, named: str = "device") -> torch.device:
-    """Return a device of torch by its name; None: the CPU. `named` is the setting, for messages.
+    """Return a torch device by its name; None: the CPU. `named` is the setting, for messages.
 
     Raises:
-        UserError: torch knows no such device, or this machine has none.
+        UserError: torch does not know the device, or this machine does not have it.
     """
     import torch
 
     try:
         device = torch.device(name or CPU)
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # the second from a torch without CUDA
+    except (RuntimeError, AssertionError) as error:  # the latter from a torch without CUDA
         raise UserError(
             f"{named}={name}: no such device on {socket.gethostname()} "
             f"({str(error).splitlines()[0]}); set cpu, cuda or cuda:0"
@@ -67,10 +67,10 @@ def find_device(name: str | None, named: str = "device") -> torch.device:
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Return the bytes that nobody holds of a GPU's memory; None for the processor."""
+    """Return the free bytes of a GPU's memory; None for the CPU."""
     import torch
 
     if device.type != "cuda":
         return None
-    torch.cuda.empty_cache()  # what this process keeps for later is free
+    torch.cuda.empty_cache()  # memory that is only cached by this process counts as free
     return torch.cuda.mem_get_info(device)[0]

@@ -1,4 +1,4 @@
-"""Facts of an encoder that an index and its builders go by, without opening it."""
+"""Properties of an encoder that indexes and their builders use without opening it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EncoderFacts:
-    """Facts of an encoder: what of a page it reads, the length of its vectors, its fingerprint (see
-    `Encoder`).
-    """
+    """Properties of an encoder; see `Encoder` for the first three."""
 
     content: PageContent
     dim: int
     fingerprint: str
     spec: Mapping[str, Any]
-    """The JSON with which it is opened again."""
+    """Its specification as JSON, with which it can be opened again."""
     batch_size: int
-    """Pages that it encodes at a time."""
+    """Number of pages per batch."""
 
     @classmethod
     def of(cls, encoder: LocalEncoder) -> EncoderFacts:
-        """Return those of an encoder."""
+        """Return the properties of an encoder."""
         spec = encoder.spec.model_dump(mode="json")
         return cls(encoder.content, encoder.dim, encoder.fingerprint, spec, encoder.batch_size)

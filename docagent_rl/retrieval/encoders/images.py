@@ -1,5 +1,5 @@
-"""Encoders of page images: ColPali (Faysse et al., ICLR 2025) and its kin; vdr-2b and gme, of one
-vector.
+"""Encoders of page images: ColPali (Faysse et al., ICLR 2025) and similar models with a vector per
+patch; vdr-2b, gme and Qwen3-VL-Embedding with one vector per page.
 """
 
 from typing import Any
@@ -19,23 +19,22 @@ from docagent_rl.retrieval.encoders.local import PageImageEncoder, Texts, fill_p
 from docagent_rl.retrieval.encoders.spec import ArchitectureFamily
 
 _QUERY_SIZE = (56, 56)
-"""Size of the black image beside a query: vdr-2b's model card."""
+"""Size of the black image that accompanies a query, from vdr-2b's model card."""
 _CLASSES = {ArchitectureFamily.QWEN2_VL: "Qwen2VL", ArchitectureFamily.QWEN3_VL: "Qwen3VL"}
-"""Names with which transformers' models and processors begin."""
+"""Prefixes of the names of models and processors in transformers."""
 _UNUSED = ("lm_head.weight",)
-"""Weights over words, which are not asked for; an embedding model may come without."""
+"""Unused weights, which an embedding model may lack."""
 
 
 class LateImageEncoder(PageImageEncoder):
-    """See `PageImageEncoder`; a vector a patch, of ColPali and its kin.
+    """A `PageImageEncoder` with a vector per patch: ColPali and similar models.
 
-    Rows of padding are left out by the attention mask: they hold zeros, or NaN where a norm was
-    zero.
+    The attention mask removes rows of padding, which are zero, or NaN if a norm was zero.
     """
 
     def _load(self) -> int:
         model, self._processor = load_late_interaction(self.folder, self.spec, self._named)
-        self._model = model.to(self._lane.device)
+        self._model = model.to(self._thread.device)
         self._texts = Texts(self._processor.tokenizer, placeholder_tokens(self._processor))
         return int(self._model.dim)
 
@@ -53,11 +52,11 @@ class LateImageEncoder(PageImageEncoder):
     def _encode(self, prepared: Any) -> list[np.ndarray]:
         import torch
 
-        batch = prepared.to(self._lane.device)
+        batch = prepared.to(self._thread.device)
         batch.pop("labels", None)
         if self.spec.family is ArchitectureFamily.COLPALI and "token_type_ids" not in batch:
-            # a prefix, which PaliGemma reads in both directions: without this, transformers 5.9
-            # reads a query so where its batch has no padding and from left to right where it has
+            # mark the query as a prefix, which PaliGemma reads bidirectionally; otherwise,
+            # transformers 5.9 does so only if the batch has no padding, and else reads causally
             batch["token_type_ids"] = torch.zeros_like(batch["input_ids"])
         vectors = self._model(**batch).float()
         kept = batch["attention_mask"].bool()
@@ -65,8 +64,9 @@ class LateImageEncoder(PageImageEncoder):
 
 
 class LastTokenEncoder(PageImageEncoder):
-    """See `PageImageEncoder`; the last token's vector: vdr-2b (LlamaIndex), gme (Alibaba),
-    Qwen3-VL-Embedding.
+    """A `PageImageEncoder` that takes the vector of the last token.
+
+    For vdr-2b (LlamaIndex), gme (Alibaba) and Qwen3-VL-Embedding.
     """
 
     def _load(self) -> int:
@@ -77,11 +77,11 @@ class LastTokenEncoder(PageImageEncoder):
         found = read_json(self.folder / "config.json").get("model_type")
         if found != family:
             raise UserError(
-                f"{self._named} is a model of type {found}, where family={family} reads {family}"
+                f"{self._named} is a model of type {found}, but family={family} needs {family}"
             )
         name = _CLASSES[family]
         self._processor = getattr(transformers, f"{name}Processor").from_pretrained(self.folder)
-        # the last token is the last column then
+        # with padding on the left, the last token is always in the last column
         self._processor.tokenizer.padding_side = "left"
         set_pixels(self._processor.image_processor, self.spec, self._named)
         loaded: Any = getattr(transformers, f"{name}ForConditionalGeneration").from_pretrained(
@@ -92,7 +92,7 @@ class LastTokenEncoder(PageImageEncoder):
         )
         model, info = loaded
         check_weights_loaded(info, self._named, _UNUSED)
-        self._model = model.model.eval().to(self._lane.device)
+        self._model = model.model.eval().to(self._thread.device)
         self._texts = Texts(self._processor.tokenizer, placeholder_tokens(self._processor))
         return int(model.config.text_config.hidden_size)
 
@@ -105,10 +105,10 @@ class LastTokenEncoder(PageImageEncoder):
         return self._encode(_put_together(self._processor, prompts, beside))
 
     def _encode(self, prepared: Any) -> list[np.ndarray]:
-        hidden = self._model(**prepared.to(self._lane.device), use_cache=False).last_hidden_state
+        hidden = self._model(**prepared.to(self._thread.device), use_cache=False).last_hidden_state
         return list(hidden[:, -1:].float().cpu().numpy())
 
 
 def _put_together(processor: Any, prompts: list[str], images: list[Image.Image] | None) -> Any:
-    """Return the input of a Qwen2-VL or Qwen3-VL for prompts and the pictures in them."""
+    """Return the input of Qwen2-VL or Qwen3-VL for prompts and the pictures in them."""
     return processor(text=prompts, images=images, padding="longest", return_tensors="pt")

@@ -1,4 +1,4 @@
-"""Encoders in this process: what they have in common, and texts as their models take them."""
+"""Base classes of encoders that run in this process, and the preparation of their inputs."""
 
 from __future__ import annotations
 
@@ -28,42 +28,41 @@ from docagent_rl.retrieval.encoders.spec import PLACE, EncoderSpec
 if TYPE_CHECKING:
     from docagent_rl.retrieval.rerank.spec import RerankerSpec
 
-# tokenizers drop these and so join what they part
+# replaced by spaces, since tokenizers drop these characters and would join the words around them
 _BREAKS = dict.fromkeys(map(ord, "\0\x0b\x0c\x1c\x1d\x1e\x1f\x85"), " ")
 _OVERLAP = 32
-"""Tokens that neighbouring passages share."""
+"""Number of tokens that neighbouring passages share."""
 _SMALLEST = 28
-"""Sides of an image, in pixels: one patch of Qwen2-VL."""
+"""Minimum side of an image in pixels: one patch of Qwen2-VL."""
 _SLIMMEST = 100
-"""Ratio of an image's sides; Qwen2-VL's processor refuses 200."""
+"""Maximum ratio of an image's sides; Qwen2-VL's processor refuses more than 200."""
 _READERS = 4
-"""Threads that decode pictures."""
+"""Number of threads that decode pictures."""
 
 
 class Texts:
-    """The preparation of texts of pages and queries by a fast tokenizer of transformers.
+    """The preparation of texts of pages and queries with a fast tokenizer of transformers.
 
-    `others` are tokens that a processor replaces, such as that of an image.
+    `others` are tokens that a processor replaces, such as the image token.
     """
 
     def __init__(self, tokenizer: Any, others: Iterable[str] = ()) -> None:
-        # fast tokenizers fail when two threads use one: this copy is used under a lock, while the
-        # model's own thread has the original
+        # fast tokenizers are not thread-safe: this copy is used under a lock, and the original only
+        # in the model's thread
         self._tokenizer = copy.deepcopy(tokenizer)
         self._lock = threading.Lock()
         # added tokens that are not special may be words: Gemma's are "<table>" and runs of blanks
         added = (str(token) for token in tokenizer.added_tokens_decoder.values() if token.special)
         known = {*tokenizer.all_special_tokens, *added, *others}
-        # longest first: one may begin another
+        # longest first, since one may be a prefix of another
         names = sorted((name for name in known if name.strip()), key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, names))) if names else None
 
     def plain(self, text: str) -> str:
-        """Return the text without special tokens: a query that spells that of an image stands for
-        no image.
+        """Return the text without special tokens, so a query cannot contain the image token.
 
-        Such a spelling is broken and not dropped, so that it makes another query here as well as
-        for those who compare queries by their words.
+        Spellings of special tokens are broken up and not dropped, so that queries that differ in
+        them stay different, as they are when queries are compared by their words.
         """
         text = encodable(text).translate(_BREAKS)
         return (
@@ -73,20 +72,20 @@ class Texts:
         )
 
     def count(self, text: str) -> int:
-        """Count the tokens of a text, special ones left out."""
+        """Count the tokens of a text, without special tokens."""
         return len(self._offsets(text))
 
     def cut(self, text: str, room: int) -> str:
-        """Return the beginning of a text: `room` tokens at most."""
-        if len(text) <= room:  # a token has a character at least
+        """Truncate a text to at most `room` tokens."""
+        if len(text) <= room:  # a token has at least one character
             return text
         offsets = self._offsets(text)
         return text if len(offsets) <= room else text[: offsets[room - 1][1]]
 
     def passages(self, text: str, room: int) -> list[str]:
-        """Return pieces that together are the text; none of a blank one.
+        """Split a text into passages of at most `room` tokens; a blank text has none.
 
-        A piece has `room` tokens; neighbours share 32, or half of the room where it is small.
+        Neighbouring passages share 32 tokens, or half of the room if that is less.
         """
         offsets = self._offsets(text)
         overlap = min(_OVERLAP, room // 2)
@@ -99,7 +98,7 @@ class Texts:
         return [piece for piece in pieces if piece.strip()]
 
     def _offsets(self, text: str) -> list[tuple[int, int]]:
-        # the length is looked at here, so that the tokenizer need not warn about it
+        # not verbose, since callers deal with long texts, about which the tokenizer would warn
         with self._lock:
             found = self._tokenizer(
                 text,
@@ -112,7 +111,7 @@ class Texts:
 
 
 def fill_prompt(prompt: str | None, text: str) -> str:
-    """Return a text in its prompt."""
+    """Insert a text into its prompt, if any."""
     if prompt is None:
         return text
     before, after = prompt.split(PLACE)
@@ -120,13 +119,13 @@ def fill_prompt(prompt: str | None, text: str) -> str:
 
 
 class LocalModel(ABC):
-    """A model that runs in this process, for one caller after the other.
+    """A model in this process, which runs one task after the other.
 
-    `batch_size` is of what it is given at a time, `threads` of torch on the CPU; `named` is the
-    model's setting, for messages.
+    `batch_size` is the number of items per batch, `threads` the number of torch threads on the CPU;
+    `named` is the model's setting, for messages.
 
     Raises:
-        UserError: the model is not there, is of another family, or there is no such device.
+        UserError: The model does not exist or is of another family, or there is no such device.
     """
 
     def __init__(
@@ -141,39 +140,39 @@ class LocalModel(ABC):
         self.folder = model_folder(spec.model, spec.revision, named=named)
         self._named = f"{named}={spec.model}"
         self._batches = Batches(batch_size, self._named)
-        self._lane = ModelThread(device, threads, f"device of {self._named}")
+        self._thread = ModelThread(device, threads, f"device of {self._named}")
 
     def _options(self, dtype: str) -> dict[str, Any]:
-        """Return the arguments with which sentence-transformers reads the model."""
+        """Return the arguments with which sentence-transformers loads the model."""
         import torch
 
-        options = {"device": str(self._lane.device), "local_files_only": True}
+        options = {"device": str(self._thread.device), "local_files_only": True}
         return {**options, "model_kwargs": {"dtype": getattr(torch, dtype)}}
 
     def _loaded(self, family: str) -> Any:
         try:
-            return self._lane(self._load)
+            return self._thread(self._load)
         except UserError:
             raise
-        except Exception as error:  # whatever libraries raise for files that are not theirs
+        except Exception as error:  # libraries may raise anything for other files
             raise UserError(
-                f"{self._named}: {self.folder} cannot be read as {family}: {type(error).__name__}: "
-                f"{error}"
+                f"{self._named}: {self.folder} cannot be loaded as {family}: "
+                f"{type(error).__name__}: {error}"
             ) from error
 
     @abstractmethod
     def _load(self) -> Any:
-        """Read the model's files."""
+        """Load the model's files."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageInput:
-    """A page to be encoded.
+    """A page to encode.
 
     Args:
-        name: what messages call it.
-        pixels: of its picture; 0 where its text is read.
-        read: returns the picture or the text; called once for each time that the page is prepared.
+        name: name of the page, for messages.
+        pixels: number of pixels of its picture; 0 if its text is encoded.
+        read: returns the picture or the text; called every time the page is prepared.
     """
 
     name: str
@@ -181,10 +180,10 @@ class PageInput:
     read: Callable[[], Image.Image | str]
 
     def content(self) -> Any:
-        """Return what is read.
+        """Return the page's picture or text.
 
         Raises:
-            UserError: it cannot be read; the message names the page.
+            UserError: It cannot be read; the message names the page.
         """
         try:
             return self.read()
@@ -193,7 +192,7 @@ class PageInput:
 
 
 class LocalEncoder(LocalModel):
-    """An `Encoder` of pages too; see `LocalModel`."""
+    """An `Encoder` in this process, which also encodes pages; see `LocalModel`."""
 
     def __init__(self, spec: EncoderSpec, *, named: str = "model", **options: Any) -> None:
         super().__init__(spec, named=named, **options)
@@ -205,14 +204,14 @@ class LocalEncoder(LocalModel):
 
     @property
     def batch_size(self) -> int:
-        """Pages, passages or queries of a batch at most."""
+        """Maximum number of pages, passages or queries per batch."""
         return self._batches.size
 
     def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
-        """Encode pages: for each float32 of shape (n, dim), n >= 0; none for a page without text.
+        """Return the vectors of each page, float32 of shape (n, dim), n >= 0.
 
-        What a page's vectors are does not depend on the pages around it. One that is longer than a
-        dense encoder of texts takes has a vector a passage.
+        A page without text has no vectors. A page's vectors do not depend on other pages. If a text
+        is too long for a dense encoder, each of its passages has a vector.
         """
         (found,) = self.encode_windows(
             [[_given(page, number) for number, page in enumerate(pages, 1)]]
@@ -221,12 +220,12 @@ class LocalEncoder(LocalModel):
 
     @abstractmethod
     def encode_windows(self, windows: Iterable[Sequence[PageInput]]) -> Iterator[list[np.ndarray]]:
-        """Yield the vectors of the pages of each window, as `encode_pages` does.
+        """Yield the vectors of the pages of each window, as `encode_pages` returns them.
 
-        Pages of one window share batches: those of about a size, so that little is padded.
+        Within a window, pages of similar size share a batch, to keep padding small.
 
         Raises:
-            UserError: a page cannot be read, or its vectors are not finite; the message names it.
+            UserError: A page cannot be read, or its vectors are not finite; the message names it.
         """
 
     def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
@@ -237,24 +236,23 @@ class LocalEncoder(LocalModel):
         return self._batches.run(texts, len, self._queries_of)
 
     def _queries_of(self, texts: list[str]) -> list[np.ndarray]:
-        found = self._lane(lambda: self._queries(texts))
+        found = self._thread(lambda: self._queries(texts))
         return [normalise(each, self.spec, self._named) for each in found]
 
     @abstractmethod
     def _load(self) -> int:
-        """Read the model, set `_texts`, and return the length of a vector."""
+        """Load the model, set `_texts`, and return the length of a vector."""
 
     @abstractmethod
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
-        """Return vectors of a batch of queries, in the model's lane."""
+        """Return the vectors of a batch of queries; runs in the model's thread."""
 
 
 class TextEncoder(LocalEncoder):
-    """A `LocalEncoder` of texts, which are encoded by the passage. It sets `_room`, the tokens of
-    one.
-    """
+    """A `LocalEncoder` of texts, which are split into passages."""
 
     _room: int
+    """Maximum number of tokens of a passage; set by subclasses."""
 
     def encode_windows(self, windows: Iterable[Sequence[PageInput]]) -> Iterator[list[np.ndarray]]:
         """See `LocalEncoder.encode_windows`."""
@@ -274,7 +272,7 @@ class TextEncoder(LocalEncoder):
         ]
 
     def _vectors_of(self, batch: list[_Passage]) -> list[np.ndarray]:
-        found = self._lane(lambda: self._passages([passage.text for passage in batch]))
+        found = self._thread(lambda: self._passages([passage.text for passage in batch]))
         pairs = zip(batch, found, strict=True)
         return [
             normalise(each, self.spec, f"{self._named} ({passage.page})") for passage, each in pairs
@@ -282,7 +280,7 @@ class TextEncoder(LocalEncoder):
 
     @abstractmethod
     def _passages(self, texts: list[str]) -> list[np.ndarray]:
-        """Return vectors of a batch of passages, in the model's lane."""
+        """Return the vectors of a batch of passages; runs in the model's thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,16 +292,17 @@ class _Passage:
 
 
 class PageImageEncoder(LocalEncoder):
-    """A `LocalEncoder` of pictures, which are read and prepared in threads while the model works.
-
-    It sets `_processor`, of which each of these threads has a copy: tokenizers serve one at a time.
-    """
+    """A `LocalEncoder` of pictures, which threads read and prepare while the model works."""
 
     _processor: Any
+    """The model's processor, set by subclasses. Each preparing thread has a copy of it, since
+    tokenizers are not thread-safe.
+    """
 
     def encode_windows(self, windows: Iterable[Sequence[PageInput]]) -> Iterator[list[np.ndarray]]:
-        """See `LocalEncoder.encode_windows`. n pages of a window take n / `batch_size` passes,
-        rounded up.
+        """See `LocalEncoder.encode_windows`.
+
+        A window of n pages takes n / `batch_size` forward passes, rounded up.
         """
         return self._batches.stream(
             windows, lambda page: page.pixels, self._prepared, self._vectors_of
@@ -316,7 +315,7 @@ class PageImageEncoder(LocalEncoder):
         return self._prepare(self._copies.processor, images)
 
     def _vectors_of(self, pages: list[PageInput], prepared: Any) -> list[np.ndarray]:
-        found = self._lane(lambda: self._encode(prepared))
+        found = self._thread(lambda: self._encode(prepared))
         pairs = zip(pages, found, strict=True)
         return [normalise(each, self.spec, f"{self._named} ({page.name})") for page, each in pairs]
 
@@ -330,45 +329,45 @@ class PageImageEncoder(LocalEncoder):
 
     @abstractmethod
     def _prepare(self, processor: Any, images: list[Image.Image]) -> Any:
-        """Return the model's input for a batch of pictures; in any thread."""
+        """Return the model's input for a batch of pictures; runs in any thread."""
 
     @abstractmethod
     def _encode(self, prepared: Any) -> list[np.ndarray]:
-        """Return vectors of a batch's pictures, in the model's lane."""
+        """Return the vectors of a batch of pictures; runs in the model's thread."""
 
 
 def _given(page: str | Image.Image, number: int) -> PageInput:
-    """Return a page that the caller holds."""
+    """Return the input for a picture or a text in memory."""
     pixels = 0 if isinstance(page, str) else page.width * page.height
     return PageInput(f"page {number} of those given", pixels, lambda: page)
 
 
 def pin_weights(spec: EncoderSpec, weights: str, named: str) -> EncoderSpec:
-    """Return the specification with the digest of its files.
+    """Return the specification with the digest of the model's files.
 
     Raises:
-        UserError: it has one already, of other files.
+        UserError: It has the digest of other files already.
     """
     if spec.weights not in (None, weights):
         raise UserError(
-            f"{named}={spec.model} is another model than the index was built with (its files have "
-            "the digest "
-            f"{weights[:12]}, the index asks for {str(spec.weights)[:12]}): name that one, or "
-            "rebuild it"
+            f"{named}={spec.model} is not the model with which the index was built (its files have "
+            f"the digest {weights[:12]}, but the index needs {str(spec.weights)[:12]}): name that "
+            "model, or rebuild the index"
         )
     return spec.model_copy(update={"weights": weights})
 
 
 def fingerprint(spec: EncoderSpec) -> str:
-    """Return the SHA-256 of all that decides over vectors: `weights` and use of the model, not its
-    place.
+    """Return the SHA-256 of everything on which vectors depend.
+
+    This includes the model's weights and how it is used, but not its folder or name.
     """
     content = {**spec.decisive(), "weights": spec.weights}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def prepare_image(page: Image.Image) -> Image.Image:
-    """Return the picture in RGB; one too small or too slim gets a white margin, none is resized."""
+    """Return a picture in RGB, with a white margin if it is too small or too slim."""
     page = page if page.mode == "RGB" else page.convert("RGB")
     width = max(page.width, _SMALLEST)
     height = max(page.height, _SMALLEST)
@@ -381,17 +380,16 @@ def prepare_image(page: Image.Image) -> Image.Image:
 
 
 def normalise(vectors: np.ndarray, spec: EncoderSpec, named: str) -> np.ndarray:
-    """Return vectors as float32, of length 1.
+    """Return vectors as float32, scaled to length 1.
 
     Raises:
-        UserError: they are not finite.
+        UserError: They are not finite.
     """
     vectors = np.asarray(vectors, dtype=np.float32)
     if not np.isfinite(vectors).all():
         raise UserError(
-            f"{named} gives vectors that are not finite with dtype={spec.dtype}: use bfloat16 or "
-            "float32, "
-            "and check the model's files"
+            f"{named} returns vectors that are not finite with dtype={spec.dtype}: use bfloat16 or "
+            "float32, and check the model's files"
         )
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.maximum(lengths, np.finfo(np.float32).tiny)

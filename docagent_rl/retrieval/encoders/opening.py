@@ -1,4 +1,4 @@
-"""Encoders of a specification: for pages, and for the queries of many threads at rollout time."""
+"""Opening of encoders by specification, and an encoder for the queries of many threads."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ KEY = "docagent.retriever.encoder"
 
 
 class QueryEncoder:
-    """An `Encoder` around another one: queries that come while it is busy are its next batch."""
+    """An `Encoder` around another one, which batches the queries that arrive while it is busy."""
 
     def __init__(self, encoder: Encoder, batch_size: int = 32) -> None:
         self._encoder = encoder
@@ -36,8 +36,9 @@ class QueryEncoder:
         return [each.result() for each in found]
 
     def _work(self) -> None:
-        """Encode one batch, if any query waits: each brings a call of this, and a batch serves
-        many.
+        """Encode one batch, if any queries wait.
+
+        This is called once per query, but an earlier call may have encoded several queries.
         """
         batch = [self._waiting.popleft() for _ in range(min(self._size, len(self._waiting)))]
         if batch:
@@ -47,37 +48,36 @@ class QueryEncoder:
         try:
             vectors = self._encoder.encode_queries([query for query, _ in batch])
             pairs = list(zip(batch, vectors, strict=True))
-        except (
-            Exception
-        ) as error:  # whatever a model raises belongs to the one query that brought it
+        except Exception as error:  # models may raise anything
             if len(batch) == 1:
                 batch[0][1].set_exception(error)
-            for each in batch if len(batch) > 1 else ():
+                return
+            # encode queries one by one, so that only the one at fault gets the error
+            for each in batch:
                 self._encode([each])
             return
-        for (_, found), made in pairs:
-            found.set_result(made)
+        for (_, future), vector in pairs:
+            future.set_result(vector)
 
 
 def open_encoder(
     spec: EncoderSpec | Mapping[str, object], *, named: str = "encoder.model", **options: Any
 ) -> LocalEncoder:
-    """Open the model of a specification in this process; options are those of `LocalModel`.
+    """Open the encoder of a specification in this process; options are those of `LocalModel`.
 
     Raises:
-        UserError: the specification is none, or the model is not there, damaged, or another.
+        UserError: The specification is invalid, or the model is missing, damaged, or another one.
     """
     read = spec if isinstance(spec, EncoderSpec) else EncoderSpec.read(spec)
     return _encoder_class(read.family)(read, named=named, **options)
 
 
 def open_query_encoder(spec: Mapping[str, object], config: QueryEncoderConfig) -> QueryEncoder:
-    """Open the encoder of queries of an index, whose specification is that of the encoder of its
-    pages.
+    """Open the query encoder for an index, by the specification of its page encoder.
 
     Raises:
-        UserError: see `open_encoder`; or the model cannot be asked at a server.
-        InfrastructureError: the server does not answer.
+        UserError: See `open_encoder`; or the model cannot run on a server.
+        InfrastructureError: The server does not respond.
     """
     read = EncoderSpec.read(spec)
     if config.model is not None:

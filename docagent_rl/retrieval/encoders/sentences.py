@@ -1,4 +1,4 @@
-"""Encoders by sentence-transformers: of passages, and of the tokens of texts (ColBERT)."""
+"""Text encoders with sentence-transformers: of passages, and of tokens (ColBERT)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 _LONGEST = 8192
-"""Tokens of a passage, of models that state no limit."""
+"""Maximum tokens of a passage, for models that state no limit."""
 _STANFORD = "HF_ColBERT"
 
 
 class DenseEncoder(TextEncoder):
-    """See `TextEncoder`. A text that is longer than the model takes is several passages, with a
-    vector each.
+    """A `TextEncoder` with one vector per passage; texts that are too long have several passages.
 
     Raises:
-        UserError: also, the checkpoint runs code of its own, or does not say how it pools.
+        UserError: See `LocalModel`; or the checkpoint contains its own code, or does not specify
+            its pooling.
     """
 
     _model: SentenceTransformer
@@ -43,7 +43,7 @@ class DenseEncoder(TextEncoder):
         return int(self._model.get_embedding_dimension() or 0)
 
     def _prepare_lengths(self) -> None:
-        """Count the tokens of a text that fit beside special ones and those of the prompt."""
+        """Compute how many tokens special tokens and prompts leave for texts."""
         tokenizer: Any = self._model.tokenizer
         stated = self._model.max_seq_length or _LONGEST
         limit = min(stated, _LONGEST, self.spec.page_tokens or _LONGEST)
@@ -56,7 +56,7 @@ class DenseEncoder(TextEncoder):
         )
         if min(self._room, self._query_room) < 8:
             raise UserError(
-                f"{self._named}: of {limit} tokens {self._room} are left for the text; set "
+                f"{self._named}: only {self._room} of {limit} tokens are left for the text; set "
                 "page_tokens"
             )
 
@@ -70,7 +70,7 @@ class DenseEncoder(TextEncoder):
     def _encode(self, texts: list[str]) -> list[np.ndarray]:
         vectors = self._model.encode(
             texts,
-            prompt="",  # prompts are in the texts already; the checkpoint's own would come on top
+            prompt="",  # prompts are in the texts already; this prevents the checkpoint's own
             batch_size=len(texts),
             show_progress_bar=False,
             convert_to_tensor=True,
@@ -79,10 +79,10 @@ class DenseEncoder(TextEncoder):
 
 
 def attend_both_ways(model: SentenceTransformer) -> None:
-    """Make a causal text model attend to what follows too.
+    """Make a causal text model attend in both directions.
 
-    Both switches are needed: where nothing is padded, transformers drops the mask and the layers
-    decide.
+    Both switches are needed: without padding, transformers drops the mask and the layers' own
+    switches decide.
     """
     inner = model.transformers_model
     if inner is None:
@@ -94,34 +94,33 @@ def attend_both_ways(model: SentenceTransformer) -> None:
 
 
 def _modules(folder: Path) -> list[str]:
-    """Return the classes of a checkpoint's modules.json; none where it has no such file."""
+    """Return the classes in a checkpoint's modules.json; none if it has no such file."""
     modules = read_json(folder / MODULES).get("list", [])
     return [str(module.get("type")) for module in modules if isinstance(module, dict)]
 
 
 def _check_modules(folder: Path, named: str) -> None:
     modules = _modules(folder)
-    if not modules:  # sentence-transformers would take the mean
+    if not modules:  # otherwise, sentence-transformers would take the mean
         raise UserError(
-            f"{named} has no {MODULES}, which says how tokens become one vector: add one"
+            f"{named} has no {MODULES}, which specifies how tokens are pooled to one vector: add it"
         )
     foreign = [
         name for name in modules if not name.startswith(("sentence_transformers.", "pylate."))
     ]
     if foreign:
         raise UserError(
-            f"{named} runs code of its own ({foreign[0]}), which is not done here: Qwen2-VL models "
-            "such as "
-            "vdr-2b and gme are read by family=qwen2_vl"
+            f"{named} needs its own code ({foreign[0]}), which is not run here: for Qwen2-VL "
+            "models such as vdr-2b and gme, set family=qwen2_vl"
         )
 
 
 class LateTextEncoder(TextEncoder):
-    """See `TextEncoder`. Markers, padding of queries by [MASK] and skipped punctuation are the
-    checkpoint's.
+    """A `TextEncoder` with one vector per token (ColBERT).
 
-    A page that is longer than the model takes is several passages; its vectors are those of all of
-    them, so that each token of a query finds the best token of the page.
+    Markers, the padding of queries with [MASK] and skipped punctuation are those of the checkpoint.
+    A page that is too long is split into passages. It has the vectors of all of them, so each token
+    of a query finds the best token of the page.
     """
 
     _model: MultiVectorEncoder
@@ -133,18 +132,21 @@ class LateTextEncoder(TextEncoder):
         stanford = _STANFORD in (config.get("architectures") or ())
         kinds = _modules(self.folder)
         if not stanford and not any(kind.endswith(("Dense", "MultiVectorMask")) for kind in kinds):
-            # sentence-transformers would add one drawn at random
+            # otherwise, sentence-transformers would add a randomly initialised projection
             raise UserError(
-                f"{self._named} is no late-interaction model: it has neither a projection of "
-                "tokens in "
-                f"{MODULES} nor the architecture {_STANFORD}"
+                f"{self._named} is not a late-interaction model: it has neither a projection of "
+                f"tokens in {MODULES} nor the architecture {_STANFORD}"
             )
         if self.spec.query_prompt or self.spec.page_prompt:
-            raise UserError(f"{self._named}: prompts of the family colbert are the checkpoint's")
+            raise UserError(
+                f"{self._named}: family colbert uses the checkpoint's prompts: leave out "
+                "query_prompt and page_prompt"
+            )
         self._model = MultiVectorEncoder(str(self.folder), **self._options(self.spec.dtype))
         self._model.eval()
         self._texts = Texts(self._model.tokenizer)
-        # the marker of pages, and one token of grace: a piece can be another token at its edge
+        # the marker of pages, and one token of tolerance: a text that is cut may have another token
+        # at its edge
         special = self._model.tokenizer.num_special_tokens_to_add() + 2
         self._room = min(self._limit(), self.spec.page_tokens or self._limit()) - special
         return int(self._model.get_embedding_dimension() or 0)

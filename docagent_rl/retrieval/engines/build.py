@@ -1,4 +1,4 @@
-"""Building of a collection, and bringing one up to date."""
+"""Building and updating an index whose vectors are in an engine."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from docagent_rl.retrieval.engines.collection import Collection
 
 _NUMBERS = 1 << 24
-"""Numbers of vectors that are stored at a time: 64 MB."""
+"""Maximum count of numbers in the vectors to store at a time: 64 MB."""
 _HEADER_SHARE = 20
-"""Writing the header, which names all documents, takes at most one in so many seconds."""
+"""Writing the header, which names all documents, may take one in this many seconds."""
 
 
 def build_collection(
@@ -43,33 +43,32 @@ def build_collection(
     token_env: str | None = None,
     replace: bool = False,
 ) -> BuiltIndex:
-    """Bring a collection to the pages of a store: new and changed documents are encoded, others
-    removed.
+    """Build a collection of the pages of a store, or update it.
 
-    A build that was killed, whenever that was, goes on with what it did not finish (`Phase`); one
-    beside another waits for it.
+    New and changed documents are encoded, and those that are gone are removed. A build that was
+    killed at any time resumes with what is unfinished (`Phase`); concurrent builds wait for each
+    other.
 
     Args:
         store: the documents.
         vectors: the encoder.
         path: the folder of the index.
-        engine: holds the collection.
-        kind: of the vectors.
-        form: of the vectors; the engine decides over the precision.
-        url: the engine's address; None: the folder.
-        token_env: the variable with the token of the engine's server.
-        replace: another index in the folder gives way, a collection of its own too.
+        engine: the engine that stores the collection.
+        kind: kind of the vectors.
+        form: form of the vectors; the engine determines the precision.
+        url: address of the engine; None: the folder.
+        token_env: environment variable with the token for the engine's server.
+        replace: replace another index in the folder, including its collection.
 
     Raises:
-        UserError: the folder or the server holds another index, or a precision is asked for.
-        InfrastructureError: a node, the encoder or the engine fails.
+        UserError: The folder or the server contains another index, or a precision is given.
+        InfrastructureError: A node, the encoder or the engine fails.
     """
     form = form or VectorForm()
     if form.precision is not Precision.BFLOAT16:
         raise UserError(
             f"--precision {form.precision.value} is for embedded indexes: {engine.value} "
-            "compresses its "
-            "first stage by itself, and scores the best pages by whole vectors"
+            "compresses its first stage itself, and scores the best pages with whole vectors"
         )
     files = IndexFiles(Path(path))
     name = files.root.absolute().name
@@ -90,29 +89,30 @@ def build_collection(
 def _prepared(
     files: IndexFiles, header: CollectionHeader, collection: Collection, *, replace: bool
 ) -> CollectionHeader:
-    """See that the folder names the collection, and that this is there; return the header as it is
-    there.
+    """Make sure that the folder's header names the collection and that this exists.
+
+    Returns:
+        The header, with the documents that the collection contains.
     """
     there = _header(files, replace=replace)
     same = there is not None and there.without_documents() == header.without_documents()
     ours = there is not None and (there.url, there.collection) == (header.url, header.collection)
     if there is not None and not same and not replace:
         raise UserError(
-            f"{files.root} holds an index of {there.place}, by another model or in another place: "
-            "replace it "
-            "with --force, or name another folder"
+            f"{files.root} is an index of {there.place}, with another model or in another place: "
+            "replace it with --force, or name another folder"
         )
     if not ours and header.url is not None and collection.exists():
         raise UserError(
-            f"{header.place} is there, and {files.root} does not name it: give the folder another "
-            "name, or "
-            "remove it at the server"
+            f"{header.place} exists already and does not belong to {files.root}: give the folder "
+            "another name, or remove the collection on the server"
         )
     if there is not None and same and there.phase is not Phase.MAKING and collection.exists():
-        held = {"documents": there.documents, "filled": there.filled, "phase": there.phase}
-        return header.model_copy(update=held)
+        contents = {"documents": there.documents, "filled": there.filled, "phase": there.phase}
+        return header.model_copy(update=contents)
     header = header.model_copy(update={"documents": ()})
-    # before the collection, so that vectors of another model are never taken for those of this one
+    # written before the collection is created, so that vectors of another model are never taken for
+    # those of this one
     files.write_header(header)
     files.sweep(rf"files-.*|{ENCODED}")
     collection.create()
@@ -133,9 +133,7 @@ def _header(files: IndexFiles, *, replace: bool) -> CollectionHeader | None:
 
 
 class _Update:
-    """One bringing up to date; documents are stored together, and named in the header
-    afterwards.
-    """
+    """One update of a collection; documents are stored in batches and then added to the header."""
 
     def __init__(
         self,
@@ -158,7 +156,7 @@ class _Update:
             collection.remove(removed)
 
     def put(self, document: StoredDocument, pages: Sequence[np.ndarray]) -> None:
-        """Take the vectors of all pages of a document, float32 of shape (n, dim) each, n >= 0."""
+        """Add the vectors of all pages of a document, float32 of shape (n, dim) each, n >= 0."""
         found = [
             VectorPage(PageRef(document.doc_id, number), document.digest, rounded(vectors))
             for number, vectors in enumerate(pages, 1)
@@ -171,7 +169,7 @@ class _Update:
             self._store()
 
     def finish(self) -> int:
-        """Store what waits; return the number of pages with vectors."""
+        """Store the last batch, and return the total number of pages with vectors."""
         self._store()
         if self._header.phase is not Phase.FINISHED:
             self._write_header(Phase.FILLING)
@@ -188,9 +186,9 @@ class _Update:
 
     def _write_header(self, phase: Phase) -> None:
         documents = tuple(self._kept[doc_id] for doc_id in sorted(self._kept))
-        held = {"documents": documents, "filled": dict(self._filled), "phase": phase}
+        contents = {"documents": documents, "filled": dict(self._filled), "phase": phase}
         began = time.monotonic()
-        self._header = self._header.model_copy(update=held)
+        self._header = self._header.model_copy(update=contents)
         self._files.write_header(self._header)
         ended = time.monotonic()
         self._next_header = ended + _HEADER_SHARE * (ended - began)
@@ -199,14 +197,14 @@ class _Update:
 def _sound(
     header: CollectionHeader, collection: Collection, documents: Sequence[StoredDocument]
 ) -> tuple[dict[str, StoredDocument], list[str]]:
-    """Return the documents that are stored as they are now, and the names of others."""
-    held = {document.doc_id for document in header.documents}
+    """Return the stored documents that are unchanged, and the ids of the others to remove."""
+    stored = {document.doc_id for document in header.documents}
     broken: set[str] = set()
     if collection.count() != header.num_filled:
-        # pages of a build that was killed, or pages that somebody removed
+        # a killed build left pages, or somebody removed some
         broken = broken_documents(collection, header)
     now = set(documents)
     kept = {
         each.doc_id: each for each in header.documents if each.doc_id not in broken and each in now
     }
-    return kept, sorted((held | broken) - kept.keys())
+    return kept, sorted((stored | broken) - kept.keys())

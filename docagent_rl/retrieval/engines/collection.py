@@ -1,9 +1,9 @@
-"""The index of a folder that names a collection of an engine.
+"""Indexes whose vectors are in a collection of an engine.
 
-An index of an engine is a folder with a header: where the collection is, what made the vectors, the
-documents whose pages are all there, and what its build still has to do. A document is written to it
-after all its pages, and one that it does not hold is encoded again, so that a build that was killed
-goes on.
+Such an index is a folder with a header, which records where the collection is, what made the
+vectors, the documents that are completely stored, and what the build still has to do. A document is
+added to the header after all its pages are stored, and documents that are not in the header are
+encoded again, so a build that was killed can resume.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
     Collection = LanceCollection | QdrantCollection
 
-_UNFINISHED = "its build runs or was killed before its end"
+_UNFINISHED = "its build is still running or was killed"
 
 
 class CollectionIndex:
-    """The index of a folder whose pages are in a collection.
+    """An index whose vectors are in a collection of an engine.
 
-    Scores are those of an embedded index but for rounding; a search over all documents may miss
-    some of the best pages, for it scores no more than `candidates`. While a collection changes,
-    searches find what is there.
+    Scores are those of an embedded index except for rounding. A search over all documents may miss
+    some of the best pages, since it only scores `candidates` pages. While a collection changes,
+    searches find the pages that are stored at that time.
     """
 
     def __init__(
@@ -59,10 +59,11 @@ class CollectionIndex:
         *,
         candidates: int = 200,
     ) -> CollectionIndex:
-        """Return the index of a folder.
+        """Open the index in a folder.
 
         Raises:
-            UserError: its header is damaged, its package is not installed, or a token is missing.
+            UserError: Its header is damaged, the engine's package is not installed, or a token is
+                missing.
         """
         files = IndexFiles(Path(path))
         header = files.read(lambda data, found: found.parse(CollectionHeader, data))
@@ -70,18 +71,17 @@ class CollectionIndex:
         return cls(header, collection, files.root, candidates)
 
     def check(self, store: DocumentStore) -> None:
-        """Check that the collection holds the pages of a store as they are, by digests and number.
+        """Check by digests and numbers that the collection matches the pages of a store.
 
         Raises:
-            StaleIndexError: it does not; the message names a document that differs, or says that
-                its build was killed.
-            UserError: it is not there.
+            StaleIndexError: It does not; the message names a document that differs, or says that
+                the build is unfinished.
+            UserError: The collection does not exist.
         """
         if not self.collection.exists():
             raise UserError(
-                f"the index {self.path} is of {self.header.place}, which is not there: build it "
-                "again with "
-                "the same command"
+                f"the index {self.path} is of {self.header.place}, which does not exist: build it "
+                "again with the same command"
             )
         changed = self.header.changed(store)
         count = self.collection.count()
@@ -97,24 +97,23 @@ class CollectionIndex:
                 f"{len(changed)} documents are missing, gone or changed, such as {changed[0]!r}"
             )
         raise StaleIndexError(
-            f"{self.header.place} does not hold {store.path} as it is now: {problem}: run "
-            "`docagent-rl index "
-            "build` as before (documents that are in it are not encoded again)"
+            f"{self.header.place} does not match {store.path} as it is now: {problem}: run "
+            "`docagent-rl index build` as before (documents that are in it are not encoded again)"
         )
 
     def problems(self) -> list[str]:
-        """Return the problem of each document whose pages are not there as they were, and that of a
-        build that was killed; looks at all pages.
+        """Return a message for each document with missing or changed pages, and for an unfinished
+        build; all pages are checked.
         """
         found = sorted(broken_documents(self.collection, self.header))
         broken = [
-            f"{doc_id}: its pages in the collection are not those that were stored"
+            f"{doc_id}: its pages in the collection differ from those that were stored"
             for doc_id in found
         ]
         return broken + [_UNFINISHED] * (self.header.phase is not Phase.FINISHED)
 
     def info(self) -> dict[str, object]:
-        """Return counts, the place and the model, by their names for people."""
+        """Return counts, the place and the model, by readable names."""
         header = self.header
         return {**header.info(header.num_pages - header.num_filled), "collection": header.place}
 
@@ -124,7 +123,7 @@ class CollectionIndex:
         """Return the best pages for each query; see `Retriever.search`.
 
         Raises:
-            ServiceFailedError: the engine is not there, or fails; asking again may help.
+            ServiceFailedError: The engine cannot be reached or fails; a retry may succeed.
         """
         known = [document.doc_id for document in self.header.documents]
         if doc_id is not None and doc_id not in known:
@@ -145,12 +144,13 @@ class CollectionIndex:
 def open_collection(
     files: IndexFiles, header: CollectionHeader, config: EngineConfig, key: str = KEY
 ) -> Collection:
-    """Return the collection of a header, at the address of a configuration if that has one.
+    """Return the collection of a header, at the configuration's address if it has one.
 
     Nothing is read from it yet.
 
     Raises:
-        UserError: the engine's package is not installed, or a server or its token is not named.
+        UserError: The engine's package is not installed, or the address or token of its server is
+            missing.
     """
     url = config.url or header.url
     variable = config.token_env or header.token_env
@@ -167,18 +167,16 @@ def open_collection(
             f"pip install 'docagent-rl[{header.engine.value}]'"
         ) from error
     if url is None:
-        raise UserError(
-            "a collection of qdrant is at a server: name it by --url (http://host:6333)"
-        )
+        raise UserError("a qdrant collection is on a server: name it with --url (http://host:6333)")
     return qdrant.QdrantCollection(
         qdrant.connect_qdrant(url, token=token, timeout_s=config.timeout_s), header
     )
 
 
 def broken_documents(collection: Collection, header: CollectionHeader) -> set[str]:
-    """Return the documents whose stored pages are not those of the header, strange ones too."""
+    """Return the documents whose stored pages differ from the header, including unknown ones."""
     stored = Counter((ref.doc_id, digest) for ref, digest in collection.pages())
-    held = Counter(
+    expected = Counter(
         {(each.doc_id, each.digest): header.filled[each.doc_id] for each in header.documents}
     )
-    return {page[0] for page in stored | held if stored[page] != held[page]}
+    return {page[0] for page in stored | expected if stored[page] != expected[page]}

@@ -1,4 +1,4 @@
-"""The contents of a collection: the header of its index, and the pages that are stored."""
+"""The contents of a collection: the header of its index, and the pages to store."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ Engine = Literal[SearchEngine.QDRANT, SearchEngine.LANCEDB]
 
 
 class Phase(StrEnum):
-    """The work of a build that a kill leaves to the next one."""
+    """Phases of a build; after a kill, the next build continues in the same phase."""
 
     MAKING = "making"
-    """There may be no collection, or one of another index under its name."""
+    """There may be no collection, or one of another index with its name."""
     FILLING = "filling"
-    """Pages may be missing, or there without their document, and searches may be slow."""
+    """Pages may be missing, or stored without their document, and searches may be slow."""
     FINISHED = "finished"
-    """Nothing: all pages are there, and what makes searches fast."""
+    """All pages are stored, and the engine's search index is complete."""
 
 
 class CollectionHeader(SourceHeader):
-    """The header of an index whose pages are in a collection of an engine.
+    """The header of an index whose vectors are in a collection of an engine.
 
-    The vectors are rounded to bfloat16, as those of embedded indexes are. `documents` are those
-    whose pages are all there.
+    The vectors are rounded to bfloat16, as in embedded indexes. `documents` are the documents that
+    are completely stored.
     """
 
     schema_version: Literal[7] = 7
     phase: Phase = Phase.MAKING
     engine: Engine
     url: str | None = None
-    """Place of the collection; None: in the folder of the index."""
+    """Address of the collection; None: the folder of the index."""
     collection: Annotated[str, Field(pattern=r"^[\w.-]{1,128}$")]
-    """Its name."""
+    """Name of the collection."""
     token_env: str | None = None
-    """Name of the variable that holds the token of its server."""
+    """Environment variable with the token for its server."""
     filled: dict[str, int] = Field(default_factory=dict)
     """Number of pages with vectors of each document."""
 
     @property
     def place(self) -> str:
-        """The place of the collection, for messages."""
+        """Name, engine and address of the collection, for messages."""
         return (
             f"the collection {self.collection!r} of {self.engine.value} at "
             f"{self.url or 'its folder'}"
@@ -60,19 +60,17 @@ class CollectionHeader(SourceHeader):
         return sum(self.filled.values())
 
     def without_documents(self) -> CollectionHeader:
-        """Return the header of the same collection without its documents and what depends on the
-        machine.
-        """
-        held = {"documents": (), "filled": {}, "phase": Phase.MAKING}
-        return self.unsaved().model_copy(update={**held, "token_env": None})
+        """Return the header without its documents and without what depends on the machine."""
+        empty = {"documents": (), "filled": {}, "phase": Phase.MAKING}
+        return self.unsaved().model_copy(update={**empty, "token_env": None})
 
 
 @dataclass(frozen=True, slots=True)
 class VectorPage:
-    """A page to be stored, with the digest of its document and its vectors, float32 (n, dim), n >=
-    1.
-    """
+    """A page to store."""
 
     ref: PageRef
     digest: str
+    """Digest of its document (`StoredDocument.digest`)."""
     vectors: np.ndarray
+    """float32 of shape (n, dim), n >= 1."""

@@ -1,9 +1,9 @@
-"""A collection of LanceDB: a table of pages, a row each with all its vectors.
+"""A collection of LanceDB: a table with one row per page, which contains all its vectors.
 
-LanceDB keeps them in files that any number of processes read at a time, in a folder or an object
-store; one writes. The index of its multivector column (IVF and product quantisation) gives the
-candidates of a search over all documents. Scores are ours, of the whole vectors, as those of an
-embedded index.
+LanceDB stores tables in files in a folder or an object store. Any number of processes can read them
+while one writes. The index of the multivector column (IVF and product quantisation) yields the
+candidates of a search over all documents. The scores are computed here from the whole vectors, as
+for an embedded index.
 """
 
 from __future__ import annotations
@@ -28,29 +28,28 @@ if TYPE_CHECKING:
     from docagent_rl.retrieval.engines.contents import CollectionHeader, VectorPage
 
 INDEXED_FROM = 5_000
-"""Pages: of fewer the first stage is a scan."""
+"""Minimum number of pages for an index; with fewer pages, the first stage is a scan."""
 _PROBES = 32
 _PARTITION = 4_096
-"""Vectors of a partition of the index; LanceDB by itself counts pages, and makes partitions of a
-million.
+"""Number of vectors per partition of the index. By default, LanceDB counts pages instead, and makes
+partitions of a million vectors.
 """
 _SAMPLE = 100
 _TABLES = 10_000
 _KEPT = timedelta(days=1)
-"""Versions that readers may still have open."""
+"""How long old versions are kept, which readers may still have open."""
 _FOUND = ["doc_id", "page", "vectors"]
 
 
 class LanceCollection:
-    """A collection of tables under an address: a folder, or `s3://...` as LanceDB takes them.
+    """A table at an address: a folder, or `s3://...` as LanceDB takes it.
 
-    Searches may come from several threads at once; there is one writer. Methods raise
-    `ServiceFailedError` where the engine is not there, or fails. Collections of every engine have
-    these methods.
+    Several threads may search at once; there is one writer. Methods raise a `ServiceFailedError` if
+    the engine cannot be reached or fails. The collections of all engines have these methods.
     """
 
     def __init__(self, address: str, header: CollectionHeader) -> None:
-        import lancedb  # noqa: F401  (an error of an absent package comes first)
+        import lancedb  # noqa: F401  (a missing package should raise its error here)
 
         self._address = address
         self._dim = header.dim
@@ -60,7 +59,7 @@ class LanceCollection:
     def _database(self) -> lancedb.DBConnection:
         import lancedb
 
-        # what others have written is seen by the next search
+        # searches see what other processes have written after at most this time
         return lancedb.connect(self._address, read_consistency_interval=timedelta(seconds=5))
 
     @cached_property
@@ -80,12 +79,12 @@ class LanceCollection:
         )
 
     def exists(self) -> bool:
-        """Return whether it was made."""
+        """Return whether the collection exists."""
         with _answering():
             return self._name in self._database.list_tables(limit=_TABLES).tables
 
     def create(self) -> None:
-        """Make it, empty; one that is there is removed first."""
+        """Create an empty collection, replacing an existing one."""
         self.__dict__.pop("_pages", None)
         with _answering():
             self._database.create_table(self._name, schema=self._schema, mode="overwrite")
@@ -98,7 +97,7 @@ class LanceCollection:
             yield PageRef(row["doc_id"], row["page"]), row["digest"]
 
     def count(self) -> int:
-        """Return the number of pages, those of unfinished documents included."""
+        """Return the number of pages, including those of unfinished documents."""
         with _answering():
             return self._pages.count_rows()
 
@@ -124,12 +123,12 @@ class LanceCollection:
             self._pages.delete(condition)
 
     def finish(self) -> None:
-        """Bring what makes searches fast up to date; called after changes."""
+        """Update the search index; to be called after changes."""
         from lancedb.index import BTree, IvfPq
 
         with _answering():
-            # joins small files and brings new rows into indexes; behind a new one it would rewrite
-            # that
+            # merge small files and add new rows to existing indexes; called before a new index is
+            # created, which it would otherwise rewrite
             self._pages.optimize(cleanup_older_than=_KEPT)
             known = {each.columns[0] for each in self._pages.list_indices()}
             if "doc_id" not in known:
@@ -142,12 +141,12 @@ class LanceCollection:
                 self._pages.create_index("vectors", config=IvfPq(distance_type="cosine", **sizes))
 
     def _partitions(self) -> int:
-        """Return the number of partitions for all vectors, by the pages that come first."""
-        some = self._pages.search().select(["vectors"]).limit(_SAMPLE).to_arrow()["vectors"]
-        a_page = sum(len(chunk.flatten()) for chunk in some.chunks) / max(len(some), 1)
-        vectors = a_page * self._pages.count_rows()
-        # each vector is compared with each partition: with more, an index of millions would take
-        # weeks
+        """Return the number of partitions for all vectors, estimated from the first pages."""
+        sample = self._pages.search().select(["vectors"]).limit(_SAMPLE).to_arrow()["vectors"]
+        per_page = sum(len(chunk.flatten()) for chunk in sample.chunks) / max(len(sample), 1)
+        vectors = per_page * self._pages.count_rows()
+        # each vector is compared with each partition: with more partitions, an index of millions of
+        # vectors would take weeks
         return max(1, round(min(vectors / _PARTITION, math.sqrt(vectors))))
 
     def search(
@@ -155,14 +154,14 @@ class LanceCollection:
     ) -> list[Hit]:
         """Return the best pages for a query, float32 of shape (t, dim), in any order.
 
-        All pages of a document are scored, of all documents as many as `candidates`, which the
-        engine's first stage finds; scores are exact in both cases.
+        Within a document, all pages are scored. Over all documents, the engine's first stage finds
+        `candidates` pages, which are scored. Scores are exact in both cases.
         """
         with _answering():
             if doc_id is not None:
                 search = self._pages.search().where(f"doc_id = {_quoted(doc_id)}").select(_FOUND)
             else:
-                # excluded ones are left out afterwards
+                # excluded pages are removed afterwards
                 count = max(top_k, candidates) + len(exclude)
                 search = self._pages.search(query, vector_column_name="vectors").distance_type(
                     "cosine"
@@ -180,16 +179,16 @@ class LanceCollection:
 
 @contextmanager
 def _answering() -> Generator[None]:
-    """Turn errors of LanceDB, which has no class of its own for them, into those of a search."""
+    """Turn errors of LanceDB into `ServerFaultError`."""
     try:
         yield
-    # it raises whatever built-in class comes to hand
+    # LanceDB has no error class and raises various built-in ones
     except Exception as error:
         raise ServerFaultError(f"LanceDB fails: {error}") from error
 
 
 def _bank(found: pa.Table, dim: int) -> tuple[list[PageRef], Bank]:
-    """Return pages of a table, and their vectors."""
+    """Return the pages in a table, and their vectors."""
     import torch
 
     table = found.combine_chunks()
@@ -206,13 +205,11 @@ def _bank(found: pa.Table, dim: int) -> tuple[list[PageRef], Bank]:
 
 
 def _sub_vectors(dim: int) -> int:
-    """Return the number of parts that a vector is quantised in: of 4 numbers, of 16 where it is
-    long.
-    """
+    """Return how many parts of a vector are quantised: of 4 numbers each, or 16 if it is long."""
     size = 4 if dim <= 256 else 16
     return dim // size if dim % size == 0 else 1
 
 
 def _quoted(text: str) -> str:
-    """Return a string of SQL."""
+    """Return a text as an SQL string."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,9 +1,9 @@
-"""A collection at a server of Qdrant: a point a page, with all its vectors.
+"""A collection on a Qdrant server: one point per page, with all its vectors.
 
-Qdrant scores by MaxSim itself. Each point of late interaction has its vectors twice: whole, and
-joined 8 to one (`first`), of which a graph is made. A search over all documents takes its
-candidates from the graph and has them scored by the whole vectors; a search of one document has all
-its pages scored.
+Qdrant computes MaxSim scores itself. For late interaction, each point has its vectors twice: whole,
+and as means of 8 neighbours (`first`), over which a graph is built. A search over all documents
+takes its candidates from the graph and scores them with the whole vectors; a search within a
+document scores all its pages.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ WHOLE = "whole"
 FIRST = "first"
 """Names of the vectors of a point."""
 JOINED = 8
-"""Neighbouring vectors that are one in the first stage."""
+"""Number of neighbouring vectors that are one vector in the first stage."""
 _NAMES = uuid.uuid5(uuid.NAMESPACE_DNS, "docagent-rl")
 _PAYLOADS_AT_A_TIME = 1000
 _NUMBERS_AT_A_TIME = 1 << 19
-"""Numbers of one request: some 8 MB as JSON, a quarter of what a server takes."""
+"""Maximum count of numbers in one request: some 8 MB as JSON, a quarter of a server's limit."""
 _BUSY = (429, 503)
 _CLOSED = (401, 403)
 
 
 class QdrantCollection:
-    """A collection of points, through Qdrant's client; with the methods of `LanceCollection`."""
+    """A collection of points, through Qdrant's client, with the methods of `LanceCollection`."""
 
     def __init__(self, client: QdrantClient, header: CollectionHeader) -> None:
         self._client = client
@@ -154,11 +154,11 @@ class QdrantCollection:
         return [Hit(PageRef(payload["doc"], payload["page"]), score) for payload, score in hits]
 
     def finish(self) -> None:
-        """See `LanceCollection`; a server does it by itself."""
+        """See `LanceCollection`; a Qdrant server updates its index by itself."""
 
 
 def connect_qdrant(url: str, *, token: str | None, timeout_s: float) -> QdrantClient:
-    """Return a client of a server; nothing is sent yet."""
+    """Return a client for a server; nothing is sent yet."""
     return QdrantClient(
         url=url,
         api_key=token,
@@ -169,9 +169,7 @@ def connect_qdrant(url: str, *, token: str | None, timeout_s: float) -> QdrantCl
 
 
 def run_means(vectors: np.ndarray, size: int = JOINED) -> np.ndarray:
-    """Return the means of runs of about `size` vectors, of length 1: float32 (n, dim) becomes (m,
-    dim).
-    """
+    """Return the normalised means of runs of about `size` vectors: float32 (n, dim) to (m, dim)."""
     runs = np.array_split(vectors, max(1, round(len(vectors) / size)))
     means = np.stack([run.mean(0) for run in runs])
     lengths = np.linalg.norm(means, axis=1, keepdims=True)
@@ -183,7 +181,7 @@ def _key(ref: PageRef) -> str:
 
 
 def _chosen(doc_ids: Sequence[str] = (), without: Sequence[str] = ()) -> models.Filter:
-    """Return what chooses points of some documents (none named: of all), without some keys."""
+    """Return a filter for the points of some documents (by default all), without some keys."""
     must: list[Any] = []
     if doc_ids:
         must.append(models.FieldCondition(key="doc", match=models.MatchAny(any=list(doc_ids))))
@@ -196,9 +194,9 @@ def _answering() -> Generator[None]:
     """Turn the client's errors into those of a search.
 
     Raises:
-        NotTakenError: nobody is there, or he is busy.
-        ServerFaultError: the server failed.
-        InfrastructureError: it lets nobody in without a token.
+        NotTakenError: The server cannot be reached or is busy.
+        ServerFaultError: The server failed.
+        InfrastructureError: The server requires a token.
     """
     try:
         yield
@@ -206,7 +204,8 @@ def _answering() -> Generator[None]:
         raise NotTakenError(f"Qdrant cannot be reached: {error.source}") from error
     except UnexpectedResponse as error:
         problem = (
-            f"Qdrant answers {error.status_code}: {error.content[:200].decode(errors='replace')}"
+            f"Qdrant returned HTTP {error.status_code}: "
+            f"{error.content[:200].decode(errors='replace')}"
         )
         if error.status_code in _CLOSED:
             named = "name the variable with its token in docagent.retriever.engine.token_env"

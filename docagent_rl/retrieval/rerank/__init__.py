@@ -1,1 +1,1 @@
-"""Reranking: a model that reads query and page together scores the best pages of a search anew."""
+"""Reranking: a model that reads query and page together rescores the best pages of a search."""

@@ -20,19 +20,19 @@ from docagent_rl.retrieval.rerank.spec import Pair, RerankerFamily, RerankerSpec
 
 T = TypeVar("T")
 LONGEST = 8192
-"""Tokens of a pair at most, of models that take more."""
+"""Maximum tokens of a pair, for models that accept more."""
 _CLASSIFIER = "ForSequenceClassification"
 _NO_LIMIT = 1 << 20
 
 
 class PairTexts:
-    """Makes the texts of pairs.
+    """The preparation of the texts of pairs of query and page.
 
-    `limit` is of tokens of a pair, `special` of those that the tokenizer adds; `named` is for
-    messages.
+    `limit` is the maximum number of tokens of a pair, `special` the number of those that the
+    tokenizer adds; `named` is for messages.
 
     Raises:
-        UserError: query and prompts leave no room for a passage.
+        UserError: Query and prompts leave no room for a passage.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class PairTexts:
         self._spec = spec
         prompts = filter(None, (spec.query_prompt, spec.page_prompt))
         around = "".join(prompt.replace(PLACE, "") for prompt in prompts)
-        # tokens of grace: a piece of a word can be more of them
+        # 8 tokens of tolerance: a word that is cut may have more tokens than before
         left = min(limit, LONGEST) - special - texts.count(around) - spec.query_tokens - 8
         self.room = min(left, spec.page_tokens or left)
         if self.room < 8:
             raise UserError(
-                f"{named}: of {limit} tokens {self.room} are left for the passage; lower "
+                f"{named}: only {self.room} of {limit} tokens are left for the passage; lower "
                 "query_tokens"
             )
 
@@ -57,12 +57,12 @@ class PairTexts:
         return fill_prompt(self._spec.query_prompt, plain)
 
     def passages(self, page: Page) -> list[str]:
-        """Return the passages of a page's text and description in their prompt, at least one."""
+        """Return the passages of a page's text and description in the prompt, at least one."""
         pieces = self._texts.passages(self._texts.plain(page.searched_text()), self.room)
         return [fill_prompt(self._spec.page_prompt, piece) for piece in pieces or [""]]
 
     def split(self, pairs: Sequence[Pair]) -> tuple[list[tuple[str, str]], list[int]]:
-        """Return query and passage of each passage of each pair, and the number of its pair."""
+        """Return all texts of query and passage, and for each the number of its pair."""
         found = []
         owners = []
         for number, (query, page) in enumerate(pairs):
@@ -73,7 +73,7 @@ class PairTexts:
 
 
 def best_scores(scores: Sequence[float], owners: Sequence[int]) -> list[float]:
-    """Return the best score of each owner; owners are numbered from 0 and each has one at least."""
+    """Return the best score of each owner; owners are numbered from 0 and have a score each."""
     best = [float("-inf")] * (owners[-1] + 1 if owners else 0)
     for score, owner in zip(scores, owners, strict=True):
         best[owner] = max(best[owner], score)
@@ -81,7 +81,7 @@ def best_scores(scores: Sequence[float], owners: Sequence[int]) -> list[float]:
 
 
 class LocalReranker(LocalModel):
-    """A `Reranker`; see `LocalModel`. `named` is the key of its section."""
+    """A `Reranker` in this process; see `LocalModel`. `named` is the key of its section."""
 
     def __init__(self, spec: RerankerSpec, *, named: str = "rerank", **options: Any) -> None:
         super().__init__(spec, named=f"{named}.model", **options)
@@ -91,7 +91,7 @@ class LocalReranker(LocalModel):
 
     def score(self, pairs: Sequence[Pair]) -> list[float]:
         """See `Reranker.score`."""
-        return self._lane(lambda: self._scores(pairs)) if pairs else []
+        return self._thread(lambda: self._scores(pairs)) if pairs else []
 
     def _scores(self, pairs: Sequence[Pair]) -> list[float]:
         if self.spec.content is PageContent.IMAGE:
@@ -102,9 +102,7 @@ class LocalReranker(LocalModel):
 
     @abstractmethod
     def _text_scores(self, pairs: list[tuple[str, str]]) -> Any:
-        """Return the scores of a batch of queries and passages in their prompts, a tensor of shape
-        (n,).
-        """
+        """Return the scores of a batch of queries and passages in prompts, as a tensor (n,)."""
 
     def _image_scores(self, pairs: list[Pair]) -> Any:
         raise NotImplementedError
@@ -116,15 +114,14 @@ class LocalReranker(LocalModel):
         found = self._batches.run(items, size, lambda batch: score(batch).float().cpu().tolist())
         if not all(map(math.isfinite, found)):
             raise InfrastructureError(
-                f"{self._named} gives scores that are not finite with dtype={self.spec.dtype}: use "
-                "bfloat16 "
-                "or float32, and check the model's files"
+                f"{self._named} returns scores that are not finite with dtype={self.spec.dtype}: "
+                "use bfloat16 or float32, and check the model's files"
             )
         return found
 
 
 class CrossEncoderReranker(LocalReranker):
-    """See `LocalReranker`; the logit of a classifier with one class, before any activation."""
+    """A `LocalReranker` whose score is the logit of a classifier with one class."""
 
     def _load(self) -> None:
         from sentence_transformers import CrossEncoder
@@ -133,17 +130,16 @@ class CrossEncoderReranker(LocalReranker):
         if not (self.folder / MODULES).is_file() and not any(
             n.endswith(_CLASSIFIER) for n in architectures
         ):
-            # transformers would add a head drawn at random
+            # otherwise, transformers would add a randomly initialised head
             raise UserError(
-                f"{self._named} is no cross-encoder: its architecture is "
-                f"{', '.join(architectures)}, without "
-                f"the head of a model {_CLASSIFIER}"
+                f"{self._named} is not a cross-encoder: its architecture "
+                f"{', '.join(architectures)} has no head as models {_CLASSIFIER} have"
             )
         self._model = CrossEncoder(str(self.folder), **self._options(self.spec.dtype))
         self._model.eval()
         if self._model.num_labels != 1:
             raise UserError(
-                f"{self._named} has {self._model.num_labels} classes; a reranker has one"
+                f"{self._named} has {self._model.num_labels} classes, but a reranker has one"
             )
         tokenizer: Any = self._model.tokenizer
         self._pairs = PairTexts(
@@ -167,7 +163,7 @@ class CrossEncoderReranker(LocalReranker):
 
 
 class YesNoReranker(LocalReranker):
-    """See `LocalReranker`; the logit of `yes` minus that of `no` after the prompt."""
+    """A `LocalReranker` whose score is the logit of `yes` minus that of `no` after the prompt."""
 
     def _load(self) -> None:
         import torch
@@ -182,7 +178,7 @@ class YesNoReranker(LocalReranker):
         reader = transformers.AutoProcessor if sees else transformers.AutoTokenizer
         self._processor: Any = reader.from_pretrained(self.folder, local_files_only=True)
         tokenizer = self._processor.tokenizer if sees else self._processor
-        # the last token is the last column then
+        # with padding on the left, the last token is always in the last column
         tokenizer.padding_side = "left"
         kind: Any = (
             transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
@@ -194,10 +190,10 @@ class YesNoReranker(LocalReranker):
             local_files_only=True,
         )
         check_weights_loaded(info, self._named)
-        self._model: Any = model.eval().to(self._lane.device)
+        self._model: Any = model.eval().to(self._thread.device)
         self._answers = tokenizer.convert_tokens_to_ids(["yes", "no"])
         if None in self._answers or tokenizer.unk_token_id in self._answers:
-            raise UserError(f"{self._named}: its tokenizer has no token `yes` or none `no`")
+            raise UserError(f"{self._named}: its tokenizer lacks a token `yes` or `no`")
         if sees:
             set_pixels(self._processor.image_processor, self.spec, self._named)
         text = getattr(config, "text_config", config)
@@ -219,13 +215,13 @@ class YesNoReranker(LocalReranker):
     def _differences(self, texts: list[str], **images: Any) -> Any:
         batch = self._processor(
             text=texts, padding="longest", add_special_tokens=False, return_tensors="pt", **images
-        ).to(self._lane.device)
+        ).to(self._thread.device)
         logits = self._model(**batch, use_cache=False, logits_to_keep=1).logits[:, -1].float()
         yes, no = self._answers
         return logits[:, yes] - logits[:, no]
 
 
 def open_reranker(spec: RerankerSpec, **options: Any) -> LocalReranker:
-    """Open the model of a specification in this process; see `LocalReranker`."""
+    """Open the reranker of a specification in this process; see `LocalReranker`."""
     made = CrossEncoderReranker if spec.family is RerankerFamily.CROSS_ENCODER else YesNoReranker
     return made(spec, **options)

@@ -1,4 +1,4 @@
-"""A retriever whose best pages are ranked anew by a reranker."""
+"""A retriever whose best pages are reranked."""
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -11,10 +11,10 @@ from docagent_rl.retrieval.rerank.spec import BATCH, Reranker, RerankerSpec, nam
 
 
 class RerankedRetriever:
-    """A `Retriever` that asks another one for candidates and ranks them by a reranker's scores.
+    """A `Retriever` that ranks another retriever's best pages by a reranker's scores.
 
-    A hit has the reranker's score, and rank and score of the first stage beside it. `make` opens
-    the model, with the first search or before.
+    A hit has the reranker's score, and also rank and score before reranking. `make` opens the
+    model, at the latest for the first search.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class RerankedRetriever:
     ) -> None:
         first: Iterable[PageContent] = getattr(retriever, "contents", PageContent)
         self.contents: tuple[PageContent, ...] = tuple(dict.fromkeys((*first, spec.content)))
-        """The contents of a page that its rank depends on."""
+        """The contents of a page on which its rank depends."""
         self._retriever = retriever
         self._store = store
         self._candidates = candidates
@@ -61,7 +61,7 @@ class RerankedRetriever:
         ]
 
     def open(self) -> Reranker:
-        """Return the model; it is read once."""
+        """Return the model, which is loaded only once."""
         with self._opening:
             if self._reranker is None:
                 self._reranker = self._make()
@@ -69,7 +69,7 @@ class RerankedRetriever:
 
 
 def _open(config: RerankConfig, spec: RerankerSpec, key: str) -> Reranker:
-    """Open the model of a section where it says; it brings torch along."""
+    """Open a section's model, on a server or in this process, where it imports torch."""
     if config.endpoint is not None:
         from docagent_rl.retrieval.pooling_server import ServedReranker
 
@@ -89,13 +89,13 @@ def reranked(
     *,
     late: bool = False,
 ) -> Retriever:
-    """Return the retriever, with the reranker of its configuration if it has one.
+    """Return the retriever, wrapped by the reranker of its configuration, if any.
 
-    `late`: the model is opened with the first search, and not before.
+    With `late`, the model is not opened before the first search.
 
     Raises:
-        UserError: there is no such model, or it cannot be read.
-        InfrastructureError: its server does not answer.
+        UserError: There is no such model, or it cannot be loaded.
+        InfrastructureError: Its server does not respond.
     """
     section = config.rerank
     if section is None:

@@ -1,4 +1,4 @@
-"""Rerankers: all that decides over a score, and the names of known ones."""
+"""Specifications of rerankers: everything on which scores depend, and the known models."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -12,51 +12,53 @@ from docagent_rl.documents.store import Page, PageContent
 from docagent_rl.retrieval.encoders.spec import IMAGE_TOKEN, ModelSpec, find_spec
 
 SPEC_FILE = "docagent_reranker.yaml"
-"""In the folder of a checkpoint: how it is used; `model` is that folder unless the file says
-another.
+"""The specification in the folder of a checkpoint; `model` is that folder unless the file says
+otherwise.
 """
 BATCH = 16
-"""Pairs of query and passage, or page image, scored at a time."""
+"""Number of pairs of query and passage, or page image, per batch."""
 
 
 class RerankerFamily(StrEnum):
-    """Ways to a score."""
+    """Methods of computing a score."""
 
     CROSS_ENCODER = "cross_encoder"
-    """The one number of a sequence classifier, by sentence-transformers: bge-reranker, MiniLM's,
-    others.
+    """The only output of a sequence classifier, with sentence-transformers: bge-reranker, MiniLM
+    and others.
     """
     YES_NO = "yes_no"
-    """The logit of `yes` minus that of `no` as the next token of a language model, of text or with
-    images: Qwen3-Reranker, Qwen3-VL-Reranker. Its sigmoid is the probability of the model cards.
+    """The logit of `yes` minus that of `no` as the next token of a language model, for texts or
+    images: Qwen3-Reranker, Qwen3-VL-Reranker. Its sigmoid is the probability in the model cards.
     """
 
 
 class RerankerSpec(ModelSpec):
-    """A reranker and its use: the query's prompt, then the page's, of whose passages the best
-    counts.
+    """A reranker and how to use it.
+
+    Its input is the query in its prompt, followed by the page in its prompt. If a page has several
+    passages, the best one counts.
     """
 
     family: RerankerFamily
     query_tokens: int = Field(128, ge=8)
-    """Longer queries lose their end; the rest of the model's length is the passage's."""
+    """Longer queries are truncated; the rest of the model's length is left for the passage."""
 
     @model_validator(mode="after")
     def _sound(self) -> Self:
         image = self.content is PageContent.IMAGE
         if self.family is RerankerFamily.CROSS_ENCODER and image:
-            raise ValueError("models of family cross_encoder read a page's text")
+            raise ValueError("models of family cross_encoder read only a page's text")
         if self.family is RerankerFamily.YES_NO and not (self.query_prompt and self.page_prompt):
             raise ValueError("the family yes_no needs query_prompt and page_prompt")
         if image and IMAGE_TOKEN not in (self.page_prompt or ""):
-            raise ValueError(f"page_prompt of images holds {IMAGE_TOKEN}")
+            raise ValueError(f"page_prompt for images must contain {IMAGE_TOKEN}")
         return self
 
 
 RERANKERS = TypeAdapter(dict[str, RerankerSpec]).validate_python(
     yaml.safe_load(Path(__file__).with_name("models.yaml").read_text("utf-8"))
 )
-"""Published ones by name."""
+"""Published rerankers by name."""
 
 
 def named_reranker(name: str, named: str = "rerank.model") -> RerankerSpec:
@@ -69,15 +71,16 @@ Pair = tuple[str, Page]
 
 
 class Reranker(Protocol):
-    """Scores pages, each together with a query. May be called from several threads at once."""
+    """A model that scores pages for queries. Implementations must be thread-safe."""
 
     def score(self, pairs: Sequence[Pair]) -> list[float]:
-        """Score pairs, in their order: the higher, the better the page answers.
+        """Return the scores of pairs, in order; the higher, the better the page fits the query.
 
-        A score does not depend on the other pairs, and compares pages of different documents.
+        A score does not depend on the other pairs, and scores of different documents can be
+        compared.
 
         Raises:
-            UserError: a page cannot be read.
-            InfrastructureError: a server does not answer, or a score is not finite.
+            UserError: A page cannot be read.
+            InfrastructureError: A server does not respond, or a score is not finite.
         """
         ...

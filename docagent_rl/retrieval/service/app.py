@@ -1,4 +1,4 @@
-"""The search server's application."""
+"""The application of the search server."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection
@@ -19,9 +19,9 @@ from docagent_rl.retrieval.service.host import SearchHost
 from docagent_rl.retrieval.service.wire import Info, safe_line
 
 STALE = "stale"
-"""In the place of fingerprints: the index is not of the store as it is now."""
+"""Value instead of fingerprints if the index does not match the store."""
 RETRY_AFTER_S = "1"
-"""Seconds after which a busy server is asked again."""
+"""Seconds after which clients should retry at a busy server."""
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -29,13 +29,13 @@ T = TypeVar("T")
 def describe_index(
     retriever: Retriever, store: DocumentStore, *, kind: str = "", stale: bool = False
 ) -> Info:
-    """Return the facts that clients compare with theirs; those of a `stale` index are nobody's.
+    """Return the facts that clients compare with their own store; a `stale` index matches none.
 
-    A retriever that ranks by texts or images alone says so in `contents` (`PageContent`, or its
-    values); otherwise both count.
+    A retriever that ranks only by texts or only by images says so in `contents` (`PageContent`, or
+    its values); otherwise both are compared.
 
     Raises:
-        UserError: a retriever of the user's names other contents.
+        UserError: A user's retriever names other contents.
     """
     contents = getattr(retriever, "contents", PageContent)
     try:
@@ -57,7 +57,7 @@ def describe_index(
 
 
 async def _answered(host: SearchHost, search: Awaitable[T]) -> T:
-    """Return the result of a search; every failure is an answer of HTTP."""
+    """Return the result of a search; turn every failure into an HTTP response."""
     try:
         return await search
     except NotTakenError as error:
@@ -77,9 +77,9 @@ def make_search_app(
     token: str | None = None,
     names: Collection[str] = (),
 ) -> Guard:
-    """Return the ASGI application, whose `GET /v1/info` says what `info` returns.
+    """Return the ASGI application; its `GET /v1/info` returns the result of `info`.
 
-    `names` are those of `Guard`, for clients without a token.
+    `names` are passed on to `Guard`, for clients without a token.
     """
     handlers: dict[Any, Any] = {HTTPException: _refused, Exception: _unforeseen}
     app = Starlette(routes=_routes(host, info), exception_handlers=handlers)
@@ -97,8 +97,8 @@ def _routes(host: SearchHost, info: Callable[[], Info]) -> list[Route]:
         if len(asked.queries) * min(asked.top_k, info().pages) > wire.MOST_HITS:
             raise HTTPException(
                 422,
-                f"top_k: {len(asked.queries)} queries of {asked.top_k} pages each find "
-                f"more than {wire.MOST_HITS:,}",
+                f"top_k: {len(asked.queries)} queries for {asked.top_k} pages each may return more "
+                f"than {wire.MOST_HITS:,} hits",
             )
         found = await _answered(host, host.search(asked.question()))
         return Response(wire.reply_body(found), media_type="application/json")

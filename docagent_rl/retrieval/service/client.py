@@ -1,4 +1,4 @@
-"""A retriever that asks a search server (`docagent.retriever.backend: http`)."""
+"""A retriever that uses a search server (`docagent.retriever.backend: http`)."""
 
 import asyncio
 import weakref
@@ -42,13 +42,13 @@ _LONGEST = 200
 
 
 class HttpRetriever(RemoteRetriever):
-    """Asks a server, once a call. Every event loop has its own connections, which are closed as it
-    ends.
+    """A client of a search server that makes one request per call.
 
-    Hits on pages that the store does not have are errors.
+    Every event loop has its own connections, which are closed when it ends. Hits on pages that the
+    store does not have are errors.
 
     Raises:
-        UserError: the token's variable is not set, or the address is none.
+        UserError: The token's variable is not set, or the address is wrong.
     """
 
     def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str) -> None:
@@ -65,13 +65,13 @@ class HttpRetriever(RemoteRetriever):
         )
 
     async def check(self) -> None:
-        """Check that the server is there, lets us in, answers, and has an index of these documents.
+        """Check that the server responds, accepts the token, and has an index of these documents.
 
-        The connections of the running event loop are closed then.
+        The connections of the running event loop are closed afterwards.
 
         Raises:
-            InfrastructureError: it is not there, or fails.
-            UserError: it is another one than the configuration says.
+            InfrastructureError: The server cannot be reached or fails.
+            UserError: The server is not the one that the configuration requires.
         """
         try:
             await self._compare_documents()
@@ -88,9 +88,9 @@ class HttpRetriever(RemoteRetriever):
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
-        held = self._opened.pop(asyncio.get_running_loop(), None)
-        if held is not None:
-            await held.aclose()
+        connections = self._opened.pop(asyncio.get_running_loop(), None)
+        if connections is not None:
+            await connections.aclose()
 
     async def _ask(self, asked: SearchArguments) -> list[list[Hit]]:
         body = await self._request("POST", wire.SEARCH, wire.request_body(asked))
@@ -98,7 +98,7 @@ class HttpRetriever(RemoteRetriever):
             answer = wire.read_hits(body)
             wire.check_hits(answer, asked, self._num_pages)
         except (ValueError, UserError) as error:
-            raise ServiceFailedError(f"an answer that cannot be used: {error}") from None
+            raise ServiceFailedError(f"the response cannot be used: {error}") from None
         return answer
 
     async def _compare_documents(self) -> None:
@@ -109,25 +109,26 @@ class HttpRetriever(RemoteRetriever):
             info = wire.Info.model_validate_json(body)
         except ValidationError as error:
             raise UserError(
-                f"{key}.service: {shown} is no server of `docagent-rl index serve` "
+                f"{key}.service: {shown} is not a server of `docagent-rl index serve` "
                 f"({wire.first_problem(error)})"
             ) from None
         for name, theirs in info.fingerprints.items():
             if name in list(PageContent) and self._store.fingerprint(PageContent(name)) != theirs:
                 raise UserError(
                     f"{key}.service: {shown} serves {info.pages} pages of {info.documents} "
-                    "documents whose "
-                    f"{name}s are not those of {self._store.path}: serve an index of this store"
+                    f"documents whose {name}s differ from those of {self._store.path}: serve an "
+                    "index of this store"
                 )
 
     async def _request(self, method: str, path: str, content: bytes | None = None) -> bytes:
-        """Return the body of a successful answer.
+        """Send a request, and return the body of a successful response.
 
         Raises:
-            NotTakenError: nobody is there, or it is busy.
-            ServiceFailedError: no answer in time, a lost connection, an error of the server.
-            QueryRefusedError: it refuses the query.
-            InfrastructureError: it does not let us in, or has no such path.
+            NotTakenError: The server cannot be reached or is busy.
+            ServiceFailedError: There was no response in time, the connection was lost, or the
+                server failed.
+            QueryRefusedError: The server refuses the query.
+            InfrastructureError: The server denies access, or has no such path.
         """
         import aiohttp
 
@@ -142,12 +143,12 @@ class HttpRetriever(RemoteRetriever):
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise NotTakenError(self._line(f"no connection: {describe_error(error)}")) from None
         except TimeoutError:
-            raise ServiceFailedError(f"no answer within {self._service.timeout_s:g} s") from None
+            raise ServiceFailedError(f"no response within {self._service.timeout_s:g} s") from None
         except BodyError as error:
             raise ServiceFailedError(str(error)) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ServiceFailedError(
-                self._line(f"the connection broke: {describe_error(error)}")
+                self._line(f"the connection was lost: {describe_error(error)}")
             ) from None
         if status != 200:
             text = self._line(" ".join(body[:_LONGEST].decode("utf-8", "replace").split()))
@@ -158,32 +159,31 @@ class HttpRetriever(RemoteRetriever):
         key = self._key
         shown = self._shown
         if status in _BUSY:
-            # a server that says minutes may be back in seconds, and a search has seconds
+            # even if the server asks for minutes, it may be back in seconds, and a search only has
+            # seconds
             return NotTakenError(message, min(asked, _LONGEST_WAIT_S) if asked else None)
         if status in _REFUSED:
             return QueryRefusedError(message)
         if status in (401, 403):
             return InfrastructureError(
-                f"{key}.service: {shown} does not let us in ({message}): {key}.service.token_env "
-                "names the "
-                "variable with the token, which has to be set on every node"
+                f"{key}.service: {shown} denies access ({message}): {key}.service.token_env names "
+                "the variable with the token, which has to be set on every node"
             )
         if status == 500:
             return ServerFaultError(message)
         if status >= 500 or status in _PASSING:
             return ServiceFailedError(message)
         return InfrastructureError(
-            f"{key}.service: {shown} has no such search or document ({message}): see "
-            f"{key}.service.url, "
-            "and whether it serves the same store"
+            f"{key}.service: {shown} has no such path or document ({message}): check "
+            f"{key}.service.url, and whether it serves the same store"
         )
 
     async def _http(self) -> Any:
         import aiohttp
 
         loop = asyncio.get_running_loop()
-        held = self._opened.get(loop)
-        if held is None or held.http.closed:
+        connections = self._opened.get(loop)
+        if connections is None or connections.http.closed:
             headers = {"Content-Type": "application/json", **PLAIN}
             if self._token != NO_KEY:
                 headers["Authorization"] = f"Bearer {self._token}"
@@ -195,18 +195,19 @@ class HttpRetriever(RemoteRetriever):
                 headers=headers,
                 auto_decompress=False,
             )
-            held = self._opened[loop] = _Connections(http)
-            await held.begin()
-        return held.http
+            connections = self._opened[loop] = _Connections(http)
+            await connections.begin()
+        return connections.http
 
     def _line(self, text: str) -> str:
         return visible(redacted(text, self._token))
 
 
 class _Connections:
-    """Connections that are closed when their event loop ends, for nobody else knows when that is.
+    """Connections that are closed when their event loop ends.
 
-    `asyncio.run` closes the asynchronous generators that a loop has begun, so one waits for that.
+    At its end, `asyncio.run` closes the asynchronous generators that were started in the loop, so
+    this class starts a generator that closes the connections.
     """
 
     def __init__(self, http: Any) -> None:
@@ -214,7 +215,7 @@ class _Connections:
         self._waiting = self._wait()
 
     async def begin(self) -> None:
-        """Have the running event loop close them."""
+        """Register the connections to be closed with the running event loop."""
         await anext(self._waiting)
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""A retriever that follows its indexes: one that is replaced on disk is opened anew."""
+"""A retriever that opens its indexes again when they are replaced on disk."""
 
 from __future__ import annotations
 
@@ -14,44 +14,42 @@ from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.retrieval.service.wire import Info
 
 LOOK_S = 0.5
-"""Seconds between two looks at the indexes."""
+"""Seconds between checks of the indexes."""
 _AGAIN_S = 10.0
-"""Seconds after which an index that could not be opened is tried again, unless it is replaced
-before.
-"""
+"""Seconds after which opening an index is retried, unless it is replaced before."""
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A retriever with what its server says of it."""
+    """A retriever, and the information that its server returns about it."""
 
     retriever: Retriever
     info: Info
 
 
 class FollowingRetriever:
-    """A `Retriever` by the indexes in some folders as they are now.
+    """A `Retriever` that always uses the latest indexes in some folders.
 
-    A thread looks at their headers, whose replacement is the swap of an index, and opens the
-    retriever anew. Searches go on by the former one meanwhile, and after that where the new one
-    cannot be opened.
+    A thread watches the headers of the indexes, which are replaced when an index is, and opens the
+    retriever again. Meanwhile, searches use the former retriever, and also afterwards if the new
+    one cannot be opened.
 
     Args:
-        opened: opens the retriever; its first call, by which this is made, may raise.
+        opened: opens the retriever. The constructor makes the first call, and may raise its errors.
         indexes: the folders of its indexes.
     """
 
     def __init__(self, opened: Callable[[], Opened], indexes: Iterable[Path]) -> None:
         self._open = opened
         self._headers = [folder / HEADER for folder in indexes]
-        self._stamps = self._look()  # before it is opened: a swap meanwhile is one that is seen
+        self._stamps = self._look()  # taken before it is opened, to notice a swap meanwhile
         self._now = opened()
         threading.Thread(target=self._follow, name="docagent-following", daemon=True).start()
 
     @property
     def info(self) -> Info:
-        """The contents of the index that is searched now."""
+        """Information about the index that is used now."""
         return self._now.info
 
     def search(
@@ -66,7 +64,7 @@ class FollowingRetriever:
             try:
                 status = path.stat()
                 found.append((status.st_ino, status.st_mtime_ns, status.st_size))
-            except OSError:  # taken away, or a disk that is not there: what was opened stays
+            except OSError:  # the index was removed, or its disk is missing: keep the open one
                 found.append(None)
         return found
 
@@ -82,10 +80,10 @@ class FollowingRetriever:
             failed_at = 0.0
             try:
                 self._now = self._open()
-            except Exception as error:  # whatever a retriever raises: the former one answers
+            except Exception as error:  # retrievers may raise anything; keep the former one
                 failed_at = time.monotonic()
                 logger.warning(
-                    "the former index is served on, as the new one cannot be opened: %s", error
+                    "the new index cannot be opened, so the former one is still served: %s", error
                 )
             else:
-                logger.warning("the index was replaced: %d pages are served", self._now.info.pages)
+                logger.warning("the index was replaced: serving %d pages", self._now.info.pages)

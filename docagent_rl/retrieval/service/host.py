@@ -1,4 +1,4 @@
-"""A retriever that many ask at a time, and one whose searches run elsewhere."""
+"""The host of a retriever with many concurrent clients, and the base class of those clients."""
 
 import asyncio
 import itertools
@@ -26,34 +26,34 @@ from docagent_rl.retrieval.base import (
 )
 
 HARMLESS = "page"
-"""A query that any retriever answers."""
+"""A query that any retriever can process."""
 LONGEST_QUERY = 32_768
-"""Characters of a query; the longest that a model has room to write."""
+"""Maximum characters of a query, which is as many as a model has room to write."""
 FAULTS = 3
-"""Times that a query has to fail where another does not, before it is the query's fault."""
+"""How often a query must fail, while a harmless one succeeds, to be taken for the cause."""
 _QUERIES_A_TURN = 16
 _CHARACTERS_A_TURN = 2 * LONGEST_QUERY
-"""At most, of a batch, before other searches have their turn."""
+"""Limits of the part of a batch that is processed before other searches have their turn."""
 _FIRST = 0
-"""The rank of a probe; others have 1, and come in their order."""
+"""The rank of a probe; searches have rank 1, and are processed in order."""
 
 
 @dataclass(slots=True)
 class _Job:
-    """A search, and what was found of it so far."""
+    """A search and its hits so far."""
 
     question: SearchArguments
     done: Future[list[list[Hit]]] = field(default_factory=Future)
     found: list[list[Hit]] = field(default_factory=list)
     begun: int = 0
-    """Queries that had their turn."""
-    is_searched: bool = False
-    """A thread is at work for it."""
-    has_left: bool = False
-    """Its places are free again."""
+    """Number of queries that have had their turn."""
+    is_running: bool = False
+    """True while a thread works on it."""
+    is_released: bool = False
+    """True if its queries no longer count as waiting."""
 
-    def slice(self) -> list[str]:
-        """Return the queries of the next turn, which begins."""
+    def next_queries(self) -> list[str]:
+        """Return the queries of the next turn, and count them as begun."""
         taken: list[str] = []
         for query in self.question.queries[self.begun :][:_QUERIES_A_TURN]:
             if taken and sum(map(len, taken)) + len(query) > _CHARACTERS_A_TURN:
@@ -64,12 +64,12 @@ class _Job:
 
 
 class SearchHost:
-    """Runs a blocking retriever for an event loop, `threads` searches at a time.
+    """A host that runs a blocking retriever for an event loop, `threads` searches at a time.
 
-    `max_waiting` queries wait or are searched for, and more are told to come again; a batch that is
-    larger is taken where nothing else waits. Large batches are searched for in turns, between which
-    others have theirs. A search has `deadline_s` seconds, waiting included; what hangs keeps its
-    place until it returns.
+    At most `max_waiting` queries wait or run, and further ones are rejected; a larger batch is
+    accepted only if nothing else waits. Large batches are processed in turns, between which other
+    searches have theirs. A search may take `deadline_s` seconds, waiting included; one that hangs
+    counts as running until it returns.
     """
 
     def __init__(
@@ -88,97 +88,97 @@ class SearchHost:
         self._lock = threading.Lock()
         self._probe: _Job | None = None
         self.waiting = 0
-        """Queries that wait or are searched for."""
-        self._moved_at = time.monotonic()
-        """Time at which the last turn ended, or the first began after a rest."""
+        """Number of queries that wait or run."""
+        self._progress_at = time.monotonic()
+        """Time at which the last turn ended, or the first one began after idle time."""
         for _ in range(threads):
-            # daemons: a search that hangs does not hold up the end of the process
+            # daemons, so that a search that hangs does not prevent the process from ending
             threading.Thread(target=self._work, name="docagent-host", daemon=True).start()
 
     async def search(self, question: SearchArguments) -> list[list[Hit]]:
         """Return the result of `Retriever.search`.
 
         Raises:
-            NotTakenError: nothing was searched; the host has too much to do.
-            TimeoutError: the deadline has passed; queries whose turn has not come are not searched
-                for.
+            NotTakenError: Too many queries are waiting; nothing was searched.
+            TimeoutError: The deadline has passed; queries that are still waiting are dropped.
         """
-        places = len(question.queries)
         with self._lock:
-            if self.waiting and self.waiting + places > self._max_waiting:
-                raise NotTakenError("as many searches wait as may: come again")
-            job = self._take(question)
+            if self.waiting and self.waiting + len(question.queries) > self._max_waiting:
+                raise NotTakenError("too many searches are waiting: try again later")
+            job = self._enqueue(question)
         async with asyncio.timeout(self.deadline_s):
             return await asyncio.wrap_future(job.done)
 
     async def probe(self) -> None:
-        """Check that searches come to an end: one for a harmless word, whose turn is the next, or
-        any other within the deadline. Those who ask at a time share one.
+        """Check that searches are completed within the deadline.
+
+        A search for a harmless word is queued first; if it does not end in time, any other search
+        that has ended counts as well. Concurrent calls share one search.
 
         Raises:
-            TimeoutError: none does.
+            TimeoutError: No search has ended.
         """
         with self._lock:
             if self._probe is None or self._probe.done.done():
                 is_full = self.waiting >= self._max_waiting
-                self._probe = None if is_full else self._take(SearchArguments((HARMLESS,)), _FIRST)
+                self._probe = (
+                    None if is_full else self._enqueue(SearchArguments((HARMLESS,)), _FIRST)
+                )
             job = self._probe
         if job is None:
-            self._see_movement()
+            self._check_progress()
             return
         try:
             async with asyncio.timeout(self.deadline_s):
                 await asyncio.shield(asyncio.wrap_future(job.done))
         except TimeoutError:
-            self._see_movement()
+            self._check_progress()
 
-    def _see_movement(self) -> None:
-        if time.monotonic() - self._moved_at > self.deadline_s:
+    def _check_progress(self) -> None:
+        if time.monotonic() - self._progress_at > self.deadline_s:
             raise TimeoutError
 
-    def _take(self, question: SearchArguments, rank: int = 1) -> _Job:
-        """Give a search its places; the lock is held."""
+    def _enqueue(self, question: SearchArguments, rank: int = 1) -> _Job:
+        """Queue a search and count its queries as waiting; the caller must hold the lock."""
         if not self.waiting:
-            self._moved_at = time.monotonic()
+            self._progress_at = time.monotonic()
         self.waiting += len(question.queries)
         job = _Job(question)
-        job.done.add_done_callback(lambda _: self._leave(job))
+        job.done.add_done_callback(lambda _: self._release(job))
         self._jobs.put((rank, next(self._turns), job))
         return job
 
-    def _leave(self, job: _Job) -> None:
-        """Free the places of a search that is done, or was given up; a thread that is at work keeps
-        them.
-        """
+    def _release(self, job: _Job) -> None:
+        """Stop counting the queries of a search that has ended or timed out, if it does not run."""
         with self._lock:
-            if not (job.is_searched or job.has_left):
-                job.has_left = True
+            if not (job.is_running or job.is_released):
+                job.is_released = True
                 self.waiting -= len(job.question.queries)
 
     def _work(self) -> None:
         while True:
             rank, _, job = self._jobs.get()
             with self._lock:
-                job.is_searched = not job.done.cancelled()
-            if job.is_searched:
+                job.is_running = not job.done.cancelled()
+            if job.is_running:
                 self._turn(rank, job)
 
     def _turn(self, rank: int, job: _Job) -> None:
-        """Search for some queries of a job."""
+        """Search for the next queries of a job."""
         asked = job.question
         failure = None
         try:
             job.found += self._retriever.search(
-                job.slice(), doc_id=asked.doc_id, top_k=asked.top_k, exclude=asked.exclude
+                job.next_queries(), doc_id=asked.doc_id, top_k=asked.top_k, exclude=asked.exclude
             )
-        except Exception as error:  # whatever a retriever raises is its caller's
+        except Exception as error:  # the caller of the search gets it
             failure = error
-        self._moved_at = time.monotonic()
+        self._progress_at = time.monotonic()
         with self._lock:
-            job.is_searched = False
-            given_up = job.done.cancelled()
-        if given_up:
-            self._leave(job)
+            job.is_running = False
+            timed_out = job.done.cancelled()
+        if timed_out:
+            self._release(job)
         elif failure is None and job.begun < len(asked.queries):
             self._jobs.put((rank, next(self._turns), job))
         elif job.done.set_running_or_notify_cancel():
@@ -189,9 +189,9 @@ class SearchHost:
 
 
 class RemoteRetriever(ABC):
-    """A retriever whose searches run elsewhere: awaited, or asked by threads. Callers try again.
+    """A retriever whose searches run elsewhere, for event loops and threads. Callers should retry.
 
-    `refuses_all` is the message where the service refuses any query.
+    `refuses_all` is the error message if the service refuses all queries.
     """
 
     def __init__(self, store: DocumentStore, refuses_all: str) -> None:
@@ -201,7 +201,7 @@ class RemoteRetriever(ABC):
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:
-        """Search as `asearch`, on an event loop that the threads of this process share."""
+        """Search as `asearch` does, on an event loop shared by the threads of this process."""
         return in_background(self.asearch(queries, doc_id=doc_id, top_k=top_k, exclude=exclude))
 
     async def asearch(
@@ -209,20 +209,19 @@ class RemoteRetriever(ABC):
     ) -> list[list[Hit]]:
         """See `AsyncRetriever.asearch`.
 
-        A query that is refused, or that makes the service fail `FAULTS` times while it answers a
-        harmless one in its place each time, is at fault.
+        A query is at fault if it is refused, or if the service fails at it `FAULTS` times and each
+        time processes a harmless query instead.
 
         Raises:
-            UserError: the store has no such document.
-            QueryRefusedError: the queries are at fault.
-            InfrastructureError: the service refuses any query, or is set up otherwise than it
-                should be.
+            UserError: The store has no such document.
+            QueryRefusedError: A query is at fault.
+            InfrastructureError: The service refuses all queries, or is configured wrongly.
         """
         check_queries(queries, top_k)
         if doc_id is not None and doc_id not in self._store:
-            self._store.document(doc_id)  # says what there is
+            self._store.document(doc_id)  # raises an error that names similar documents
         if any(len(query) > LONGEST_QUERY for query in queries):
-            raise QueryRefusedError(f"a query of more than {LONGEST_QUERY} characters")
+            raise QueryRefusedError(f"a query has more than {LONGEST_QUERY} characters")
         asked = SearchArguments(
             tuple(map(encodable, queries)), doc_id, int(top_k), frozenset(exclude)
         )
@@ -239,13 +238,13 @@ class RemoteRetriever(ABC):
                 raise
             except ServerFaultError as error:
                 faults += 1
-                # raises where the service answers nothing else either
+                # raises an error if the service fails at other queries, too
                 await self._ask(harmless)
                 if faults == FAULTS:
                     raise QueryRefusedError(
-                        f"the service fails at it and at nothing else: {error}"
+                        f"the service fails only at this query: {error}"
                     ) from None
 
     @abstractmethod
     async def _ask(self, asked: SearchArguments) -> list[list[Hit]]:
-        """Return the answer of the service to one request."""
+        """Send one request to the service, and return the hits."""

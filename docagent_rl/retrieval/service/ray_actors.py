@@ -1,4 +1,4 @@
-"""A retriever of actors on the run's Ray (`docagent.retriever.backend: ray`)."""
+"""A retriever that uses actors on the run's Ray cluster (`docagent.retriever.backend: ray`)."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from docagent_rl.retrieval.service.wire import LONGEST_LINE
 logger = logging.getLogger(__name__)
 
 Opener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
-"""Makes the retriever of a configuration and its key, and sees that its index belongs to the
-store.
+"""A function that opens a configured retriever and checks that its index matches the store; the
+last argument is the key of the section.
 """
 
 _MOST_AT_A_TIME = 10_000
-"""Calls that an actor takes in, so that it is the actor that says it is busy, not Ray's queue that
-grows.
+"""Number of concurrent calls of an actor: so many that the actor rejects calls when it is busy,
+instead of Ray queueing them.
 """
 
 
 class SearchActor:
-    """Opens a retriever, and answers for it.
+    """An actor that opens a retriever and runs its searches.
 
-    It is made once a first search has come to an end, for which a retriever may load files.
+    The constructor runs a first search, for which a retriever may load files.
     """
 
     def __init__(self, config: RetrieverConfig, store: Path, key: str, opener: Opener) -> None:
         retriever = opener(config, DocumentStore(store), key)
-        with suppress(Exception):  # whatever a retriever raises: those who ask are told
+        with suppress(Exception):  # later searches will report the error
             retriever.search([HARMLESS], top_k=1)
         service = config.service
         self._host = SearchHost(
@@ -59,11 +59,11 @@ class SearchActor:
         )
 
     async def search(self, question: SearchArguments) -> list[list[Hit]] | Exception:
-        """Search as `Retriever.search`.
+        """Search as `Retriever.search` does.
 
         Returns:
-            The hits of each query, or the error for the client: exceptions of tasks would bring
-            their tracebacks. `TimeoutError`: it did not come to an end in time.
+            The hits of each query, or the error for the client (a `TimeoutError` if the search did
+            not end in time). Errors are returned, since Ray would add tracebacks to raised ones.
         """
         try:
             return await self._host.search(question)
@@ -71,40 +71,41 @@ class SearchActor:
             return error
         except (QueryRefusedError, UserError, ServiceFailedError) as error:
             return type(error)(str(error))
-        except Exception as error:  # whatever a retriever raises, and whatever it holds
+        except Exception as error:  # retrievers may raise anything, with anything in it
             return ServerFaultError(f"{type(error).__name__}: {error}"[:300])
 
     async def health(self) -> dict[str, Any]:
-        """Return the process's id and the number of queries that wait.
+        """Return the process's id and the number of waiting queries.
 
-        A process in which searches hang ends itself, and Ray starts another one.
+        A process whose searches hang exits, and Ray starts another one.
         """
         try:
             await self._host.probe()
         except TimeoutError:
             logger.error(
-                "no search ended within %g s: this process makes room", self._host.deadline_s
+                "no search ended within %g s: this process exits to be replaced",
+                self._host.deadline_s,
             )
-            os._exit(1)  # threads that hang let it end in no other way
-        except Exception as error:  # whatever a retriever raises
+            os._exit(1)  # threads that hang prevent any other exit
+        except Exception as error:  # retrievers may raise anything
             logger.debug("a harmless search failed: %s", error)
         return {"pid": os.getpid(), "waiting": self._host.waiting}
 
 
 class RayRetriever(RemoteRetriever):
-    """Asks actors, once a call.
+    """A client of search actors that makes one attempt per call.
 
-    Replicas are asked in turn; when one is gone or busy, the next one is asked at once. Searches
-    change nothing, so that asking twice does no harm.
+    Replicas are used in turn; if one is gone or busy, the next one is used at once. Searches change
+    nothing, so repeating them does no harm.
 
-    The first process that needs an actor makes it, in the namespace of the run; the name holds the
-    run's job and everything that the actor depends on. Ray starts a killed one again, on another
-    node if need be.
+    The first process that needs an actor creates it in the namespace of the run; its name contains
+    the run's job and a hash of everything on which the actor depends. Ray restarts a killed actor,
+    on another node if necessary.
 
-    `key` is that of the section, for messages; an actor opens its retriever by `opener`.
+    `key` is the key of the section, for messages; `opener` opens the retriever of an actor.
 
     Raises:
-        InfrastructureError: Ray does not run, or an actor does not start in time, or at all.
+        InfrastructureError: Ray does not run, or an actor does not start, or not in time.
     """
 
     def __init__(
@@ -113,8 +114,10 @@ class RayRetriever(RemoteRetriever):
         import ray
 
         if not ray.is_initialized():
-            raise InfrastructureError(f"{key}.backend=ray: this process belongs to no Ray cluster")
-        super().__init__(store, f"the actors of {key} refuse any query")
+            raise InfrastructureError(
+                f"{key}.backend=ray: this process is not connected to a Ray cluster"
+            )
+        super().__init__(store, f"the actors of {key} refuse all queries")
         self._config = config
         self._service = config.service
         self._key = key
@@ -128,7 +131,7 @@ class RayRetriever(RemoteRetriever):
         self._wait()
 
     async def _ask(self, asked: SearchArguments) -> list[list[Hit]]:
-        """Return the hits of the first replica that takes the search."""
+        """Return the hits from the first replica that accepts the search."""
         start = next(self._turn) % len(self._actors)
         last = None
         for actor in self._actors[start:] + self._actors[:start]:
@@ -138,7 +141,7 @@ class RayRetriever(RemoteRetriever):
             if not isinstance(answer, NotTakenError):
                 raise answer
             last = answer
-        raise NotTakenError(f"no actor of {self._key} takes it: {last}")
+        raise NotTakenError(f"no actor of {self._key} accepts the search: {last}")
 
     async def _answer(self, actor: Any, question: SearchArguments) -> list[list[Hit]] | Exception:
         import ray
@@ -156,15 +159,15 @@ class RayRetriever(RemoteRetriever):
             ray.cancel(reference)
             answer = error
         if isinstance(answer, TimeoutError):
-            actor.health.remote()  # it looks whether it hangs, and makes room if so
-            return ServiceFailedError(f"an actor gave no answer within {timeout_s:g} s")
+            actor.health.remote()  # if the actor hangs, this makes it exit
+            return ServiceFailedError(f"an actor did not respond within {timeout_s:g} s")
         return answer
 
     def _make(self, place: int) -> Any:
         import ray
 
         service = self._service
-        # Ray 2.60 lets an actor that books no GPU see all of them
+        # in Ray 2.60, an actor that reserves no GPU sees all of them
         variables = {} if service.num_gpus else {"CUDA_VISIBLE_DEVICES": ""}
         variables |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         actor = ray.remote(SearchActor).options(
@@ -181,7 +184,7 @@ class RayRetriever(RemoteRetriever):
         return actor.remote(self._config, self._store.path, self._key, self._opener)
 
     def _wait(self) -> None:
-        """Wait until all have opened their index, also for one that Ray is about to start again."""
+        """Wait until all actors have opened their index, even if Ray has to restart one."""
         import ray
         from ray.exceptions import GetTimeoutError, RayError
 
@@ -192,11 +195,10 @@ class RayRetriever(RemoteRetriever):
         except GetTimeoutError as error:
             raise InfrastructureError(
                 f"{self._key}.backend=ray: its {len(asked)} actors have not opened the index "
-                "within "
-                f"service.start_s={start_s:g} s"
+                f"within service.start_s={start_s:g} s"
             ) from error
         except RayError as error:
-            # Ray's text ends with that of the constructor's error
+            # the last line of Ray's message is that of the constructor's error
             last = (str(error).strip().splitlines() or [type(error).__name__])[-1][:LONGEST_LINE]
             raise InfrastructureError(
                 f"{self._key}.backend=ray: an actor cannot start: {last}"

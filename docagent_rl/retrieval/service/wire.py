@@ -1,4 +1,4 @@
-"""Requests and answers of search servers.
+"""Requests and responses of search servers.
 
 `POST /v1/search`, `GET /v1/info`, `GET /v1/health`.
 """
@@ -21,9 +21,9 @@ HEALTH = "/v1/health"
 MOST_QUERIES = 256
 MOST_EXCLUDED = 1 << 16
 MOST_HITS = 1 << 16
-"""Pages that one search may find, of all its queries together."""
+"""Maximum number of hits of a search, for all its queries together."""
 LARGEST_BODY = 16 << 20
-"""Bytes of a request."""
+"""Maximum bytes of a request."""
 LONGEST_LINE = 300
 
 Query = Annotated[str, Field(max_length=LONGEST_QUERY)]
@@ -32,11 +32,11 @@ PageNumber = Annotated[int, Field(ge=1, lt=1 << 31)]
 
 
 class SearchRequest(BaseModel):
-    """Arguments of `Retriever.search` in JSON."""
+    """The arguments of `Retriever.search` as JSON."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    # the first problem is told alone: one with each of millions would take gigabytes
+    # only the first problem is reported: errors about millions of items would take gigabytes
     queries: Annotated[list[Query], Field(max_length=MOST_QUERIES, fail_fast=True)]
     doc_id: DocId | None = None
     top_k: int = Field(10, ge=1)
@@ -45,7 +45,7 @@ class SearchRequest(BaseModel):
     )
 
     def question(self) -> SearchArguments:
-        """Return the search that is asked for."""
+        """Return the arguments of the search."""
         excluded = frozenset(PageRef(doc_id, page) for doc_id, page in self.exclude)
         return SearchArguments(tuple(self.queries), self.doc_id, self.top_k, excluded)
 
@@ -54,25 +54,25 @@ _Hits = Annotated[list[tuple[DocId, PageNumber, FiniteFloat]], Field(fail_fast=T
 
 
 class SearchReply(BaseModel):
-    """The hits of each query, best first: document, page from 1, score."""
+    """The hits of each query, best first: document id, page number from 1, score."""
 
     model_config = ConfigDict(strict=True)
     results: Annotated[list[_Hits], Field(max_length=MOST_QUERIES, fail_fast=True)]
 
 
 class Info(BaseModel):
-    """The contents of a server."""
+    """Information about the index of a server."""
 
     model_config = ConfigDict(strict=True)
     kind: str = ""
     documents: int = 0
     pages: int = 0
     fingerprints: dict[str, str] = Field(default_factory=dict)
-    """`DocumentStore.fingerprint` of page texts or images, as far as the ranking uses them."""
+    """`DocumentStore.fingerprint` of page texts or images, whichever affect the ranking."""
 
 
 def request_body(question: SearchArguments) -> bytes:
-    """Return a search as it is sent."""
+    """Return the body of a search request."""
     request = SearchRequest.model_construct(
         queries=list(question.queries),
         doc_id=None if question.doc_id is None else encodable(question.doc_id),
@@ -83,30 +83,30 @@ def request_body(question: SearchArguments) -> bytes:
 
 
 def read_request(body: bytes) -> SearchRequest:
-    """Return the search that a body asks for.
+    """Parse the body of a search request.
 
     Raises:
-        ValueError: it is something else, or has a key twice; the message is one line.
+        ValueError: The body is something else, or has a key twice; the message is one line.
     """
     try:
         asked = SearchRequest.model_validate_json(body)
     except ValidationError as error:
         raise ValueError(first_problem(error)) from None
-    json.loads(body, object_pairs_hook=unique_keys)  # pydantic takes the last
+    json.loads(body, object_pairs_hook=unique_keys)  # of repeated keys, pydantic takes the last
     return asked
 
 
 def reply_body(results: Sequence[Sequence[Hit]]) -> bytes:
-    """Return an answer as it is sent."""
+    """Return the body of a response."""
     rows = [[(hit.ref.doc_id, hit.ref.page, float(hit.score)) for hit in hits] for hits in results]
     return SearchReply.model_construct(results=rows).model_dump_json().encode()
 
 
 def read_hits(body: bytes) -> list[list[Hit]]:
-    """Return the hits of an answer; the inverse of `reply_body`.
+    """Parse the body of a response; the inverse of `reply_body`.
 
     Raises:
-        ValueError: it is something else; the message is one line.
+        ValueError: The body is something else; the message is one line.
     """
     try:
         reply = SearchReply.model_validate_json(body)
@@ -118,15 +118,16 @@ def read_hits(body: bytes) -> list[list[Hit]]:
 def check_hits(
     answer: Sequence[Sequence[Hit]], question: SearchArguments, num_pages: Mapping[str, int]
 ) -> None:
-    """Check that an answer holds what was asked for; `num_pages` are those of each document of the
-    store.
+    """Check that a response fits the search; `num_pages` has the pages of each document.
 
     Raises:
-        ValueError: not as many lists as queries, or more pages than were asked for.
-        InfrastructureError: a page that the store does not have.
+        ValueError: There are not as many lists as queries, or more hits than `top_k`.
+        InfrastructureError: A hit is not a page of the store.
     """
     if len(answer) != len(question.queries) or any(len(hits) > question.top_k for hits in answer):
-        raise ValueError(f"hits that were not asked for, or not of {len(question.queries)} queries")
+        raise ValueError(
+            f"expected hits for {len(question.queries)} queries, at most {question.top_k} each"
+        )
     for ref in {hit.ref for hits in answer for hit in hits}:
         if ref.page > num_pages.get(ref.doc_id, 0):
             raise InfrastructureError(
@@ -135,7 +136,7 @@ def check_hits(
 
 
 def first_problem(error: ValidationError) -> str:
-    """Return the first problem of a body, in one line."""
+    """Return the first problem of a body as one line."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(part)[:60] for part in first["loc"]) or "body"
     return safe_line(f"{where}: {first['msg']}")

@@ -1,12 +1,12 @@
-"""Vectors of many pages in one contiguous array, and exact scores of pages by late interaction.
+"""Vectors of many pages in one contiguous array, and exact late-interaction scores of pages.
 
-Numbers are of bfloat16, or int8 with a scale for each vector (`smaller.Precision`); an index of
-binary vectors holds bfloat16 for the pages that their signs find (`binary`).
+Vectors are stored as bfloat16, or as int8 with a scale for each vector (`smaller.Precision`); an
+index of binary vectors also stores bfloat16, for the pages that are found by signs (`binary`).
+
 A page's score is `sum over query vectors of max over page vectors of their dot product` (ColBERT,
-Khattab and Zaharia 2020, eq. 3), of the vectors as they are stored and of the query's rounded to
-bfloat16; products are summed in float32. Nothing is padded and nothing is clipped: scores may be
-negative. The same formula is the dot product of dense retrieval where query and page have one
-vector each.
+Khattab and Zaharia 2020, eq. 3), computed with the stored vectors and the query's vectors rounded
+to bfloat16; products are summed in float32. Nothing is padded or clipped, so scores may be
+negative. If query and page have one vector each, the formula is the dot product of dense retrieval.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ NO_SCORE = -np.inf
 
 _ON_CPU = 2048
 _ON_GPU = 1 << 19
-"""Vectors multiplied at a time: in float32 they fit a cache, and take 256 MB of a GPU at 128
-dimensions.
+"""Number of vectors to multiply at a time: in float32, they fit into a CPU cache, or take 256 MB on
+a GPU at 128 dimensions.
 """
 _QUERY = 512
-"""Vectors of a query for which `Bank.gpu_bytes` leaves room."""
+"""Number of a query's vectors for which `Bank.gpu_bytes` leaves room."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bank:
-    """Pages of different lengths behind each other. Nothing in it is changed.
+    """The vectors of pages one after the other; immutable.
 
     Args:
         vectors: bfloat16 or int8, shape (N, dim).
-        offsets: int64, shape (pages + 1,), rising from 0 to N; page i has the rows from offsets[i]
-            to offsets[i + 1], none where they are equal.
-        scales: of int8, what each vector is multiplied by, float32, shape (N,).
+        offsets: int64, shape (pages + 1,), increasing from 0 to N; page i has the rows from
+            offsets[i] to offsets[i + 1], none if they are equal.
+        scales: for int8, the factor of each vector, float32, shape (N,).
     """
 
     vectors: torch.Tensor
@@ -56,7 +56,7 @@ class Bank:
 
     @property
     def num_pages(self) -> int:
-        """Number of pages, those without vectors too."""
+        """Number of pages, including those without vectors."""
         return len(self.offsets) - 1
 
     @property
@@ -66,8 +66,9 @@ class Bank:
 
     @property
     def gpu_bytes(self) -> int:
-        """Memory that the vectors take on a GPU, with what scoring a query takes besides: some of
-        them in float32, and their products.
+        """Bytes that the vectors take on a GPU, including what scoring a query needs.
+
+        That is some of the vectors in float32, and their products.
         """
         scored = min(len(self.vectors), _ON_GPU)
         return self.nbytes + scored * (self.dim + _QUERY) * np.dtype(np.float32).itemsize
@@ -79,30 +80,28 @@ class Bank:
 
     @property
     def precision(self) -> Precision:
-        """The numbers of a vector."""
+        """Number format of the vectors."""
         return Precision.BFLOAT16 if self.scales is None else Precision.INT8
 
     def rows(self, start: int, end: int) -> torch.Tensor:
-        """Return the vectors from one row to another (one behind the last), float32."""
+        """Return the vectors of a range of rows (end exclusive), float32."""
         found = self.vectors[start:end].float()
         return found if self.scales is None else found * self.scales[start:end, None]
 
     def to(self, device: torch.device) -> Bank:
-        """Return the bank with its vectors in the memory of a device."""
+        """Return a copy of the bank in the memory of a device."""
         scales = None if self.scales is None else self.scales.to(device)
         return Bank(self.vectors.to(device), self.offsets, scales)
 
     def span(self, first: int, last: int) -> Bank:
-        """Return a bank of the pages `first` to `last` (0-based, one behind the last)."""
+        """Return a bank of the pages from `first` to `last` (0-based, `last` exclusive)."""
         start = int(self.offsets[first])
         end = int(self.offsets[last])
         scales = None if self.scales is None else self.scales[start:end]
         return Bank(self.vectors[start:end], self.offsets[first : last + 1] - start, scales)
 
     def chosen(self, pages: np.ndarray) -> Bank:
-        """Return a bank of some pages (0-based, shape (m,), m >= 1), whose vectors are copied into
-        memory.
-        """
+        """Return a bank with copies of the vectors of some pages (0-based, shape (m,), m >= 1)."""
         import torch
 
         banks = [self.span(page, page + 1) for page in pages]
@@ -112,9 +111,7 @@ class Bank:
         return Bank(vectors, offsets, torch.cat(scales) if scales else None)
 
     def blocks(self, first: int, last: int, rows: int) -> Iterator[tuple[int, int]]:
-        """Yield pages `first` to `last` in runs of about `rows` vectors: (first, one behind the
-        last).
-        """
+        """Yield ranges of pages with about `rows` vectors each, from `first` to `last`."""
         while first < last:
             limit = self.offsets[first] + rows
             end = int(np.searchsorted(self.offsets, limit, side="right")) - 1
@@ -126,9 +123,7 @@ class Bank:
 def make_bank(
     pages: Sequence[np.ndarray], dim: int, precision: Precision = Precision.BFLOAT16
 ) -> Bank:
-    """Return a bank in memory of pages, each float32 of shape (n, dim), n >= 0, rounded to its
-    numbers.
-    """
+    """Return a bank of pages, each float32 of shape (n, dim), n >= 0, rounded to `precision`."""
     import torch
 
     offsets = np.cumsum([0, *(len(page) for page in pages)], dtype=np.int64)
@@ -140,9 +135,7 @@ def make_bank(
 
 
 def write_banks(folder: Path, banks: Iterable[Bank]) -> None:
-    """Write banks of one dim and precision behind each other as the arrays of one, for
-    `open_bank`.
-    """
+    """Write banks of the same dim and precision as the arrays of one bank, for `open_bank`."""
     offsets = [np.zeros(1, np.int64)]
     scales = []
     with (folder / VECTORS).open("wb") as file:
@@ -152,7 +145,7 @@ def write_banks(folder: Path, banks: Iterable[Bank]) -> None:
             file.write(_bits(bank.vectors).tobytes())
             offsets.append(bank.offsets[1:] + offsets[-1][-1])
             scales += [] if bank.scales is None else [bank.scales.numpy()]
-        file.seek(0)  # numpy leaves room for any number of rows
+        file.seek(0)  # the header has room for any number of rows, so it can be overwritten
         _write_head(file, bank, int(offsets[-1][-1]))
     np.save(folder / OFFSETS, np.concatenate(offsets))
     if scales:
@@ -160,12 +153,12 @@ def write_banks(folder: Path, banks: Iterable[Bank]) -> None:
 
 
 def open_bank(folder: Path) -> Bank:
-    """Return the bank in a folder, mapped into memory: all processes of a node share it.
+    """Return the bank in a folder, mapped into memory, so that all processes of a node share it.
 
     Raises:
-        OSError, ValueError: a file is missing, or is no array.
+        OSError, ValueError: A file is missing or not an array.
     """
-    # copied on writing, which nobody does: torch takes no array that cannot be written
+    # copy-on-write, since torch does not take read-only arrays; nothing is ever written
     vectors = np.load(folder / VECTORS, mmap_mode="c")
     offsets = np.load(folder / OFFSETS)
     scales = np.load(folder / SCALES) if (folder / SCALES).is_file() else None
@@ -173,7 +166,7 @@ def open_bank(folder: Path) -> Bank:
 
 
 def pack_bank(bank: Bank) -> bytes:
-    """Return a bank as one file, with checksums; for `unpack_bank`."""
+    """Return a bank as the content of a file with checksums, for `unpack_bank`."""
     buffer = io.BytesIO()
     scales = {} if bank.scales is None else {"scales": bank.scales.numpy()}
     np.savez(buffer, vectors=_bits(bank.vectors), offsets=bank.offsets, **scales)
@@ -181,10 +174,10 @@ def pack_bank(bank: Bank) -> bytes:
 
 
 def unpack_bank(path: Path) -> Bank:
-    """Return the bank of a file.
+    """Read a bank from a file that `pack_bank` made.
 
     Raises:
-        OSError, ValueError, KeyError, zipfile.BadZipFile: there is none, or it is damaged.
+        OSError, ValueError, KeyError, zipfile.BadZipFile: The file is missing or damaged.
     """
     with np.load(path) as arrays:
         return _stored(arrays["vectors"], arrays["offsets"], arrays.get("scales"))
@@ -197,7 +190,7 @@ def _write_head(file: BinaryIO, bank: Bank, rows: int) -> None:
 
 
 def _bits(vectors: torch.Tensor) -> np.ndarray:
-    """Return bfloat16 as the int16 of the same bits, for numpy has no such type; int8 as it is."""
+    """Return bfloat16 as int16 with the same bits, since numpy has no bfloat16; int8 unchanged."""
     import torch
 
     return vectors.numpy() if vectors.dtype == torch.int8 else vectors.view(torch.int16).numpy()
@@ -207,7 +200,7 @@ def _stored(vectors: np.ndarray, offsets: np.ndarray, scales: np.ndarray | None)
     """Return the bank of stored arrays.
 
     Raises:
-        ValueError: they are of one precision and another.
+        ValueError: The arrays are not of the same precision.
     """
     import torch
 
@@ -221,7 +214,7 @@ def _stored(vectors: np.ndarray, offsets: np.ndarray, scales: np.ndarray | None)
 
 
 def rounded(vectors: np.ndarray) -> np.ndarray:
-    """Return vectors, float32 of shape (n, dim), rounded to the numbers that bfloat16 has."""
+    """Return vectors, float32 of shape (n, dim), rounded to values of bfloat16."""
     import torch
 
     return torch.from_numpy(np.array(vectors, np.float32)).to(torch.bfloat16).float().numpy()
@@ -230,16 +223,16 @@ def rounded(vectors: np.ndarray) -> np.ndarray:
 def page_scores(
     bank: Bank, queries: Sequence[np.ndarray], first: int = 0, last: int | None = None
 ) -> np.ndarray:
-    """Return scores of the consecutive pages `first` to `last` (0-based, one behind the last; by
-    default all), computed where the vectors of the bank are.
+    """Score the pages from `first` to `last` (0-based, `last` exclusive; by default all pages).
 
-    A score is the same to the last bit whichever queries are scored with it.
+    Scores are computed on the bank's device, and do not depend on the other queries, to the last
+    bit.
 
     Returns:
         float32 of shape (queries, last - first); `NO_SCORE` for pages without vectors.
 
     Raises:
-        ValueError: a query is empty, not finite, or of another shape than (t, dim).
+        ValueError: A query is empty, not finite, or of another shape than (t, dim).
     """
     import torch
 
@@ -247,23 +240,22 @@ def page_scores(
     device = bank.vectors.device
     asked = [checked_query(query, bank.dim).to(device) for query in queries]
     scores = torch.empty(len(queries), last - first, device=device)
-    here = device.type == "cpu"
-    for start, end in bank.blocks(first, last, _ON_CPU if here else _ON_GPU):
+    on_cpu = device.type == "cpu"
+    for start, end in bank.blocks(first, last, _ON_CPU if on_cpu else _ON_GPU):
         block = bank.rows(int(bank.offsets[start]), int(bank.offsets[end]))
         lengths = np.diff(bank.offsets[start : end + 1])
         for row, query in zip(scores, asked, strict=True):
             products = query @ block.T
-            maxima = _maxima(products, lengths) if here else _maxima_there(products, lengths)
+            maxima = _maxima(products, lengths) if on_cpu else _maxima_on_gpu(products, lengths)
             row[start - first : end - first] = maxima.sum(0)
     return scores.cpu().numpy()
 
 
 def _maxima(products: torch.Tensor, lengths: np.ndarray) -> torch.Tensor:
-    """Return the best product of each page, shape (t, pages), for products with the vectors of all
-    of them.
+    """Return the largest product of each page, shape (t, pages), on the CPU.
 
-    That of a page without vectors is -inf, which is `NO_SCORE`. numpy takes a tenth of torch's
-    time.
+    `products` are those with the vectors of all pages one after the other. The maximum of a page
+    without vectors is -inf (`NO_SCORE`). numpy takes a tenth of torch's time.
     """
     import torch
 
@@ -274,8 +266,8 @@ def _maxima(products: torch.Tensor, lengths: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(maxima)
 
 
-def _maxima_there(products: torch.Tensor, lengths: np.ndarray) -> torch.Tensor:
-    """Do the same on the device that holds the products."""
+def _maxima_on_gpu(products: torch.Tensor, lengths: np.ndarray) -> torch.Tensor:
+    """Return the same as `_maxima`, computed on the device of the products."""
     import torch
 
     counts = torch.from_numpy(lengths).to(products.device)
@@ -283,13 +275,15 @@ def _maxima_there(products: torch.Tensor, lengths: np.ndarray) -> torch.Tensor:
 
 
 def checked_query(query: np.ndarray, dim: int) -> torch.Tensor:
-    """Return a query's vectors as they are multiplied, shape (t, dim).
+    """Return a query's vectors rounded for multiplication, shape (t, dim).
 
     Raises:
-        ValueError: there are none, or they are not finite or of another shape.
+        ValueError: There are none, or they are not finite or of another shape.
     """
     import torch
 
     if query.ndim != 2 or not len(query) or query.shape[1] != dim or not np.isfinite(query).all():
-        raise ValueError(f"a query's vectors are finite, of shape (t, {dim}): got {query.shape}")
+        raise ValueError(
+            f"a query's vectors must be finite and of shape (t, {dim}): got {query.shape}"
+        )
     return torch.from_numpy(rounded(query))

@@ -1,12 +1,10 @@
-"""Signs of vectors, a bit a number: the first pass of a search, whose best pages whole vectors
-score.
+"""Signs of vectors, one bit per number: a first pass finds candidates, which whole vectors score.
 
-A page's first score is that of late interaction (`bank`) with signs in place of numbers, on both
+A page's first score is the late-interaction score (`bank`) with signs instead of numbers on both
 sides: the product of two vectors is then `dim - 2 * (number of signs that differ)`. The scan reads
-the bits alone, and whole vectors are read from the disk for `num_candidates` pages. Candidates by
-Hamming distance, scored anew, are those of Yamada, Asai and Hajishirzi (ACL 2021, "Efficient
-passage retrieval with hashing for open-domain question answering"), who learn the bits and score by
-them and a whole query.
+only the bits, and whole vectors are read from disk for `num_candidates` pages. Rescoring candidates
+by Hamming distance follows Yamada, Asai and Hajishirzi (ACL 2021, "Efficient passage retrieval with
+hashing for open-domain question answering"), who learn the bits and score them with a whole query.
 """
 
 from __future__ import annotations
@@ -24,9 +22,10 @@ SIGNS = "signs.npy"
 _FACTOR = 10
 _FEWEST = 100
 _WORD = 64
-"""Bits of a number as they are stored; those behind the last sign are 0."""
+"""Number of bits per stored word; those after the last sign are 0."""
 _ROWS = 1 << 15
-"""Vectors compared at a time: their bits fit a cache, and numpy's calls are few."""
+"""Number of vectors to compare at a time: their bits fit into a cache, and numpy's calls are few.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,40 +33,37 @@ class Signs:
     """The signs of the vectors of a bank.
 
     Args:
-        bits: uint64, shape (N, words), a row a vector: 1 for a number above 0.
-        bank: the vectors.
+        bits: uint64, shape (N, words), one row per vector; a bit is 1 for a number above 0.
+        bank: the whole vectors.
     """
 
     bits: np.ndarray
     bank: Bank
 
     def scores(self, queries: Sequence[np.ndarray], first: int, last: int) -> np.ndarray:
-        """Return first scores of the consecutive pages `first` to `last` (0-based, one behind the
-        last).
+        """Return the first scores of the pages from `first` to `last` (0-based, `last` exclusive).
 
         Returns:
             float32 of shape (queries, last - first); `NO_SCORE` for pages without vectors.
 
         Raises:
-            ValueError: a query is empty, not finite, or of another shape than (t, dim).
+            ValueError: A query is empty, not finite, or of another shape than (t, dim).
         """
         scores = np.empty((len(queries), last - first), np.float32)
         asked = [packed(checked_query(query, self.bank.dim).numpy()) for query in queries]
         for start, end in self.bank.blocks(first, last, _ROWS):
             offsets = self.bank.offsets[start : end + 1]
-            # a column of words lies together, which saves a third of the time
+            # contiguous columns of words save a third of the time
             words = np.ascontiguousarray(self.bits[offsets[0] : offsets[-1]].T)
             for row, query in zip(scores, asked, strict=True):
                 row[start - first : end - first] = self._block(words, query, np.diff(offsets))
         return scores
 
     def _block(self, words: np.ndarray, query: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Return the scores of pages of these lengths, for words (words, n) and a query (t,
-        words).
-        """
+        """Return the scores of pages of these lengths, from words (words, n), query (t, words)."""
         filled = np.flatnonzero(lengths)
         starts = np.cumsum(lengths[filled]) - lengths[filled]
-        # one byte where that suffices, for there is less to move
+        # use one byte if that suffices, so that less memory is moved
         differing = np.empty(words.shape[1], np.min_scalar_type(len(words) * _WORD))
         fewest = np.zeros(len(filled), np.int64)
         for vector in query:
@@ -81,7 +77,7 @@ class Signs:
 
 
 def num_candidates(top_k: int) -> int:
-    """Return the number of pages that whole vectors score, for `top_k` that are asked for."""
+    """Return the number of pages to score with whole vectors in a search for `top_k` pages."""
     return max(_FEWEST, _FACTOR * top_k)
 
 
@@ -93,7 +89,7 @@ def packed(vectors: np.ndarray) -> np.ndarray:
 
 
 def write_signs(folder: Path) -> None:
-    """Write the signs of the bank in a folder (`write_banks`) beside it."""
+    """Write the signs of the bank in a folder (`write_banks`) to the same folder."""
     bank = open_bank(folder)
     form = {"descr": "<u8", "fortran_order": False, "shape": (len(bank.vectors), _words(bank.dim))}
     with (folder / SIGNS).open("wb") as file:
@@ -103,10 +99,10 @@ def write_signs(folder: Path) -> None:
 
 
 def open_signs(folder: Path, bank: Bank) -> Signs:
-    """Return the signs of the bank in a folder, mapped into memory as it is.
+    """Return the signs of the bank in a folder, mapped into memory like the bank.
 
     Raises:
-        OSError, ValueError: the file is missing, is no array, or one of another bank.
+        OSError, ValueError: The file is missing, not an array, or of another bank.
     """
     bits = np.load(folder / SIGNS, mmap_mode="r")
     shape = (len(bank.vectors), _words(bank.dim))

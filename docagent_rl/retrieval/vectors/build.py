@@ -1,4 +1,4 @@
-"""Building of an index of vectors, and bringing one up to date."""
+"""Building and updating an embedded index of vectors."""
 
 import hashlib
 import zipfile
@@ -28,16 +28,16 @@ _UNREADABLE = (OSError, ValueError, KeyError, zipfile.BadZipFile)
 
 @dataclass(frozen=True, slots=True)
 class BuiltIndex:
-    """An index that was built."""
+    """The result of building or updating an index."""
 
     pages: int
     documents: int
     new: int
-    """Pages that were read for it; 0: it was there."""
+    """Number of pages that were read for it; 0 if it matched already."""
     blank: int = 0
-    """Pages that no search can find, since they have no text."""
+    """Number of pages that no search can find, since they have no text."""
     changed: bool = True
-    """The index is another one than before, if only for documents that are gone."""
+    """True if the index has changed, even if only by the removal of documents."""
 
 
 def build_index(
@@ -49,18 +49,17 @@ def build_index(
     form: VectorForm | None = None,
     replace: bool = False,
 ) -> BuiltIndex:
-    """Encode the pages of a store, or those that are new in it since the index in a folder was
-    built.
+    """Build an index of the pages of a store, or update the index in a folder with new pages.
 
-    A build that was killed goes on from the documents that it encoded; one beside another waits for
-    it. The files are the same ones, byte by byte, wherever and by how many workers pages were
-    encoded, as far as the encoder gives the same vectors for the same batch. An index that was
-    brought up to date had other batches than one built at once, and may differ from it in the last
-    bits. `replace`: another or a damaged index in the folder gives way.
+    A build that was killed resumes with the documents that are not encoded yet; concurrent builds
+    wait for each other. The files are the same, byte by byte, wherever and by however many workers
+    pages are encoded, provided that the encoder returns the same vectors for the same batch. An
+    updated index had other batches than one that is built at once, and may differ from it in the
+    last bits. `replace` replaces another or a damaged index in the folder.
 
     Raises:
-        UserError: the folder holds something else, another index, or a damaged one.
-        InfrastructureError: a node or the encoder fails.
+        UserError: The folder contains something else, another index, or a damaged one.
+        InfrastructureError: A node or the encoder fails.
     """
     form = form or VectorForm()
     header = VectorHeader.of(store, vectors.facts(), kind, form=form)
@@ -78,7 +77,7 @@ def build_index(
 
 
 def _previous(files: IndexFiles, header: VectorHeader, *, replace: bool) -> VectorIndex | None:
-    """Return the index that is there, if it is one of the same vectors."""
+    """Return the index in the folder, if its vectors have the same origin."""
     if not files.header.is_file():
         return None
     try:
@@ -92,14 +91,13 @@ def _previous(files: IndexFiles, header: VectorHeader, *, replace: bool) -> Vect
     if replace:
         return None
     raise UserError(
-        f"{files.root} holds an index of other vectors ({_difference(index.header, header)}): "
-        "replace it "
-        "with --force, or name another folder"
+        f"{files.root} contains an index of other vectors ({_difference(index.header, header)}): "
+        "replace it with --force, or name another folder"
     )
 
 
 def _difference(there: VectorHeader, wanted: VectorHeader) -> str:
-    """Say in what the vectors of an index differ from those that are wanted."""
+    """Describe how the vectors of an index differ from the wanted ones."""
     before = _origin(there)
     after = _origin(wanted)
     parts = [
@@ -111,7 +109,7 @@ def _difference(there: VectorHeader, wanted: VectorHeader) -> str:
 
 
 def _origin(header: VectorHeader) -> dict[str, object]:
-    """Return the origin of vectors by names for people."""
+    """Return what made the vectors, by readable names."""
     made = {
         "model": header.spec.get("model"),
         "content": header.content.value,
@@ -121,9 +119,7 @@ def _origin(header: VectorHeader) -> dict[str, object]:
 
 
 class _Build:
-    """The next version of an index, of vectors that are in the last one or in files of their
-    own.
-    """
+    """The next version of an index, from the vectors in the last one and newly encoded files."""
 
     def __init__(
         self, files: IndexFiles, header: VectorHeader, previous: VectorIndex | None
@@ -131,26 +127,27 @@ class _Build:
         self._files = files
         self._header = header
         self._previous = previous
-        held = previous.header.documents if previous else ()
-        self._held = {document.doc_id: document for document in held}
+        documents = previous.header.documents if previous else ()
+        self._known = {document.doc_id: document for document in documents}
 
     def bank(self, document: StoredDocument) -> Bank | None:
-        """Return the vectors of a document that were encoded before."""
-        if self._previous is not None and self._held.get(document.doc_id) == document:
+        """Return the vectors of a document, or None if it is not encoded yet."""
+        if self._previous is not None and self._known.get(document.doc_id) == document:
             return self._previous.bank.span(*self._previous.rows.span(document.doc_id))
         try:
-            return unpack_bank(self._place(document))
+            return unpack_bank(self._file(document))
         except _UNREADABLE:
             return None
 
     def keep(self, document: StoredDocument, bank: Bank) -> None:
-        """Write the vectors of a document to a file, from which a build that is killed goes on."""
-        atomic_write(self._place(document), pack_bank(bank))
+        """Write the vectors of a document to a file, so that a killed build can resume."""
+        atomic_write(self._file(document), pack_bank(bank))
 
     def publish(self) -> int:
-        """Put the new version in the place of the last one, unless nothing has changed.
+        """Replace the last version by the new one, unless nothing has changed.
 
-        Returns the number of pages without vectors.
+        Returns:
+            The number of pages without vectors.
         """
         blank = sum(int((np.diff(bank.offsets) == 0).sum()) for bank in self._banks())
         if self._previous is not None and self._previous.header.unsaved() == self._header:
@@ -170,6 +167,6 @@ class _Build:
             assert bank is not None
             yield bank
 
-    def _place(self, document: StoredDocument) -> Path:
+    def _file(self, document: StoredDocument) -> Path:
         name = f"{self._header.source} {document.model_dump_json()}"
         return self._files.root / ENCODED / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.npz"

@@ -1,4 +1,4 @@
-"""Vectors of the pages of documents, made in this process or on a cluster of Ray."""
+"""Encoding of pages as vectors, in this process or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -23,22 +23,20 @@ from docagent_rl.retrieval.encoders.local import LocalEncoder, PageInput
 from docagent_rl.retrieval.vectors.index import StoredDocument
 
 EncoderFactory = Callable[[], LocalEncoder]
-"""Makes the encoder in the process that uses it; can be pickled for the workers of a cluster."""
+"""A picklable function that creates the encoder in the process that uses it."""
 
 _BATCHES = 4
-"""Batches of an encoder in a window: of more pages, those of a size share a batch."""
+"""Number of batches per window, within which pages of similar size share a batch."""
 _AT_A_TIME = 2
-"""Windows of an actor: the next one is prepared while the model works on the last batches of the
-other.
-"""
+"""Number of windows per actor: the next one is prepared while the model works on the other."""
 
 
 Window = tuple[PageRef, ...]
-"""Pages that share batches, of one document or of several."""
+"""Pages of one or several documents that are divided into batches together."""
 
 
 class PageVectors:
-    """Encodes windows of pages in this process, one after the other."""
+    """An encoder of windows of pages, in this process and one after the other."""
 
     def __init__(self, factory: EncoderFactory) -> None:
         self._factory = factory
@@ -46,26 +44,24 @@ class PageVectors:
         self._opened: LocalEncoder | None = None
 
     def _encoder(self) -> LocalEncoder:
-        """Return the encoder; the first who needs it opens it."""
+        """Return the encoder, which is opened when it is first needed."""
         with self._lock:
             self._opened = self._opened or self._factory()
             return self._opened
 
     def facts(self) -> EncoderFacts:
-        """Return those of the encoder."""
+        """Return the properties of the encoder."""
         return EncoderFacts.of(self._encoder())
 
     def run(self, store: DocumentStore, windows: Sequence[Window]) -> Iterator[list[np.ndarray]]:
-        """Yield the vectors of each window's pages, float32 of shape (n, dim), windows in their
-        order.
-        """
+        """Yield the vectors of the pages of each window, in order, float32 of shape (n, dim)."""
         return encode_windows(self._encoder(), store, windows)
 
 
 def encode_documents(
     vectors: PageVectors, store: DocumentStore, documents: Sequence[StoredDocument]
 ) -> Iterator[tuple[StoredDocument, list[np.ndarray]]]:
-    """Yield documents with the vectors of each of their pages, and show a bar on a terminal."""
+    """Yield documents with the vectors of each of their pages; show a progress bar on terminals."""
     windows = list(page_windows(documents, vectors.facts()))
     found = chain.from_iterable(vectors.run(store, windows))
     pages = sum(document.pages for document in documents)
@@ -74,15 +70,13 @@ def encode_documents(
     )
     for document in documents:
         yield document, list(islice(shown, document.pages))
-    next(shown, None)  # which ends the bar
+    next(shown, None)  # ends the progress bar
 
 
 def page_windows(documents: Iterable[StoredDocument], facts: EncoderFacts) -> Iterator[Window]:
-    """Yield windows of pages, across documents: some whole batches of the encoder, but for the
-    last.
+    """Yield windows of pages across documents, each of several full batches, except the last.
 
-    They follow from the documents and the encoder alone, and are the same ones for any number of
-    workers.
+    They depend only on the documents and the encoder, and are the same for any number of workers.
     """
     pages = (
         PageRef(each.doc_id, number) for each in documents for number in range(1, each.pages + 1)
@@ -94,10 +88,10 @@ def page_windows(documents: Iterable[StoredDocument], facts: EncoderFacts) -> It
 def encode_windows(
     encoder: LocalEncoder, store: DocumentStore, windows: Iterable[Window]
 ) -> Iterator[list[np.ndarray]]:
-    """Yield the vectors of each window's pages, as they are stored but for rounding.
+    """Yield the vectors of the pages of each window, before they are rounded for storage.
 
     Raises:
-        UserError: the store has not these pages any more, an object is damaged, or vectors are not
+        UserError: The store no longer has these pages, an object is damaged, or vectors are not
             finite.
     """
 
@@ -111,15 +105,15 @@ def encode_windows(
 
 
 class RayVectors(PageVectors):
-    """Encodes on the cluster that this process is connected to (`ray.init`).
+    """An encoder of windows of pages on the Ray cluster of this process (`ray.init`).
 
-    What comes of a window does not depend on the actor or on their number, and windows come back in
-    their order. Ray starts anew the actors of a node that died. All nodes see the store under the
-    same path. `encoders` is the greatest number of actors that each hold the model; `num_gpus`, of
-    one, may be a part.
+    The result for a window depends neither on the actor nor on the number of actors, and windows
+    are returned in order. Ray restarts the actors of a node that died. All nodes must see the store
+    under the same path. `encoders` is the maximum number of actors, each with a copy of the model;
+    `num_gpus`, the GPUs per actor, may be a fraction.
 
     Raises:
-        InfrastructureError: this process is not connected to a cluster.
+        InfrastructureError: This process is not connected to a cluster.
     """
 
     def __init__(
@@ -137,22 +131,22 @@ class RayVectors(PageVectors):
         self._actor = self._make()
 
     def facts(self) -> EncoderFacts:
-        """See `PageVectors`; an actor opens the encoder, for this process may have no GPU."""
+        """See `PageVectors`; an actor opens the encoder, since this process may have no GPU."""
         return _result(self._actor.facts.remote())
 
     def run(self, store: DocumentStore, windows: Sequence[Window]) -> Iterator[list[np.ndarray]]:
         """See `PageVectors`.
 
         Raises:
-            UserError: a page cannot be read, or a worker has another model.
-            InfrastructureError: a node does not see the store, the encoder or Ray fails.
+            UserError: A page cannot be read, or a worker has another model.
+            InfrastructureError: A node does not see the store, or the encoder or Ray fails.
         """
         import ray
 
         fingerprint = self.facts().fingerprint
         free = deque([self._actor] * _AT_A_TIME)
         others = [self._make() for _ in range(min(self._encoders, len(windows)) - 1)]
-        # an actor that finds no place in the cluster is waited for by nobody
+        # nothing waits for an actor for which the cluster has no resources
         starting = {actor.facts.remote(): actor for actor in others}
         busy: dict[Any, Any] = {}
         running: deque[Any] = deque()
@@ -183,14 +177,14 @@ class RayVectors(PageVectors):
 
 
 class _EncoderActor(PageVectors):
-    """Encodes windows of pages on some node, several at a time."""
+    """An actor that encodes windows of pages, several at a time."""
 
     def encode(self, store: Path, window: Window, fingerprint: str) -> list[np.ndarray]:
-        """Return the vectors of a window's pages.
+        """Return the vectors of the pages of a window.
 
         Raises:
-            UserError: a page cannot be read, or the encoder is not the one of this fingerprint.
-            InfrastructureError: this node does not see the store, or the encoder fails.
+            UserError: A page cannot be read, or the encoder has another fingerprint.
+            InfrastructureError: This node does not see the store, or the encoder fails.
         """
         node = socket.gethostname()
         encoder = self._encoder()

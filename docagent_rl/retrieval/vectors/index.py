@@ -1,4 +1,4 @@
-"""An index of vectors: its header, and reading it."""
+"""Embedded indexes of vectors: their header, opening and searching them."""
 
 from __future__ import annotations
 
@@ -22,52 +22,52 @@ from docagent_rl.retrieval.vectors.smaller import Precision, VectorForm
 
 
 class VectorKind(StrEnum):
-    """The parts of a document that have a vector each."""
+    """Kinds of indexes, by what has a vector."""
 
     DENSE = "dense"
-    """A page, or a passage of one."""
+    """Each page, or each passage of a page."""
     LATE_INTERACTION = "late_interaction"
-    """A token or a patch."""
+    """Each token or patch."""
 
 
 class StoredDocument(BaseModel):
-    """A document as it was when its pages were encoded."""
+    """An indexed document, in the state in which its pages were encoded."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     doc_id: str = Field(min_length=1)
     pages: int = Field(ge=1)
     digest: Sha256
-    """Over its `Document.digests`."""
+    """SHA-256 of its `Document.digests`."""
 
 
 class SourceHeader(IndexHeader):
-    """The header of an index of vectors, wherever these are."""
+    """The header of an index of vectors, embedded or in an engine."""
 
     kind: VectorKind
     encoder: Sha256
-    """The encoder's fingerprint."""
+    """Fingerprint of the encoder."""
     content: PageContent
     dim: int = Field(ge=1, le=65_536)
     spec: dict[str, JsonValue]
-    """Specification with which the encoder is opened again (`docagent_rl.retrieval.encoders`)."""
+    """Specification with which the encoder can be opened (`docagent_rl.retrieval.encoders`)."""
     form: VectorForm = VectorForm()
-    """The form of the vectors."""
+    """Form of the stored vectors."""
     documents: tuple[StoredDocument, ...] = ()
-    """Sorted by id."""
+    """Indexed documents, sorted by id."""
 
     @classmethod
     def of(
         cls, store: DocumentStore, facts: EncoderFacts, kind: VectorKind, **others: object
     ) -> Self:
-        """Return the header of the documents of a store as they are now, by an encoder.
+        """Return the header for the current documents of a store and an encoder.
 
         Raises:
-            UserError: there are none.
+            UserError: The store is empty.
         """
         documents = tuple(stored_documents(store, facts.content))
         if not documents:
-            raise UserError(f"{store.path} holds no documents: ingest some first")
+            raise UserError(f"{store.path} contains no documents: ingest some first")
         fields = {name: getattr(facts, name) for name in ("content", "dim", "spec")}
         found = {
             "kind": kind,
@@ -80,8 +80,9 @@ class SourceHeader(IndexHeader):
 
     @property
     def source(self) -> tuple[str, str, str, int, str]:
-        """The origin of the vectors: kind, encoder, content, dim, form. Equal ones may be
-        compared.
+        """The origin of the vectors: kind, encoder, content, dim and form.
+
+        Vectors of the same origin can be compared.
         """
         return (
             self.kind.value,
@@ -93,19 +94,17 @@ class SourceHeader(IndexHeader):
 
     @property
     def num_pages(self) -> int:
-        """Number of pages, those without vectors too."""
+        """Number of pages, including those without vectors."""
         return sum(document.pages for document in self.documents)
 
     def changed(self, store: DocumentStore) -> list[str]:
-        """Return the documents that were added, removed or changed in a store since they were
-        indexed.
-        """
+        """Return the documents that were added, removed or changed in a store since the build."""
         before = {document.doc_id: document for document in self.documents}
         now = {document.doc_id: document for document in stored_documents(store, self.content)}
         return sorted(doc_id for doc_id in before | now if before.get(doc_id) != now.get(doc_id))
 
     def info(self, blank: int) -> dict[str, object]:
-        """Return counts and the model, by their names for people; `blank` pages have no vectors."""
+        """Return counts and the model, by readable names; `blank` pages have no vectors."""
         counts = {
             "documents": len(self.documents),
             "pages": self.num_pages,
@@ -126,16 +125,16 @@ class SourceHeader(IndexHeader):
 
 
 class VectorHeader(SourceHeader):
-    """The contents of an index: arrays of `Bank`, a row a page in the order of `PageRef`."""
+    """The header of an embedded index, whose arrays are those of a `Bank` in the order of pages."""
 
     schema_version: Literal[5] = 5
 
 
 def stored_documents(store: DocumentStore, content: PageContent) -> Iterator[StoredDocument]:
-    """Yield the documents of a store as they are now, sorted by id.
+    """Yield the current documents of a store, sorted by id.
 
     Raises:
-        UserError: a manifest is damaged.
+        UserError: A manifest is damaged.
     """
     for doc_id in store.doc_ids():
         document = store.document(doc_id)
@@ -144,9 +143,7 @@ def stored_documents(store: DocumentStore, content: PageContent) -> Iterator[Sto
 
 
 class VectorIndex:
-    """Vectors of all pages of a store, mapped into memory. Searching changes nothing: any thread
-    may.
-    """
+    """An embedded index of vectors, mapped into memory. Any number of threads may search it."""
 
     def __init__(
         self, files: IndexFiles, header: VectorHeader, bank: Bank, signs: Signs | None = None
@@ -154,22 +151,19 @@ class VectorIndex:
         self.path = files.root
         self.header = header
         self.bank = bank
-        """The vectors may be brought to a device (`Bank.to`), which scores them then."""
+        """The vectors; if they are moved to a device (`Bank.to`), it scores them."""
         self.signs = signs
-        """Of an index of binary vectors alone."""
+        """The signs of the vectors, only for binary indexes."""
         self.rows = PageRows(
             [d.doc_id for d in header.documents], [d.pages for d in header.documents]
         )
 
     @classmethod
     def open(cls, path: str | Path) -> VectorIndex:
-        """Read an index.
-
-        Every file is read to its end and compared with its checksum, which takes about a second for
-        1 to 2 GB.
+        """Open an index after verifying every file, which takes about a second for 1 to 2 GB.
 
         Raises:
-            UserError: there is no index, or it is damaged or of another version.
+            UserError: There is no index, or it is damaged or of another version.
         """
         return IndexFiles(Path(path)).read(cls._load)
 
@@ -188,33 +182,32 @@ class VectorIndex:
             raise files.damaged(folder, str(error)) from error
 
     def check(self, store: DocumentStore) -> None:
-        """Check that a store still holds the indexed pages.
+        """Check that a store still contains the indexed pages.
 
         Raises:
-            StaleIndexError: it does not; the message names a document that differs.
+            StaleIndexError: It does not; the message names a document that differs.
         """
         if changed := self.header.changed(store):
             raise StaleIndexError(
-                f"the index {self.path} does not belong to {store.path} as it is now: "
-                f"{len(changed)} of its "
+                f"the index {self.path} does not match {store.path} as it is now: {len(changed)} "
                 "documents were added, removed, ingested again or described, such as "
-                f"{changed[0]!r}: "
-                f"{update_hint(self.path, store.path)} (pages that are in it are not encoded again)"
+                f"{changed[0]!r}: {update_hint(self.path, store.path)} (pages that are in it are "
+                "not encoded again)"
             )
 
     def info(self) -> dict[str, object]:
-        """Return counts, sizes and the model, by their names for people."""
+        """Return counts, sizes and the model, by readable names."""
         blank = int((np.diff(self.bank.offsets) == 0).sum())
         size = sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
         return {**self.header.info(blank), "vectors": len(self.bank.vectors), "bytes": size}
 
     def scores(self, queries: Sequence[np.ndarray], doc_id: str | None = None) -> np.ndarray:
-        """Return exact scores of the pages of a document, or of all, in the order of `PageRef`.
+        """Return exact scores of a document's pages, or of all pages, in the order of `PageRef`.
 
         Queries are float32 of shape (t, dim) each, the scores float32 of shape (queries, pages).
 
         Raises:
-            UserError: there is no such document.
+            UserError: There is no such document.
         """
         return page_scores(self.bank, queries, *self.rows.span(doc_id))
 
@@ -223,8 +216,8 @@ class VectorIndex:
     ) -> list[list[Hit]]:
         """Return the best pages for each query, by exact scores; see `Retriever.search`.
 
-        An index of binary vectors scores the `num_candidates` pages that are best by their signs,
-        and misses a page that is not among them; of no more pages than that it scores all.
+        A binary index only scores the `num_candidates` best pages by their signs, and may miss
+        others; if there are no more pages than that, it scores all.
         """
         start, end = self.rows.span(doc_id)
         excluded = self.rows.rows(exclude)
@@ -245,13 +238,13 @@ class VectorIndex:
         ]
 
     def _rescore(self, query: np.ndarray, found: np.ndarray, start: int, count: int) -> None:
-        """Put exact scores in the place of the best first ones, and `NO_SCORE` in that of others.
+        """Replace the `count` best first scores by exact scores, and all others by `NO_SCORE`.
 
-        `found` has those of the consecutive pages from the row `start` on, shape (pages,).
+        `found` contains the first scores of the pages from row `start` on, shape (pages,).
         """
         rows = top_rows(found, count, NO_SCORE)
         found[:] = NO_SCORE
         if len(rows):
-            # in the order of pages, as they lie on the disk
+            # read the pages in the order in which they are on disk
             rows.sort()
             (found[rows],) = page_scores(self.bank.chosen(start + rows), [query])

@@ -1,4 +1,4 @@
-"""Fewer vectors of a page, and fewer bytes of a vector."""
+"""Compression of indexes: fewer vectors per page, and fewer bytes per vector."""
 
 from __future__ import annotations
 
@@ -10,38 +10,37 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Precision(StrEnum):
-    """The numbers of a stored vector."""
+    """Number formats of stored vectors."""
 
     BFLOAT16 = "bfloat16"
     INT8 = "int8"
-    """Whole numbers from -127 to 127, and a scale for each vector."""
+    """Integers from -127 to 127, and a scale for each vector."""
     BINARY = "binary"
-    """Signs, which find candidates, and bfloat16 that is read for these alone and scores them."""
+    """Signs, by which candidates are found, and bfloat16, which is read only to score these."""
 
     @property
     def stored(self) -> Precision:
-        """The numbers of the whole vectors."""
+        """Number format of the whole vectors."""
         return Precision.BFLOAT16 if self is Precision.BINARY else self
 
 
 class VectorForm(BaseModel):
-    """The form in which an index holds the vectors of an encoder."""
+    """The form in which an index stores the vectors of an encoder."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     pooled: int = Field(1, ge=1)
-    """Vectors of a page for one that is stored, on average (`pool`)."""
+    """Average number of a page's vectors that are pooled into one (`pool`)."""
     precision: Precision = Precision.BFLOAT16
 
 
 def pool(vectors: np.ndarray, factor: int) -> np.ndarray:
-    """Return means of vectors that are alike, of length 1: float32 (n, dim) becomes (m, dim), m <=
-    n.
+    """Pool similar vectors: float32 (n, dim) becomes (m, dim), m <= n.
 
     Hierarchical token pooling (Clavié et al. 2024, "Reducing the footprint of multi-vector
     retrieval with minimal performance impact via token pooling"; ColPali, Faysse et al., ICLR 2025,
-    section 5.2): Ward's clusters of the rows of `1 - cosine`, at most n / factor of them, as
-    colpali-engine's `HierarchicalTokenPooler` makes them. Vectors have length 1.
+    section 5.2): the means of Ward's clusters of the rows of `1 - cosine`, at most n / factor of
+    them, as in colpali-engine's `HierarchicalTokenPooler`. Vectors and means have length 1.
     """
     if factor == 1 or len(vectors) < 2:
         return vectors
@@ -59,14 +58,12 @@ def pool(vectors: np.ndarray, factor: int) -> np.ndarray:
 
 
 def pooled(pages: Sequence[np.ndarray], factor: int) -> list[np.ndarray]:
-    """Return the vectors of pages, each page's pooled."""
+    """Return the vectors of pages, pooled within each page."""
     return [pool(page, factor) for page in pages]
 
 
 def quantised(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return vectors, float32 (n, dim), as int8, and the scales that they are multiplied by,
-    float32 (n,).
-    """
+    """Quantise vectors, float32 (n, dim), to int8; return also their scales, float32 (n,)."""
     scales = np.abs(vectors).max(1, initial=0).astype(np.float32) / 127
     numbers = np.rint(vectors / np.where(scales > 0, scales, 1)[:, None])
     return numbers.astype(np.int8), scales

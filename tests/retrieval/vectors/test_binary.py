@@ -27,7 +27,7 @@ from docagent_rl.retrieval.vectors.binary import (
 )
 from docagent_rl.retrieval.vectors.build import build_index
 from docagent_rl.retrieval.vectors.index import VectorIndex
-from docagent_rl.retrieval.vectors.retriever import VectorRetriever, _bring
+from docagent_rl.retrieval.vectors.retriever import VectorRetriever, _move_vectors
 from docagent_rl.retrieval.vectors.smaller import Precision, VectorForm
 from tests.documents.here import files_of
 from tests.retrieval.vectors.conftest import LATE
@@ -252,4 +252,4 @@ def test_signs_of_other_vectors_are_refused(tmp_path):
 
 def test_a_device_is_refused(built):
     with pytest.raises(UserError, match=r"here=cpu.*binary.*here=null"):
-        _bring(VectorIndex.open(built), "cpu", "here")
+        _move_vectors(VectorIndex.open(built), "cpu", "here")

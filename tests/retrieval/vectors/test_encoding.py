@@ -99,5 +99,5 @@ def test_a_page_whose_vectors_are_not_finite_is_named(model, leaflets, monkeypat
         return vectors
 
     monkeypatch.setattr(model, "_encode", broken)
-    with pytest.raises(UserError, match=r"leaflet\d\d#\d\) gives vectors that are not finite"):
+    with pytest.raises(UserError, match=r"leaflet\d\d#\d\) returns vectors that are not finite"):
         encoded(model, leaflets)

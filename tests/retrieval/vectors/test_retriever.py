@@ -12,7 +12,7 @@ from docagent_rl.retrieval.encoders import devices
 from docagent_rl.retrieval.indexes import open_index
 from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.vectors.index import VectorIndex, VectorKind
-from docagent_rl.retrieval.vectors.retriever import VectorRetriever, _bring
+from docagent_rl.retrieval.vectors.retriever import VectorRetriever, _move_vectors
 from tests.retrieval.vectors.conftest import QUERIES
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
@@ -117,13 +117,13 @@ def test_an_encoder_of_other_vectors_is_refused(built):
 def test_a_device_scores_the_vectors_that_were_brought_to_it(built):
     """On the processor here: what a GPU does is the same code."""
     plain, index = (VectorIndex.open(built) for _ in range(2))
-    _bring(index, "cpu", "device")
+    _move_vectors(index, "cpu", "device")
     one, other = (
         VectorRetriever(each, HashingEncoder).search(QUERIES, top_k=9) for each in (plain, index)
     )
     assert one == other
     with pytest.raises(UserError, match=r"device=cuda:7"):
-        _bring(plain, "cuda:7", "device")
+        _move_vectors(plain, "cuda:7", "device")
 
 
 def test_vectors_without_room_on_a_device_are_one_error(built, monkeypatch):
@@ -133,6 +133,6 @@ def test_vectors_without_room_on_a_device_are_one_error(built, monkeypatch):
     needed = 2 * count * dim + 4 * count * (dim + 512)
     monkeypatch.setattr(devices, "free_memory", lambda device: needed - 1)
     with pytest.raises(UserError, match=rf"{built}.* GiB.*here=null.*lancedb"):
-        _bring(index, "cpu", "here")
+        _move_vectors(index, "cpu", "here")
     monkeypatch.setattr(devices, "free_memory", lambda device: needed)
-    _bring(index, "cpu", "here")
+    _move_vectors(index, "cpu", "here")
