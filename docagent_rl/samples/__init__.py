@@ -1,4 +1,4 @@
-"""Questions about documents, and files of them."""
+"""Questions about documents, and files of questions."""
 
 from docagent_rl.base.public import exporter
 

@@ -1,12 +1,11 @@
-"""The formats of answers: a closed vocabulary, since they decide how an answer is compared and
-rewarded.
-"""
+"""The answer formats: a closed vocabulary, since they determine how answers are scored."""
 
 import difflib
 
 LISTS = frozenset({"list", "list/extractive", "list/abstractive"})
-"""All texts of `answers` together are the answer (MMLongBench-Doc and LongDocURL; the others are
-DUDE's).
+"""Formats in which all texts of `answers` together are the answer.
+
+`list` is used by MMLongBench-Doc and LongDocURL, the others by DUDE.
 """
 SINGLE = frozenset(
     {
@@ -23,22 +22,20 @@ SINGLE = frozenset(
         "not-answerable",
     }
 )
-"""Each text of `answers` is right by itself."""
+"""Formats in which each text of `answers` is a right answer."""
 
 
 def folded_format(name: str) -> str:
-    """Return a format as it stands in `LISTS` and `SINGLE`."""
+    """Return a format name as it is spelled in `LISTS` and `SINGLE`."""
     return name.strip().casefold()
 
 
 def format_problem(name: str) -> str | None:
-    """Return why a text is no format of answers, with the one that is probably meant; `None` for a
-    format.
-    """
+    """Return why a name is not an answer format, with a suggestion; `None` if it is one."""
     folded = folded_format(name)
     known = LISTS | SINGLE
     if folded in known:
         return None
     near = difflib.get_close_matches(folded, sorted(known), n=1)
-    hint = f"did you mean {near[0]!r}? Known are " if near else "known are "
-    return f"{name!r} is no format of answers; {hint}{', '.join(sorted(known))}"
+    hint = f"did you mean {near[0]!r}? Formats are " if near else "formats are "
+    return f"{name!r} is not an answer format; {hint}{', '.join(sorted(known))}"

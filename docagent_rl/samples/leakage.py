@@ -1,6 +1,4 @@
-"""Overlap of two sets of questions: documents by id and content, and questions that say the
-same.
-"""
+"""Leakage between two sets of questions: shared documents, and nearly identical questions."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,24 +9,24 @@ from docagent_rl.documents.store import DocumentStore
 from docagent_rl.samples.sample import Sample
 
 THRESHOLD = 90.0
-"""Token-set similarity from which questions are alike, 0 to 100."""
+"""The token-set similarity, 0 to 100, from which on questions count as alike."""
 _BALANCE = 0.6
-"""Words of the shorter question, of the longer one's, from which they are compared."""
+"""The ratio of word counts, shorter to longer question, below which questions are not compared."""
 _CHUNK = 256
 _LONG = 5
 
 
 class Shared(StrEnum):
-    """The evidence that two documents are the same."""
+    """The reason why two documents count as the same."""
 
     ID = "id"
-    """One id, or windows of one document (`Sample.document_key`)."""
+    """The same id, or windows of one document (`Sample.document_key`)."""
     FILE = "file"
-    """Equal bytes."""
+    """Files with the same bytes."""
 
 
 class SharedDocument(NamedTuple):
-    """A document of both sets."""
+    """A document that both sets contain."""
 
     first: str
     second: str
@@ -36,29 +34,28 @@ class SharedDocument(NamedTuple):
 
 
 class AlikeQuestions(NamedTuple):
-    """Two questions that are nearly the same."""
+    """Two nearly identical questions."""
 
     first: Sample
     second: Sample
     score: float
     leaks: bool
-    """One gives the other away: one document, or one answer to a question of some length.
+    """Whether one leaks the other: they share a document, or are long and share the answer.
 
-    Many documents are asked the same question ("What is the title?"): that alone gives nothing
-    away.
+    Many documents get the same short question ("What is the title?"), which alone leaks nothing.
     """
 
 
 def find_leaks(
     first: Sequence[Sample], second: Sequence[Sample], *, store: DocumentStore | None = None
 ) -> tuple[list[SharedDocument], list[AlikeQuestions]]:
-    """Return the documents and the questions that two sets share, of these the leaking ones first.
+    """Return the documents and the questions that two sets share, leaking questions first.
 
-    Documents are the same by id (windows of one document, too) and by the digest of their file
-    (`extra.document_sha256`, or the store's). Questions are alike from a token-set similarity on
-    (`rapidfuzz.fuzz.token_set_ratio`, case and punctuation aside), unless one is much longer: the
-    shorter one's words may then all be in it by chance. 100 million pairs of questions take a
-    minute and a half.
+    Documents are compared by id (windows of one document count as the same) and by the digest of
+    their file (`extra.document_sha256`, or the store's). Questions are alike if their token-set
+    similarity (`rapidfuzz.fuzz.token_set_ratio`, ignoring case and punctuation) reaches a
+    threshold, unless one is much longer: it may then contain all words of the shorter one by
+    chance. Comparing 100 million pairs of questions takes a minute and a half.
     """
     shared: dict[tuple[str, str], SharedDocument] = {}
     for each in _shared_documents(first, second, store):
@@ -84,7 +81,9 @@ def find_leaks(
 def alike_pairs(
     first: Sequence[Sample], second: Sequence[Sample], threshold: float = THRESHOLD
 ) -> Iterator[tuple[Sample, Sample, float]]:
-    """Yield questions of two sets that are made of the same words, with their similarity."""
+    """Yield pairs of questions of two sets that consist of the same words, with their
+    similarity.
+    """
     import numpy as np
     from rapidfuzz import fuzz, process
 
@@ -124,7 +123,7 @@ def answer_words(sample: Sample) -> frozenset[str]:
 def _shared_documents(
     first: Sequence[Sample], second: Sequence[Sample], store: DocumentStore | None
 ) -> Iterator[SharedDocument]:
-    """Yield documents of both sets, some of them several times: the first reason counts."""
+    """Yield the documents of both sets, some several times; only the first reason counts."""
     ours = _documents(first, store)
     theirs = _documents(second, store)
     by_digest = defaultdict(list)
@@ -144,7 +143,7 @@ def _shared_documents(
 
 
 def _documents(samples: Iterable[Sample], store: DocumentStore | None) -> dict[str, str | None]:
-    """Return the documents that questions are about or cite, with the digest of their file where
+    """Return the documents that questions ask about or cite, with the digest of their file if
     known.
     """
     found: dict[str, str | None] = {}

@@ -1,8 +1,8 @@
 """Samples as the Parquet files that verl's `RLHFDataset` reads.
 
-The prompt holds the bare question: the environment writes the real prompt when the rollout starts,
-so that one file serves every system. The whole sample travels as JSON in the column `sample`,
-because maps with free keys (boxes by page, `extra`) do not survive Parquet structs.
+The prompt contains only the question: the environment writes the real prompt when the rollout
+starts, so that one file serves every system. The whole sample is stored as JSON in the column
+`sample`, because maps with arbitrary keys (boxes by page, `extra`) do not survive Parquet structs.
 """
 
 import io
@@ -21,7 +21,7 @@ from docagent_rl.samples.sample import Sample
 AGENT_NAME = "docagent"
 """The agent loop that verl starts for every row."""
 UNREADABLE = (pa.lib.ArrowException, OSError, ValueError)
-"""The errors that reading a damaged file raises."""
+"""The errors that may be raised when a damaged file is read."""
 
 _STRING = pa.string()
 
@@ -35,11 +35,11 @@ SCHEMA = pa.schema(
         "sample": _STRING,
     }
 )
-"""Columns and types of a file; further columns are allowed and ignored."""
+"""The columns and types of a file; further columns are ignored."""
 
 
 def write_parquet(samples: Iterable[Sample], path: str | Path) -> Path:
-    """Write samples atomically in the order given; `extra_info.index` numbers them from 0.
+    """Write samples atomically in the given order; `extra_info.index` numbers them from 0.
 
     Raises:
         UserError: there is nothing to write, or a sample cannot be written as JSON.
@@ -53,7 +53,7 @@ def write_parquet(samples: Iterable[Sample], path: str | Path) -> Path:
 
 
 def parquet_bytes(samples: Iterable[Sample]) -> bytes:
-    """Return the file that `write_parquet` writes; the same samples give the same bytes."""
+    """Return the contents of the file that `write_parquet` writes; equal samples, equal bytes."""
     rows = [_row(index, sample) for index, sample in enumerate(samples)]
     buffer = io.BytesIO()
     write_table(pa.Table.from_pylist(rows, schema=SCHEMA), buffer)
@@ -61,23 +61,21 @@ def parquet_bytes(samples: Iterable[Sample]) -> bytes:
 
 
 def write_table(table: pa.Table, where: Path | BinaryIO) -> None:
-    """Write a table compressed, each page of a column with its checksum."""
+    """Write a table with compression and a checksum for each page of a column."""
     pq.write_table(table, where, compression="zstd", write_page_checksum=True)
 
 
 def read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
-    """Read a table, verifying the checksums that it has: changed bytes may well be another valid
-    sample.
+    """Read a table and verify its checksums, since corrupted bytes may be a valid sample.
 
     Raises:
-        One of `UNREADABLE`: it is damaged or no Parquet file.
+        One of `UNREADABLE`: the file is damaged or not a Parquet file.
     """
     table = pq.read_table(path, columns=columns, page_checksum_verification=True)
-    table.validate(
-        full=True
-    )  # texts that are not UTF-8 are noticed by nobody before they are decoded
+    # texts and column names that are not UTF-8 would otherwise fail only when they are decoded
+    table.validate(full=True)
     for column in table.schema:
-        str(column)  # names neither
+        str(column)
     return table
 
 
@@ -85,8 +83,8 @@ def read_parquet(path: str | Path) -> list[Sample]:
     """Read the samples of a file written by `write_parquet`.
 
     Raises:
-        UserError: the file is missing or no Parquet, a column is missing or of the wrong type, or a
-            row holds no sample; the message names the file and the column or row.
+        UserError: the file is missing or not Parquet, a column is missing or of the wrong type, or
+            a row contains no sample; the message names the file and the column or row.
     """
     samples = []
     for row, text in enumerate(_load(Path(path)).column("sample").to_pylist()):
@@ -98,7 +96,7 @@ def read_parquet(path: str | Path) -> list[Sample]:
 
 
 def read_samples(path: Path) -> list[Sample]:
-    """Read the samples of a `.parquet` file, or the questions of another."""
+    """Read the samples of a `.parquet` file, or the questions of any other file."""
     return read_parquet(path) if path.suffix == ".parquet" else read_questions(path)
 
 
@@ -128,14 +126,13 @@ def _load(path: Path) -> pa.Table:
         if not _compatible(table.schema, column):
             raise UserError(
                 f"{path}: column {column.name!r} is missing or of another type than {column.type}; "
-                "write the "
-                "file with `docagent-rl data convert`"
+                "write the file with `docagent-rl data convert`"
             )
     return table
 
 
 def _compatible(schema: pa.Schema | pa.StructType, expected: pa.Field) -> bool:
-    """Return whether a field is there: large variants, other item names and more fields are
+    """Return whether a schema has a field; large types, other item names and more fields are
     fine.
     """
     place = schema.get_field_index(expected.name)

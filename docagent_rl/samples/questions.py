@@ -1,7 +1,7 @@
-"""Questions as people write them: one JSON object a line, four fields, everything else derived.
+"""Questions as people write them: one JSON object per line, four fields, everything else derived.
 
-`docs/own_data.md` has the fields. The question id is a hash of document and question, so it stays
-when lines move or an answer is mended.
+`docs/own_data.md` describes the fields. The question id is a hash of document and question, so it
+does not change when lines move or an answer is corrected.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from docagent_rl.samples.sample import (
 )
 
 DATASET = "questions"
-"""The dataset of questions that name none."""
+"""The default dataset of questions."""
 _TABLES = frozenset({".csv", ".tsv", ".xlsx", ".xls", ".ods"})
 
 
@@ -35,15 +35,15 @@ class Questions:
 
     path: Path
     rows: int = 0
-    """Lines that are not blank."""
+    """The number of lines that are not blank."""
     samples: list[tuple[str, Sample]] = field(default_factory=list)
-    """Questions that could be read, with their place: file and line."""
+    """The questions that could be parsed, with their location (file and line)."""
     problems: list[str] = field(default_factory=list)
-    """Sentences on what is wrong with the others, each with its place."""
+    """What is wrong with the others: one sentence each, with its location."""
 
 
 def scan_questions(path: str | Path) -> Questions:
-    """Read a file of questions; every problem of every line is found."""
+    """Parse a file of questions and collect all problems of all lines."""
     source = Path(path)
     if not source.is_file():
         raise UserError(
@@ -51,21 +51,21 @@ def scan_questions(path: str | Path) -> Questions:
         )
     if (end := source.suffix.lower()) in _TABLES:
         raise UserError(
-            f"{source}: {end} is not read, only JSON, one object a line, and Parquet: export it as "
-            "CSV in "
-            "UTF-8 with the fields in its first line, then `python -c 'import csv, json, sys; "
-            "[print(json.dumps(row)) for row in csv.DictReader(sys.stdin)]' < FILE.csv > "
-            "FILE.jsonl`"
+            f"{source}: {end} files are not supported, only JSON (one object per line) and "
+            "Parquet: export it as CSV in UTF-8 with the field names in its first line, then run "
+            "`python -c 'import csv, json, sys; [print(json.dumps(row)) for row in "
+            "csv.DictReader(sys.stdin)]' < FILE.csv > FILE.jsonl`"
         )
     try:
         # some editors begin a file with a byte order mark
         text = source.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{source}: not UTF-8 text ({error}); save it as UTF-8. Parquet files end in .parquet"
+            f"{source}: not UTF-8 text ({error}); save it as UTF-8. The name of a Parquet file "
+            "must end in .parquet"
         ) from error
     found = Questions(source)
-    # not splitlines(): a string may hold U+2028 and the like
+    # do not use splitlines(): a string may contain U+2028 and the like
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             _read_line(found, number, line)
@@ -73,7 +73,7 @@ def scan_questions(path: str | Path) -> Questions:
 
 
 def read_questions(path: str | Path) -> list[Sample]:
-    """Read the questions of a file; a `UserError` lists the lines that are none."""
+    """Read the questions of a file; raises a `UserError` that lists the invalid lines."""
     found = scan_questions(path)
     if found.problems:
         raise UserError("\n".join(found.problems[:50]))
@@ -81,10 +81,10 @@ def read_questions(path: str | Path) -> list[Sample]:
 
 
 def parse_question(data: Mapping[str, Any], *, row: int = 0) -> tuple[Sample | None, list[str]]:
-    """Read a question, number `row` of its file from 0, from a decoded JSON object.
+    """Parse a question from a decoded JSON object; `row` is its number in the file, from 0.
 
     Returns:
-        The sample, `None` when there are problems; and the problems, one sentence each.
+        The sample, or `None` if there are problems, and the problems, one sentence each.
     """
     fields = ", ".join(FIELDS)
     problems = [
@@ -99,9 +99,8 @@ def parse_question(data: Mapping[str, Any], *, row: int = 0) -> tuple[Sample | N
         str(each).strip() for each in _listed(answers)
     ):
         problems.append(
-            "field 'answers' is empty: give at least one, or \"answerable\": false where the "
-            "document has "
-            "no answer"
+            "field 'answers' is empty: give at least one answer, or \"answerable\": false if the "
+            "document does not answer the question"
         )
     name = _question_id(values.get("doc_id"), values.get("question"))
     values = {"question_id": name, "dataset": DATASET, "split": "train", **values}
@@ -141,7 +140,7 @@ def _doc_id(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     path = PurePosixPath(value.strip().replace("\\", "/"))
-    # below the folder that was ingested; where else a file lies is no part of its id
+    # ids are paths below the ingested folder; of a path elsewhere only the file name is kept
     elsewhere = (
         path.is_absolute() or ".." in path.parts or path.parts[:1] == (PureWindowsPath(path).drive,)
     )
@@ -150,18 +149,18 @@ def _doc_id(value: Any) -> Any:
 
 
 def _listed(value: Any) -> list[Any]:
-    """Return the items of a list, or one value as a list, or nothing."""
+    """Return the items of a list, a single value as a list, or an empty list for `None`."""
     return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _answers(value: Any) -> list[Any]:
-    """Return texts, with numbers as they are written."""
+    """Return the answers as texts; numbers are written as in JSON."""
     return [json.dumps(item) if type(item) in (int, float) else item for item in _listed(value)]
 
 
 def _pages(value: Any) -> list[Any]:
-    """Return pages in their order, each once; where one is no page number they stay, to be
-    refused.
+    """Return the distinct pages in order; with an invalid page the list is unchanged, for a later
+    check to reject.
     """
     found = [as_whole(item) for item in _listed(value)]
     return sorted(set(found)) if all(type(page) is int for page in found) else found

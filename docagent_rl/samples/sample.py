@@ -1,8 +1,8 @@
 """The canonical sample: one question about one document, whatever dataset it came from.
 
-`evidence_boxes` and `extra.crop_required` go by pages of the question's own document; those of
-further ones (`extra.page_ids`) are in `extra.other_boxes` and `extra.other_crop_required`, by
-`doc#page`.
+The keys of `evidence_boxes` and `extra.crop_required` are pages of the question's own document;
+those of further documents (`extra.page_ids`) are in `extra.other_boxes` and
+`extra.other_crop_required`, by `doc#page`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from docagent_rl.base.text import composed, id_problem, lone_surrogate, unique_k
 from docagent_rl.samples.answer_format import LISTS, folded_format, format_problem
 
 LONGEST_TEXT = 65_536
-"""Characters of a question, and of an answer, at most."""
+"""The maximum number of characters of a question, and of an answer."""
 LONGEST_LINE = 4 << 20
-"""Characters of one sample as JSON."""
+"""The maximum number of characters of one sample as JSON."""
 OTHER_BOXES = "other_boxes"
 OTHER_FLAGS = "other_crop_required"
 
 Page = tuple[str, int]
-"""Id of a document, and a page of it from 1."""
+"""The id of a document, and a page number from 1."""
 
 
 Box = tuple[float, float, float, float]
@@ -47,7 +47,7 @@ Box = tuple[float, float, float, float]
 
 
 class Split(StrEnum):
-    """The part of a dataset a question belongs to (a native `dev` is `val`)."""
+    """The part of a dataset to which a question belongs (a native `dev` is `val`)."""
 
     TRAIN = "train"
     VAL = "val"
@@ -55,7 +55,7 @@ class Split(StrEnum):
 
 
 class EvidenceSource(StrEnum):
-    """The kind of content that is evidence, in the words of MMLongBench-Doc."""
+    """The kind of content that is evidence, in MMLongBench-Doc's terms."""
 
     TEXT = "Pure-text (Plain-text)"
     TABLE = "Table"
@@ -64,13 +64,13 @@ class EvidenceSource(StrEnum):
 
 
 def is_digits(text: Any) -> TypeGuard[str]:
-    """Return whether a value is a text of the digits 0 to 9, nine at most."""
+    """Return whether a value is a text of at most nine digits from 0 to 9."""
     return isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 10
 
 
 def as_whole(value: Any) -> Any:
-    """Return a text of digits, or a float without a fraction, as an integer; anything else as it
-    is.
+    """Convert a text of digits, or a float without a fraction, to an integer; keep anything
+    else.
     """
     text = value.strip() if isinstance(value, str) else value
     return (
@@ -78,16 +78,14 @@ def as_whole(value: Any) -> Any:
     )
 
 
-# JSON has keys of text alone
+# keys in JSON are always text
 PageKey = Annotated[int, Strict(), BeforeValidator(lambda key: int(key) if is_digits(key) else key)]
 _Edge = Annotated[float, Strict(), AllowInfNan(False)]
 Boxes = tuple[tuple[_Edge, _Edge, _Edge, _Edge], ...]
 
 
 def type_problems(error: ValidationError, *field: str) -> list[str]:
-    """Return one sentence a problem, each naming its place (within `field`, if any) and the
-    value.
-    """
+    """Return one sentence per problem, which names the location (within `field`) and the value."""
     problems = []
     for each in error.errors(include_url=False):
         place = ".".join(str(part)[:80] for part in (*field, *each["loc"]))
@@ -104,8 +102,9 @@ def type_problems(error: ValidationError, *field: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Sample:
-    """One question with its gold answer and evidence; `validation.validate_sample` checks the
-    values.
+    """One question with its gold answer and evidence.
+
+    `validation.validate_sample` checks the values.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -113,40 +112,42 @@ class Sample:
     question_id: StrictStr
     """Unique within (dataset, split), stable across runs."""
     dataset: StrictStr
-    """Lower-case name of the source, e.g. `slidevqa` or `synthetic`."""
+    """The lower-case name of the source, e.g. `slidevqa` or `synthetic`."""
     split: Split
     doc_id: StrictStr
-    """Document key: the path below the ingested folder, with slashes, without `.pdf`."""
+    """The document id: its path below the ingested folder, with slashes, without `.pdf`."""
     question: StrictStr
     answers: tuple[StrictStr, ...]
-    """Alternatives, or the items of a list answer; empty when unanswerable or hidden."""
+    """Alternative answers, or the items of a list answer; empty if unanswerable or hidden."""
     answer_format: StrictStr = "string"
-    """One of `answer_format.LISTS` or `SINGLE`, spelled as the official scorer of the dataset needs
-    it.
+    """One of `answer_format.LISTS` or `SINGLE`, spelled as the dataset's official scorer
+    expects.
     """
     evidence_pages: tuple[StrictInt, ...] = ()
     """1-based physical pages, sorted and distinct."""
     evidence_boxes: Mapping[PageKey, Boxes] = field(default_factory=dict)
     """Boxes by 1-based page."""
     evidence_sources: tuple[StrictStr, ...] = ()
-    """Native labels, e.g. `Table` or `Chart`."""
+    """The dataset's own labels, e.g. `Table` or `Chart`."""
     answerable: StrictBool | None = True
-    """None when unknown (hidden test rows)."""
+    """`None` if unknown, as in test sets with hidden answers."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """`gold`, `num_pages`, `native_id`, `row`, then native fields without a home above."""
+    """`gold`, `num_pages`, `native_id`, `row`, and fields of the dataset without a counterpart
+    above.
+    """
 
     def __post_init__(self) -> None:
         for name in ("question_id", "dataset", "doc_id"):
             if problem := id_problem(getattr(self, name)):
                 raise UserError(f"field {name!r}: {problem}")
-        # as documents are named, whose files may come from another system than the questions
+        # normalise like document ids, since files may come from another system than the questions
         object.__setattr__(self, "doc_id", composed(self.doc_id))
         if problem := format_problem(self.answer_format):
             raise UserError(f"field 'answer_format': {problem}")
 
     @property
     def lists_answers(self) -> bool:
-        """The answer is a list, of which `answers` are the items; otherwise each of them is an
+        """Whether the answer is a list with `answers` as its items; otherwise each one is an
         answer.
         """
         return folded_format(self.answer_format) in LISTS
@@ -155,8 +156,8 @@ class Sample:
     def gold_pages(self) -> frozenset[tuple[str, int]]:
         """The evidence as `(doc_id, page)` pairs.
 
-        `extra["page_ids"]` (strings `"doc#page"`) takes precedence, since a question may cite pages
-        of several documents; otherwise the sample's own document with each of `evidence_pages`.
+        They come from `extra["page_ids"]` (strings `"doc#page"`) if it exists, since a question may
+        cite pages of several documents; otherwise from `evidence_pages` of the sample's document.
         """
         page_ids = self.extra.get("page_ids")
         if page_ids is None:
@@ -169,22 +170,25 @@ class Sample:
     def document_key(self) -> str:
         """The key that questions about one document share.
 
-        MP-DocVQA asks about windows of longer documents: they are documents of their own here, and
-        say in `extra["native_doc_id"]` whose part they are.
+        MP-DocVQA asks about windows of longer documents. Here each window is a separate document,
+        and `extra["native_doc_id"]` names the document that it is part of.
         """
         native = self.extra.get("native_doc_id")
         return composed(native) if isinstance(native, str) and native else self.doc_id
 
     @property
     def document_keys(self) -> frozenset[str]:
-        """The document that is asked about, and others whose pages are evidence."""
+        """The key of the question's document, and the ids of other documents with evidence
+        pages.
+        """
         others = {doc_id for doc_id, _ in self.gold_pages if doc_id != self.doc_id}
         return frozenset({self.document_key, *others})
 
     @classmethod
     def from_dict(cls, data: Any) -> Sample:
-        """Build a sample from a decoded JSON object of all fields; a `UserError` names the wrong
-        ones.
+        """Build a sample from a decoded JSON object with all fields.
+
+        Raises a `UserError` that names the fields that are wrong or missing.
         """
         try:
             sample = read_fields(data)
@@ -195,8 +199,8 @@ class Sample:
         return sample
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready dictionary: fields in the order of the class, boxes by page as a
-        string.
+        """Return a JSON-ready dictionary, with fields in the class's order and pages as string
+        keys.
         """
         boxes = {
             str(page): [list(box) for box in found]
@@ -220,7 +224,7 @@ class Sample:
         """Return one line of JSON with a stable key order; equal samples give equal text."""
         try:
             text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-            text.encode("utf-8")  # half a character, a lone surrogate, has no place in a file
+            text.encode("utf-8")  # raises for lone surrogates, which no file can contain
             return text
         except (TypeError, ValueError) as error:
             raise UserError(
@@ -231,30 +235,33 @@ class Sample:
 FIELDS = tuple(Sample.__dataclass_fields__)
 """The names of a sample's fields, in their order."""
 read_fields = TypeAdapter(Sample).validate_python
-"""Reads a decoded JSON object, in which fields with a default may be missing; raises
-`ValidationError`.
+"""Parses a decoded JSON object, in which fields with a default may be missing.
+
+Raises `ValidationError`.
 """
 
 
 def decode_object(line: str) -> Mapping[str, Any]:
-    """Decode a JSON object; a `UserError` refuses anything else, NaN, half a character and a key
-    twice.
+    """Decode a JSON object.
+
+    Raises a `UserError` for anything else, and for NaN, lone surrogates and duplicate keys.
     """
     if len(line) > LONGEST_LINE:
-        raise UserError(f"{len(line):,} characters; {LONGEST_LINE:,} are the most of one question")
+        raise UserError(
+            f"{len(line):,} characters, but a question may have at most {LONGEST_LINE:,}"
+        )
     try:
         data = json.loads(line, parse_constant=_no_constant, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         # JSONDecodeError is a ValueError, and so are integers of thousands of digits
         raise UserError(f"not valid JSON: {error}") from error
     if not isinstance(data, Mapping):
-        hint = "a file of questions has one a line, and no brackets around them"
+        hint = "a file of questions has one object per line, without brackets around them"
         raise UserError(f"expected a JSON object, found {type(data).__name__}; {hint}")
     if half := lone_surrogate(json.dumps(data, ensure_ascii=False)):
         raise UserError(
-            f"a text holds half a character ({half}, a lone surrogate), which no file and no "
-            "tokenizer "
-            "takes: mend the text"
+            f"a text contains half a character ({half}, a lone surrogate), which neither files nor "
+            "tokenizers accept: correct the text"
         )
     return data
 
@@ -264,7 +271,7 @@ def _no_constant(name: str) -> None:
 
 
 def parse_page_id(page_id: Any, field: str = "extra.page_ids") -> Page:
-    """Split `"doc#page"` into `(doc_id, page)`; the document id may itself hold `#`."""
+    """Split `"doc#page"` into `(doc_id, page)`; the document id may contain `#` itself."""
     doc_id, _, page = page_id.rpartition("#") if isinstance(page_id, str) else ("", "", "")
     if not (doc_id and is_digits(page) and int(page) >= 1):
         raise UserError(f"field '{field}': {page_id!r} is not 'doc#page' with a page number from 1")
@@ -274,9 +281,7 @@ def parse_page_id(page_id: Any, field: str = "extra.page_ids") -> Page:
 
 
 def gold_boxes_of(sample: Sample) -> dict[Page, tuple[Box, ...]]:
-    """Return the boxes of all pages by document and page; the question's own document comes
-    first.
-    """
+    """Return the gold boxes by document and page; the question's own document comes first."""
     own = {
         (sample.doc_id, page): tuple(boxes) for page, boxes in sorted(sample.evidence_boxes.items())
     }
@@ -287,9 +292,10 @@ def gold_boxes_of(sample: Sample) -> dict[Page, tuple[Box, ...]]:
 
 
 def magnified_boxes(sample: Sample) -> dict[Page, tuple[Box, ...]]:
-    """Return the gold boxes of pages that have to be magnified: all but those that a flag denies.
+    """Return the gold boxes of pages that must be magnified.
 
-    Flags are in `extra["crop_required"]`, by page, and `extra["other_crop_required"]`.
+    These are all pages with boxes except those whose flag is false. Flags are in
+    `extra["crop_required"]`, by page, and `extra["other_crop_required"]`.
     """
     own = _read(sample, "crop_required", _FLAGS)
     flags = {(sample.doc_id, page): flag for page, flag in own.items()}
@@ -307,24 +313,24 @@ _BOXES = TypeAdapter(dict[str, Boxes])
 
 
 def _of_others(sample: Sample, key: str, own: str, kind: TypeAdapter[Any]) -> dict[Page, Any]:
-    """Return what `extra` says of pages of further documents, by page; `own` has those of the
-    first.
+    """Return the values of `extra[key]` for pages of further documents, by page.
+
+    `own` names the field for pages of the question's own document.
     """
     found = {}
     for name, value in _read(sample, key, kind).items():
         page = parse_page_id(name, f"extra.{key}")
         if page[0] == sample.doc_id:
             raise UserError(
-                f"question {sample.question_id!r}, field 'extra.{key}': {name!r} is of the "
-                "question's own "
-                f"document; put it into {own!r}"
+                f"question {sample.question_id!r}, field 'extra.{key}': {name!r} belongs to the "
+                f"question's own document; move it to {own!r}"
             )
         found[page] = value
     return found
 
 
 def _read(sample: Sample, key: str, kind: TypeAdapter[Any]) -> Any:
-    """Return a mapping of `extra`, empty where there is none."""
+    """Return a mapping in `extra`; empty if it is missing."""
     if (value := sample.extra.get(key)) is None:
         return {}
     try:
@@ -335,10 +341,10 @@ def _read(sample: Sample, key: str, kind: TypeAdapter[Any]) -> Any:
 
 
 def write_jsonl(samples: Iterable[Sample], path: str | Path) -> Path:
-    """Write samples atomically, one JSON object a line."""
+    """Write samples atomically, one JSON object per line."""
     return atomic_write(path, json_lines(samples))
 
 
 def json_lines(samples: Iterable[Sample]) -> str:
-    """Return the file that `write_jsonl` writes."""
+    """Return the contents of the file that `write_jsonl` writes."""
     return "".join(f"{sample.to_json()}\n" for sample in samples)

@@ -1,4 +1,4 @@
-"""The choice of questions, and of parts that share no question, or no document."""
+"""Selection of questions, and splits into parts that share no question or no document."""
 
 import dataclasses
 import hashlib
@@ -13,13 +13,11 @@ from docagent_rl.samples.sample import Sample, Split
 UnitKey = tuple[str, ...]
 
 REST = -1
-"""Size of a part that takes the questions that are left."""
+"""The size of a part that takes all remaining questions."""
 
 
 class SplitUnit(StrEnum):
-    """The questions that stay together: one about a document, however often it is written down, or
-    all about a document.
-    """
+    """The unit that parts never split: equal questions about a document, or all questions on it."""
 
     QUESTION = "question"
     DOCUMENT = "document"
@@ -32,19 +30,18 @@ def split_samples(
     seed: int = 0,
     unit: SplitUnit = SplitUnit.QUESTION,
 ) -> tuple[list[Sample], list[Sample]]:
-    """Set a fraction of the questions aside for validation, and return both parts in their order.
+    """Set aside a fraction of the questions for validation; return train and validation questions.
 
-    Questions (or documents) are ordered by a hash of seed and text, and the first ones set aside:
-    the choice does not depend on the order of lines, and mostly stays when questions are added.
-    White space, case and a final mark aside, no question about a document is in both parts. The
-    samples are all of the split `train`; of the questions, or documents, one at least is set aside,
-    and not all.
+    Questions (or documents) are ordered by a hash of seed and text, and the first ones are set
+    aside. The choice does not depend on the order of lines, and mostly stays the same when
+    questions are added. Ignoring whitespace, case and a final punctuation mark, no question about a
+    document is in both parts. All samples must be in the split `train`. At least one question (or
+    document) is set aside, but never all.
     """
     if other := [sample for sample in samples if sample.split is not Split.TRAIN]:
         raise UserError(
-            f"question {other[0].question_id!r} says that it is in the split "
-            f"{other[0].split.value!r}: "
-            "convert each split by name (--split train, --split val), or take the field 'split' out"
+            f"question {other[0].question_id!r} is already in the split {other[0].split.value!r}: "
+            "convert each split by name (--split train, --split val), or remove the field 'split'"
         )
     keys = unit_keys(samples, unit)
     aside = set_aside(keys, fraction, seed, unit, option="--split")
@@ -57,12 +54,13 @@ def split_samples(
 def set_aside(
     keys: Iterable[UnitKey], fraction: float, seed: int, unit: SplitUnit, *, option: str
 ) -> frozenset[UnitKey]:
-    """Return a fraction in (0, 1) of the units, by a hash of seed and key; at least one, and not
-    all.
+    """Return a fraction in (0, 1) of the units, chosen by a hash of seed and key.
+
+    At least one unit is returned, but never all.
 
     Raises:
-        UserError: the fraction is out of range, or there is but one unit; the message names the
-            option.
+        UserError: the fraction is out of range, or there are fewer than two units; the message
+            names the option.
     """
     if not 0 < fraction < 1:
         raise UserError(f"{option} {fraction:g}: a fraction must lie between 0 and 1")
@@ -77,16 +75,15 @@ def set_aside(
 
 
 def shuffled(units: Iterable[UnitKey], seed: int) -> list[UnitKey]:
-    """Return units in the order of a hash of seed and key, which does not depend on their order."""
+    """Return units ordered by a hash of seed and key, independent of the order of the input."""
     return sorted(units, key=lambda key: hashlib.sha256(repr((seed, key)).encode()).digest())
 
 
 def unit_keys(samples: Sequence[Sample], unit: SplitUnit) -> list[UnitKey]:
-    """Return `unit_key` of each question; by document, those that cite pages of one document have
-    one key.
+    """Return a key per question, by which questions that must stay together are grouped.
 
-    A question over two documents ties all questions about either: parts that kept them apart would
-    share a document.
+    By document, questions that cite pages of the same document share a key. A question over two
+    documents joins all questions about either of them: otherwise parts would share a document.
     """
     if unit is SplitUnit.QUESTION:
         return [unit_key(sample, unit) for sample in samples]
@@ -98,17 +95,16 @@ def unit_keys(samples: Sequence[Sample], unit: SplitUnit) -> list[UnitKey]:
 
 
 def _root(tied: dict[str, str], name: str) -> str:
-    """Return the first by name of the documents that are tied to one."""
+    """Return the representative of a group of joined documents (union-find with path halving)."""
     while (other := tied.setdefault(name, name)) != name:
         tied[name] = name = tied[other]
     return name
 
 
 def unit_key(sample: Sample, unit: SplitUnit) -> UnitKey:
-    """Return the key that questions that stay together share: the document, and by question its
-    text as well.
+    """Return the key of a question: its document and, with `SplitUnit.QUESTION`, also its text.
 
-    Windows of one document (`Sample.document_key`) stay together.
+    Windows of one document (`Sample.document_key`) share a key.
     """
     if unit is SplitUnit.DOCUMENT:
         return (sample.document_key,)
@@ -117,27 +113,29 @@ def unit_key(sample: Sample, unit: SplitUnit) -> UnitKey:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Filters, then exclusion, then a sample, then parts."""
+    """A selection of questions: filters, then exclusion, then sampling, then parts."""
 
     split: Split | None = None
     """Keep questions of this split."""
     min_pages: int | None = None
-    """Keep questions about documents of so many pages or more."""
+    """Keep questions about documents with at least this many pages."""
     max_pages: int | None = None
-    """Keep questions about documents of so many pages or fewer."""
+    """Keep questions about documents with at most this many pages."""
     answerable_only: bool = False
-    """Leave out questions known to have no answer."""
+    """Leave out questions that are known to be unanswerable."""
     sample: int | None = None
-    """Keep so many, chosen by seed."""
+    """Keep this many questions, chosen by seed."""
     parts: Mapping[str, int] = field(default_factory=dict)
-    """Name and size of each part, `REST` for the questions left; empty: one part without a name."""
+    """Name and size of each part, `REST` for the remaining questions; empty for one unnamed
+    part.
+    """
     seed: int = 0
-    """The seed of sample and parts."""
+    """The seed of sampling and parts."""
     unit: SplitUnit = SplitUnit.QUESTION
-    """The unit that parts and exclusion keep apart."""
+    """The unit that parts never split, and by which questions are excluded."""
 
     def refusal(self, split: Split, *, answerable: bool | None) -> str | None:
-        """Return the reason to leave a question out, whatever its document is; None: it is kept."""
+        """Return the reason to leave out a question, apart from its document; `None` to keep it."""
         if self.split not in (None, split):
             return f"another split than {self.split}"
         if self.answerable_only and answerable is False:
@@ -145,7 +143,7 @@ class Selection:
         return None
 
     def length_refusal(self, pages: int | None) -> str | None:
-        """Return the reason to leave out questions about a document of so many pages."""
+        """Return the reason to leave out questions about a document of this length, or `None`."""
         if self.min_pages is not None and (pages is None or pages < self.min_pages):
             return f"not known to have {self.min_pages} pages"
         if self.max_pages is not None and (pages is None or pages > self.max_pages):
@@ -153,8 +151,9 @@ class Selection:
         return None
 
     def exclude(self, samples: Sequence[Sample], others: Sequence[Sample]) -> list[bool]:
-        """Return which questions another set holds, or by document, which cite one that it asks
-        about.
+        """Return, for each question, whether another set contains it.
+
+        By document, return whether the question asks about or cites a document of the other set.
         """
         if self.unit is SplitUnit.DOCUMENT:
             held = frozenset[str]().union(*(other.document_keys for other in others))
@@ -163,15 +162,15 @@ class Selection:
         return [unit_key(sample, self.unit) in keys for sample in samples]
 
     def part(self, samples: Sequence[Sample]) -> tuple[dict[str, list[Sample]], list[Sample]]:
-        """Return questions by part, each in the order of the file, and those that no part took.
+        """Return the questions of each part, in the order of the file, and the remaining ones.
 
-        Units (questions about a document with one text, or documents and what is tied to them) are
-        handed out in the order of `shuffled`: the choice does not depend on the order of rows. A
-        unit is never cut: a part of whole documents may fall short of its size. A part named by a
-        split is put into it.
+        Units (equal questions about a document, or joined documents) are assigned in the order of
+        `shuffled`, so the choice does not depend on the order of rows. A unit is never split, so a
+        part of whole documents may be smaller than its size. The samples of a part that is named
+        like a split are moved to that split.
 
         Raises:
-            UserError: there are fewer questions than a part asks for.
+            UserError: there are fewer questions than a part requires.
         """
         keys = unit_keys(samples, self.unit)
         sizes = Counter(keys)
@@ -205,7 +204,7 @@ class Selection:
 
 
 def _fitting(queue: Sequence[UnitKey], sizes: Mapping[UnitKey, int], most: int) -> list[UnitKey]:
-    """Return the first units that fit into `most` questions."""
+    """Return the first units that together have at most `most` questions, skipping larger ones."""
     chosen = []
     count = 0
     for key in queue:

@@ -1,4 +1,4 @@
-"""Checks of samples, alone and in the files that hold them."""
+"""Validation of single samples, and of files of samples."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ KEYS_READ = (
     "gold",
     "variants",
 )
-"""Keys of `Sample.extra` that environments, rewards and official scorers read."""
+"""The keys of `Sample.extra` that environments, rewards and official scorers use."""
 _MEANT = 3
-"""Documents of a like name that a message offers."""
+"""The maximum number of similarly named documents that a message suggests."""
 
 
 def validate_file(path: str | Path, *, store: DocumentStore | None = None) -> Questions:
-    """Read a `.parquet` file, or the questions of another, with all problems of their values.
+    """Read and validate a `.parquet` file, or the questions of any other file.
 
-    Columns and types; every sample by itself; unique question ids; and, with a `store`, that each
-    cited document exists and is long enough. Without problems it may be trained on.
+    This checks columns and types, every single sample, unique question ids and, with a `store`,
+    that each cited document exists and is long enough. A file without problems can be trained on.
     """
     source = Path(path)
     try:
@@ -62,7 +62,7 @@ def validate_file(path: str | Path, *, store: DocumentStore | None = None) -> Qu
         return Questions(source, problems=[str(error)])
     found.problems += _repeated_ids(found.samples)
     if not (found.rows or found.problems):
-        found.problems.append(f"{source}: the file holds no samples")
+        found.problems.append(f"{source}: the file contains no samples")
     for place, sample in found.samples:
         problems = sample_problems(sample, store=store)
         found.problems += [
@@ -72,9 +72,9 @@ def validate_file(path: str | Path, *, store: DocumentStore | None = None) -> Qu
 
 
 def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str]:
-    """Return the problems of the values of `sample`, one sentence each.
+    """Return the problems of a sample's values, one sentence each.
 
-    `num_pages` is the length of the document; without it `extra["num_pages"]` is used when it is a
+    `num_pages` is the length of the document; by default `extra["num_pages"]` is used if it is a
     number.
     """
     problems = [
@@ -84,14 +84,13 @@ def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str
     ]
     if sample.doc_id.startswith("/") or sample.doc_id.lower().endswith(".pdf"):
         problems.append(
-            "field 'doc_id' must be a path below the folder that was ingested, without .pdf "
-            "suffix, found "
+            "field 'doc_id' must be a path below the ingested folder, without .pdf suffix, found "
             f"{sample.doc_id!r}"
         )
     if num_pages is None and isinstance(sample.extra.get("num_pages"), int):
         num_pages = sample.extra["num_pages"]
     if sample.answerable is not None and sample.answerable is not bool(sample.answers):
-        problems.append("field 'answers' is empty where, and only where, 'answerable' is false")
+        problems.append("field 'answers' must be empty if, and only if, 'answerable' is false")
     found = (text_problem(answer, LONGEST_TEXT) for answer in sample.answers)
     if problem := next(filter(None, found), None):
         problems.append(f"field 'answers': an answer {problem}")
@@ -99,9 +98,7 @@ def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str
 
 
 def check_sample(sample: Sample) -> Sample:
-    """Return `sample` if `validate_sample` finds nothing; else raise all problems in one
-    `UserError`.
-    """
+    """Return `sample` if it is valid, else raise a `UserError` with all its problems."""
     if problems := validate_sample(sample):
         raise UserError(f"sample {sample.question_id!r}: {'; '.join(problems)}")
     return sample
@@ -128,7 +125,7 @@ def _evidence_problems(sample: Sample, num_pages: int | None) -> list[str]:
 
 
 def _extra_problems(sample: Sample) -> list[str]:
-    """Return the problems of keys of `extra` that environments read."""
+    """Return the problems of those keys of `extra` that environments use."""
     try:
         gold = sample.gold_pages
     except UserError as error:
@@ -138,8 +135,7 @@ def _extra_problems(sample: Sample) -> list[str]:
     if sample.extra.get("page_ids") is not None and own != set(sample.evidence_pages):
         problems.append(
             f"field 'extra.page_ids' cites pages {sorted(own)} of {sample.doc_id!r}, but "
-            "'evidence_pages' "
-            f"holds {list(sample.evidence_pages)}"
+            f"'evidence_pages' contains {list(sample.evidence_pages)}"
         )
     try:
         boxes = gold_boxes_of(sample)
@@ -158,23 +154,21 @@ def _extra_problems(sample: Sample) -> list[str]:
 
 
 def _mistyped_keys(extra: Mapping[str, Any]) -> list[str]:
-    """Return the keys that look like one that decides a reward, and are none: they would be passed
-    over.
-    """
+    """Report keys that look like misspelt keys of `KEYS_READ`, since they would be ignored."""
     problems = []
     for key in sorted(set(extra) - set(KEYS_READ)):
         near = difflib.get_close_matches(key, KEYS_READ, n=1, cutoff=0.85)
         if near:
-            problems.append(f"field 'extra.{key}' is not read; did you mean 'extra.{near[0]}'?")
+            problems.append(f"field 'extra.{key}' is not used; did you mean 'extra.{near[0]}'?")
     return problems
 
 
 def sample_problems(sample: Sample, *, store: DocumentStore | None = None) -> list[str]:
-    """Return everything that forbids training on `sample`.
+    """Return everything that prevents training on `sample`.
 
-    These are the findings of `validate_sample`, a question that no answer can be held against, text
-    that no file can hold, and with a `store` documents that are absent or shorter than the sample
-    believes.
+    These are the problems that `validate_sample` finds, a missing reference answer, text that
+    cannot be written to a file and, with a `store`, documents that are missing or have another
+    length.
     """
     num_pages = (
         store.document(sample.doc_id).num_pages
@@ -191,8 +185,8 @@ def sample_problems(sample: Sample, *, store: DocumentStore | None = None) -> li
         )
     if sample.answerable is None and not sample.answers:
         problems.append(
-            "there is no reference answer, so nothing can be scored: give 'answers', or "
-            "'answerable' false"
+            "there is no reference answer, so no answer can be scored: give 'answers', or set "
+            "'answerable' to false"
         )
     try:
         sample.to_json()
@@ -202,12 +196,12 @@ def sample_problems(sample: Sample, *, store: DocumentStore | None = None) -> li
 
 
 def sample_notes(sample: Sample) -> list[str]:
-    """Return why some systems refuse to play a sample that others play."""
+    """Return why some systems reject a sample that others accept."""
     if sample.extra.get("page_ids") is not None or sample.evidence_pages:
         return []
     return [
-        "no evidence page to reward retrieval by: systems that do train on it only with "
-        "docagent.env.allow_empty_gold, or of doc_v_star allow_unknown_evidence (`--recipe` says "
+        "there is no evidence page, so systems that reward retrieval train on it only with "
+        "docagent.env.allow_empty_gold, or allow_unknown_evidence for doc_v_star (`--recipe` says "
         "which)"
     ]
 
@@ -241,9 +235,7 @@ def _store_problems(sample: Sample, store: DocumentStore) -> list[str]:
 
 
 def _missing(doc_id: str, store: DocumentStore) -> str:
-    """Say that a document is not there, and which ones of its name are: ids are paths without an
-    ending.
-    """
+    """Return the message for a missing document, with suggestions of documents of the same name."""
     names = f"/{doc_id}", f"/{doc_id.rpartition('.')[0] or doc_id}"
     alike = [each for each in store.doc_ids() if f"/{each}".endswith(names)]
     if not alike:
@@ -256,7 +248,7 @@ def _missing(doc_id: str, store: DocumentStore) -> str:
 
 
 def _box_problems(field: str, page: int | str, found: tuple[Box, ...]) -> list[str]:
-    """Return what is wrong with the boxes of a page, one sentence a box."""
+    """Return the problems of the boxes of a page, one sentence per box."""
     return [
         f"field '{field}': box {list(box)} on page {page} must satisfy 0 <= x0 < x1 <= 1 and "
         "0 <= y0 < y1 <= 1"

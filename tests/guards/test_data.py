@@ -72,7 +72,7 @@ def test_a_part_that_is_set_aside_shares_no_document(tmp_path):
 def test_half_a_character_in_a_question_is_named(make_sample, tmp_path):
     row = json.loads(make_sample().to_json()) | {"question": "half \ud83d of it"}
     told = data("validate", lines(tmp_path / "q.jsonl", row), status=2)
-    assert "q.jsonl:1: a text holds half a character" in told
+    assert "q.jsonl:1: a text contains half a character" in told
 
 
 def test_a_flipped_bit_in_a_data_file_is_no_other_sample(make_sample, tmp_path):

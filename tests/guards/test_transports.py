@@ -197,7 +197,7 @@ def test_a_document_is_found_by_a_name_that_looks_the_same(tmp_path):
 
 def test_a_table_is_not_taken_for_questions(tmp_path):
     (tmp_path / "questions.csv").write_text("doc_id,question\n")
-    with pytest.raises(UserError, match=r"\.csv is not read.*python -c"):
+    with pytest.raises(UserError, match=r"\.csv files are not supported.*python -c"):
         read_questions(tmp_path / "questions.csv")
 
 

@@ -188,9 +188,12 @@ def test_ids_are_one_line(make_sample, field):
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("lists", "'lists' is no format of answers; did you mean 'list'? Known are abstractive, "),
+        (
+            "lists",
+            "'lists' is not an answer format; did you mean 'list'? Formats are abstractive, ",
+        ),
         ("List/extractiv", "did you mean 'list/extractive'?"),
-        ("", "'' is no format of answers; known are abstractive, "),
+        ("", "'' is not an answer format; formats are abstractive, "),
     ],
 )
 def test_a_format_of_answers_is_one_of_a_closed_list(make_sample, name, hint):

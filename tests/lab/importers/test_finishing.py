@@ -145,7 +145,7 @@ def test_flags_are_of_pages_that_there_are():
 
 
 def test_what_is_no_sample_is_skipped_for_its_first_problem():
-    with pytest.raises(Skip, match=r"^field 'answer_format': 'lists' is no format of answers$"):
+    with pytest.raises(Skip, match=r"^field 'answer_format': 'lists' is not an answer format$"):
         done(draft(answer_format="lists"))
     with pytest.raises(Skip, match="lone surrogate, or not a number"):
         done(draft(question="\ud800"))
