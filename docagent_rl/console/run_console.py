@@ -127,6 +127,7 @@ class RunConsole:
         elif kind == "look":
             self.end_stage()
             self.look(report["name"])
+            self._restart_clock()
         elif kind == "ready":
             self.ready(int(report["step"]), int(report["total"]))
         elif kind == "warning":
@@ -191,6 +192,12 @@ class RunConsole:
         with self._lock:
             self._stop_status()
             self._spoken = True
+
+    def _restart_clock(self) -> None:
+        """Have the first step begin now: a validation before it is no part of it."""
+        with self._lock:
+            if len(self._steps) == 1:
+                self._steps[0] = self._steps[0][0], time.monotonic()
 
     def _course(self) -> str:
         if len(self._rewards) < 2:
@@ -281,6 +288,7 @@ def _console(stream: TextIO) -> Console:
 
 
 _open: RunConsole | None = None
+_captured = False
 
 
 def open_console(run_dir: Path, name: str) -> RunConsole:
@@ -290,7 +298,8 @@ def open_console(run_dir: Path, name: str) -> RunConsole:
         run_dir: the folder of the run, absolute.
         name: the run's name, for the heading of the log.
     """
-    global _open
+    global _open, _captured
+    _captured = True
     capture = Capture(run_dir / LOG, f"{name}, process {os.getpid()}")
     _open = RunConsole(capture, run_dir)
     if (since := printed_at()) is not None:
@@ -300,12 +309,19 @@ def open_console(run_dir: Path, name: str) -> RunConsole:
 
 def capture_output(run_dir: Path) -> None:
     """Send the output of a further process of a run to its log; messages of ours are shown."""
+    global _captured
+    _captured = True
     capture = Capture(run_dir / LOG, f"process {os.getpid()}")
 
     def show(message: str) -> None:
         print(message, file=capture.err, flush=True)
 
     tell_listeners.append(show)
+
+
+def output_is_captured() -> bool:
+    """Return whether the output of this process goes to the log of a run."""
+    return _captured
 
 
 def run_console() -> RunConsole | None:

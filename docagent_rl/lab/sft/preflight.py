@@ -26,7 +26,7 @@ from docagent_rl.config import data_files
 from docagent_rl.console.failing import reason
 from docagent_rl.console.opening import begin_console
 from docagent_rl.console.overview import sft_commands, sft_facts
-from docagent_rl.console.run_console import run_console
+from docagent_rl.console.run_console import output_is_captured, run_console
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.sft.rows import SftFile, tokenizer_digest
 from docagent_rl.models import get_family
@@ -79,15 +79,17 @@ class SftPreflight(Callback):
         Raises:
             SystemExit: it failed, with status 1; torchrun ends the other processes.
         """
-        console = run_console()
-        if console is None:
+        if not output_is_captured():
             return
+        console = run_console()  # the first process alone has one
         error = job_return._return_value
         if job_return.status is not JobStatus.FAILED or not isinstance(error, BaseException):
-            console.finish(sft_commands(config))
+            if console is not None:
+                console.finish(sft_commands(config))
             return
         print(traceback_text(error), file=sys.stderr)
-        console.show_tail()
+        if console is not None:
+            console.show_tail()
         tell(reason(error))
         raise SystemExit(1) from None
 
