@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console, RenderableType
-from rich.status import Status
+from rich.live import Live
+from rich.spinner import Spinner
 from rich.text import Text
 
 from docagent_rl.base.first_line import printed_at
@@ -55,7 +56,7 @@ class RunConsole:
         self._run_dir = run_dir
         self._out = _console(capture.out)
         self._lock = threading.RLock()
-        self._status: Status | None = None
+        self._live: Live | None = None
         self._began = time.monotonic()
         self._stage: str | None = None
         self._stage_began = self._began
@@ -179,7 +180,7 @@ class RunConsole:
         """Print the end of the log, before the error of a run that failed."""
         lines = self._capture.tail(TAIL)
         with self._lock:
-            self._stop_status()
+            self._stop_live()
             self._stage = None
             if lines:
                 self.line(f"the log ends with ({self.log}):")
@@ -190,7 +191,7 @@ class RunConsole:
         """Show nothing further; messages of ours go on to be shown."""
         self._ended.set()
         with self._lock:
-            self._stop_status()
+            self._stop_live()
             self._spoken = True
 
     def _restart_clock(self) -> None:
@@ -222,7 +223,7 @@ class RunConsole:
     def _tell(self, message: str) -> None:
         """Show a message of ours (`base.text.tell`) where standard error went before."""
         with self._lock:
-            self._stop_status()
+            self._stop_live()
             self._spoken = True
             with suppress(OSError):
                 print(message, file=self._capture.err, flush=True)
@@ -235,17 +236,27 @@ class RunConsole:
         if not self._out.is_terminal or self._ended.is_set():
             return
         if not text:
-            self._stop_status()
-        elif self._status is None:
-            self._status = self._out.status(Text(one_line(text)), spinner="dots")
-            self._status.start()
-        else:
-            self._status.update(Text(one_line(text)))
+            self._stop_live()
+            return
+        spinner = Spinner("dots", Text(one_line(text)))
+        if self._live is not None:
+            self._live.update(spinner)
+            return
+        # what others print is for the log, and not for the terminal above this line
+        self._live = Live(
+            spinner,
+            console=self._out,
+            refresh_per_second=4,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._live.start()
 
-    def _stop_status(self) -> None:
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+    def _stop_live(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
     def _name_slow(self) -> None:
         while not self._ended.wait(1.0):
@@ -261,7 +272,7 @@ class RunConsole:
     def _leave(self) -> None:
         """Say that the process ends, if nothing of ours has said so."""
         with self._lock:
-            self._stop_status()
+            self._stop_live()
             if not self._spoken:
                 self.line(f"ended before it was done; the log is {self.log}")
 

@@ -1,6 +1,7 @@
 """The console in processes of its own, whose output is redirected for real."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -44,6 +45,25 @@ def test_only_the_consoles_own_lines_are_printed(tmp_path):
     heading, *lines = log.splitlines()
     assert heading.startswith("=== ")
     assert sorted(lines) == ["C prints", "a child prints", "a library prints"]
+
+
+def test_a_terminal_shows_what_goes_on_and_nothing_of_others(tmp_path):
+    rest = """
+console.begin("checks")
+console.look("model family")
+print("a library prints at the same time", flush=True)
+tell("it broke")
+console.close()
+"""
+    terminal, its_end = os.openpty()
+    command = [sys.executable, "-c", APP + rest, str(tmp_path)]
+    subprocess.run(command, stdout=its_end, stderr=its_end, check=True, timeout=300)
+    os.set_blocking(terminal, False)
+    shown = os.read(terminal, 1 << 16).decode()
+    assert "checks: model family" in shown
+    assert shown.count("docagent-rl: it broke") == 1
+    assert "library" not in shown
+    assert "at the same time" in (tmp_path / LOG).read_text()
 
 
 def test_a_stage_has_its_seconds_and_a_slow_one_says_what_it_looks_at(tmp_path):
