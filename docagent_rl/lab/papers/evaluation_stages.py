@@ -7,7 +7,7 @@ from docagent_rl.lab.papers.data_stages import question_count
 from docagent_rl.lab.papers.machine import wanted
 from docagent_rl.lab.papers.manifest import PaperEvaluation
 from docagent_rl.lab.papers.setting import Setting, address
-from docagent_rl.lab.papers.training_stages import engine, trained_tracker
+from docagent_rl.lab.papers.training_stages import playing, trained_tracker
 from docagent_rl.lab.stages.stage import ChainStage, Estimate
 
 _RELEASED = "docagent.env.variant=released"
@@ -42,9 +42,7 @@ def _evaluate(setting: Setting, each: PaperEvaluation) -> ChainStage:
     ]
     services: tuple[str, ...] = ()
     if not setting.miniature:
-        words += [*_rule_judge(setting), *setting.asking(), *engine(setting)]
-        if setting.machine.gpus and setting.indexes[0].model is not None:
-            words.append("docagent.retriever.encoder.device=cuda")
+        words += [*_rule_judge(setting), *setting.asking(), *playing(setting)]
         known = setting.manifest.services
         services = tuple(name for name in setting.placement.services if known[name].plays)
     number = question_count(setting, "test")

@@ -230,7 +230,7 @@ def _curate(setting: Setting, rule: Curation) -> Iterator[ChainStage]:
         "--",
         *setting.overrides,
         *setting.asking(),
-        *engine(setting),
+        *playing(setting),
     ]
     number = question_count(setting, "train")
     takes = Estimate()
@@ -316,6 +316,14 @@ def engine(setting: Setting) -> list[str]:
     if estimates.sizes(setting.model.recipe)["tensor_parallel"] <= most:
         return []
     return [f"actor_rollout_ref.rollout.tensor_model_parallel_size={most}"]
+
+
+def playing(setting: Setting) -> list[str]:
+    """Return the overrides of a model that plays in the command's process, beside the retriever."""
+    words = engine(setting)
+    if setting.machine.gpus and not setting.miniature and setting.indexes[0].model is not None:
+        words.append("docagent.retriever.encoder.device=cuda")
+    return words
 
 
 def _services(setting: Setting) -> tuple[str, ...]:
