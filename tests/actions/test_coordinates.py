@@ -77,7 +77,7 @@ frames = st.tuples(st.integers(28, 1500), st.integers(28, 1500))
 
 @given(views(), frames, st.sampled_from(Rounding))
 def test_the_whole_view_maps_to_itself(view, frame, rounding):
-    """No off-by-one from floating point, in any frame."""
+    """Floating-point errors cause no off-by-one in any frame."""
     page, raster = view
     assume(
         max(raster[2] - raster[0], raster[3] - raster[1])

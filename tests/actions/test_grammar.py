@@ -63,7 +63,7 @@ def test_not_boxes(text):
     ],
 )
 def test_large_arguments_are_refused(text):
-    """In linear time: a pattern that goes back over these takes hours."""
+    """Parsing takes linear time: a pattern that backtracks over these would take hours."""
     assert isinstance(read_box(text, *SPANS), Invalid)
 
 
@@ -86,7 +86,7 @@ PIECES = (
 
 
 def slow_scan(text: str) -> tuple[str, list[tuple[str, str, bool]]]:
-    """Written from the rules alone, quadratic: one character at a time."""
+    """Scan by the rules alone, one character at a time and in quadratic time."""
     visible = ""
     rest = text
     while "<think>" in rest:
@@ -144,7 +144,7 @@ UNITS = (
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_long_text_is_read(unit):
-    """In linear time: a quadratic scan of these takes many minutes."""
+    """Scanning takes linear time: a quadratic scan of these would take many minutes."""
     size = 100_000
     mixed = "".join(random.Random(unit).choices([unit, *PIECES], k=size // 10))
     for text in (unit * (size // len(unit)), mixed):

@@ -1,6 +1,4 @@
-"""Environments, their turns and their numbers, of which those that mean nothing are left out of
-averages.
-"""
+"""Environments, their turns and their metrics; undefined metrics are left out of averages."""
 
 import asyncio
 import dataclasses
@@ -65,7 +63,9 @@ class Mark(Action):
 
 
 class Plain(DocEnv):
-    """Notes what is called, and whether on the event loop; has its prompt written by a service."""
+    """An environment that records its calls, and whether they ran on the event loop; a service
+    writes its prompt.
+    """
 
     def __init__(self) -> None:
         self.called: list[tuple[str, bool]] = []
@@ -122,7 +122,7 @@ async def test_an_action_that_an_environment_does_not_know_is_an_error(
     grammar = env._grammar
 
     class Newer:
-        """The system's grammar after somebody added an action, and forgot the environment."""
+        """The system's grammar with an additional action that the environment does not know."""
 
         def parse(self, *args, **kwargs):
             parsed = grammar.parse(*args, **kwargs)

@@ -92,12 +92,12 @@ def test_cutting_to_characters(text, limit):
 
 
 def test_long_texts_are_cut():
-    """By a search that counts few pieces: one word at a time would take minutes."""
+    """The search counts few pieces: one word at a time would take minutes."""
     assert 0 < estimated_tokens(cut_to_tokens("word 12 " * 20_000, 500, estimated_tokens)) <= 500
 
 
 def test_where_counts_do_not_rise_evenly_the_same_sizes_are_tried_as_ever():
-    """Recorded trajectories hold texts that were cut so: 4, 6, 7 and 8 of eight letters."""
+    """Recorded trajectories contain texts cut this way: 4, 6, 7 and 8 of eight letters."""
     fits = [0, 1, 2, 3, 4, 6, 7]
 
     def count(text):

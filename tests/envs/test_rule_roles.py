@@ -77,7 +77,7 @@ def test_types(answer, kind):
 
 @pytest.mark.parametrize("piece", ["word ", "1,", "((("])
 def test_long_texts(piece):
-    """A reader that is not linear in the length would take minutes."""
+    """The rules take linear time; otherwise these texts would take minutes."""
     assert answer_from(QUESTION, [piece * 10_000]) == INSUFFICIENT
     assert extract_answer(QUESTION, piece * 10_000)
 

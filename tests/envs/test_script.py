@@ -105,7 +105,7 @@ def test_an_agent_counts_turns_pages_and_tries(agent_state):
 
 
 class Searcher(ScriptedAgent):
-    """Searches for what is missing, then answers."""
+    """An agent that searches for missing pages, then answers."""
 
     title = "Searcher"
     tags: ClassVar = {Move.SEARCH: "search", Move.SELECT: "select", Move.ANSWER: "answer"}

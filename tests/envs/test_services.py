@@ -79,7 +79,7 @@ async def many(service, number):
 
 
 async def test_as_many_searches_together_as_were_allowed(retriever):
-    """On a machine with one core too, whose event loop has few threads of its own."""
+    """The limit also holds on a machine with one core, where the event loop has few threads."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     hanging = Hanging(retriever, 3)
     service = RetrieverService(hanging, deadline_s=600, concurrency=3, backoff_s=0)

@@ -1,4 +1,4 @@
-"""The environment that systems share, with a system that has as little of its own as may be."""
+"""The base environment of systems, tested with minimal systems."""
 
 import time
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ PROMPT = "user: |\n  {{ hint }} {{ question }}\nfeedback: |\n  No: {{ reason }}.
 
 
 class Bare(ToolEnv[SimpleNamespace, EnvState]):
-    """Has a prompt and a grammar."""
+    """An environment with nothing but a prompt and a grammar."""
 
     title = "Bare"
     spec = PromptSpec(
@@ -37,7 +37,7 @@ class Bare(ToolEnv[SimpleNamespace, EnvState]):
 
 
 class Small(Bare):
-    """Searches, refuses a query of one letter, and finds every answer half right."""
+    """An environment that searches, refuses one-letter queries and scores every answer as 0.5."""
 
     async def act(self, state, logged):
         if len(logged.action.query) < 2:
@@ -128,7 +128,7 @@ async def test_a_system_writes_what_the_environment_leaves_open(make, make_sampl
 
 
 class Asking(Small):
-    """Asks the retriever and the judge."""
+    """An environment that calls the retriever and the judge."""
 
     async def act(self, state, logged):
         hits = await self.search(logged, logged.action.query, doc_id=None, top_k=2)

@@ -1,4 +1,4 @@
-"""Turns as they are logged: what was carried out, refused, dropped."""
+"""Logged turns: which actions were executed, refused or dropped."""
 
 from docagent_rl.actions.base import Crop, Invalid, InvalidReason, ParsedTurn, Search
 from docagent_rl.envs.effects import Candidates, NoNewPage, PagesShown

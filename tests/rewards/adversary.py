@@ -139,9 +139,7 @@ class Attempt:
 
 
 def attempts(number: int, seed: int) -> Iterator[Attempt]:
-    """Texts of two to eight golds of a kind, joined and dressed in any way; a third of them in a
-    frame.
-    """
+    """Return texts of two to eight joined golds of a kind, a third of them in a frame."""
     draw = random.Random(seed)
     for _ in range(number):
         kind = draw.choice(list(GOLDS))
@@ -154,8 +152,8 @@ def attempts(number: int, seed: int) -> Iterator[Attempt]:
 
 
 def framed_attempts(number: int, seed: int) -> Iterator[Attempt]:
-    """A gold in a frame, or in one within another, tried with others of its kind; and denied, with
-    all.
+    """Return attempts with a gold in one or two nested frames, tried with others of its kind; and
+    denied, with all.
     """
     draw = random.Random(seed)
     # a frame may name page 3
@@ -183,7 +181,7 @@ def _framed(text: str, draw: random.Random) -> str:
 
 
 def _joined(golds: Sequence[str], draw: random.Random) -> str:
-    """Between golds stand marks, or one to three words that answer nothing."""
+    """Join golds by punctuation, or by one to three words that cannot be an answer."""
     pieces = [_words(draw)] if draw.random() < 0.4 else []
     for number, gold in enumerate(golds):
         if draw.random() < 0.1:
@@ -201,7 +199,7 @@ def _words(draw: random.Random) -> str:
 
 
 async def winners(judge: Judge, attempt: Attempt) -> list[str]:
-    """The golds that a text is right for."""
+    """Return the golds that a text is right for."""
     return [
         gold
         for gold in attempt.golds
@@ -210,7 +208,7 @@ async def winners(judge: Judge, attempt: Attempt) -> list[str]:
 
 
 async def wins(judge: Judge, tried: Iterable[Attempt]) -> list[tuple[Attempt, list[str]]]:
-    """The attempts that are right for more golds than they may be, and for which."""
+    """Return the attempts that are right for more golds than they may be, with these golds."""
     found = [(attempt, await winners(judge, attempt)) for attempt in tried]
     return [(attempt, golds) for attempt, golds in found if len(golds) > attempt.most]
 

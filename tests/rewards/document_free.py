@@ -126,7 +126,7 @@ class Found:
 
 
 def best_text(metric: str, kind: str, *, steps: int, seed: int) -> Found:
-    """Climb from guesses and from constant texts, a piece at a time."""
+    """Return the best text, found by changing guesses and constant texts one piece at a time."""
     draw, score = random.Random(f"{seed}/{kind}"), METRICS[metric]
     learnt, unseen, guesses = (
         [KINDS[kind](draw) for _ in range(n)] for n in (LEARNT, HELD_OUT, LEARNT)
@@ -151,7 +151,9 @@ def best_text(metric: str, kind: str, *, steps: int, seed: int) -> Found:
 
 
 def free_table(found: Sequence[Found]) -> str:
-    """Markdown: a row a metric, in a cell the score of another gold and that of the best text."""
+    """Return a Markdown table with a row per metric: the score of another gold, and of the best
+    text.
+    """
     lines = [f"| rewarded by | {' | '.join(KINDS)} |", "|---" * (len(KINDS) + 1) + "|"]
     for metric in METRICS:
         cells = [

@@ -105,13 +105,13 @@ class Fair:
 
 
 def read_fair(prefix: str = "fair") -> list[Fair]:
-    """Every right answer of the files `PREFIX_frames.jsonl` and `PREFIX_golds.jsonl`."""
+    """Return every right answer of the files `PREFIX_frames.jsonl` and `PREFIX_golds.jsonl`."""
     frames = read_frames(prefix)
     return [fair for gold in read_golds(prefix) for fair in _framed(gold, frames)]
 
 
 def read_frames(prefix: str = "fair") -> list[Frame]:
-    """The frames of `PREFIX_frames.jsonl`."""
+    """Return the frames of `PREFIX_frames.jsonl`."""
     return [
         Frame(
             row["frame"],
@@ -125,7 +125,7 @@ def read_frames(prefix: str = "fair") -> list[Frame]:
 
 
 def read_golds(prefix: str = "fair") -> list[FairGold]:
-    """The golds of `PREFIX_golds.jsonl`."""
+    """Return the golds of `PREFIX_golds.jsonl`."""
     return [
         FairGold(
             row["kind"],
@@ -154,7 +154,7 @@ def _framed(gold: FairGold, frames: Iterable[Frame]) -> Iterator[Fair]:
 
 
 def refused_table(answers: Iterable[Fair]) -> str:
-    """How many are refused by kind of gold, as Markdown."""
+    """Return a Markdown table of the rejected answers by kind of gold."""
     return _table("kind of gold", answers, lambda fair: fair.gold.kind)
 
 

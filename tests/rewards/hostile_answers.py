@@ -35,8 +35,8 @@ class Hostile:
 
 
 def read_hostile(prefix: str = "fair") -> Iterator[Hostile]:
-    """Every wrong answer: frames around the golds of `PREFIX_golds.jsonl`, and what denies a
-    verdict.
+    """Return every wrong answer: frames around the golds of `PREFIX_golds.jsonl`, and denials of
+    verdicts.
     """
     frames = _rows("hostile_frames.jsonl")
     golds = [gold for gold in read_golds(prefix) if gold.shape in _ANSWERS]

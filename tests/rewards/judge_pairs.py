@@ -18,7 +18,7 @@ FILE = Path(__file__).parent / "data" / "judge_pairs.jsonl"
 
 
 class Trap(StrEnum):
-    """Why a wrong prediction may tempt; none of these may win."""
+    """A reason why a wrong prediction may tempt a judge; none of these may win."""
 
     STUFFING = "stuffing"
     NEGATION = "negation"
@@ -62,12 +62,12 @@ def read_pairs() -> list[Pair]:
 
 
 def wrong(pairs: Iterable[Pair]) -> list[Pair]:
-    """Those on which judge and label differ."""
+    """Return the pairs on which judge and label differ."""
     return [pair for pair in pairs if pair.judged != pair.right]
 
 
 def table(pairs: Iterable[Pair]) -> str:
-    """Accuracy by kind, as Markdown."""
+    """Return the accuracy by kind as a Markdown table."""
     kinds: dict[str, list[Pair]] = defaultdict(list)
     for pair in pairs:
         kinds[pair.kind].append(pair)

@@ -79,7 +79,7 @@ def test_abstentions():
 
 
 def slow_score(prediction, gold):
-    """The specification once more, without shortcuts."""
+    """Score by the specification, without shortcuts."""
 
     def bare(text):
         return " ".join(text.lower().split())
@@ -172,7 +172,7 @@ def test_scores_that_are_none(table):
 
 
 def test_large_tables():
-    """In cubic time at most: trying assignments would not end."""
+    """Matching takes cubic time at most; trying all assignments would never end."""
     table = np.random.default_rng(0).random((300, 600))
     total = best_matching(table)
     assert 299 < total <= table.max(axis=1).sum()

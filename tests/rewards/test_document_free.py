@@ -1,4 +1,4 @@
-"""What an answer is worth to which no document was read."""
+"""The score of answers that are given without reading the document."""
 
 from pathlib import Path
 

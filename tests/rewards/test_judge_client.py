@@ -106,7 +106,7 @@ async def test_what_is_judged_cannot_leave_its_fence(judge_server, openai_judge)
 
 
 async def test_an_echo_of_the_prompt_does_not_win(judge_server, openai_judge):
-    """A server that repeats what it was sent after the answer's first line: a small model might."""
+    """The server repeats its input after the answer's first line, as a small model might."""
 
     async def repeated(prediction):
         await openai_judge().judge("What?", ["a fox"], prediction)
@@ -157,7 +157,7 @@ async def test_check(judge_server, openai_judge, tmp_path):
 
 
 async def test_a_silent_judge_is_not_waited_for(openai_judge):
-    """Connections are taken, and nothing is ever said; a run has patience, a check has not."""
+    """The server accepts connections and never replies; a run waits for it, a check does not."""
     open_ended = asyncio.Event()
 
     async def silence(reader, writer):

@@ -207,7 +207,7 @@ def test_the_gold_itself_scores_one(gold):
     ],
 )
 def test_long_predictions_are_scored(kind, text):
-    """In linear time: a pattern that goes back over these takes minutes."""
+    """Scoring takes linear time: a pattern that backtracks over these would take minutes."""
     assert answer_rightness("42", text, kind) == 0
 
 

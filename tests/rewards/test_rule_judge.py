@@ -226,7 +226,7 @@ def test_no_wrong_answer_wins_in_a_frame():
 
 
 def test_limits():
-    """2000 characters."""
+    """Answers of more than 2000 characters are right only if they equal the reference."""
     assert judged("Lisbon", "Lisbon." + " " * 1993) == 1.0
     assert judged("Lisbon", "Lisbon." + " " * 1994) == 0.0
 
@@ -281,7 +281,7 @@ def test_a_denial_never_wins(name, denial):
 
 @pytest.mark.parametrize("piece", HOSTILE_PIECES)
 def test_a_long_answer_is_judged(piece):
-    """In bounded time: any pattern that goes back over these takes minutes."""
+    """Judging takes bounded time: a pattern that backtracks over these would take minutes."""
     said = piece * (100_000 // len(piece))
     for reference in ("Paris", "5 kg", NOT_ANSWERABLE, "yes", "one; two", "WHO", said[:1900]):
         assert judged(reference, said + "x", question=said[:3000] + "?") in (0.0, 1.0)
@@ -290,7 +290,7 @@ def test_a_long_answer_is_judged(piece):
 
 @pytest.mark.parametrize("likeness", [exact_match, anls, token_recall])
 def test_the_likest_reference_counts(likeness):
-    """The likenesses themselves are tested in `test_text`."""
+    """The best reference counts; `test_text` tests the similarities themselves."""
     judge = LikenessJudge(likeness)
     assert judged(["zzz", "Lake Ontario"], "lake ontario", judge) == 1.0
     assert judged([], "a", judge) == 0.0

@@ -7,7 +7,7 @@ SIZE = {"size": [280, 168]}
 
 
 def turn(action, effect, *, hits=(), query="x", row=0, dropped=False):
-    """One as it is written: what was asked, what it led to, what a search returned."""
+    """Return a turn as it is recorded: its action, its effect, and the results of a search."""
     known = {"retriever": "retriever", "seconds": 0.1, "tries": 1}
     searches = [{**known, "query": query, "hits": [[page, 1.0] for page in hits]}] if hits else []
     info = {"action": action, "effect": effect, "valid": True, "executed": True}

@@ -1,4 +1,4 @@
-"""Trajectories of VRAG-RL on a small world, with a rollout server that says given lines."""
+"""Trajectories of VRAG-RL on small documents, with a rollout server of scripted replies."""
 
 from docagent_rl.envs.base import (
     DocEnv,
@@ -26,7 +26,7 @@ SMALL = {"display": {"min_pixels": 12544, "max_pixels": 50176}}
 
 
 class Script:
-    """A rollout server that says given lines, and keeps what it was shown."""
+    """A rollout server that replies with given lines and records its inputs."""
 
     def __init__(self, codec, lines):
         self.codec, self.lines = codec, list(lines)

@@ -35,7 +35,7 @@ def conversation(*parts):
 
 @pytest.mark.parametrize("numbered", [False, True])
 def test_turns_and_observations_equal_the_whole_conversation(processor, numbered):
-    """What the ledger puts together piece by piece is what the processor makes of the whole."""
+    """The ledger's pieces together equal the processor's output for the whole conversation."""
     arguments = {"add_vision_id": True, "enable_thinking": False} if numbered else {}
     codec = ChatCodec(processor.tokenizer, processor, tuple(arguments.items()))
     images = [encoded(processor, size) for size in SIZES[:2]]
@@ -79,8 +79,8 @@ def test_turns_and_observations_equal_the_whole_conversation(processor, numbered
 
 
 def test_half_a_character_is_a_question_mark(codec):
-    """A tokenizer takes none, and a trajectory that meets one would be lost; and it hides no
-    control token.
+    """Tokenizers reject lone surrogates, which would mask the trajectory; they must not hide a
+    control token either.
     """
     broken, mended = (
         conversation(TextPart(f"a {half} of"), TextPart(f"{half}b")) for half in ("\ud83d", "?")
@@ -142,7 +142,7 @@ def test_control_ids_hold_placeholders_but_not_end_of_turn(processor, codec):
 
 @pytest.fixture(scope="module")
 def thinker():
-    """A tokenizer with the marks and the template of Qwen3."""
+    """Return a tokenizer with Qwen3's special tokens and template."""
     tokenizer = build_tokenizer()
     tokenizer.add_tokens(["<think>", "</think>"])
     tokenizer.chat_template = THINKING_TEMPLATE
@@ -152,9 +152,7 @@ def thinker():
 @pytest.mark.parametrize("thinking", [True, False])
 @pytest.mark.parametrize("closed", [True, False])
 def test_observations_of_a_template_with_a_tail(thinker, thinking, closed):
-    """Each turn follows the tail that the model would be given for it, whatever was thought
-    before.
-    """
+    """Each turn follows the tail that the model would get for it, whatever was thought before."""
     codec = ChatCodec(thinker, template_kwargs=(("enable_thinking", thinking),))
     tail = "<|im_start|>assistant\n" + ("" if thinking else "<think>\n\n</think>\n\n")
     turns = ["<think>\nfirst\n</think>\n\n<search>a</search>", "<answer>b</answer>"]
@@ -317,7 +315,7 @@ def test_the_placeholder_is_the_processor_s_id_or_its_token_s(processor):
 
 
 def test_nothing_is_added_to_a_text_or_left_in_it():
-    """Tokenizers of other families begin every text with a token of their own."""
+    """Tokenizers of some families begin every text with an extra token."""
     tokenizer = build_tokenizer()
     begin = tokenizer.convert_tokens_to_ids("<|endoftext|>")
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
@@ -368,7 +366,7 @@ def test_texts_alone_are_one_text_and_beside_an_image_parts(codec, processor):
 
 
 def test_a_template_of_texts_alone_is_given_texts_alone():
-    """It would fail at a list of parts."""
+    """The template would fail on a list of parts."""
     tokenizer = build_tokenizer()
     tokenizer.chat_template = template(EACH.replace("message.content", "(message.content + '')"))
     codec = ChatCodec(tokenizer)

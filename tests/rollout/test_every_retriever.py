@@ -1,4 +1,4 @@
-"""Every recipe by every kind of retriever: its environment opens, and answers a search."""
+"""Every recipe with every kind of retriever: its environment opens and answers a search."""
 
 import json
 import random
@@ -75,7 +75,7 @@ def workspace(tmp_path_factory) -> Workspace:
 
 @pytest.fixture(scope="module")
 def opened(workspace):
-    """Opens each retriever once."""
+    """Open each retriever once."""
     words = {"kind": "bm25", "index": workspace.path / "bm25"}
     dense = {"kind": "dense", "model": "minilm", "index": workspace.path / "minilm"}
     late = {"kind": "late_interaction", "index": workspace.path / "late"}
@@ -92,7 +92,7 @@ def opened(workspace):
 
 @pytest.fixture(scope="module")
 def resources_of(workspace):
-    """Opens what the trajectories of each recipe share, once."""
+    """Open the resources that the trajectories of each recipe share, once."""
 
     @cache
     def make(recipe: str) -> EnvResources:

@@ -47,7 +47,7 @@ def guesser(state, writer):
 
 
 def careless(state, writer):
-    """Finds the page, and shows another one where a search shows one."""
+    """Find the page, but show another one if a search shows a single page."""
     if state.turn > 1:
         return blind(state, writer)
     pages = (PageRef(state.sample.doc_id, number) for number in range(1, state.num_pages + 1))
@@ -57,7 +57,7 @@ def careless(state, writer):
 
 
 def forgetful(state, writer):
-    """Looks away before the answer."""
+    """Search for something else before the answer."""
     act = oracle(state, writer)
     if act.move is not Move.ANSWER:
         return act
@@ -67,7 +67,7 @@ def forgetful(state, writer):
 
 
 class Forgetting:
-    """An environment that shows nothing twice: every turn begins a context of its own."""
+    """An environment in which every turn starts a new context."""
 
     def __init__(self, env):
         self.env = env
@@ -112,7 +112,7 @@ async def play(shared, sample, agent, said, *, validate=True, spoil=str):
 
 @pytest.fixture
 def said(monkeypatch):
-    """What the agent wants to say, where another one writes the answer."""
+    """Return the text of the agent's answer, if another model writes the answer."""
     known = {}
 
     async def answer(self, question, evidence):

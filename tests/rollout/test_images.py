@@ -104,7 +104,7 @@ async def test_failures_reach_the_caller_and_are_not_kept(processor, renderer):
 
 
 class Shelf:
-    """An image cache of one process, which notes what happens to it."""
+    """An image cache of one process that records its calls."""
 
     def __init__(self):
         self.images, self.done = {}, []

@@ -1,4 +1,4 @@
-"""Prompts, observations and turns at the very borders of a row."""
+"""Prompts, observations and turns at the exact limits of a row."""
 
 import time
 
@@ -16,12 +16,12 @@ MIN_TURN = 5
 
 
 def turn_length(stage, text):
-    """Tokens of a turn, its end included."""
+    """Return the number of tokens of a turn, including its end."""
     return len(stage.codec.tokenizer.encode(text, add_special_tokens=False)) + 1
 
 
 def go_on(stage):
-    """Tokens of the environment's observation after a turn that ended."""
+    """Return the tokens of the observation after a turn that ended."""
     message = Message(Role.USER, (TextPart("go on"),))
     return stage.codec.observation_ids(Observation((message,)), closed=True)
 
@@ -78,7 +78,7 @@ async def test_an_observation_with_an_image_fits_to_the_token(stage, spare):
 
 
 class Counting:
-    """An encoder that notes what it is asked for."""
+    """An encoder that records its calls."""
 
     def __init__(self, encoder, asked):
         self.encoder = encoder

@@ -1,5 +1,5 @@
-"""A reward function of one's own at the end of a trajectory: what it is told, and where its number
-stands.
+"""The user's reward function at the end of a trajectory: its arguments, and where its value is
+added.
 """
 
 import json
@@ -48,7 +48,7 @@ def function(tmp_path):
 
 
 async def played(stage, function, last=None):
-    """A trajectory whose answer is right, or with another last turn."""
+    """Play a trajectory whose answer is right, or with another last turn."""
     rollout = stage.rollout(
         [search("report"), last or f"<answer>{stage.sample.answers[0]}</answer>"]
     )
@@ -165,7 +165,7 @@ async def test_what_it_does_wrong_names_the_question_and_is_no_reward(stage, fun
 
 
 async def test_texts_are_played_alike(stage, function):
-    """By agents without tokens, as `eval`, `collect` and `rescore` play."""
+    """Agents without tokens, as in `eval`, `collect` and `rescore`, give the same result."""
     texts = [search("report"), "<answer>41</answer>"]
     found = {}
     for mode in (None, "beside", "replace"):
@@ -194,7 +194,7 @@ def test_right_answers_have_the_form_that_judges_take(world):
 
 
 class Broken(Rewarding):
-    """Has numbers that are none, in one place."""
+    """An environment with one value that is not a finite number."""
 
     def __init__(self, terms=None, numbers=None):
         super().__init__([(False, 0.0, 0.0, 1.0)] * 2)

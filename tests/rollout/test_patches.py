@@ -69,7 +69,7 @@ def test_rows_become_features_and_others_stay():
 
 
 class Other(Qwen2VLImageProcessor):
-    """Rescales in another way."""
+    """An image processor that rescales in another way."""
 
     def rescale_and_normalize(self, images, *args):
         return super().rescale_and_normalize(images, *args) * 2
@@ -83,7 +83,7 @@ def test_a_processor_of_another_kind_has_no_format(processor):
 
 
 def test_several_images_become_the_features_of_all():
-    """Each is read where it lies; one has more patches than are made at a time."""
+    """Images are not joined first; one has more patches than are converted at a time."""
     layout = PatchFormat.of(QWEN2_5)
     pictures = [noise(196, 112), noise(448, 420), noise(140, 140)]
     packed = [pack(QWEN2_5, each, layout)[0] for each in pictures]

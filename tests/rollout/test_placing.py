@@ -1,4 +1,4 @@
-"""The tokens that a trajectory's rewards stand on, over one context or several."""
+"""The tokens to which a trajectory's rewards are assigned, over one context or several."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ FRESH, ON = True, False
 
 
 def begun(stage, said, plan, *, limits=LIMITS, **env):
-    """A trajectory of turns with these texts; where there is none, the policy samples a control
+    """Return a trajectory of turns with these texts; without text, the policy samples a control
     token.
     """
     control = stage.codec.tokenizer.convert_tokens_to_ids("<|im_start|>")
@@ -24,12 +24,12 @@ def begun(stage, said, plan, *, limits=LIMITS, **env):
 
 
 async def rewards_of(rollout, sample):
-    """The rewards of each context's response tokens."""
+    """Return the rewards of each context's response tokens."""
     return [ledger.row().rewards for ledger in await rollout.play(sample)]
 
 
 def on_the_last(reward, row):
-    """Rewards of a row that carries its reward on its last token alone."""
+    """Return the rewards of a row whose reward is on its last token only."""
     return [0.0] * (len(row) - 1) + [reward]
 
 

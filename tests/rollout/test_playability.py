@@ -59,7 +59,7 @@ KNOWN = {}
 
 @pytest.fixture
 def shared(resources_of):
-    """What the trajectories of a recipe share, made once."""
+    """Return the resources that the trajectories of a recipe share, created once."""
 
     def make(*recipe):
         if recipe not in KNOWN:
@@ -70,7 +70,7 @@ def shared(resources_of):
 
 
 async def drawn(prompt, resources):
-    """Tokens of a prompt whose images are drawn and preprocessed."""
+    """Return the tokens of a prompt whose images are rendered and preprocessed."""
     images = (await resources.encoder.encode(prompt.images))[0] if prompt.images else []
     return len(resources.codec.prompt_ids(prompt, images))
 

@@ -1,4 +1,4 @@
-"""What becomes of a trajectory beside its tokens."""
+"""The recorder of everything in a trajectory except its tokens."""
 
 import time
 
@@ -32,7 +32,7 @@ def searched(*pages: int) -> SearchNote:
 
 
 class Noting:
-    """An environment that searches as a list says, and knows its numbers."""
+    """An environment that searches according to a list, and returns given metrics."""
 
     marks = Marks("right", "form", 0.0)
     reward_function = None
@@ -58,7 +58,7 @@ class Noting:
 
 
 async def played(env, turns=2):
-    """A recorder of some turns, none of which is closed."""
+    """Return a recorder of some turns, none of which is closed."""
     recorder = Recorder(env, new_trajectory(SAMPLE, 3, "mine"))
     with recorder.recording():
         for number in range(turns):

@@ -1,4 +1,4 @@
-"""What a configuration makes of its services."""
+"""The services that are created from a configuration."""
 
 import json
 from types import SimpleNamespace
@@ -26,8 +26,8 @@ from tests.systems.alden.play import search
 
 @pytest.fixture(scope="module")
 def other_index(world, tmp_path_factory):
-    """An index that ranks otherwise: neither repetitions of a word count, nor the length of a
-    page.
+    """Return an index that ranks differently: neither repeated words nor the length of a page
+    count.
     """
     path = tmp_path_factory.mktemp("other") / "index"
     BM25Retriever.build(world.store, settings=BM25Settings(k1=0.0, b=0.0)).save(path)
@@ -49,7 +49,7 @@ def resources(world, processor):
 
 
 def opened(world, processor, *, running=True, **section):
-    """What trajectories share, of the small world unless the section says otherwise."""
+    """Open the resources that trajectories share, by default for the small documents."""
     root = world.root
     paths = {"workspace": root, "run_dir": root / "run", "store": root / "store"}
     section = {"system": "alden", "retriever": {"index": root / "index"}, **paths, **section}
@@ -59,7 +59,7 @@ def opened(world, processor, *, running=True, **section):
 
 
 def query_with_two_answers(world, other):
-    """A question whose best page differs between the rankings, with both pages."""
+    """Return a query whose best page differs between the rankings, and both pages."""
     for sample in world.samples:
         for words in (sample.question, *sample.question.split()):
             first, second = (
@@ -126,7 +126,7 @@ def test_documents_that_are_shown_may_be_others(world, tmp_path):
 
 
 class Asked:
-    """A rollout server that replies with a text, and keeps what it was asked."""
+    """A rollout server that replies with a text and records its inputs."""
 
     def __init__(self, codec, reply):
         self.codec, self.reply, self.asked = codec, reply, []
@@ -138,7 +138,7 @@ class Asked:
 
 @pytest.fixture
 def role(processor):
-    """A role that the policy plays, with its server."""
+    """Return a role that the policy plays, and its server."""
 
     def make(reply="241", context=None, **settings):
         codec = ChatCodec(processor.tokenizer, processor)
@@ -223,7 +223,7 @@ def test_shown_documents_have_the_lengths_of_those_that_are_searched(world, tmp_
     assert open_shown_store(config, world.store).doc_ids() == [second]
 
     class Longer:
-        """The documents that are searched, each with a page more."""
+        """The searched documents, each with one more page."""
 
         path, shown = world.store.path, world.store.shown
 
@@ -282,7 +282,7 @@ def test_services_are_those_of_the_configuration_and_the_tokenizer(world, proces
 
 
 def test_before_a_run_what_its_actors_will_open_is_opened_here(world, processor):
-    """Without Ray, which nobody has started."""
+    """This works without Ray, which is not running yet."""
     shared = opened(
         world, processor, running=False, retriever={"index": world.root / "index", "backend": "ray"}
     )

@@ -160,8 +160,8 @@ async def test_a_fresh_context_that_is_too_long_ends_the_trajectory(stage):
 
 
 def played(stage, said, plan):
-    """The trajectory of turns that were said or, where there is nothing, of a control token alone;
-    its rows.
+    """Play these turns, where an empty text stands for a single control token; return the
+    trajectory and its rows.
     """
     control = stage.codec.tokenizer.convert_tokens_to_ids("<|im_start|>")
     rollout = stage.rollout([text or [control] for text in said])

@@ -8,7 +8,9 @@ from tests.corpus import store  # noqa: F401  a fixture
 
 @pytest.fixture
 def make_sample() -> Callable[..., Sample]:
-    """A valid sample with the given fields changed; `extra` is merged into the required keys."""
+    """Return a valid sample with the given fields changed; `extra` is merged into the required
+    keys.
+    """
 
     def make(**changes: object) -> Sample:
         extra = {"gold": "41", "num_pages": 9, "native_id": 7, "row": 0, **changes.pop("extra", {})}

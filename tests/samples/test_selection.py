@@ -1,4 +1,4 @@
-"""The choice of questions, and of parts that share no question, or no document."""
+"""Selection of questions, and splits into parts that share no question or no document."""
 
 import dataclasses
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Make = Callable[..., Sample]
 
 @pytest.fixture
 def samples(make_sample: Make) -> list[Sample]:
-    """Five documents of four questions each."""
+    """Return five documents with four questions each."""
     ids = [(doc, q) for doc in range(5) for q in range(4)]
     return [
         make_sample(question_id=f"{doc}-{q}", doc_id=f"d{doc}", question=f"What is {q}?")

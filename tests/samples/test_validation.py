@@ -13,7 +13,7 @@ from docagent_rl.samples.validation import (
 
 
 class Store(dict):
-    """Lengths of documents by id, with the methods that validation needs of a store."""
+    """The lengths of documents by id, with the methods of a store that validation needs."""
 
     def doc_ids(self) -> list[str]:
         return sorted(self)
@@ -151,7 +151,7 @@ def test_a_file_is_held_against_the_store(make_sample, tmp_path):
 
 
 def test_a_length_that_is_no_number_is_no_length(make_sample):
-    """The store's counts before the sample's own."""
+    """The store's page count takes precedence over the sample's own."""
     assert validate_sample(make_sample(extra={"num_pages": "4"})) == []
     assert validate_sample(make_sample(extra={"num_pages": 4}), num_pages=9) == []
     (problem,) = validate_sample(make_sample(extra={"num_pages": 9}), num_pages=4)

@@ -1,4 +1,4 @@
-"""What VRAG-RL and UniDoc-RL have in common: they search a corpus of pages, magnify, answer."""
+"""What VRAG-RL and UniDoc-RL have in common: they search a corpus of pages, magnify, and answer."""
 
 import re
 
@@ -39,7 +39,9 @@ def said(*observations):
 
 
 async def test_the_prompt(played, make, make_sample):
-    """One user message; the paper of VRAG-RL puts its rules into a system message."""
+    """The prompt is one user message; only the paper of VRAG-RL puts its rules into a system
+    message.
+    """
     prompt = await make().reset(make_sample())
     system = [Role.SYSTEM] if played == ("vrag_rl", "paper") else []
     assert [message.role for message in prompt.messages] == [*system, Role.USER]
@@ -125,9 +127,7 @@ async def test_scope(make, make_sample, play, scope, kind):
 
 
 async def test_a_turn_that_did_not_fit_has_led_to_nothing(played, make, make_sample, play):
-    """Played to the end but for the last observation, a trajectory scores as if that turn had been
-    a fault.
-    """
+    """A dropped last observation gives the same score as a fault in that turn."""
     gold = make_sample(evidence_boxes={3: ((0.1, 0.1, 0.4, 0.4),)})
     script = [*OPENED[played[0]], BOX, f"{NOTE}{EVERY}", *OPENED[played[0]][1:], BOX]
     for cut in range(1, min(len(script) + 1, TURNS[played])):

@@ -1,4 +1,4 @@
-"""What the prompts of all systems but MM-Doc-R1 tell, and that nothing in them reads as an
+"""The prompts of all systems but MM-Doc-R1: what they say, and that nothing in them parses as an
 action.
 """
 

@@ -8,7 +8,7 @@ from docagent_rl.rewards.custom.function import RewardFunction
 
 @pytest.fixture
 def load(tmp_path):
-    """Write a file of a reward function, and load it."""
+    """Write a reward function to a file and load it."""
 
     def written(text: str, **settings) -> RewardFunction:
         file: Path = tmp_path / "mine.py"

@@ -170,7 +170,9 @@ async def test_what_it_does_wrong_is_told_with_question_and_function(load, head,
 
 
 async def test_a_function_that_waits_does_not_hold_the_event_loop(load):
-    """Two calls meet in the function while the loop goes on: nobody waits for anybody."""
+    """Two calls meet in the function while the event loop continues, so neither waits for the
+    other.
+    """
     function = load(
         "import threading\nmeeting = threading.Barrier(3)\n"
         + VERL

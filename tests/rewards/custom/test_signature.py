@@ -1,4 +1,4 @@
-"""Which functions are taken for which signature, and what each is given."""
+"""How signatures of reward functions are recognised, and which arguments each gets."""
 
 import pytest
 

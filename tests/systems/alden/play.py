@@ -24,7 +24,7 @@ def answer(text: str) -> str:
 
 
 def lines(result) -> list[str]:
-    """What an observation says, an image as its page."""
+    """Return the text of an observation, with an image as its page."""
     (message,) = result.observation.messages
     said: list[str] = []
     for part in message.parts:
@@ -33,7 +33,7 @@ def lines(result) -> list[str]:
 
 
 def oracle(sample: Sample, query: Callable[[str, int], str]) -> Iterator[str]:
-    """Search each gold page by its own words, then answer right."""
+    """Search for each gold page by its own words, then answer right."""
     for page in sample.evidence_pages:
         yield search(query(sample.doc_id, page))
     yield answer((sample.answers or (REFUSAL,))[0])
@@ -77,7 +77,7 @@ WHOLE = [
 
 
 def adversary(rng: random.Random) -> Iterator[AssistantTurn]:
-    """Whole turns, and tags and arguments in any order."""
+    """Return whole turns, and tags and arguments in any order."""
     while True:
         sources = rng.choice([(TAGS, ARGUMENTS), *[(WHOLE,)] * 7, (WHOLE, TAGS, ARGUMENTS)])
         pieces = 1 if sources == (WHOLE,) else rng.randrange(9)

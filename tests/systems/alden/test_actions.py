@@ -120,9 +120,7 @@ def pieces(seed):
 
 
 def test_the_strict_frame_against_a_plain_expression():
-    """On texts whose bodies hold no `<`, validity is one regular expression and one argument
-    rule.
-    """
+    """For bodies without `<`, validity is one regular expression and one rule on arguments."""
     valid = 0
     for text in pieces(2):
         bare = text.strip()
@@ -155,5 +153,5 @@ def test_the_strict_frame_against_a_plain_expression():
     ids=range(5),
 )
 def test_long_turns_parse(text):
-    """A parser that is not linear in the length would take minutes."""
+    """Parsing takes linear time; otherwise these turns would take minutes."""
     assert VISUAL.parse(text).action

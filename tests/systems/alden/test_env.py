@@ -1,4 +1,4 @@
-"""What the turns of ALDEN are paid in play."""
+"""The rewards of ALDEN's turns."""
 
 import pytest
 
@@ -56,7 +56,7 @@ async def test_fetches_that_fail(make, sample, play, variant, turn, kind, reward
 
 @pytest.mark.parametrize(("variant", "third"), [("paper", 0.5), ("released", 1.0)])
 async def test_malformed_calls_are_executed_and_cost_one(make, sample, play, variant, third):
-    """What they showed counts as seen in the paper's reading only."""
+    """The pages that they show count as seen only in the paper's variant."""
     turns = ["<search>pagek4</search>", "so <fetch>3</fetch>", fetch(3)]
     state = await play(make(variant, fetch_syntax="plain"), sample(), turns)
     assert lines(state.results[0])[1:3] == ["Page 4:", "K#4"]

@@ -188,7 +188,7 @@ def test_repetition_against_the_slow_version(query, earlier, rule, n):
 
 
 def test_what_a_retriever_drops_makes_no_query_new():
-    """Every character, as BM25 and as the models of words (MiniLM, ColBERT) read it."""
+    """This is checked for every character, with the tokenizers of BM25, MiniLM and ColBERT."""
     plain = BertNormalizer(handle_chinese_chars=False)
     # plane 0 and the tags of plane 14; a sign that later versions of Unicode call a letter
     codes = {*range(0xD800), *range(0xF900, 0x10000), *range(0xE0000, 0xE0200)} - {ord("|"), 0x1734}

@@ -55,7 +55,7 @@ def test_boxes_against_an_independent_reading(text):
     ],
 )
 def test_places_of_boxes(text, span):
-    """In long texts too: a parser that is not linear in the length would take minutes."""
+    """Parsing takes linear time; otherwise the long texts would take minutes."""
     assert last_boxed(text) == span
 
 

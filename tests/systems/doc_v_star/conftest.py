@@ -14,7 +14,7 @@ def env_of(services):
 
 @pytest.fixture
 def sample(make_sample):
-    """A question on document M, whose 8 pages hold the words pagem1 to pagem8."""
+    """Return a question on document M, whose 8 pages contain the words pagem1 to pagem8."""
 
     def make(**changes):
         return make_sample(**{"doc_id": "M", "evidence_pages": (3, 4), "extra": {}, **changes})

@@ -10,7 +10,7 @@ from docagent_rl.samples.sample import Sample
 
 
 def turn(act, relevant=None, *, summary="found", analysis="a"):
-    """A whole turn: the first one when nothing is said about relevant pages."""
+    """Return a whole turn, by default the first one, which names no relevant pages."""
     second = (
         "<plan>p</plan>" if relevant is None else f"<relevant_pages>{relevant}</relevant_pages>"
     )
@@ -71,7 +71,7 @@ ARGUMENTS = [
 
 
 def mess(rng: random.Random) -> str:
-    """Tags and arguments in any order, or a whole turn with something wrong about it."""
+    """Return tags and arguments in any order, or a whole turn with one fault."""
     if rng.random() < 0.5:
         return "".join(rng.choice(rng.choice((TAGS, ARGUMENTS))) for _ in range(rng.randrange(12)))
     act = rng.choice(ACTS[:3])
@@ -81,7 +81,7 @@ def mess(rng: random.Random) -> str:
 
 
 def adversary(rng: random.Random, turns: int) -> list[AssistantTurn]:
-    """A player that keeps to the form more or less often, and writes any argument into it."""
+    """Play turns that keep the format more or less often, with arbitrary arguments."""
     wild = rng.choice([0.0, 0.1, 1.0])
     causes = [StopCause.END_OF_TURN] * 8 + list(StopCause)
     script = []

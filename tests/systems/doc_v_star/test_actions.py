@@ -171,7 +171,7 @@ ACTS = st.sampled_from(
 
 
 def follows_the_rules(text, *, first):
-    """The grammar of the specification as one regular expression."""
+    """Return whether a turn matches the specified grammar, as one regular expression."""
     second = "<plan>.+</plan>" if first else r"\s*<relevant_pages>[\[\]\s,\d]*</relevant_pages>\s*"
     acts = [
         "<retrieval_page>.+</retrieval_page>",
@@ -207,6 +207,6 @@ def test_a_piece_too_many(first, blank, act, place, piece):
     "piece", ["<think>", "</think>", "<action>", "<summary>", "<think></think>", LATER, ANSWER]
 )
 def test_long_turns_parse(piece):
-    """A parser that is not linear in the length would take minutes."""
+    """Parsing takes linear time; otherwise these turns would take minutes."""
     for text in (piece * 3000, f"<think>{piece * 3000}</think><action>{piece * 3000}</action>"):
         assert GRAMMAR.parse(text).faults

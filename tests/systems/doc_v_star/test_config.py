@@ -73,7 +73,7 @@ def test_the_worked_table(gold, answer, evidence, listed, visited, good, parts, 
 
 
 def slow_f_score(listed, gold, visited, beta2):
-    """Precision and recall as the paper prints them, without its small constant."""
+    """Compute precision and recall as printed in the paper, without its small constant."""
     hits = len(listed & gold & visited)
     if not hits:
         return float(listed == gold == set())

@@ -1,5 +1,5 @@
-"""What trajectories of Doc-V* show, remember and earn; `test_env_edges.py` has limits and odd
-questions.
+"""What trajectories of Doc-V* show, remember and earn; `test_env_edges.py` covers limits and
+unusual questions.
 """
 
 import itertools
@@ -64,8 +64,8 @@ async def test_queries(env_of, sample, play, query, pages):
 
 
 async def test_pages_by_number(env_of, sample, play):
-    """In the order asked for, each once; what does not exist is a fault, what is too much is
-    none.
+    """Distinct pages are shown in the requested order; a nonexistent page is a fault, a surplus
+    page is not.
     """
     wanted = [
         "[7, 3, 7]",
@@ -283,8 +283,8 @@ async def test_a_window_of_a_document(env_of, sample, play):
 
 
 async def test_evidence_outside_of_the_window_is_not_asked_for(env_of, sample, play):
-    """The best play reaches everything; a question whose evidence lies outside altogether is not
-    trained.
+    """The best agent reaches all evidence; questions with all evidence outside the window are not
+    trained on.
     """
     partly = sample(evidence_pages=(2, 5), extra={"window": [4, 6]})
     state = await play(env_of(), partly, [fetch("[5]"), answer(relevant="[5]")])
@@ -322,7 +322,7 @@ def test_questions_that_cannot_be_played(env_of, sample, changes, message):
 
 
 class Stubborn:
-    """A retriever that does not care what it is told."""
+    """A retriever that ignores its arguments."""
 
     def search(self, queries, **_):
         return [[Hit(PageRef(doc_id, page), 1.0) for doc_id in "KM" for page in (1, 1, 2, 3)]]

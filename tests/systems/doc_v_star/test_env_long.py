@@ -13,7 +13,7 @@ LENGTHS = {"tiny": 3, "short": 36, "long": 130, "longer": 300}
 
 
 class LongStore(DocumentStore):
-    """Documents that are one page of a real one, over and over."""
+    """A store of documents that repeat one page of a real document."""
 
     def manifest(self, doc_id):
         page = super().manifest("R").pages[0]

@@ -25,7 +25,7 @@ PAPER = DocVStarConfig()
 
 @dataclass
 class FakePage:
-    """All that a sheet needs of a page."""
+    """The part of a page that a sheet needs."""
 
     ref: PageRef
     size: tuple[int, int] = (1654, 2339)
@@ -104,12 +104,12 @@ def test_cells_lie_side_by_side(count, first, cell):
 
 
 def best(num_pages, limit):
-    """The first plan of a document that takes no more than `limit` visual tokens."""
+    """Return the first plan of a document with at most `limit` visual tokens."""
     return next(p for p in PAPER.overview.plans(num_pages) if PAPER.plan_tokens(p) <= limit)
 
 
 def rank(plan):
-    """The fewest pages left out, then the largest thumbnails."""
+    """Rank plans by the fewest pages left out, then by the largest thumbnails."""
     return plan.stride, -plan.style.cell
 
 

@@ -44,7 +44,7 @@ GOOD = [
 
 
 def adversary(rng: random.Random) -> Iterator[AssistantTurn]:
-    """Pieces in any order, with good steps in between."""
+    """Play pieces of turns in any order, with valid steps in between."""
     while True:
         if rng.random() < 0.3:
             yield AssistantTurn(rng.choice(GOOD))

@@ -185,7 +185,7 @@ def test_canonical_searches_are_read_back(words):
     ids=range(6),
 )  # fmt: skip
 def test_long_texts_parse(text):
-    """A parser that is not linear in the length would take minutes."""
+    """Parsing takes linear time; otherwise these texts would take minutes."""
     assert parse(text).action
 
 

@@ -20,7 +20,7 @@ def text_of(observation: Observation) -> str:
 
 @pytest.fixture
 def played(make_mm_env, report_question, play):
-    """A trajectory of these turns; settings of the environment by keyword."""
+    """Play these turns, with settings of the environment by keyword."""
 
     async def run(*turns, question=None, drop_last=False, **settings):
         sample = report_question(**(question or {}))
@@ -199,7 +199,7 @@ async def test_a_long_history_is_shortened(played, report_services):
 
 
 async def test_a_result_that_was_dropped(played):
-    """An observation that did not fit does not take back what was read."""
+    """Pages stay read even if the observation with their notes was dropped."""
     state = await played(SEARCH, READ, drop_last=True)
     assert state.terms.values == ALL
     assert (state.metrics["context_full"], state.metrics["finished"]) == (1, 0)

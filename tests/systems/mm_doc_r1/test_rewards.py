@@ -25,7 +25,7 @@ def total(rule, pages, correctness):
 
 
 def test_the_example_of_the_specification():
-    """E = {12, 13, 31}, reads {12, 13} and {13, 40}."""
+    """The evidence is {12, 13, 31}; the agent reads {12, 13} and {13, 40}."""
     right = correctness(["Port Authority of Gdansk"], "Port Authority in Gdansk", AnswerFormat.STR)
     read = rule().page_score({12, 13, 40}, {12, 13, 31}, right)
     assert read == pytest.approx(2 / 3)

@@ -37,7 +37,9 @@ def test_a_step_in_full():
 
 
 def test_versions_grow_shorter_in_order():
-    """Search results to ids, notes to 400 characters, reasoning to nothing; never the last step."""
+    """Search results become ids, notes are cut to 400 characters, reasoning is dropped; the last
+    step stays.
+    """
     full, ids, notes, *silent = versions = list(histories(STEPS, 400))
     assert "the totals" in full
     assert "Found: p.4, p.7" in ids

@@ -101,7 +101,7 @@ WORDS = st.sets(st.sampled_from(["a", "b", "ab", "ba", "\u6587", "aab"]))
 @settings(max_examples=60)
 @given(PAGES, WORDS, st.integers(8, 60))
 def test_the_cluster_is_as_dense_as_any_window(text, query, limit):
-    """Against all windows that begin and end with a match."""
+    """The cluster is compared with all windows that begin and end with a match."""
     snippet = make_snippet(text, query, limit)
     line = " ".join(readable(text).split())
     assert snippet.text.strip("\u2026").strip() in line

@@ -75,7 +75,7 @@ PLAYS = [
 
 
 def adversary(rng: random.Random) -> Iterator[AssistantTurn]:
-    """Turns of tags and arguments in any order, with whole actions in between so that trajectories
+    """Return tags and arguments in any order, with whole actions in between so that trajectories
     get far.
     """
     while True:

@@ -60,7 +60,7 @@ def test_boxes(content, boxes):
     ids=lambda text: text[:20],
 )
 def test_boxes_that_cannot_be_read(content, clause):
-    """One wrong box refuses the whole action, and nothing but a list of boxes does anything."""
+    """One invalid box makes the whole action invalid, and so does anything but a list of boxes."""
     action = GRAMMAR.parse(f"<bbox>{content}</bbox>").action
     assert action.reason is InvalidReason.BAD_ARGUMENT
     assert clause in action.detail

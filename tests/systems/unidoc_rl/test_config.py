@@ -1,4 +1,4 @@
-"""Gold boxes of a question; `tests/samples/test_sample.py` has the flags that leave out pages."""
+"""Gold boxes of a question; `tests/samples/test_sample.py` covers flags that leave out pages."""
 
 import pytest
 

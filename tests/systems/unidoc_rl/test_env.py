@@ -1,4 +1,4 @@
-"""What UniDoc-RL shows; `test_page_searchers.py` has what it shares with VRAG-RL."""
+"""What UniDoc-RL shows; `test_page_searchers.py` covers what it shares with VRAG-RL."""
 
 from dataclasses import dataclass, replace
 
@@ -76,8 +76,8 @@ async def test_selected_pages_are_left_out_of_later_searches(
 
 
 async def test_nothing_new(make, make_sample, play):
-    """An empty search or a fault leaves the page in place, and the candidates of the search
-    before.
+    """An empty search or a fault leaves the page in place, and the candidates of the previous
+    search.
     """
     env = make(search=FIRST_OF_ONE)
     turns = [EVERY, select(0), EVERY, NOTHING, "none", BOX, select(0), BOX]
@@ -103,7 +103,7 @@ async def test_nothing_new(make, make_sample, play):
     ],
 )
 async def test_indices_without_a_candidate(make, make_sample, play, variant, turns, fallbacks):
-    """As released they stand for the first candidate of the last search, if there was one."""
+    """In the released variant they select the first candidate of the last search, if any."""
     state = await play(make(variant), make_sample(), turns)
     result, metrics = state.results[-1], state.metrics
     assert (result.record.valid, result.record.effect.to_dict().get("fallback")) == (
@@ -187,7 +187,7 @@ DRAWN = [[66, 118, 274, 331], [352, 400, 498, 480]]
 
 
 def page_size(variant):
-    """How large pages of this corpus are shown."""
+    """Return the size at which pages of this corpus are shown."""
     return UniDocConfig.for_variant(variant).display.shown((1733, 1226))
 
 
@@ -198,9 +198,7 @@ def ranked(services):
 
 @pytest.fixture
 def worked(make_sample, play, make, ranked):
-    """Plays the sample and the turns of sections 14.1 and 14.2; boxes scaled to the page at
-    hand.
-    """
+    """Play the sample and the turns of sections 14.1 and 14.2, with boxes scaled to the page."""
     sample = make_sample(
         evidence_pages=(5,),
         evidence_boxes={5: ((0.12, 0.15, 0.52, 0.46), (0.56, 0.48, 0.94, 0.6))},
@@ -288,9 +286,7 @@ async def test_selecting_again_keeps_the_boxes(make, make_sample, play, variant)
 
 @pytest.mark.parametrize(("variant", "roi"), [("paper", 1), ("released", 0)])
 async def test_boxes_belong_to_the_page_they_were_drawn_on(make, make_sample, play, variant, roi):
-    """As published a box is held against its own page; as released against the page selected
-    last.
-    """
+    """In the paper a box is compared with its own page, in the release with the last selected."""
     width, height = page_size(variant)
     whole = make_sample(evidence_pages=(3,), evidence_boxes={3: ((0.1, 0.1, 0.5, 0.5),)}, extra={})
     box = f"<bbox>[{0.1 * width}, {0.1 * height}, {0.5 * width}, {0.5 * height}]</bbox>"

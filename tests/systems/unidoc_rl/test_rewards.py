@@ -23,7 +23,7 @@ from tests.players.unidoc_rl import Search, matched_f1, mean_iou, selection
 
 
 def terms(rule, rounds, gold, wanted, *, fmt=1.0, outcome=1.0, implicit=None):
-    """All terms; a choice is implicit as in the rule's variant."""
+    """Return all terms; a selection is implicit as in the rule's variant."""
     implicit = rule is RELEASED if implicit is None else implicit
     return rule.terms(rounds, gold, wanted, fmt=fmt, outcome=outcome, implicit=implicit)
 
@@ -169,7 +169,7 @@ boxes = st.lists(grid_box(), max_size=4).map(tuple)
 
 
 def retold(item):
-    """A search in the words of the slow versions."""
+    """Convert a search to the form of the slow versions."""
     return Search(
         list(item.candidates), item.selected, [(item.selected, box) for box in item.boxes]
     )

@@ -153,7 +153,7 @@ AS_IT_IS = DisplayRule(
 
 
 def painted(view):
-    """The canvas, each pixel holding the page pixel it shows or None."""
+    """Return the canvas, where each pixel is the page pixel that it shows, or `None`."""
     if not isinstance(view, StackedCropsView):
         return [[(x, y) for x in range(12)] for y in range(9)]
     width, height = view.image.canvas
@@ -175,9 +175,7 @@ def box_of(draw, size):
 @settings(max_examples=30)
 @given(st.data(), st.sampled_from(Rounding))
 def test_boxes_show_what_was_under_them(data, rounding):
-    """Three magnifications deep, against painted canvases: every box yields just the pixels it
-    encloses.
-    """
+    """After three magnifications every box still yields exactly the pixels that it encloses."""
     coords = CoordsConfig(frame=Frame.DISPLAYED, rounding=rounding)
     view = page_view(SmallPage(), AS_IT_IS, 1)
     for turn in range(2, 5):

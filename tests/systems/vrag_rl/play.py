@@ -11,7 +11,7 @@ from tests.systems.unidoc_rl.play import ARGUMENTS
 
 
 def oracle(sample: Sample, query: Callable[[str, int], str]) -> Iterator[str]:
-    """Search each gold page by its own words, zoom once, answer right."""
+    """Search for each gold page by its own words, zoom once, answer right."""
     for doc_id, page in sorted(sample.gold_pages):
         yield f"<think>Page {page} of {doc_id}.</think><search>{query(doc_id, page)}</search>"
     yield "<think>Closer.</think><bbox>[50, 50, 400, 300]</bbox>"
@@ -26,7 +26,7 @@ TAGS = [
 
 
 def adversary(rng: random.Random) -> Iterator[AssistantTurn]:
-    """Tags and arguments in any order."""
+    """Return tags and arguments in any order."""
     while True:
         text = "".join(rng.choice(rng.choice((TAGS, ARGUMENTS))) for _ in range(rng.randrange(9)))
         yield AssistantTurn(text, rng.choice([StopCause.END_OF_TURN] * 6 + list(StopCause)))

@@ -1,4 +1,4 @@
-"""What VRAG-RL does not have in common with UniDoc-RL (for that see `test_page_searchers.py`)."""
+"""What VRAG-RL does not share with UniDoc-RL; `test_page_searchers.py` covers the rest."""
 
 import pytest
 
