@@ -114,7 +114,7 @@ def test_all_pages_but_blank_ones_are_asked_about_on_request_and_none_twice(stor
     )
     assert asked(store, server) == [1, 3, 2, 4]
     whole = files_of(store.path)
-    assert "other descriptions" not in run(store, server, "--all", "--doc", "port").output
+    assert "changed descriptions" not in run(store, server, "--all", "--doc", "port").output
     assert files_of(store.path) == whole
     with pytest.raises(UserError, match="'port'"):
         run(store, server, "--doc", "prot")

@@ -102,7 +102,7 @@ def walk(folder, number):
         assert httpx2.get(f"{url}/v1/health").status_code == 200
     assert asking.asked > 0
     assert asking.failed == []
-    assert "all whole" in command("check", store, index)[1]
+    assert "all intact" in command("check", store, index)[1]
     assert command("index", "check", "--index", index, "--store", store)[0] == 0
     return told
 

@@ -107,7 +107,7 @@ def test_what_cannot_be_read_is_named(url, tmp_path):
 def test_names_that_lead_elsewhere_are_refused(name, tmp_path, monkeypatch):
     store = fsspec.filesystem("memory")
     monkeypatch.setattr(type(store), "find", lambda *_: [f"/corpus/{name}"])
-    with pytest.raises(UserError, match=r"no name"):
+    with pytest.raises(UserError, match=r"name cannot be used"):
         mirror("memory://corpus", tmp_path)
     assert not files(tmp_path)
 

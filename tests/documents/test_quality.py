@@ -59,7 +59,7 @@ def test_a_line_names_pages_that_need_something_and_counts_the_others():
     assert "2 read by OCR; 1 turned upright" in line
     doubtful = quality(manifest(*[page(Finding.DOUBTFUL_OCR, reading=SCANNED)] * 7))
     assert "doubtful OCR on pages 1, 2, 3, 4, 5 and 2 more (" in doubtful.line()
-    assert quality(manifest(page())).line() == "a, 1 page: nothing amiss"
+    assert quality(manifest(page())).line() == "a, 1 page: no problems"
 
 
 @pytest.mark.parametrize("finding", Finding)

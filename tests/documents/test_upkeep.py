@@ -150,7 +150,7 @@ def test_only_a_folder_is_mirrored_and_an_empty_one_is_not(
 ):
     fill(inbox, "a")
     mirrored()
-    with pytest.raises(UserError, match="no folder"):
+    with pytest.raises(UserError, match="is not a folder"):
         ingest_here(inbox / "a.pdf", store_path, mirror=True)
     (inbox / "a.pdf").unlink()
     with pytest.raises(UserError, match="no PDF"):

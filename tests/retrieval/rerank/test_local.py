@@ -116,7 +116,7 @@ def test_what_is_no_reranker_is_refused(tmp_path, tiny_folder):
     with pytest.raises(UserError, match="encoder"):
         CrossEncoderReranker(tiny_reranker(TinyReranker.TEXT, encoder))
     text = tiny_folder(TinyReranker.TEXT)
-    with pytest.raises(UserError, match="no cross-encoder"):
+    with pytest.raises(UserError, match="not a cross-encoder"):
         open_reranker(tiny_reranker(TinyReranker.CROSS_ENCODER, text))
     with pytest.raises(UserError, match="qwen3"):
         open_reranker(tiny_reranker(TinyReranker.IMAGE, text))
