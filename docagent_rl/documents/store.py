@@ -285,7 +285,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class PageFace:
+class PageReplacement:
     """The picture and the text that replace those of a page."""
 
     picture: PageRef | None
@@ -298,7 +298,7 @@ def derive(
     store: DocumentStore,
     target: Path,
     doc_ids: Iterable[str],
-    faces: Callable[[PageRef], PageFace],
+    replacements: Callable[[PageRef], PageReplacement],
     outline: Callable[[str, Sequence[OutlineEntry]], Sequence[OutlineEntry]],
 ) -> DocumentStore:
     """Make a store of the same documents, with the pages replaced by others.
@@ -310,7 +310,7 @@ def derive(
         store: the store of the documents.
         target: folder of the new store; an existing one is replaced.
         doc_ids: the documents.
-        faces: returns what replaces the picture and text of a page.
+        replacements: returns what replaces the picture and text of a page.
         outline: returns the bookmarks to keep, from a document's id and its bookmarks.
 
     Raises:
@@ -321,7 +321,7 @@ def derive(
         for doc_id in sorted(set(doc_ids)):
             found = store.manifest(doc_id)
             pages = tuple(
-                _page(store, layout.objects, faces(PageRef(doc_id, number)), own)
+                _page(store, layout.objects, replacements(PageRef(doc_id, number)), own)
                 for number, own in enumerate(found.pages, start=1)
             )
             # the title would reveal what the pages no longer show
@@ -352,17 +352,19 @@ def gather(store: DocumentStore, target: Path, names: Mapping[str, str]) -> Docu
     return DocumentStore(target)
 
 
-def _page(store: DocumentStore, objects: ObjectStore, face: PageFace, own: PageEntry) -> PageEntry:
+def _page(
+    store: DocumentStore, objects: ObjectStore, replacement: PageReplacement, own: PageEntry
+) -> PageEntry:
     def entry(ref: PageRef) -> PageEntry:
         return store.manifest(ref.doc_id).pages[ref.page - 1]
 
-    if face.picture is None:
+    if replacement.picture is None:
         page = PageEntry(own.width, own.height, objects.put(_white(own.width, own.height)), None)
     else:
-        shown = entry(face.picture)
+        shown = entry(replacement.picture)
         page = replace(shown, text=None, reading=None)
-    if face.text is not None:
-        text = entry(face.text)
+    if replacement.text is not None:
+        text = entry(replacement.text)
         page = replace(page, text=text.text, reading=text.reading)
     for digest, kind in page.objects():
         _take(store.objects, objects, digest, kind)

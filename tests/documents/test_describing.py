@@ -6,7 +6,7 @@ from docagent_rl.documents import PageRef
 from docagent_rl.documents.describing import keep
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import ObjectKind
-from docagent_rl.documents.store import DocumentStore, PageContent, PageFace, derive
+from docagent_rl.documents.store import DocumentStore, PageContent, PageReplacement, derive
 from tests.documents.test_store import edit_record
 
 FIRST, SECOND = PageRef("deck", 1), PageRef("report", 1)
@@ -49,16 +49,22 @@ def test_a_description_changes_the_fingerprint_of_texts_alone(store):
 
 def test_a_derived_store_has_the_descriptions_of_pictures_that_it_shows(store, tmp_path):
     now = described(store, deck="a red sheet", report="a line")
-    faces = {
-        "hidden": PageFace(None, SECOND),
-        "white": PageFace(None, None),
-        "same": PageFace(SECOND, SECOND),
-        "mute": PageFace(SECOND, None),
-        "mixed": PageFace(FIRST, SECOND),
+    replacements = {
+        "hidden": PageReplacement(None, SECOND),
+        "white": PageReplacement(None, None),
+        "same": PageReplacement(SECOND, SECOND),
+        "mute": PageReplacement(SECOND, None),
+        "mixed": PageReplacement(FIRST, SECOND),
     }
     made = {
-        name: derive(now, tmp_path / name, ["report"], lambda _, face=face: face, lambda *_: ())
-        for name, face in faces.items()
+        name: derive(
+            now,
+            tmp_path / name,
+            ["report"],
+            lambda _, replacement=replacement: replacement,
+            lambda *_: (),
+        )
+        for name, replacement in replacements.items()
     }
     assert {name: searched(each, SECOND) for name, each in made.items()} == {
         "hidden": "alpha",

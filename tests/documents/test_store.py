@@ -22,7 +22,7 @@ from docagent_rl.documents import OutlineEntry, PageRef, PageRegion
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import Finding
 from docagent_rl.documents.objects import ObjectKind
-from docagent_rl.documents.store import DocumentStore, PageFace, derive
+from docagent_rl.documents.store import DocumentStore, PageReplacement, derive
 from tests.documents.here import ingest_here
 
 
@@ -192,7 +192,9 @@ def test_what_stays_in_a_derived_store_is_the_same_object_or_a_copy(
 
     if not links:
         monkeypatch.setattr(os, "link", refuse)
-    made = derive(store, tmp_path / "made", store.doc_ids(), lambda ref: PageFace(ref, ref), _kept)
+    made = derive(
+        store, tmp_path / "made", store.doc_ids(), lambda ref: PageReplacement(ref, ref), _kept
+    )
     for old, new in ((store.page(ref), made.page(ref)) for ref in store.pages()):
         assert (new.image_hash, new.size, new.text()) == (old.image_hash, old.size, old.text())
         paths = [each.objects.path(old.image_hash, ObjectKind.IMAGE) for each in (store, made)]
@@ -204,7 +206,7 @@ def test_pages_of_a_derived_store_may_be_white_or_of_two_others(store, tmp_path)
     other = PageRef("deck", 2)
 
     def face(ref):
-        return PageFace(None, None) if ref.page < 3 else PageFace(other, ref)
+        return PageReplacement(None, None) if ref.page < 3 else PageReplacement(other, ref)
 
     made = derive(store, tmp_path / "made", ["report.2023"], face, lambda *_: ()).document(
         "report.2023"
@@ -222,7 +224,7 @@ def test_pages_of_a_derived_store_may_be_white_or_of_two_others(store, tmp_path)
             store,
             tmp_path / "none",
             ["deck"],
-            lambda ref: PageFace(PageRef("nobody", 1), ref),
+            lambda ref: PageReplacement(PageRef("nobody", 1), ref),
             _kept,
         )
     assert {path.name for path in tmp_path.iterdir()} == {"made", "store"}

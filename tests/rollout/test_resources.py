@@ -7,7 +7,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.documents.store import PageFace, derive
+from docagent_rl.documents.store import PageReplacement, derive
 from docagent_rl.envs.base import AssistantTurn, ImagePart, Message, Observation, Role, TextPart
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.envs.roles import RoleConfig
@@ -115,7 +115,11 @@ def test_a_role_of_the_policy_is_refused(world):
 def test_documents_that_are_shown_may_be_others(world, tmp_path):
     doc_id = world.store.doc_ids()[0]
     white = derive(
-        world.store, tmp_path / "white", [doc_id], lambda _: PageFace(None, None), lambda *_: ()
+        world.store,
+        tmp_path / "white",
+        [doc_id],
+        lambda _: PageReplacement(None, None),
+        lambda *_: (),
     )
     shared = environments(world, "vrag_rl", shown_store=white.path)
     assert shared.services.store.document(doc_id).page(1).text() == ""
@@ -218,7 +222,13 @@ def test_identities_leave_out_places_and_patience(world, tmp_path):
 def test_shown_documents_have_the_lengths_of_those_that_are_searched(world, tmp_path):
     first, second = world.store.doc_ids()[:2]
     assert world.store.document(first).num_pages > 1
-    derive(world.store, tmp_path / "one", [second], lambda _: PageFace(None, None), lambda *_: ())
+    derive(
+        world.store,
+        tmp_path / "one",
+        [second],
+        lambda _: PageReplacement(None, None),
+        lambda *_: (),
+    )
     config = environments(world, "vrag_rl", shown_store=tmp_path / "one").config
     assert open_shown_store(config, world.store).doc_ids() == [second]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import OutlineEntry, PageRef
-from docagent_rl.documents.store import DocumentStore, PageContent, PageFace, derive
+from docagent_rl.documents.store import DocumentStore, PageContent, PageReplacement, derive
 from docagent_rl.lab.eval.choices import ProbeCondition
 from docagent_rl.lab.eval.report.benchmark import authors
 from docagent_rl.lab.eval.report.grid import MARK, NOTHING, RULED, TextTable
@@ -68,7 +68,7 @@ def shown_store(
     target = folder / f"{condition.value}-{name}"
     if not target.is_dir():
         change = _Change(condition, store, gold, others)
-        derive(store, target, store.doc_ids(), change.face, change.outline)
+        derive(store, target, store.doc_ids(), change.replacement, change.outline)
     return target
 
 
@@ -97,7 +97,7 @@ def partners(doc_ids: Sequence[str], seed: int) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """How the documents change: `gold` pages turn white, or each document gets the pages of another
+    """The change of the documents: `gold` pages turn white, or each document gets the pages of another
     one from `others`.
     """
 
@@ -106,16 +106,16 @@ class _Change:
     gold: frozenset[PageRef]
     others: Mapping[str, str]
 
-    def face(self, ref: PageRef) -> PageFace:
+    def replacement(self, ref: PageRef) -> PageReplacement:
         match self.condition:
             case ProbeCondition.TEXT_LAYER:
-                return PageFace(None, ref)
+                return PageReplacement(None, ref)
             case ProbeCondition.SHUFFLED:
                 other = self.others[ref.doc_id]
                 page = PageRef(other, (ref.page - 1) % self.store.document(other).num_pages + 1)
-                return PageFace(page, page)
+                return PageReplacement(page, page)
         white = self.condition is ProbeCondition.BLANK or ref in self.gold
-        return PageFace(None, None) if white else PageFace(ref, ref)
+        return PageReplacement(None, None) if white else PageReplacement(ref, ref)
 
     def outline(self, doc_id: str, entries: Sequence[OutlineEntry]) -> Sequence[OutlineEntry]:
         match self.condition:
