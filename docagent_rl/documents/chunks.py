@@ -40,7 +40,7 @@ from docagent_rl.documents.settings import (
     DisplayError,
     DocumentError,
     OcrMode,
-    PassingError,
+    RetryableDocumentError,
     RenderSettings,
     Size,
     check_size,
@@ -165,7 +165,7 @@ def read_headings(probed: ProbedDocument) -> tuple[tuple[OutlineEntry, ...], Unr
     try:
         return typed_headings(path, probed.num_pages), None
     except DocumentError as error:
-        return (), Unread(str(error), may_pass=isinstance(error, PassingError))
+        return (), Unread(str(error), may_pass=isinstance(error, RetryableDocumentError))
 
 
 def probe_source(source: SourceDocument) -> ProbedDocument:

@@ -44,7 +44,7 @@ from docagent_rl.documents.references import OutlineEntry
 from docagent_rl.documents.render import IMAGE_SOFTWARE, make_renderer
 from docagent_rl.documents.settings import (
     DocumentError,
-    PassingError,
+    RetryableDocumentError,
 )
 from docagent_rl.documents.sources import (
     FailedDocument,
@@ -87,7 +87,9 @@ class IngestRun:
         """
         if self.strict:
             raise UserError(f"{name}: {error}")
-        self.report.failed.append(FailedDocument(name, str(error), isinstance(error, PassingError)))
+        self.report.failed.append(
+            FailedDocument(name, str(error), isinstance(error, RetryableDocumentError))
+        )
 
     def probe(self, documents: list[SourceDocument]) -> list[Job]:
         """Probe every source and return the documents to store, sorted by id."""
@@ -209,7 +211,10 @@ class IngestRun:
                 probed = outcome.task
                 if outcome.error is not None:
                     self._unread(
-                        probed, Unread(str(outcome.error), isinstance(outcome.error, PassingError))
+                        probed,
+                        Unread(
+                            str(outcome.error), isinstance(outcome.error, RetryableDocumentError)
+                        ),
                     )
                     continue
                 headings, unread = outcome.value()

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.settings import DocumentError, PassingError
+from docagent_rl.documents.settings import DocumentError, RetryableDocumentError
 from docagent_rl.documents.workers import begin_part
 
 _ZIPPED = frozenset({".docx", ".odt", ".pptx", ".odp", ".xlsx", ".ods"})
@@ -56,12 +56,12 @@ def print_office(path: Path, target: Path) -> None:
 
     Raises:
         DocumentError: LibreOffice cannot read the file.
-        PassingError: LibreOffice needs more than five minutes of processor time or more memory than
+        RetryableDocumentError: LibreOffice needs more than five minutes of processor time or more memory than
             there is, or is not installed.
         UserError: Temporary files cannot be written.
     """
     if problem := missing_office():
-        raise PassingError(problem)
+        raise RetryableDocumentError(problem)
     _check(path)
     try:
         with TemporaryDirectory() as name:
@@ -134,11 +134,11 @@ def _finished(process: subprocess.Popen[bytes]) -> int:
             with suppress(subprocess.TimeoutExpired):
                 status = process.wait(_LOOK_S)
                 if status in _ENDED:
-                    raise PassingError(
+                    raise RetryableDocumentError(
                         f"LibreOffice took more than {_MOST_S} s of processor time, or was killed"
                     )
                 return status
-        raise PassingError(f"LibreOffice did not end within {_WAITED * _MOST_S} s")
+        raise RetryableDocumentError(f"LibreOffice did not end within {_WAITED * _MOST_S} s")
     finally:
         process.kill()
         process.wait()

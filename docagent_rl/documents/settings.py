@@ -21,7 +21,7 @@ class DocumentError(UserError):
     """A document cannot be read; the message is the reason, without the file's name."""
 
 
-class PassingError(DocumentError):
+class RetryableDocumentError(DocumentError):
     """A document could not be read within the limits of time and memory, or a program failed.
 
     Another run may succeed, on a less busy machine or with other limits.

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Generic, TypeVar, cast
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.documents.settings import DocumentError, IngestLimits, PassingError
+from docagent_rl.documents.settings import DocumentError, IngestLimits, RetryableDocumentError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -83,7 +83,7 @@ def serve_tasks(handle: int, memory_gib: float) -> None:
                 done = function(task), None
             except MemoryError:
                 reason = f"{part or 'it'} takes more than {memory_gib:g} GiB of memory"
-                done = None, PassingError(reason)
+                done = None, RetryableDocumentError(reason)
             except Exception as error:  # the parent raises it
                 error.add_note(traceback.format_exc())  # tracebacks cannot be pickled
                 done = None, error
@@ -256,7 +256,7 @@ class _Worker:
         )
 
     def _bad(self, reason: str) -> TaskOutcome:
-        return TaskOutcome(self.task, error=PassingError(reason))
+        return TaskOutcome(self.task, error=RetryableDocumentError(reason))
 
 
 def _ready(busy: list[_Worker]) -> list[_Worker]:

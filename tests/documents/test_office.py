@@ -7,7 +7,7 @@ import pytest
 
 from docagent_rl.documents import office
 from docagent_rl.documents.office import print_office
-from docagent_rl.documents.settings import DocumentError, PassingError
+from docagent_rl.documents.settings import DocumentError, RetryableDocumentError
 from docagent_rl.documents.store import DocumentStore
 from tests.documents.conftest import write_pdf, write_program
 from tests.documents.here import files_of, interrupted_after
@@ -91,8 +91,8 @@ def test_without_libreoffice_the_file_is_named_with_what_to_do(inbox, ingested, 
             DocumentError,
             "could not be loaded",
         ),
-        ("while :; do :; done", 1000, PassingError, "more than 1 s of processor time"),
-        ("exec sleep 1000", 0, PassingError, "did not end"),
+        ("while :; do :; done", 1000, RetryableDocumentError, "more than 1 s of processor time"),
+        ("exec sleep 1000", 0, RetryableDocumentError, "did not end"),
     ],
 )
 def test_a_file_that_does_not_print_is_told_by_why(

@@ -14,7 +14,12 @@ from docagent_rl.documents.contents import typography
 from docagent_rl.documents.contents.typography import kept_headings, typed_headings, with_numbered
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.manifest import Unread
-from docagent_rl.documents.settings import DocumentError, IngestLimits, OcrMode, PassingError
+from docagent_rl.documents.settings import (
+    DocumentError,
+    IngestLimits,
+    OcrMode,
+    RetryableDocumentError,
+)
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.retrieval.bm25 import indexed_texts
 from tests.documents.conftest import write_program
@@ -175,7 +180,7 @@ def test_a_reader_that_is_slow_stuck_or_broken_may_pass(
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     monkeypatch.setattr(typography, "_START_S", 0)
     monkeypatch.setattr(typography, "_WAITED", waited)
-    with pytest.raises(PassingError, match=reason):
+    with pytest.raises(RetryableDocumentError, match=reason):
         typed_headings(write_pdf(tmp_path / "report.pdf", [section("Alpha")]), 1)
 
 
@@ -185,7 +190,7 @@ def test_a_file_that_the_reader_cannot_read_is_not_tried_again(tmp_path):
     (tmp_path / "cut.pdf").write_bytes((tmp_path / "whole.pdf").read_bytes()[:300])
     with pytest.raises(DocumentError, match="not a valid PDF") as caught:
         typed_headings(tmp_path / "cut.pdf", 1)
-    assert not isinstance(caught.value, PassingError)
+    assert not isinstance(caught.value, RetryableDocumentError)
 
 
 @NEEDS_JAVA

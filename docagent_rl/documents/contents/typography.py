@@ -28,7 +28,7 @@ from docagent_rl.documents.contents import MAX_LEVEL, table_of_contents
 from docagent_rl.documents.contents.captions import is_caption
 from docagent_rl.documents.contents.labels import read_label, title_keys
 from docagent_rl.documents.references import OutlineEntry
-from docagent_rl.documents.settings import DocumentError, PassingError
+from docagent_rl.documents.settings import DocumentError, RetryableDocumentError
 from docagent_rl.documents.workers import begin_part
 
 _LONGEST = 120
@@ -80,7 +80,7 @@ def typed_headings(path: Path, num_pages: int) -> tuple[OutlineEntry, ...]:
 
     Raises:
         DocumentError: opendataloader-pdf cannot read the file.
-        PassingError: opendataloader-pdf needs more processor time than a minute and a second per
+        RetryableDocumentError: opendataloader-pdf needs more processor time than a minute and a second per
             page, more memory than there is, or another Java.
         UserError: opendataloader-pdf or Java is not installed on this machine, or temporary files
             cannot be written.
@@ -109,7 +109,11 @@ def typed_headings(path: Path, num_pages: int) -> tuple[OutlineEntry, ...]:
                 lines = [line.strip() for line in output if line.strip()]
             if status or not (file := given.with_suffix(".json")).is_file():
                 # it names the file if it cannot read it; other messages are about Java
-                kind = DocumentError if any(given.name in line for line in lines) else PassingError
+                kind = (
+                    DocumentError
+                    if any(given.name in line for line in lines)
+                    else RetryableDocumentError
+                )
                 raise kind(f"opendataloader-pdf fails on it ({'; '.join(lines[-2:]) or status})")
             written = file.read_text(encoding="utf-8")
     except OSError as error:  # not due to the file, which has been read before
@@ -135,9 +139,9 @@ def _finished(process: subprocess.Popen[bytes], num_pages: int) -> int:
                     reason = (
                         f"took more than {most} s of processor time, or was killed for its memory"
                     )
-                    raise PassingError(f"opendataloader-pdf {reason}")
+                    raise RetryableDocumentError(f"opendataloader-pdf {reason}")
                 return status
-        raise PassingError(f"opendataloader-pdf did not end within {_WAITED * most} s")
+        raise RetryableDocumentError(f"opendataloader-pdf did not end within {_WAITED * most} s")
     finally:
         process.kill()
         process.wait()
