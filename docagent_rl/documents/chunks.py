@@ -40,8 +40,8 @@ from docagent_rl.documents.settings import (
     DisplayError,
     DocumentError,
     OcrMode,
-    RetryableDocumentError,
     RenderSettings,
+    RetryableDocumentError,
     Size,
     check_size,
 )

@@ -56,8 +56,8 @@ def print_office(path: Path, target: Path) -> None:
 
     Raises:
         DocumentError: LibreOffice cannot read the file.
-        RetryableDocumentError: LibreOffice needs more than five minutes of processor time or more memory than
-            there is, or is not installed.
+        RetryableDocumentError: LibreOffice needs more than five minutes of processor time or more
+            memory than there is, or is not installed.
         UserError: Temporary files cannot be written.
     """
     if problem := missing_office():

@@ -80,8 +80,8 @@ def typed_headings(path: Path, num_pages: int) -> tuple[OutlineEntry, ...]:
 
     Raises:
         DocumentError: opendataloader-pdf cannot read the file.
-        RetryableDocumentError: opendataloader-pdf needs more processor time than a minute and a second per
-            page, more memory than there is, or another Java.
+        RetryableDocumentError: opendataloader-pdf needs more processor time than a minute and a
+            second per page, more memory than there is, or another Java.
         UserError: opendataloader-pdf or Java is not installed on this machine, or temporary files
             cannot be written.
     """

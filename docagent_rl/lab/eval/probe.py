@@ -97,8 +97,8 @@ def partners(doc_ids: Sequence[str], seed: int) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """The change of the documents: `gold` pages turn white, or each document gets the pages of another
-    one from `others`.
+    """The change of the documents: `gold` pages turn white, or each document gets the pages of
+    another one from `others`.
     """
 
     condition: ProbeCondition
