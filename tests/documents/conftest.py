@@ -1,4 +1,4 @@
-"""Documents made on the spot; the fixtures return functions that write them."""
+"""Fixtures that return functions which write documents."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ def write_pdf(
     user_password: str | None = None,
     rotation: int = 0,
 ) -> Path:
-    """A PDF with one text a page; `outline` holds (title, 0-based level, 1-based page)."""
+    """Return a PDF with one text per page; `outline` contains (title, 0-based level, 1-based page)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     encryption = (
         None if user_password is None else StandardEncryption(user_password, ownerPassword="owner")
@@ -67,7 +67,7 @@ def write_pdf_objects(
 
 
 def write_program(path: Path, does: str) -> Path:
-    """A program that does what a line of shell says."""
+    """Return a program that runs a line of shell."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
     path.chmod(0o755)

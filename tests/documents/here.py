@@ -1,4 +1,4 @@
-"""`ingest` in this process: to start another takes longer than all the pages of a test."""
+"""Ingestion in this process, since starting another takes longer than all the pages of a test."""
 
 import os
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from docagent_rl.documents.workers import TaskOutcome
 
 
 def files_of(root: Path) -> dict[str, bytes]:
-    """Contents by path of all that a store or an index holds."""
+    """Return the contents of all files of a store or an index by path."""
     files = sorted(path for path in root.rglob("*") if path.is_file() and path.suffix != ".lock")
     return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
 
 class HerePool:
-    """Works on tasks in this process, one by one, and without limits of time and memory."""
+    """A pool that runs tasks in this process, one by one, without limits of time and memory."""
 
     def __init__(self, workers, limits) -> None:
         pass
@@ -50,8 +50,8 @@ def ingest_here(source: Path, store: Path, *, dpi: int = 20, **options) -> Inges
 
 @contextmanager
 def interrupted_after(ranges: int) -> Iterator[list[int]]:
-    """Ctrl-C when so many ranges of pages are stored; gives the first pages of all that are
-    stored.
+    """Simulate Ctrl-C after a number of page ranges are stored; return the first pages of all
+    stored ranges.
     """
     whole, done = HerePool.run, []
 

@@ -25,7 +25,7 @@ def font(points: int) -> ImageFont.FreeTypeFont:
 
 
 def draw_text(lines: Sequence[str], points: int = 14, size: tuple[int, int] = PAGE) -> Image.Image:
-    """Black lines on white, one under the other; two pixels a point, 144 an inch."""
+    """Draw black lines of text on white, at two pixels per point (144 dpi)."""
     image = Image.new("RGB", (size[0] * _SCALE, size[1] * _SCALE), "white")
     draw = ImageDraw.Draw(image)
     for number, line in enumerate(lines):
@@ -34,7 +34,7 @@ def draw_text(lines: Sequence[str], points: int = 14, size: tuple[int, int] = PA
 
 
 def write_scan(path: Path, pages: Sequence[Sequence[str]], *, stamp: str = "") -> Path:
-    """A PDF of pictures, one a page; `stamp` is real text on each."""
+    """Return a PDF of pictures, one per page; `stamp` is real text on each."""
     path.parent.mkdir(parents=True, exist_ok=True)
     canvas = Canvas(str(path), pagesize=PAGE, invariant=True)
     for lines in pages:
@@ -49,8 +49,8 @@ def write_scan(path: Path, pages: Sequence[Sequence[str]], *, stamp: str = "") -
 
 
 def write_layer(path: Path, lines: Sequence[str], *, private: bool = False) -> Path:
-    """A PDF of real text in an embedded font, whose ToUnicode map leads to the private area if
-    asked for.
+    """Return a PDF of real text in an embedded font; its ToUnicode map may lead to the private
+    area.
     """
     pdfmetrics.registerFont(TTFont("Scan", str(FONT)))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def write_layer(path: Path, lines: Sequence[str], *, private: bool = False) -> P
 
 
 def quick_read(image: Image.Image) -> str:
-    """Read TEXT in place of an engine that takes a second a page: a line for each band of ink."""
+    """Return a line of TEXT for each band of ink, as a fast replacement of the OCR engine."""
     dark = np.asarray(image.convert("L")).min(axis=1) < 128
     bands = int((np.diff(dark.astype(int), prepend=0) == 1).sum())
     return "\n".join(TEXT[n % len(TEXT)] for n in range(bands))

@@ -1,4 +1,4 @@
-"""Fields, notes and stamps: the text they draw stands on its page, once, in its place."""
+"""The text that fields, notes and stamps draw is in their page's text, once and in its place."""
 
 import io
 
@@ -28,8 +28,8 @@ def text_of(inbox, store_path, ingested):
 
 
 def write_form(path, *annotations: str, content: str = LABELS):
-    """A page of 300 by 200 points with annotations, objects from 7 on; 5 is a font, 6 draws
-    `Okonkwo`.
+    """Return a page of 300 by 200 points with annotations, as objects from 7 on; 5 is a font, and 6
+    draws `Okonkwo`.
     """
     look = "BT /F 10 Tf 2 4 Td (Okonkwo) Tj ET"
     appearance = (
@@ -131,7 +131,7 @@ def test_a_form_filled_in_and_a_note_by_pypdf(inbox, text_of):
 
 
 def stamp(path, draw):
-    """Put a stamp on the first page of a PDF by PDFium; `draw` makes the object that it shows."""
+    """Put a stamp on the first page of a PDF with PDFium; `draw` makes the object that it shows."""
     with pypdfium2.PdfDocument(path) as pdf:
         page = pdf[0]
         note = pdfium_c.FPDFPage_CreateAnnot(page, pdfium_c.FPDF_ANNOT_STAMP)

@@ -124,7 +124,7 @@ def test_comments_of_programs_are_no_headings_and_running_headers_dropped():
 
 
 def test_capitals_are_headings_of_manual_pages_alone():
-    """Not what is a sign of a program, a sentence or a variable."""
+    """Signs of a program, a sentence or a variable are not taken for a heading."""
     names = ["NAME", "SYNOPSIS", "EXIT STATUS", "SEE ALSO"]
     texts = {
         n: f"{name}\nwords of a page\nHOME=/root\nSTOP!\nAB" for n, name in enumerate(names, 1)
@@ -159,8 +159,8 @@ BOOK = ["Vorwort", "1 Einleitung", "1.1 Was es gibt", "2 Methoden", "Anhang A: Z
 
 
 def book(leader):
-    """A book: title page, table on pages 2 and 3, text from page 4 on; page numbers start there
-    with 1.
+    """Return a book: a title page, contents on pages 2 and 3, and text from page 4 on, where page
+    numbers start with 1.
     """
     table = [f"{title}{leader}{2 * place + 1}" for place, title in enumerate(BOOK)]
     texts = {1: "Das Buch", 2: "\n".join(["Inhalt", *table]), 3: ""}
@@ -267,7 +267,7 @@ def test_entries_lie_on_given_pages(texts):
     "line", ["1 " + ". " * 100_000, "#" * 200_000, "Figure 1 " + "." * 200_000, "1.1" * 50_000]
 )
 def test_long_lines_take_linear_time(line):
-    """In quadratic time this would end tomorrow."""
+    """The test would take a day if the time were quadratic."""
     assert all(len(entry.title) <= 100 for entry in table_of_contents([], {1: line, 2: line}))
     assert all(len(caption.text) <= 160 for caption in list_of_figures({1: line}))
 

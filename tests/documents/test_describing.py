@@ -1,4 +1,4 @@
-"""Descriptions in a store: what they change, and what takes them away."""
+"""Descriptions in a store: what they change, and what removes them."""
 
 import pytest
 

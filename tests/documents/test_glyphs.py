@@ -39,7 +39,7 @@ def write_line(path, *, state="0 g", size=20, x=10, ground=""):
 
 
 def ink(page) -> int:
-    """Columns of the picture that hold ink."""
+    """Return the columns of the picture that contain ink."""
     return int((np.asarray(page.image().convert("L")) < 128).any(axis=0).sum())
 
 

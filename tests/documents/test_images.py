@@ -1,4 +1,6 @@
-"""Page images of every mode, size and kind: right, or one error that names the file."""
+"""Page images of every mode, size and kind are read correctly, or raise one error that names the
+file.
+"""
 
 import io
 import struct
@@ -27,7 +29,7 @@ def encoded(image: Image.Image, format_: str, **options) -> bytes:
 
 @pytest.fixture
 def shown(tmp_path):
-    """Return the grey values that are stored of a file."""
+    """Return the grey values that are stored for a file."""
 
     def read(data: bytes, name="a.png", settings=SETTINGS):
         (tmp_path / name).write_bytes(data)
@@ -131,7 +133,7 @@ def _frames(format_):
 
 
 def _wrong_tag():
-    """A TIFF whose StripOffsets are a text."""
+    """Return a TIFF whose StripOffsets are a text."""
     data = encoded(Image.new("RGB", (8, 8)), "TIFF")
     return data.replace(struct.pack("<HHI", 273, 4, 1), struct.pack("<HHI", 273, 2, 1))
 
@@ -168,7 +170,7 @@ def test_files_cut_anywhere_are_refused_or_whole(shown, format_):
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_mutated_images_are_read_or_named(shown, format_):
-    """Whatever a decoder raises on damage is the file's error."""
+    """Every error that a decoder raises on damage becomes an error of the file."""
     whole = encoded(Image.effect_noise((24, 16), 80).convert("RGB"), format_)
     random, refused = Random(7), 0
     for _ in range(25):
@@ -185,7 +187,7 @@ def test_mutated_images_are_read_or_named(shown, format_):
 
 
 def test_pixels_that_do_not_match_their_checksum_are_refused(shown):
-    """The decoder shows what is left of them without a word."""
+    """The decoder would silently show the remaining pixels."""
     whole = encoded(Image.effect_noise((60, 40), 90), "PNG")
     start = whole.index(b"IDAT") + 4
     (length,) = struct.unpack(">I", whole[start - 8 : start - 4])
@@ -198,7 +200,7 @@ def test_pixels_that_do_not_match_their_checksum_are_refused(shown):
 
 
 def test_a_format_that_is_not_listed_is_never_decoded(shown, monkeypatch):
-    """PostScript goes to Ghostscript in Pillow, whatever the file's name says."""
+    """Pillow passes PostScript to Ghostscript, whatever the file's name."""
     called = []
     monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *_, **__: called.append(1))
     script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 20 20\n%%EndComments\nshowpage\n%%EOF\n"

@@ -49,7 +49,7 @@ def test_good_documents_are_stored_and_bad_ones_reported(inbox, tmp_path, write_
 
 
 def test_a_page_that_cannot_be_read_fails_its_document(inbox, ingested, write_pdf):
-    """The file is whole, but the object of a page is not a page."""
+    """The file is complete, but the object of a page is not a page."""
     path = write_pdf(inbox / "a.pdf", ["one", "two"])
     head, _, tail = path.read_bytes().rpartition(b"/Type /Page\n")
     path.write_bytes(head + b"/Type /Fish\n" + tail)
@@ -62,7 +62,7 @@ def test_a_page_that_cannot_be_read_fails_its_document(inbox, ingested, write_pd
 def test_a_page_that_could_not_be_shown_is_refused_when_stored(
     inbox, ingested, write_pdf, write_image
 ):
-    """No image processor takes sides that differ by more than 200 times."""
+    """Image processors refuse sides that differ by more than 200 times."""
     write_image(inbox / "good" / "1.png", size=(400, 2))
     write_image(inbox / "deck" / "1.png", size=(804, 4))
     write_pdf(inbox / "a.pdf", ["x"], size=(804, 4))
@@ -204,8 +204,9 @@ def test_a_document_with_damaged_pages_is_not_skipped(inbox, store_path, ingeste
 
 
 def test_ingests_of_one_store_take_turns(inbox, store_path, ingested, write_pdf):
-    """One that waits finds all done; locks end with their processes, which are killed in
-    tests/faults.
+    """The process that waits finds everything done.
+
+    Locks end with their processes, which tests/faults kills.
     """
     write_pdf(inbox / "a.pdf", ["x"])
     ingested()
@@ -217,7 +218,7 @@ def test_ingests_of_one_store_take_turns(inbox, store_path, ingested, write_pdf)
 
 
 def test_what_is_no_file_is_reported_and_not_waited_for(inbox, ingested, write_image):
-    """Opening a named pipe waits for a writer that never comes."""
+    """Opening a named pipe would wait for a writer that never comes."""
     write_image(inbox / "good" / "1.png")
     write_image(inbox / "deck" / "1.png")
     os.mkfifo(inbox / "deck" / "2.png")
@@ -238,7 +239,7 @@ def _readings(store, doc_id="a"):
 
 @pytest.mark.slow
 def test_scans_and_broken_maps_of_letters_get_their_text(inbox, store_path, ingested):
-    """Copying from a page whose ToUnicode map is wrong gives nonsense."""
+    """Text copied from a page whose ToUnicode map is wrong is nonsense."""
     write_scan(inbox / "a.pdf", [TEXT, (), OTHER])
     write_layer(inbox / "garbled.pdf", LINES, private=True)
     (inbox / "deck").mkdir()

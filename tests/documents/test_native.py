@@ -1,4 +1,4 @@
-"""Messages of libraries stand in the error of the file that they read, or nowhere."""
+"""Messages of libraries appear in the error of the file that they are about, or nowhere."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Pictures that are read, and the order of their lines."""
+"""OCR of pictures, and the order of their lines."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_no_piece_is_lost_or_doubled(spots):
 
 @pytest.mark.slow
 def test_lines_are_read_without_a_network(monkeypatch):
-    """Also when the engine starts."""
+    """The engine does not need the network to start, either."""
 
     def refuse(*args, **options):
         raise AssertionError("the network was asked")

@@ -1,4 +1,4 @@
-"""Files of office suites: a program in the place of LibreOffice writes the PDF here."""
+"""Office files: a program that replaces LibreOffice writes the PDFs here."""
 
 import os
 import zipfile
@@ -18,7 +18,7 @@ _LAST = 'for last; do folder="$before"; before="$last"; done'
 
 @pytest.fixture
 def soffice(tmp_path, monkeypatch):
-    """Put a program in the place of LibreOffice: it does what a line says, and counts."""
+    """Replace LibreOffice by a program that runs a line of shell and counts its calls."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
 
     def install(does: str) -> None:
@@ -29,7 +29,7 @@ def soffice(tmp_path, monkeypatch):
 
 @pytest.fixture
 def printing(soffice, tmp_path):
-    """LibreOffice writes a PDF of 20 pages."""
+    """Replace LibreOffice by a program that writes a PDF of 20 pages."""
     whole = write_pdf(tmp_path / "made" / "whole.pdf", [f"page {n}" for n in range(20)])
     soffice(f'cp {whole} "$folder/document.pdf"')
 

@@ -1,4 +1,4 @@
-"""The text of a page: which layers are broken, and what OCR puts in their place."""
+"""The text of a page: which layers are broken, and which text OCR replaces them by."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Pages that a file does not count."""
+"""Files with more pages than they state."""
 
 import re
 
@@ -11,7 +11,7 @@ from docagent_rl.documents.settings import DocumentError
 
 
 def miscounted(path, write_pdf, pages, count):
-    """Write a PDF that says that it has another number of pages; it is as long as before."""
+    """Write a PDF that states another number of pages; its length does not change."""
     data = write_pdf(path, ["page"] * pages).read_bytes()
     changed, times = re.subn(
         rb"/Count %d\b" % pages, b"/Count " + str(count).encode().rjust(len(str(pages))), data

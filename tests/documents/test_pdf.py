@@ -40,7 +40,7 @@ def test_text_pages_and_outline(inbox, write_pdf):
 
 
 def test_half_a_character_in_a_font_or_a_bookmark_is_not_stored(inbox):
-    """The font says that `b` is U+D83D, and the bookmark holds it too."""
+    """The font maps `b` to U+D83D, and the bookmark contains it, too."""
     cmap = (
         "/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapType 2 def 1 "
         "begincodespacerange "
@@ -106,7 +106,7 @@ def test_pdfium_draws_the_page(inbox, write_pdf):
 
 
 def test_raster_sizes(inbox, write_pdf):
-    """Sides are points * dpi / 72, rounded up; the longer one is at most the limit."""
+    """Sides are points * dpi / 72, rounded up, and the longer one is at most the limit."""
     for points, dpi, limit, expected in (
         ((612, 792), 144, 4096, (1224, 1584)),
         ((100.2, 50), 72, 4096, (101, 50)),
@@ -142,7 +142,7 @@ def test_both_renderers_agree(inbox, write_pdf, rotation):
 
 
 def test_pages_of_other_sizes_share_a_renderer(inbox, write_pdf):
-    """It draws into the memory of the page before."""
+    """The renderer draws into the memory of the page before."""
     large, small = (
         write_pdf(inbox / f"{side}.pdf", ["text", ""], size=(side, side)) for side in (200, 100)
     )

@@ -1,4 +1,4 @@
-"""The line that says how well a document was read."""
+"""The line about how well a document was read."""
 
 import pytest
 

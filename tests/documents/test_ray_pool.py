@@ -40,7 +40,7 @@ def cluster():
 
 
 def meet(folder: Path) -> str:
-    """Wait until two have come here; return the id of the node's own process."""
+    """Wait until two tasks have arrived here; return the id of the node's own process."""
     node = os.environ["RAY_RAYLET_PID"]
     (folder / f"{node}-{os.getpid()}").touch()
     while len(list(folder.glob("*-*"))) < 2:
@@ -50,7 +50,7 @@ def meet(folder: Path) -> str:
 
 @pytest.mark.slow
 def test_an_address_without_a_cluster_is_an_error_of_the_user(inbox, ingested, write_pdf):
-    """Before the tests below have one."""
+    """This runs before the tests below connect to a cluster."""
     write_pdf(inbox / "a.pdf", ["text"])
     for address in ("127.0.0.1:1", "local"):
         with pytest.raises(UserError, match="cluster"):
@@ -61,7 +61,7 @@ def test_an_address_without_a_cluster_is_an_error_of_the_user(inbox, ingested, w
 def test_the_store_is_the_same_byte_for_byte_and_so_is_the_report(
     cluster, inbox, tmp_path, write_pdf, write_image
 ):
-    """Also where a run of this machine is gone on with, and where pictures are read."""
+    """The store is also the same after resuming a run of this machine, and with OCR."""
     write_pdf(inbox / "long.pdf", [f"page {n}" for n in range(2 * PAGES_PER_CHUNK)])
     for name in "ab":
         write_pdf(inbox / f"{name}.pdf", [f"{name} {n}" for n in range(3)])
@@ -86,8 +86,8 @@ def test_the_store_is_the_same_byte_for_byte_and_so_is_the_report(
 
 
 def nodes_of_work_since(began: int) -> set[bytes]:
-    """The nodes of tasks of the pool that began then or later, in nanoseconds; Ray hears of them
-    late.
+    """Return the nodes of the pool's tasks that began at a time (in ns) or later; Ray reports them
+    with a delay.
     """
     import ray
 
@@ -100,9 +100,10 @@ def nodes_of_work_since(began: int) -> set[bytes]:
 
 @pytest.mark.slow
 def test_two_nodes_ingest_what_one_process_does_and_index_it(cluster, tmp_path):
-    """Neither of two tasks ends before the other has begun, and a node has a place for one: both
-    nodes are ready for what the commands give them. The cluster is let go, where nobody else has
-    it.
+    """The pool first runs two tasks, neither of which ends before the other has begun.
+
+    Since a node has room for one, both nodes are then ready for the commands. The cluster is
+    released at the end, if nobody else uses it.
     """
     import ray
 

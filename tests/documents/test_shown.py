@@ -24,7 +24,7 @@ def key(name):
 
 
 def kept(shown, name, size=SIZE):
-    """The pixels that are kept, or None."""
+    """Return the cached pixels, or None."""
     found = shown.get(key(name), size)
     return found if found is None else found.tobytes()
 
@@ -115,7 +115,7 @@ def objects(tmp_path):
 
 @pytest.fixture
 def forced(monkeypatch):
-    """The inodes of files that are forced to disk."""
+    """Return the inodes of the files that are forced to disk."""
     inodes, fsync = [], os.fsync
     monkeypatch.setattr(
         os, "fsync", lambda handle: (inodes.append(os.fstat(handle).st_ino), fsync(handle))
@@ -155,7 +155,7 @@ def test_a_batch_is_readable_at_once_and_forced_to_disk_before_it_is_named(
 
 
 def test_what_was_there_before_is_forced_too_and_damage_is_mended(objects, forced):
-    """It may have been written by another process that has not come to it yet."""
+    """Another process may have written the file and not have finished yet."""
     whole, damaged = objects.put("one"), objects.put("two")
     objects.path(damaged, ObjectKind.TEXT).write_bytes(b"")
     forced.clear()

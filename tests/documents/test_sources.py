@@ -116,7 +116,7 @@ def test_links_out_of_the_folder_are_reported_and_useless_sources_refused(inbox,
 
 
 def test_folders_that_cannot_be_read_are_reported(inbox, monkeypatch):
-    """Nothing is refused to the administrator."""
+    """The error is simulated, since the administrator may read everything."""
     scandir = os.scandir
 
     def refuse(path):

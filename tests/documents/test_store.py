@@ -27,7 +27,7 @@ from tests.documents.here import ingest_here
 
 
 def edit_record(path: Path, *changes: tuple[str, str]) -> None:
-    """Replace text of a record, and seal it."""
+    """Replace text in a record, and seal it again."""
     content = json.loads(path.read_text(encoding="utf-8"))
     del content["checksum"]
     text = json.dumps(content, indent=1)
@@ -119,7 +119,7 @@ def test_stores_documents_and_pages_are_pickled_by_reference(store, tmp_path, mo
 
 
 def test_what_is_of_another_page_or_document_is_never_shown(store):
-    """On disk, under the right name: a whole file, but of something else."""
+    """The file on disk has the right name and is complete, but has other content."""
     page, path = store.page(PageRef("deck", 1)), _path(store, ("deck", 1))
     path.write_bytes(_path(store, ("deck", 2)).read_bytes())
     for read in (page.image, page.image_bytes):
@@ -168,7 +168,7 @@ def test_a_manifest_cannot_lead_out_of_the_store(store):
 
 
 def test_an_object_of_another_format_is_no_picture(store):
-    """The name of the object is right; what would be read is not what ingest writes."""
+    """The object has the right name, but its content is not what an ingest writes."""
     buffer = io.BytesIO()
     Image.new("RGB", (9, 9)).save(buffer, "EPS")
     digest = store.objects.put(buffer.getvalue())

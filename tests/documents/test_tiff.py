@@ -15,7 +15,7 @@ COLOURS = ("red", "lime", "blue")
 
 
 def tiff(*colours: str, big: bool = False, reduced: int | None = None) -> bytes:
-    """A TIFF with a picture of each colour; one of them may be a smaller copy."""
+    """Return a TIFF with a picture of each colour; one of them may be a smaller copy."""
     buffer = io.BytesIO()
     frames = [Image.new("RGB", (60, 40), colour) for colour in colours]
     if reduced is not None:
@@ -72,7 +72,7 @@ def test_a_tiff_of_several_pages_is_a_document_wherever_it_lies(
 
 
 def page_colour(page) -> int:
-    """Return the channel that a page is brightest in."""
+    """Return the brightest channel of a page."""
     pixel = page.image().getpixel((5, 5))
     return pixel.index(max(pixel))
 

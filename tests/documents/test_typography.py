@@ -1,4 +1,4 @@
-"""Headings by type; opendataloader-pdf reads real files here."""
+"""Headings by type, read by opendataloader-pdf from real files."""
 
 import os
 import shutil
@@ -34,7 +34,7 @@ PROSE = (
 
 
 def write_pdf(path: Path, pages: Iterable[Iterable[tuple[str, str, float]]]) -> Path:
-    """Write lines of text, font and size from top to bottom, with air above each that is no
+    """Write lines of text, font and size from top to bottom, with space above those that are not
     prose.
     """
     canvas = Canvas(str(path), pagesize=(595, 842))
@@ -175,7 +175,7 @@ def test_a_document_that_the_reader_fails_on_is_stored_without_headings_and_name
 def test_a_reader_that_is_slow_stuck_or_broken_may_pass(
     tmp_path, monkeypatch, does, waited, reason
 ):
-    """Its time is that of the processor: a busy machine makes no difference."""
+    """The limit is on processor time, so a busy machine makes no difference."""
     write_program(tmp_path / "bin" / "java", does)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     monkeypatch.setattr(typography, "_START_S", 0)

@@ -1,4 +1,4 @@
-"""A store that follows its folder, documents taken out of it, and the room that they took."""
+"""Stores that mirror a folder, removal of documents, and the space that they took."""
 
 import shutil
 
@@ -21,7 +21,7 @@ from tests.documents.scans import draw_text
 
 @pytest.fixture
 def mirrored(ingested):
-    """Ingest the inbox, which the store is to mirror."""
+    """Ingest the inbox with the store as its mirror."""
     return lambda **options: ingested(mirror=True, **options)
 
 
@@ -32,7 +32,7 @@ def stored(store_path):
 
 @pytest.fixture
 def whole(store_path):
-    """See that `check` finds nothing."""
+    """Assert that `check` finds nothing."""
 
     def check():
         audit = audit_store(store_path)
@@ -173,7 +173,7 @@ def test_pictures_that_ocr_has_read_are_not_read_again(inbox, mirrored, monkeypa
 
 
 def test_turned_pictures_are_known_by_what_was_read(inbox, mirrored, monkeypatch, stored):
-    """Their stored picture is another one, which a folder may hold as well."""
+    """The stored picture of turned pages is another one, which a folder may contain as well."""
     turns = iter([Rotation.RIGHT, Rotation.NONE, Rotation.NONE])
     read = []
 
@@ -257,7 +257,7 @@ def test_nothing_is_freed_where_nobody_knows_what_a_document_needs(
 
 @pytest.mark.parametrize("files", range(3))
 def test_a_removal_that_was_killed_leaves_no_damage_and_goes_on(inbox, ingested, store_path, files):
-    """After so many of the two manifests were removed."""
+    """The kill comes after this many of the two manifests were removed."""
     fill(inbox, "a", "b", "c")
     ingested()
     layout = StoreLayout(store_path)

@@ -116,8 +116,8 @@ def test_a_page_is_turned_when_it_then_reads_much_better_and_lies(
 
 @pytest.mark.parametrize(("legible", "turn"), [(0.98, Rotation.NONE), (0.4, Rotation.LEFT)])
 def test_columns_of_chinese_are_no_lines_on_a_side(monkeypatch, legible, turn):
-    """The engine reads both; characters that are laid side by side stay legible when they were
-    upright.
+    """The engine reads both, but only upright characters stay legible when they are put side by
+    side.
     """
     readings = iter(_pieces(0.98, tall=tall, text="天地玄黄宇宙洪荒") for tall in (True, False))
     monkeypatch.setattr(upright, "read_pieces", lambda image: next(readings))

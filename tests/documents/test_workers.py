@@ -51,7 +51,7 @@ def test_a_crash_in_native_code_costs_its_own_task_only():
 
 
 def test_a_task_that_hangs_costs_itself(monkeypatch):
-    """The clock goes on by two hours once the first task has begun."""
+    """The clock jumps by two hours as soon as the first task has begun."""
     clock = chain([0.0], repeat(7200.0))
     monkeypatch.setattr(workers, "time", SimpleNamespace(monotonic=clock.__next__))
     hung, quick = run(time.sleep, [36_000, 0], 1)
@@ -77,7 +77,7 @@ def test_tasks_are_read_as_the_work_goes_on_and_closing_waits_for_none():
 def test_a_page_that_takes_all_memory_is_reported_and_the_rest_goes_on(
     inbox, store_path, write_pdf
 ):
-    """Its form draws itself."""
+    """The form on the page draws itself."""
     write_pdf_objects(inbox / "recursive.pdf", "/F Do", "/XObject<</F 5 0 R>>", SELF)
     write_pdf(inbox / "good.pdf", ["x"])
     report = ingest(inbox, store_path, limits=IngestLimits(memory_gib=0.3, seconds=3600), workers=1)

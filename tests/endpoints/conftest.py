@@ -1,4 +1,4 @@
-"""A chat server on the loopback, one that sends raw bytes, and clients of them."""
+"""A chat server on the loopback interface, a server that sends raw bytes, and their clients."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def raw():
 
 @pytest.fixture
 def key_env(monkeypatch) -> str:
-    """A variable of the environment that holds a key."""
+    """Set an environment variable that contains a key."""
     monkeypatch.setenv("DOCAGENT_TEST_KEY", KEY)
     return "DOCAGENT_TEST_KEY"
 
@@ -32,14 +32,14 @@ def key_env(monkeypatch) -> str:
 def client(
     url, name="planner", *, temperature=0.0, cache_dir=None, meter=None, **changes
 ) -> RemoteModel:
-    """A model that is asked without delay."""
+    """Return a model whose requests are retried without delay."""
     options = {"model": "m", "timeout_s": 5, "deadline_s": 10, "backoff_s": 0, **changes}
     endpoint = Endpoint(base_url=url, **options)
     return RemoteModel(endpoint, name, temperature=temperature, cache_dir=cache_dir, meter=meter)
 
 
 async def said(url, accept=str, **changes) -> str:
-    """The text of one reply."""
+    """Return the text of one reply."""
     asked = client(url, **changes)
     try:
         return (await asked.ask(HELLO, accept)).text

@@ -1,5 +1,5 @@
-"""Any reply or failure of a server ends a call in a text or in one kind of error, which holds no
-key.
+"""Every reply or failure of a server ends a call with a text or one kind of error, which contains
+no key.
 """
 
 import json
@@ -83,7 +83,7 @@ ECHOES = {"whole": KEY, "in lower case": KEY.lower(), "after much": "x" * 290 + 
 
 
 def everything(error) -> str:
-    """All that an error and those behind it could ever print."""
+    """Return everything that an error and its causes could print."""
     text, pending, seen = "".join(traceback.format_exception(error)), [error], []
     while pending:
         each = pending.pop()

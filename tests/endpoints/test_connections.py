@@ -1,4 +1,4 @@
-"""No client holds a connection for ever, and none shuts out the others."""
+"""No client can keep a connection open for ever or lock out the others."""
 
 import asyncio
 import subprocess
@@ -36,7 +36,7 @@ async def hello(scope, receive, send):
 
 @asynccontextmanager
 async def served():
-    """Port of a server on this event loop."""
+    """Yield the port of a server on this event loop."""
     app = Guard(hello, largest_body=100)
     server, listener = serving.make_server(app), serving.listen("127.0.0.1", 0)
     server.config.lifespan = "off"

@@ -1,6 +1,4 @@
-"""No service can fill the memory, hold a client for ever, send it elsewhere, or make it print a
-key.
-"""
+"""No service can fill the memory, block a client for ever, redirect it, or make it print a key."""
 
 import asyncio
 import contextlib

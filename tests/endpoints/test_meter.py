@@ -18,7 +18,7 @@ PER_TOKEN = Price(input=1e5, output=1e5)
 
 
 async def spend(meter: Meter, estimate: int, used: int) -> None:
-    """Send one request of so many tokens."""
+    """Send one request with a number of tokens."""
     async with meter.request("m", PER_TOKEN, estimate, 0) as pay:
         await asyncio.sleep(0)
         pay(Usage(used, 0))

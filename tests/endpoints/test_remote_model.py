@@ -23,16 +23,12 @@ def question(text: str) -> list[dict]:
 
 
 def echo(request: dict) -> dict:
-    """Says how often it may have been asked: the text that it was sent, and what it was sampled
-    by.
-    """
-    said = request["messages"][-1]["content"]
-    told = (
-        f"{said} {request.get('temperature')} {request.get('seed')}"
-        if isinstance(said, str)
-        else "seen"
-    )
-    return completion(told, usage=(100, 10))
+    """Return a reply with the text, the temperature and the seed of a request."""
+    content = request["messages"][-1]["content"]
+    if not isinstance(content, str):
+        return completion("seen", usage=(100, 10))
+    text = f"{content} {request.get('temperature')} {request.get('seed')}"
+    return completion(text, usage=(100, 10))
 
 
 @pytest.fixture
@@ -43,7 +39,7 @@ async def server():
 
 @pytest.fixture
 async def ready():
-    """A server that is ready."""
+    """Return a running server."""
     async with serving(ChatServer()) as running:
         yield running
 
@@ -220,7 +216,7 @@ async def test_equal_requests_in_flight_are_sent_once(server):
 
 
 async def test_other_sampling_and_another_server_are_another_reply(server, tmp_path):
-    """Another server may call other weights by the same name."""
+    """Another server may have other weights under the same name."""
     asked = model(server, tmp_path)
     await asked.ask(HELLO)
     for sampling, sample in (

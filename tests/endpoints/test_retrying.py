@@ -33,8 +33,8 @@ BUSY = {"uncounted": (BusyError,)}
 
 
 def calling(*outcomes, **settings):
-    """Call a service that behaves as told, one outcome an attempt, s or an error; (result,
-    attempts, s).
+    """Call a service with given outcomes, one per attempt (seconds or an error); return (result,
+    attempts, seconds).
     """
     pending, made = list(outcomes), 0
 
@@ -105,8 +105,8 @@ def test_a_service_that_is_given_up(outcomes, settings, made, seconds, last):
 
 
 def crowd(number, seconds, limit, **settings):
-    """Call a service many times at once; returns the results and how many calls ran together at
-    most.
+    """Call a service many times at once; return the results and the maximum number of concurrent
+    calls.
     """
     running, most = 0, 0
 

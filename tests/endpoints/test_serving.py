@@ -17,7 +17,7 @@ async def hello(scope, receive, send):
 
 @asynccontextmanager
 async def served():
-    """Port of a server on this event loop."""
+    """Yield the port of a server on this event loop."""
     server, listener = serving.make_server(Guard(hello)), serving.listen("127.0.0.1", 0)
     server.config.lifespan = "off"
     task = asyncio.create_task(server.serve(sockets=[listener]))

@@ -19,8 +19,8 @@ PAGES = {
 
 
 def _make_store(folder: Path, documents: Mapping[str, Sequence[str]]) -> DocumentStore:
-    """A store with one text a page; long texts run off the page, which the text layer does not
-    mind.
+    """Return a store with one text per page; long texts run off the page, which does not affect the
+    text layer.
     """
     for doc_id, texts in documents.items():
         write_pdf(folder / "inbox" / f"{doc_id}.pdf", texts, size=(400, 100))
@@ -50,7 +50,7 @@ def bm25(store: DocumentStore) -> BM25Retriever:
 
 @pytest.fixture(scope="session")
 def saved(bm25: BM25Retriever, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the index of `bm25`; not to be changed."""
+    """Return the folder of the index of `bm25`, which tests must not change."""
     path = tmp_path_factory.mktemp("saved") / "index"
     bm25.save(path)
     return path
@@ -58,8 +58,8 @@ def saved(bm25: BM25Retriever, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture(scope="module")
 def ray_head(warm_python: Path) -> Iterator[str]:
-    """The address of a cluster of two nodes: what one file leaves there takes no places of another
-    file.
+    """Return the address of a cluster of two nodes; resources that one test file leaves occupied do
+    not affect another.
     """
     from ray.cluster_utils import Cluster
 

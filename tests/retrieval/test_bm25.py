@@ -35,7 +35,7 @@ def by_parameters(store) -> dict[tuple[float, float], BM25Retriever]:
 
 
 def slow_bm25(pages: dict[str, list[str]], query: str, k1: float, b: float) -> dict[PageRef, float]:
-    """Lucene's BM25 straight from its formula, in float64."""
+    """Return scores of Lucene's BM25, computed directly from its formula in float64."""
     split = re.compile(r"\w+").findall
     # behind the title, which is the document's id here; a page without text has none
     rows = {
@@ -56,8 +56,8 @@ def slow_bm25(pages: dict[str, list[str]], query: str, k1: float, b: float) -> d
 
 
 def test_a_score_by_hand(make_store, tmp_path):
-    """Three pages of 3, 5 and 4 tokens with the title `a`; `cat` is on two: idf = ln(1 + 1.5 /
-    2.5).
+    """Three pages have 3, 5 and 4 tokens with the title `a`, and `cat` is on two: idf = ln(1 + 1.5
+    / 2.5).
     """
     store = make_store(tmp_path, {"a": ["cat dog", "cat cat bird fish", "no such thing"]})
     (hits,) = BM25Retriever.build(store, settings=plain(k1=2.0, b=0.6)).search(["cat"], top_k=5)
@@ -99,8 +99,8 @@ REFS = [
 def test_any_search_is_the_best_of_what_is_left(
     by_parameters, pages, parameters, query, doc_id, top_k, exclude
 ):
-    """Scores are the formula's, equal pages are in their order, pages without a word of the query
-    no hits.
+    """Scores equal the formula's, pages with equal scores are in order, and pages without a term of
+    the query are not hits.
     """
     (hits,) = by_parameters[parameters].search([query], doc_id=doc_id, top_k=top_k, exclude=exclude)
     scores = slow_bm25(pages, query, *parameters)
@@ -147,8 +147,8 @@ def test_jax_is_not_imported_where_it_is_installed(tmp_path):
 
 
 def test_an_index_is_built_without_a_line_of_the_library(store, capsys, monkeypatch):
-    """Also where the root logger has a handler that writes all that it gets, as after an import of
-    verl.
+    """Nothing is logged even if the root logger has a handler that writes everything, as after
+    importing verl.
     """
     monkeypatch.setattr(logging.getLogger(), "handlers", [logging.StreamHandler()])
     BM25Retriever.build(store)
@@ -267,7 +267,9 @@ def test_a_page_that_begins_with_a_heading_stands_under_no_earlier_one():
 
 @pytest.fixture(scope="module")
 def atlas(tmp_path_factory):
-    """Three pages; a bookmark of the first covers the second, too; the third has no text."""
+    """Return three pages; a bookmark of the first covers the second, too, and the third has no
+    text.
+    """
     folder = tmp_path_factory.mktemp("atlas")
     (folder / "inbox").mkdir()
     canvas = Canvas(str(folder / "inbox" / "x.pdf"), pagesize=(300, 300))

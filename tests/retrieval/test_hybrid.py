@@ -18,7 +18,7 @@ def ranking(*scored):
 
 
 class Fixed:
-    """Ranks pages as it was told, whatever the query."""
+    """A retriever with a given ranking, whatever the query."""
 
     def __init__(self, *scored):
         self.hits, self.asked = ranking(*scored), []

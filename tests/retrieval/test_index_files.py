@@ -1,4 +1,4 @@
-"""Saved indexes: whole, or refused; kills and full disks are in tests/faults."""
+"""Saved indexes are complete or refused; kills and full disks are tested in tests/faults."""
 
 import json
 import resource
@@ -19,7 +19,7 @@ WORDS = ["cat", "the", "grow", "birds", "table", "3", "zebra"]
 
 @pytest.fixture
 def index(saved, tmp_path):
-    """A copy of the saved index, to be changed."""
+    """Return a copy of the saved index that the test may change."""
     return shutil.copytree(saved, tmp_path / "index")
 
 
@@ -39,8 +39,8 @@ def test_saved_and_loaded_it_answers_the_same(bm25, store, saved, tmp_path):
 
 @pytest.mark.parametrize("missing", [1, 5000])
 def test_a_disk_that_is_full_is_told_as_such(make_store, tmp_path, missing):
-    """numpy tells of one without an error number, or, where the last bytes of an array are missing,
-    not.
+    """numpy reports a full disk without an error number, or not at all if only the last bytes of an
+    array are missing.
     """
     words = [" ".join(f"w{page}x{number}" for number in range(9)) for page in range(300)]
     retriever = BM25Retriever.build(make_store(tmp_path / "corpus", {"a": words}))
@@ -70,7 +70,7 @@ def test_saving_replaces_an_index_and_nothing_else(bm25, index, tmp_path):
 
 
 def test_an_index_of_other_words_is_refused(index):
-    """Its tokens were made by earlier rules, so that queries would miss them."""
+    """The tokens of an earlier version were made by other rules, so queries would miss them."""
     path = index / "docagent_index.json"
     header = json.loads(path.read_text())
     del header["checksum"]
@@ -108,7 +108,7 @@ def test_what_killed_writers_left_goes_with_the_next_save(bm25, index):
 
 
 def test_a_reader_beside_two_writers_always_has_a_whole_index(store, index):
-    """Every load answers as one of the two would."""
+    """Every load yields one of the two indexes."""
     made = [BM25Retriever.build(store, settings=BM25Settings(k1=k1)) for k1 in (0.5, 2.0)]
     answers = {one.settings.k1: one.search(WORDS, top_k=9) for one in made}
     stop, seen = threading.Event(), set()

@@ -8,7 +8,7 @@ from docagent_rl.retrieval.opening import open_before_run, open_hybrid
 
 
 class First:
-    """Finds nothing, whatever the query."""
+    """A retriever that finds nothing, whatever the query."""
 
     def __init__(self, store, index, depth=1):
         self.store, self.index, self.depth = store, index, depth
@@ -47,7 +47,7 @@ def test_what_cannot_be_opened_is_one_error(store, config, named):
 
 @pytest.mark.parametrize("changes", [{}, {"backend": "ray"}])
 def test_a_configuration_is_opened(bm25, saved, store, changes):
-    """Parts in actors are opened here before Ray runs."""
+    """Before Ray runs, parts that belong in actors are opened in this process."""
     parts = {"one": {"index": saved, **changes}, "two": {"index": saved}}
     config = RetrieverConfig.model_validate({"kind": "hybrid", "parts": parts})
     (found,) = (open_before_run if changes else open_hybrid)(config, store).search(["cat"], top_k=2)

@@ -1,4 +1,4 @@
-"""Queries and pairs at real vLLM servers, on the CPU."""
+"""Queries and pairs on real vLLM servers, on the CPU."""
 
 import json
 import os
@@ -50,7 +50,7 @@ OPTIONS = {
 
 @contextmanager
 def running(work, python, options):
-    """URLs of servers that start at the same time, by the names of their options."""
+    """Start servers at the same time, and return their URLs by the names of their options."""
     found, environment = {}, {**os.environ, **ALONE, "VLLM_CACHE_ROOT": str(work / "cache")}
     with ExitStack() as stack:
         stack.callback(lambda: end(members(work)))  # the engine of one that is killed
@@ -85,7 +85,7 @@ def rerankers(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory, rerankers, warm_python):
-    """URLs of three servers, begun together."""
+    """Return the URLs of three servers, which are started together."""
     options = {kind: ["--model", rerankers[kind], *given] for kind, given in OPTIONS.items()}
     options["minilm"] = ["--model", model_folder(MINILM["model"]), "--max-model-len", 256]
     with running(tmp_path_factory.mktemp("servers"), warm_python, options) as found:

@@ -24,7 +24,7 @@ VDR = {
 
 
 def tiny_spec(kind: TinyRetriever, folder, **changes) -> EncoderSpec:
-    """How a tiny model is used."""
+    """Return the specification with which a tiny model is used."""
     text = {TinyRetriever.COLBERT: "colbert", TinyRetriever.DENSE_TEXT: "sentence_transformer"}
     fields = {
         "model": str(folder),
@@ -67,7 +67,7 @@ def tiny(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def encoder(tiny):
-    """An encoder of a tiny model, two pages at a time; kept."""
+    """Return an encoder of a tiny model with two pages per batch; it is cached."""
     return cache(
         lambda kind, **changes: open_encoder(tiny_spec(kind, tiny(kind), **changes), batch_size=2)
     )
@@ -89,7 +89,7 @@ def pictures():
 
 @pytest.fixture(scope="session")
 def texts():
-    """Pages of different lengths; the last is longer than any tiny model takes."""
+    """Pages of different lengths, the last of which is too long for any tiny model."""
     rng = random.Random(7)
     words = ["the", "revenue", "of", "company", "rose", "in", "last", "year", ",", "table", "shows"]
     return [" ".join(rng.choice(words) for _ in range(count)) for count in (3, 40, 11, 25, 300)]

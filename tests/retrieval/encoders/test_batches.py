@@ -9,7 +9,7 @@ from docagent_rl.retrieval.encoders.batches import AHEAD, Batches
 
 
 class Memory:
-    """Holds this many of a batch's items, and remembers the batches that it was given."""
+    """A device with memory for this many of a batch's items, which records its batches."""
 
     def __init__(self, room):
         self.room, self.batches = room, []

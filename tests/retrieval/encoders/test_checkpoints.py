@@ -1,6 +1,4 @@
-"""Weights are the checkpoint's, all of them, and positions those that the model was trained
-with.
-"""
+"""All weights come from the checkpoint, and positions are those with which the model was trained."""
 
 import json
 import shutil
@@ -21,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def copied(tiny, tmp_path):
-    """A copy of a tiny model, to be changed."""
+    """Return a copy of a tiny model that the test may change."""
 
     def copy(kind):
         return shutil.copytree(tiny(kind), tmp_path / kind.value)
@@ -30,7 +28,7 @@ def copied(tiny, tmp_path):
 
 
 def rename(file, change):
-    """Give the weights of a file other names; those that become None are left out."""
+    """Rename the weights in a file; those whose new name is None are left out."""
     renamed = {change(name): tensor for name, tensor in load_file(file).items()}
     save_file({name: t for name, t in renamed.items() if name}, file, metadata={"format": "pt"})
 
@@ -40,7 +38,9 @@ def rewrite(path, **changes):
 
 
 def test_an_adapter_changes_its_base_also_with_names_of_2024(copied, encoder, pictures):
-    """As colqwen2-v1.0 is published; transformers 5.9 goes on with an adapter drawn at random."""
+    """The adapter's names are those of colqwen2-v1.0; transformers 5.9 would silently use a
+    randomly initialised adapter.
+    """
     folder = copied(TinyRetriever.COLQWEN2_ADAPTER)
     adapted = encoder(TinyRetriever.COLQWEN2_ADAPTER)
     base = open_encoder(tiny_spec(TinyRetriever.COLQWEN2, folder / "base"))
@@ -89,7 +89,7 @@ def test_weights_that_would_be_drawn_at_random_are_refused(copied, kind, part):
 
 
 def test_a_dense_model_is_no_late_interaction_model(tiny):
-    """sentence-transformers adds a projection drawn at random, and says so to nobody."""
+    """sentence-transformers would silently add a randomly initialised projection."""
     with pytest.raises(UserError, match=r"modules\.json"):
         open_encoder({**MINILM, "family": "colbert"})
     with pytest.raises(UserError, match="colqwen2"):
@@ -121,7 +121,7 @@ QUESTION = ["how much did the firm earn in 2019?"]
 
 @pytest.fixture
 def minilm_copy(tmp_path):
-    """A copy of the embedded model, to be changed."""
+    """Return a copy of the embedded model that the test may change."""
     return shutil.copytree(model_folder(MINILM["model"]), tmp_path / "copy")
 
 
@@ -145,7 +145,7 @@ def test_the_embedded_model_is_what_sentence_transformers_gives_and_finds_what_i
 
 
 def test_the_end_of_a_long_page_is_found_and_passages_are_as_long_as_asked(minilm):
-    """The model reads 256 tokens; what stands behind them has a vector too."""
+    """The model reads 256 tokens, and the text after them has a vector, too."""
     (vectors,) = minilm.encode_pages([WHALES * 50 + REVENUE * 10])
     assert len(vectors) > 2
     scores = (vectors @ minilm.encode_queries(QUESTION)[0][0]).tolist()
@@ -181,7 +181,9 @@ def test_code_of_a_checkpoint_is_not_run(minilm_copy, tmp_path):
 
 
 def test_a_causal_model_is_made_to_read_both_ways(tmp_path):
-    """gte-Qwen2; with and without padding, which are two ways through the library."""
+    """gte-Qwen2 attends both ways with and without padding, which take different paths in the
+    library.
+    """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers import Qwen2Config, Qwen2Model

@@ -1,4 +1,4 @@
-"""What a page's or a query's vectors are does not depend on what they are encoded with."""
+"""The vectors of a page or a query do not depend on what they are encoded with."""
 
 import numpy as np
 import pytest
@@ -73,7 +73,7 @@ def test_what_models_of_words_drop_makes_no_query_new(encoder, kind):
     "kind", [kind for kind in TinyRetriever if kind is not TinyRetriever.COLBERT]
 )
 def test_long_queries_are_read_to_the_end(encoder, kind):
-    """ColPali's processors cut them to 50 tokens."""
+    """ColPali's processors truncate queries to 50 tokens."""
     model = encoder(kind)
     begin = "the revenue of the company " * 9
     one, other = model.encode_queries([f"{begin} rose", f"{begin} fell in the table of figures"])
@@ -91,7 +91,7 @@ def differ(one, other):
 
 
 def test_a_page_has_a_vector_a_patch_and_the_resolution_is_the_specifications(encoder):
-    """28 by 28 pixels each, and the words around them: 11 tokens."""
+    """A page has a vector per 28 by 28 pixels, and 11 for the words around them."""
     counts = [
         len(encoder(Tiny.COLQWEN2).encode_pages([picture(280 * n, 140 * n, 1)])[0]) for n in (1, 2)
     ]

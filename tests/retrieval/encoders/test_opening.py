@@ -10,9 +10,10 @@ from docagent_rl.retrieval.encoders.opening import QueryEncoder
 
 
 class Counting:
-    """The vector of a query is its length; keeps what it was asked, and fails when told to.
+    """An encoder whose vector of a query is its length; it records the queries, and fails on
+    request.
 
-    A closed gate holds the first batch that comes to it.
+    A closed gate blocks the first batch that arrives.
     """
 
     content, dim, fingerprint = PageContent.TEXT, 2, "f"
@@ -40,7 +41,7 @@ def numbers(found):
 
 
 def ask_at_once(model, encoder, calls):
-    """What many threads get when they ask while the model is busy: numbers, or the exception."""
+    """Return what many threads get that ask while the model is busy: numbers, or the exception."""
 
     def ask(queries):
         try:

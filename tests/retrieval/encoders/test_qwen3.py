@@ -1,4 +1,4 @@
-"""Models of Qwen3's families against the libraries that they come from."""
+"""Models of Qwen3's families, compared with the libraries that they come from."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_late_interaction_is_that_of_colpali_engine(encoder, tiny, pictures, kin
 
 
 def test_the_last_token_is_that_of_the_script_of_qwen3_vl_embedding(encoder, tiny, pictures):
-    """It makes conversations, pads on the right and takes the last token that is none of
+    """The library makes conversations, pads on the right and takes the last token that is not
     padding.
     """
     from transformers import Qwen3VLModel, Qwen3VLProcessor

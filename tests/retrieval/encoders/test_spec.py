@@ -1,4 +1,4 @@
-"""Specifications of encoders: those of the table, those of files and folders, and wrong ones."""
+"""Specifications of encoders, from the table, files and folders, and invalid ones."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "retrieval" / "models.md"
 
 
 def test_the_page_shows_the_table_of_today():
-    """python -m tools.models_table docs/retrieval/models.md."""
+    """The page is written by `python -m tools.models_table docs/retrieval/models.md`."""
     page = PAGE.read_text()
     assert page == with_table(page)
     assert len([line for line in page.splitlines() if line.startswith("| `")]) == 2 * len(MODELS)
@@ -133,7 +133,7 @@ def test_what_decides_over_vectors_changes_the_digest(model):
 
 
 def test_large_files_of_the_hubs_cache_are_named_by_their_digest(model, monkeypatch):
-    """Its links are followed, and their targets not read again."""
+    """The cache's links are followed, and their targets are not read again."""
     before, path = digest(model), model / "model.safetensors"
     blob = model.parent / "blobs" / hashlib.sha256(path.read_bytes()).hexdigest()
     blob.parent.mkdir()
@@ -251,7 +251,7 @@ def test_special_tokens_in_a_text_are_broken():
 
 
 def test_passages_are_cut_while_the_model_uses_its_tokenizer():
-    """Fast tokenizers let nobody in while a call changes how they cut and pad."""
+    """Fast tokenizers cannot be used while a call changes how they truncate and pad."""
     text = "the annual report of the port and its revenue " * 200
 
     def as_the_model(_):

@@ -1,4 +1,4 @@
-"""Builds of an index in processes of their own, which tell the test where they are."""
+"""Builds of an index in other processes, which report to the test where they are."""
 
 import logging
 import os
@@ -16,8 +16,8 @@ _PATIENCE_S = 300
 """After which a process that says nothing counts as stuck."""
 
 
-class _Telling(logging.Handler):
-    """Tells another process that this one says that it waits."""
+class _WaitReporter(logging.Handler):
+    """A logging handler that reports to another process that this one waits."""
 
     def __init__(self, to: Connection) -> None:
         super().__init__(logging.WARNING)
@@ -30,14 +30,14 @@ class _Telling(logging.Handler):
 
 def _build(to: Connection, engine: str, store: Path, folder: Path, hold: bool) -> None:
     use_small_parts(folder)
-    logging.getLogger("docagent_rl.retrieval.index_files").addHandler(_Telling(to))
+    logging.getLogger("docagent_rl.retrieval.index_files").addHandler(_WaitReporter(to))
     if hold:
         _hold_at_second(to, *STEPS[engine])
     to.send(build_here(engine, DocumentStore(store), folder).new)
 
 
 def _hold_at_second(to: Connection, owner: str, name: str) -> None:
-    """Stop at the second call of a method until the other process says to go on."""
+    """Stop at the second call of a method until the other process says to continue."""
     found, calls = getattr(OWNERS[owner], name), []
 
     def held(*arguments):
@@ -51,7 +51,7 @@ def _hold_at_second(to: Connection, owner: str, name: str) -> None:
 
 
 class Builder:
-    """A build in a process of its own."""
+    """A build in another process."""
 
     def __init__(
         self, engine: str, store: DocumentStore, folder: Path, *, hold: bool = False
@@ -63,7 +63,7 @@ class Builder:
         there.close()
 
     def says(self) -> str | int:
-        """Return what it says next: that it holds or waits, or the number of pages that it has
+        """Return its next message: that it has stopped or waits, or the number of pages that it has
         encoded.
         """
         assert self._here.poll(_PATIENCE_S), "the process is stuck"

@@ -1,6 +1,4 @@
-"""Builds of an index in processes of their own, which may kill themselves on the way, and what is
-left.
-"""
+"""Builds of an index in other processes, which may kill themselves on the way, and what they leave."""
 
 import multiprocessing
 import os
@@ -44,10 +42,9 @@ _client = cache(lambda place: QdrantClient(path=str(place)))
 
 @dataclass(frozen=True)
 class Killed:
-    """The moment at which a process dies: before a call that changes something on the disk, or
-    behind it.
+    """The moment at which a process dies: before or after a call that changes something on disk.
 
-    `call` names a class and its method, `number` counts the calls from 1.
+    `call` names a class and its method, and `number` counts the calls from 1.
     """
 
     engine: str
@@ -59,8 +56,8 @@ class Killed:
         return f"{self.engine}-{'behind' if self.behind else 'before'}-{self.call}-{self.number}"
 
     def arm(self) -> None:
-        """Make this process kill itself then, as a machine does: nothing is closed, nothing is
-        flushed.
+        """Make this process kill itself at the moment, as a machine does that stops: nothing is
+        closed or flushed.
         """
         owner_name, name = self.call.split(".")
         owner = OWNERS[owner_name]
@@ -81,15 +78,13 @@ class Killed:
 
 
 def use_small_parts(folder: Path) -> None:
-    """Store a few documents at a time, index few pages, and keep Qdrant's points beside the
-    index.
-    """
+    """Store a few documents at a time, index few pages, and put Qdrant's points next to the index."""
     build._NUMBERS, build._HEADER_SHARE, lance.INDEXED_FROM = 200, 0, 1
     qdrant.connect_qdrant = lambda url, **_: _client(folder.parent / "points")
 
 
 def build_here(engine: str, store: DocumentStore, folder: Path, **encoder: Any) -> BuiltIndex:
-    """Build in this process; an index of another encoder gives way."""
+    """Build in this process; an index of another encoder is replaced."""
     run = build_collection if PLACES[engine] else build_index
     options = {"kind": VectorKind.LATE_INTERACTION, "replace": bool(encoder), **PLACES[engine]}
     return run(store, vectors(**encoder), folder, **options)
@@ -98,7 +93,7 @@ def build_here(engine: str, store: DocumentStore, folder: Path, **encoder: Any) 
 def build_there(
     engine: str, store: DocumentStore, folder: Path, moment: Killed | None = None, **encoder: Any
 ) -> int | None:
-    """Build in a process, which dies at a moment; return how it ended, as `Process.exitcode`."""
+    """Build in another process, which dies at a moment; return its exit code (`Process.exitcode`)."""
     process = PROCESSES.Process(target=_build, args=(engine, store.path, folder, moment, encoder))
     process.start()
     process.join()
@@ -115,7 +110,7 @@ def _build(
 
 
 def found_in(folder, **encoder):
-    """All pages that searches find, and their scores."""
+    """Return all pages that searches find, with their scores."""
     hits = VectorRetriever(open_index(folder), partial(HashingEncoder, **encoder)).search(
         QUERIES, top_k=1000
     )
@@ -133,7 +128,7 @@ def columns_of(folder, engine):
 
 
 def check_whole(folder, store, engine, **encoder):
-    """The index is that of a build that was never killed."""
+    """Assert that the index equals that of a build that was never killed."""
     open_index(folder).check(store)
     assert not audit_index(folder).damages
     assert columns_of(folder, engine) in (None, {"doc_id", "vectors"})

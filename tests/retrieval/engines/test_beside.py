@@ -1,4 +1,4 @@
-"""Two processes build one index at once: one waits for the other, and the index is whole
+"""Two processes build the same index at once: one waits for the other, and the index is complete
 afterwards.
 """
 
@@ -12,7 +12,7 @@ from tests.retrieval.engines.killed import check_whole
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    """Change here what the two processes change, too."""
+    """Make the changes of the two processes in this process, too."""
     monkeypatch.setattr(building, "_NUMBERS", 200)
     monkeypatch.setattr(lance, "INDEXED_FROM", 1)
 

@@ -1,4 +1,4 @@
-"""Collections built, brought up to date, interrupted, damaged and replaced."""
+"""Collections that are built, updated, interrupted, damaged and replaced."""
 
 import numpy as np
 import pytest

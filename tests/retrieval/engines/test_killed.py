@@ -1,6 +1,4 @@
-"""Builds that are killed in every phase, in every engine, are continued and end as one that never
-was.
-"""
+"""Builds that are killed in any phase, in any engine, resume and end with the same index."""
 
 import signal
 
@@ -46,7 +44,7 @@ UPDATES = [
 
 @pytest.fixture(autouse=True)
 def _small(tmp_path, monkeypatch):
-    """Change here what the process that dies changes, too."""
+    """Make the changes of the process that dies in this process, too."""
     for module, name in (
         (building, "_NUMBERS"),
         (building, "_HEADER_SHARE"),

@@ -1,4 +1,4 @@
-"""What LanceDB alone does."""
+"""Tests that only concern LanceDB."""
 
 import pytest
 

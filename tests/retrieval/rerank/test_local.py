@@ -1,4 +1,4 @@
-"""Scores of tiny models against those of the libraries, by the recipes of the model cards."""
+"""Scores of tiny models, compared with those of the libraries used as in the model cards."""
 
 import numpy as np
 import pytest
@@ -70,7 +70,9 @@ def test_yes_against_no_as_on_the_card_of_qwen3_reranker(opened, pairs, tiny_fol
 
 
 def test_pages_are_looked_at_as_by_the_script_of_qwen3_vl_reranker(opened, store, tiny_folder):
-    """One pair at a time there: the last hidden state by the difference of two rows of the head."""
+    """The reference takes one pair at a time: the last hidden state times the difference of two
+    rows of the head.
+    """
     from transformers import AutoProcessor, Qwen3VLForConditionalGeneration
 
     folder = tiny_folder(TinyReranker.IMAGE)

@@ -1,4 +1,4 @@
-"""Candidates of BM25, ranked anew."""
+"""Reranking of candidates of BM25."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ from tests.tiny_rerankers import TinyReranker, tiny_reranker
 
 @pytest.fixture
 def described(tiny_folder):
-    """The folder of a tiny cross-encoder with its description."""
+    """Return the folder of a tiny cross-encoder with its specification."""
     folder = tiny_folder(TinyReranker.CROSS_ENCODER)
     (folder / "docagent_reranker.yaml").write_text("family: cross_encoder\nquery_tokens: 32\n")
     return folder

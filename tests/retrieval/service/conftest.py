@@ -1,4 +1,4 @@
-"""A store with an index, and its server in a process of its own."""
+"""A store with an index, and its server in another process."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ def running(store, index, *options: str) -> Iterator[tuple[subprocess.Popen, str
 
 @pytest.fixture(scope="session")
 def server(store, saved):
-    """URL of a server that speaks with those who have the token."""
+    """Return the URL of a server that requires the token."""
     options = ("--token-env", "SEARCH_TOKEN")
     with running(store, saved, *options) as (_, url), pytest.MonkeyPatch.context() as patch:
         patch.setenv("MY_TOKEN", TOKEN)

@@ -1,4 +1,4 @@
-"""The server's application over an ASGI transport."""
+"""The server's application, called over an ASGI transport."""
 
 import asyncio
 import json

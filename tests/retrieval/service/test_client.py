@@ -1,4 +1,4 @@
-"""The client against the real server, and against servers that answer anything."""
+"""The client with the real server, and with servers that send anything."""
 
 import asyncio
 import gc
@@ -71,9 +71,10 @@ def test_the_server_is_checked(server, store, make_store, tmp_path):
 
 
 def asked(answer, store, attempts=2, query="cat", **service):
-    """Hits, or the error, of one search by an environment; its note; and how often it asked.
+    """Return the hits or the error of one search by an environment, its note, and the number of
+    requests.
 
-    The server answers with `answer(body)`: bytes, or (status, headers, bytes); None ends the
+    The server responds with `answer(body)`: bytes, or (status, headers, bytes); None ends the
     connection.
     """
     calls = []
@@ -196,7 +197,7 @@ def test_what_a_query_alone_is_refused_for_is_the_policys_fault(store, status):
 
 
 def test_a_busy_server_or_a_lost_connection_is_tried_again(store):
-    """A busy one as often as the deadline allows."""
+    """A busy server is retried as often as the deadline allows."""
     busy = (503, {}, b"")
     for answers, attempts in (([busy, busy, busy, ONE], 1), ([None, ONE], 2)):
         left = iter(answers)

@@ -1,4 +1,4 @@
-"""A retriever opened anew when its index is replaced."""
+"""A retriever that is opened again when its index is replaced."""
 
 import shutil
 import time
@@ -31,7 +31,7 @@ def folder(store, saved, tmp_path):
 
 @pytest.fixture
 def opens(folder):
-    """Open the retriever; counts how often."""
+    """Open the retriever, and count how often."""
     calls = []
 
     def opened():

@@ -10,7 +10,7 @@ from docagent_rl.retrieval.service.host import HARMLESS, SearchHost
 
 
 class Held:
-    """A retriever that waits to be let go; its pages tell which query they answer."""
+    """A retriever that waits until it is released; its pages tell to which query they belong."""
 
     def __init__(self):
         self.gate, self.calls = threading.Event(), []

@@ -1,4 +1,4 @@
-"""Actors of a real Ray."""
+"""Search actors on a real Ray cluster."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ def actors(cluster, store, saved):
 
 
 class Poisoned:
-    """Fails at one query, and hangs at another."""
+    """A retriever that fails at one query and hangs at another."""
 
     def __init__(self, store, index=None):
         self.ref = next(iter(store.pages()))

@@ -62,7 +62,7 @@ def corpus(tmp_path_factory, make_store):
 
 @pytest.fixture(scope="session")
 def built(corpus, tmp_path_factory) -> Path:
-    """An index of `corpus`; not to be changed."""
+    """Return an index of `corpus`, which tests must not change."""
     path = tmp_path_factory.mktemp("built") / "index"
     build_index(corpus, vectors(), path, kind=LATE)
     return path
@@ -70,13 +70,13 @@ def built(corpus, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def index(built, tmp_path) -> Path:
-    """A copy of `built`, to be changed."""
+    """Return a copy of `built` that the test may change."""
     return Path(shutil.copytree(built, tmp_path / "index"))
 
 
 @pytest.fixture(params=list(PLACES))
 def where(request, monkeypatch) -> dict:
-    """The arguments of `build_collection` that name an engine; none for files."""
+    """Return the arguments of `build_collection` that name an engine; none for files."""
     from qdrant_client import QdrantClient
 
     client = QdrantClient(":memory:")
@@ -86,7 +86,7 @@ def where(request, monkeypatch) -> dict:
 
 @pytest.fixture
 def build(where, tmp_path) -> Callable[..., BuiltIndex]:
-    """Builds the index of the folder `tmp_path / "index"`."""
+    """Return a function that builds the index in the folder `tmp_path / "index"`."""
 
     def run(store: DocumentStore, made=None, **options) -> BuiltIndex:
         options = {"kind": LATE, **where, **options}
@@ -98,7 +98,7 @@ def build(where, tmp_path) -> Callable[..., BuiltIndex]:
 
 @pytest.fixture
 def found(build, corpus, tmp_path):
-    """The index of `corpus`, to be changed."""
+    """Return an index of `corpus` that the test may change."""
     build(corpus)
     return open_index(tmp_path / "index")
 

@@ -14,7 +14,7 @@ from docagent_rl.retrieval.vectors.encoding import EncoderFactory, PageVectors
 
 
 class HashingEncoder:
-    """A vector a word, of length 1, that follows from the word; of images a vector a corner's
+    """An encoder with a vector of length 1 per word, derived from it; for images, one per corner's
     colour.
     """
 
@@ -53,10 +53,10 @@ class HashingEncoder:
 
 
 def hashing(**options: object) -> EncoderFactory:
-    """A factory that can be pickled."""
+    """Return a factory of the encoder that can be pickled."""
     return partial(HashingEncoder, **options)
 
 
 def vectors(**options: object) -> PageVectors:
-    """The vectors of such an encoder, made in this process."""
+    """Return the vectors of such an encoder, computed in this process."""
     return PageVectors(hashing(**options))

@@ -9,7 +9,7 @@ from docagent_rl.retrieval.vectors.bank import NO_SCORE, make_bank, page_scores,
 
 
 def _slow(bank, query):
-    """The definition, in float64, on the stored vectors."""
+    """Return scores by the definition, in float64, with the stored vectors."""
     asked, rows = rounded(query).astype(np.float64), bank.vectors.double().numpy()
     scores = []
     for start, end in zip(bank.offsets[:-1], bank.offsets[1:], strict=True):

@@ -1,4 +1,4 @@
-"""Binary vectors: what their signs find, against whole vectors that score every page."""
+"""Binary vectors: pages found by signs, compared with whole vectors that score every page."""
 
 import dataclasses
 import shutil
@@ -40,8 +40,8 @@ WORDS = [f"word{number}" for number in range(300)]
 
 
 def subjects(seed, documents=24, pages=15):
-    """Documents of a subject each, whose words are on most of its pages; every tenth page is
-    blank.
+    """Return documents with one subject each, whose words are on most of its pages; every tenth
+    page is blank.
     """
     random = Random(seed)
     corpus = {}
@@ -66,7 +66,7 @@ def large(make_store, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def built(large, tmp_path_factory):
-    """A binary index; not to be changed."""
+    """Return a binary index, which tests must not change."""
     path = tmp_path_factory.mktemp("binary") / "index"
     build_index(large, vectors(dim=DIM), path, kind=LATE, form=BINARY)
     return path
@@ -74,13 +74,13 @@ def built(large, tmp_path_factory):
 
 @pytest.fixture
 def index(built, tmp_path):
-    """A copy, to be changed."""
+    """Return a copy that the test may change."""
     return shutil.copytree(built, tmp_path / "index")
 
 
 @pytest.fixture(scope="module")
 def whole(large, tmp_path_factory):
-    """Answers of an index of whole vectors, which scores all pages."""
+    """Return the results of an index of whole vectors, which scores all pages."""
     path = tmp_path_factory.mktemp("whole") / "index"
     build_index(large, vectors(dim=DIM), path, kind=LATE)
     return VectorRetriever(open_index(path), ENCODER)
@@ -139,7 +139,7 @@ def test_signs_find_most_of_the_best_pages_and_whole_vectors_score_them(retrieve
 
 
 def test_fewer_candidates_find_fewer_of_the_best_pages(retriever, whole, monkeypatch):
-    """The first pass goes by likeness, and a page that it does not find is missed."""
+    """The first pass goes by similarity, and a page that it does not find is missed."""
     monkeypatch.setattr("docagent_rl.retrieval.vectors.index.num_candidates", lambda top_k: top_k)
     found, best = (each.search(QUERIES, top_k=5) for each in (retriever, whole))
     shared = [
@@ -196,7 +196,7 @@ def test_a_long_document_is_searched_alone_and_others_take_the_place_of_excluded
 
 
 def test_whole_vectors_of_candidates_alone_are_read(built):
-    """Others may as well not be numbers."""
+    """The vectors of other pages may even contain NaN."""
     index = VectorIndex.open(built)
     (query,) = ENCODER().encode_queries(QUERIES[:1])
     want = index.rank([query], doc_id=None, top_k=10, exclude=())

@@ -38,7 +38,7 @@ def model(tiny):  # noqa: F811
 
 @pytest.fixture
 def passes(model, monkeypatch):
-    """The numbers of pages of the passes of the model."""
+    """Return the number of pages in each forward pass of the model."""
     found, encode = [], model._encode
 
     def counted(prepared):

@@ -1,6 +1,4 @@
-"""Indexes of vectors: built, also by interrupted, competing and distributed builds, read and
-audited.
-"""
+"""Indexes of vectors: interrupted, concurrent and distributed builds, opening and auditing."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Answers in files and in engines, against a full sort of exact scores."""
+"""Search results from files and engines, compared with a full sort of exact scores."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
 @pytest.fixture(scope="session")
 def slow(built):
-    """The best pages for some queries, by a full sort."""
+    """Return the best pages for some queries by a full sort."""
     index = VectorIndex.open(built)
 
     def search(queries, *, top_k, doc_id=None, exclude=()):
@@ -35,8 +35,8 @@ def slow(built):
 
 
 def assert_same(found, want, where):
-    """The same hits; in engines equal pages may change places where rounding parts or joins
-    them.
+    """Assert that hits are the same; in engines, pages may change places if rounding makes or
+    breaks ties.
     """
     near = 1e-3 if where else 1e-5
     for hits, best in zip(found, want, strict=True):
@@ -115,7 +115,7 @@ def test_an_encoder_of_other_vectors_is_refused(built):
 
 
 def test_a_device_scores_the_vectors_that_were_brought_to_it(built):
-    """On the processor here: what a GPU does is the same code."""
+    """The device is the CPU here; a GPU runs the same code."""
     plain, index = (VectorIndex.open(built) for _ in range(2))
     _move_vectors(index, "cpu", "device")
     one, other = (
@@ -127,7 +127,7 @@ def test_a_device_scores_the_vectors_that_were_brought_to_it(built):
 
 
 def test_vectors_without_room_on_a_device_are_one_error(built, monkeypatch):
-    """No GPU is here: what one says is free is given, of the processor."""
+    """There is no GPU here, so the free memory of one is simulated for the CPU."""
     index = VectorIndex.open(built)
     count, dim = index.bank.vectors.shape
     needed = 2 * count * dim + 4 * count * (dim + 512)
