@@ -153,7 +153,7 @@ class EndReason(Enum):
 
     @property
     def complete(self) -> bool:
-        """Whether the policy itself ended the trajectory, with a valid action."""
+        """Return whether the policy itself ended the trajectory, with a valid action."""
         return self in (EndReason.ANSWERED, EndReason.FINISHED)
 
 
@@ -175,7 +175,7 @@ class StepResult:
 
     @property
     def done(self) -> bool:
-        """Whether the trajectory has ended, so that no further turn follows."""
+        """Return whether the trajectory has ended, so that no further turn follows."""
         return self.end is not None
 
 

@@ -16,7 +16,7 @@ UNJUDGED_SHARE = "outcome/unjudged"
 
 
 class OutcomeState(StrEnum):
-    """What is known about an answer."""
+    """The state of knowledge about an answer."""
 
     RIGHT = "right"
     WRONG = "wrong"

@@ -71,7 +71,7 @@ class WriterState:
 
     @property
     def last(self) -> bool:
-        """Whether this is the last turn."""
+        """Return whether this is the last turn."""
         return self.turn >= self.turns
 
     @property

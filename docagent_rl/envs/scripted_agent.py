@@ -76,7 +76,7 @@ class ScriptedAgent(TurnWriter, ABC):
 
     @property
     def corpus(self) -> bool:
-        """Whether searches cover all documents."""
+        """Return whether searches cover all documents."""
         search = getattr(self.config, "search", None)
         return getattr(search, "scope", None) is SearchScope.CORPUS
 

@@ -140,14 +140,14 @@ class SearchScope(StrEnum):
 
 
 class CoordsConfig(Section):
-    """How boxes are parsed."""
+    """Settings for the parsing of boxes."""
 
     frame: Frame
     rounding: Rounding
 
 
 class CropConfig(Section):
-    """How boxes are cropped."""
+    """Settings for the cropping of boxes."""
 
     pad: float = Field(0.0, ge=0, allow_inf_nan=False)
     """Margin added on all sides of a box, in units of the frame."""

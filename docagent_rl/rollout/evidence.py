@@ -69,7 +69,7 @@ class Branch(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How far one trajectory got in the evidence funnel; `None` means unknown.
+    """The progress of one trajectory in the evidence funnel; `None` means unknown.
 
     Args:
         stage: the last stage that was reached; `None` if the question's evidence is unknown or

@@ -147,9 +147,7 @@ class Sample:
 
     @property
     def lists_answers(self) -> bool:
-        """Whether the answer is a list with `answers` as its items; otherwise each one is an
-        answer.
-        """
+        """Return whether the answer is a list of `answers`; otherwise each of them is an answer."""
         return folded_format(self.answer_format) in LISTS
 
     @property

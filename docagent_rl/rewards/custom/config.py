@@ -16,7 +16,7 @@ FILE = "file://"
 
 
 class RewardMode(StrEnum):
-    """How the function's value is combined with the system's own reward."""
+    """The way in which the function's value is combined with the system's own reward."""
 
     BESIDE = "beside"
     """It is added to the system's reward, at the end of the trajectory."""

@@ -53,7 +53,7 @@ _OF_WHAT = frozenset(
 
 
 class QuestionHints:
-    """What a question reveals about its answer."""
+    """Hints that a question gives about its answer."""
 
     def __init__(self, text: str) -> None:
         folded = fold(text[:_MAX_CHARS])

@@ -27,7 +27,7 @@ Variant = Literal["paper", "released"]
 
 
 class OnFull(StrEnum):
-    """What happens if an image is requested but there is no room for it."""
+    """The response to a request for an image for which there is no room."""
 
     NOTICE = "notice"
     """A notice is shown instead, and the trajectory continues."""
@@ -174,12 +174,12 @@ class AldenConfig(ShowsImages, VariantSection):
 
     @property
     def two_rankings(self) -> bool:
-        """Whether images and texts are ranked by different retrievers."""
+        """Return whether images and texts are ranked by different retrievers."""
         return self.hybrid and self.search.text_ranking is TextRanking.OWN
 
     @property
     def hybrid(self) -> bool:
-        """Whether page texts are shown in addition to images."""
+        """Return whether page texts are shown in addition to images."""
         return self.modality is Modality.HYBRID
 
     @property

@@ -52,7 +52,7 @@ class FetchCredit(StrEnum):
 
 
 class DroppedCall(StrEnum):
-    """How to reward a call that ended the trajectory because its pages did not fit."""
+    """The reward of a call that ended the trajectory because its pages did not fit."""
 
     FAILED = "failed"
     """As if it had found nothing: no credit for a search, the penalty of a failed fetch."""

@@ -54,7 +54,7 @@ class AldenState(EnvState):
 
     @property
     def answerable(self) -> bool:
-        """Whether some reference is not a refusal."""
+        """Return whether some reference is not a refusal."""
         return not all(map(is_refusal, self.references))
 
     def show(self, keys: Iterable[PageKey], *, remember: bool) -> None:

@@ -1,5 +1,4 @@
-"""How Doc-V* shows pages: thumbnails in labelled grids (section 3.2, appendix A), pages in a box
-(B).
+"""Page images of Doc-V*: labelled grids of thumbnails (section 3.2, appendix A), page boxes (B).
 
 This module only computes geometry; `docagent_rl.envs.images.render` renders the sheets.
 
@@ -108,7 +107,7 @@ class OverviewPlan:
 
     @property
     def adapted(self) -> bool:
-        """Whether it differs from the paper's overview."""
+        """Return whether it differs from the paper's overview."""
         return self.stride > 1 or self.style.cell < self.full_cell
 
     @property

@@ -14,7 +14,7 @@ TERMS = ("answer", "evidence", "format", "total")
 
 
 class HitRule(StrEnum):
-    """Which of the listed evidence pages count as hits."""
+    """The listed evidence pages that count as hits."""
 
     VISITED = "visited"
     """Those shown at reading resolution; listing a page after seeing just its thumbnail only costs

@@ -94,7 +94,7 @@ class SelectionConfig(Section):
 
 
 class UniDocCropConfig(BoxConfig):
-    """How boxes are cropped."""
+    """Settings for the cropping of boxes."""
 
     max_boxes: int = Field(8, ge=1)
     """Maximum number of boxes of one action."""

@@ -44,7 +44,7 @@ class VragState(EnvState):
 
     @property
     def searched(self) -> bool:
-        """Whether a search was executed."""
+        """Return whether a search was executed."""
         return self.log.ran(Search) > 0
 
     def metrics(self) -> dict[str, float]:
