@@ -17,7 +17,7 @@ _MOST = 8
 _UNSEEN = frozenset({pdfium_c.FPDF_TEXTRENDERMODE_INVISIBLE, pdfium_c.FPDF_TEXTRENDERMODE_CLIP})
 
 
-def sampled(textpage: pypdfium2.PdfTextPage) -> dict[str, list[int]]:
+def sample_letters(textpage: pypdfium2.PdfTextPage) -> dict[str, list[int]]:
     """Return the letters and digits of a page, each with the indices of at most 8 occurrences."""
     places: dict[str, list[int]] = defaultdict(list)
     for index, character in enumerate(_characters(textpage)):
@@ -49,7 +49,7 @@ def blank_letters(
 
     Args:
         textpage: the text layer.
-        letters: the letters to look at (`sampled`).
+        letters: the letters to look at (`sample_letters`).
         boxes: the boxes of the characters.
         picture: the page as it was drawn, in mode RGB or RGBX.
     """

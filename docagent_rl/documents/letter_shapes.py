@@ -55,7 +55,7 @@ def is_wrongly_mapped(
     Args:
         textpage: the text layer.
         letters: the letters to look at, with the indices of some of their occurrences
-            (`glyphs.sampled`).
+            (`glyphs.sample_letters`).
     """
     if not letters:
         return False

@@ -9,7 +9,7 @@ from PIL import Image
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.annotations import drawn_texts
-from docagent_rl.documents.glyphs import blank_letters, sampled, without_ink
+from docagent_rl.documents.glyphs import blank_letters, sample_letters, without_ink
 from docagent_rl.documents.hyphens import Spellings, splits_words
 from docagent_rl.documents.letter_shapes import is_wrongly_mapped
 from docagent_rl.documents.manifest import Finding
@@ -76,7 +76,7 @@ class PdfPages:
         The picture is drawn again by the second renderer if the first one left letters out and the
         second one draws more of them.
         """
-        letters = sampled(textpage)
+        letters = sample_letters(textpage)
         boxes = TextBoxes(textpage, Projection(page, picture.size))
         blank = blank_letters(textpage, letters, boxes, picture)
         findings: tuple[Finding, ...] = ()
