@@ -15,7 +15,7 @@ from docagent_rl.documents.letter_shapes import is_wrongly_mapped
 from docagent_rl.documents.manifest import Finding
 from docagent_rl.documents.page_text import TextLayer, may_hide_text, unmapped_share
 from docagent_rl.documents.pdf import OpenPdf, clean_text
-from docagent_rl.documents.placing import placed
+from docagent_rl.documents.placing import insert_texts
 from docagent_rl.documents.projection import Box, Projection, TextBoxes
 from docagent_rl.documents.render import Pdf2ImageRenderer, PdfiumRenderer, make_renderer
 from docagent_rl.documents.settings import DocumentError, RendererKind, RenderSettings
@@ -120,7 +120,7 @@ class PdfPages:
         texts = drawn_texts(self._pdf, number, picture, self._read)
         if texts:
             boxes = TextBoxes(textpage, Projection(page, picture.size))
-            text = placed(textpage, boxes, texts, Box(0, 0, *picture.size))
+            text = insert_texts(textpage, boxes, texts, Box(0, 0, *picture.size))
         else:
             text = textpage.get_text_bounded()
         return clean_text(text, self._spellings if splits_words(text) else None).strip()

@@ -22,7 +22,7 @@ class _Character(NamedTuple):
     box: Box
 
 
-def placed(
+def insert_texts(
     textpage: pypdfium2.PdfTextPage, boxes: TextBoxes, texts: Sequence[DrawnText], bounds: Box
 ) -> str:
     """Return the text of a page with the texts that annotations draw on it, each once.
