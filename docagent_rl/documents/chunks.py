@@ -192,7 +192,7 @@ def probe_source(source: SourceDocument) -> ProbedDocument:
         raise unreadable(error) from error
 
 
-def printed(plan: Plan, probed: ProbedDocument) -> ProbedDocument:
+def convert_office(plan: Plan, probed: ProbedDocument) -> ProbedDocument:
     """Convert an office file to a PDF next to its range records, unless it exists, and probe it.
 
     Raises:

@@ -22,8 +22,8 @@ from docagent_rl.documents.chunks import (
     PageRangeTask,
     Plan,
     ProbedDocument,
+    convert_office,
     is_stored_whole,
-    printed,
     probe_source,
     read_headings,
     store_chunk,
@@ -133,7 +133,7 @@ class IngestRun:
         bar = self.bars.add_task(
             "Printing office files", total=len(documents), visible=bool(documents)
         )
-        work = partial(printed, self.plan)
+        work = partial(convert_office, self.plan)
         with closing(self.pool.run(work, [probed for probed, _ in documents])) as outcomes:
             for outcome in outcomes:
                 self.bars.advance(bar)
