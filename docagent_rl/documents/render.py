@@ -17,7 +17,7 @@ from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, raster_scale
 from docagent_rl.documents.references import Rotation
 from docagent_rl.documents.settings import DocumentError, RendererKind, RenderSettings, Size
 from docagent_rl.documents.tiff import eight_bits
-from docagent_rl.documents.upright import turned
+from docagent_rl.documents.upright import rotate
 
 FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "JPEG2000", "AVIF", "PPM")
 """The formats that are opened, whatever a file's name. Others may start programs (EPS starts
@@ -140,7 +140,7 @@ def encode_jpeg(image: Image.Image, quality: int, *, half_colour: bool = False) 
 def turned_jpeg(jpeg: bytes, turn: Rotation, quality: int) -> tuple[bytes, Size]:
     """Turn the picture of a JPEG file clockwise; return the new file and its size in pixels."""
     with Image.open(io.BytesIO(jpeg), formats=("JPEG",)) as image:
-        upright = turned(image.convert("RGB"), turn)
+        upright = rotate(image.convert("RGB"), turn)
     return encode_jpeg(upright, quality, half_colour=has_little_colour(upright)), upright.size
 
 

@@ -48,7 +48,7 @@ class Scan(NamedTuple):
     """The engine was unsure of much of what it read."""
 
 
-def turned(image: Image.Image, turn: Rotation) -> Image.Image:
+def rotate(image: Image.Image, turn: Rotation) -> Image.Image:
     """Return a whole picture turned clockwise."""
     return image.transpose(_TRANSPOSED[turn]) if turn else image
 
@@ -70,7 +70,7 @@ def read_scan(image: Image.Image) -> Scan:
     best = Rotation.NONE
     turn = _suspected(found, image)
     if turn:
-        again = read_pieces(turned(image, turn))
+        again = read_pieces(rotate(image, turn))
         if _is_upright(again) and (turn is Rotation.LEFT or score(again) >= score(found) + _GAIN):
             found = again
             best = turn

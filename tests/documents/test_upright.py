@@ -8,7 +8,7 @@ from docagent_rl.documents.manifest import Finding
 from docagent_rl.documents.ocr import Piece
 from docagent_rl.documents.references import Rotation, turned_box
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.documents.upright import read_scan, turned
+from docagent_rl.documents.upright import read_scan, rotate
 from tests.documents.scans import TEXT, draw_text, font
 
 BACK = {
@@ -22,7 +22,7 @@ BACK = {
 @pytest.mark.slow
 @pytest.mark.parametrize("turn", Rotation)
 def test_a_page_is_read_whichever_way_it_lies(turn):
-    scan = read_scan(turned(draw_text(TEXT), turn))
+    scan = read_scan(rotate(draw_text(TEXT), turn))
     assert scan == ("\n".join(TEXT), BACK[turn], False)
 
 
@@ -31,7 +31,7 @@ def test_text_and_picture_are_stored_upright_and_boxes_go_with_them(inbox, store
     picture = draw_text(TEXT)
     (inbox / "deck").mkdir()
     for number, turn in enumerate(Rotation, start=1):
-        turned(picture, turn).save(inbox / "deck" / f"{number}.png")
+        rotate(picture, turn).save(inbox / "deck" / f"{number}.png")
     ingested(dpi=144)
     document = DocumentStore(store_path).document("deck")
     ink = picture.convert("L").point(lambda value: 255 * (value < 128)).getbbox()
@@ -58,7 +58,7 @@ def test_labels_that_stand_on_end_turn_no_page():
     label = draw_text(
         ["Number of deaths", "per 100,000 people", "in all of Norvale"], size=(260, 160)
     )
-    page.paste(turned(label, Rotation.LEFT).resize((160, 260)), (600, 200))
+    page.paste(rotate(label, Rotation.LEFT).resize((160, 260)), (600, 200))
     assert read_scan(page).turn is Rotation.NONE
 
 

@@ -19,7 +19,7 @@ from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.references import Rotation
 from docagent_rl.documents.settings import IngestLimits
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.documents.upright import turned
+from docagent_rl.documents.upright import rotate
 from tests.commands.conftest import called
 from tests.documents.conftest import write_image, write_pdf, write_pdf_objects, write_program
 from tests.documents.here import files_of, ingest_here, interrupted_after
@@ -252,7 +252,7 @@ def test_a_page_that_is_not_the_one_that_was_stored_is_never_shown(
 def test_a_turned_page_is_read_and_shown_upright(inbox, ingested, stored):
     (inbox / "deck").mkdir()
     for number, turn in enumerate(Rotation, start=1):
-        turned(draw_text(TEXT), turn).save(inbox / "deck" / f"{number}.png")
+        rotate(draw_text(TEXT), turn).save(inbox / "deck" / f"{number}.png")
     ingested()
     pages = [stored().document("deck").page(number) for number in (1, 2, 3, 4)]
     assert [page.text() for page in pages] == ["\n".join(TEXT)] * 4
