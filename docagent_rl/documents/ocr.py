@@ -60,10 +60,10 @@ def recognize(image: Image.Image) -> str:
         DocumentError: It cannot be read.
         UserError: rapidocr is not installed.
     """
-    return recognized_text(read_pieces(fitted(image)))
+    return recognized_text(read_pieces(fit_to_engine(image)))
 
 
-def fitted(image: Image.Image) -> Image.Image:
+def fit_to_engine(image: Image.Image) -> Image.Image:
     """Return a picture in mode RGB, scaled down to the largest size that the engine reads."""
     image = image.convert("RGB")
     image.thumbnail((_MOST_SIDE, _MOST_SIDE), Image.Resampling.LANCZOS)
@@ -71,7 +71,7 @@ def fitted(image: Image.Image) -> Image.Image:
 
 
 def read_pieces(image: Image.Image) -> list[Piece]:
-    """Return the pieces of text in a picture from `fitted`, also those with low scores.
+    """Return the pieces of text in a picture from `fit_to_engine`, also those with low scores.
 
     Raises:
         DocumentError: It cannot be read.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from docagent_rl.documents.ocr import Piece, fitted, line_score, read_pieces, recognized_text
+from docagent_rl.documents.ocr import Piece, fit_to_engine, line_score, read_pieces, recognized_text
 from docagent_rl.documents.references import Rotation
 
 _SURE = 0.85
@@ -65,7 +65,7 @@ def read_scan(image: Image.Image) -> Scan:
         DocumentError: It cannot be read.
         UserError: rapidocr is not installed.
     """
-    image = fitted(image)
+    image = fit_to_engine(image)
     found = read_pieces(image)
     best = Rotation.NONE
     turn = _suspected(found, image)
