@@ -74,7 +74,7 @@ class ShownRasters:
             self._filled = None
 
 
-def beside(store: Path) -> Path:
+def shown_folder(store: Path) -> Path:
     """Return the cache folder for the pages of a store, next to the store."""
     return store.with_name(f"{store.name}.shown")
 

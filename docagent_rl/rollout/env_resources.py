@@ -7,7 +7,7 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.documents.shown import ShownRasters, beside
+from docagent_rl.documents.shown import ShownRasters, shown_folder
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.envs.base import DocEnv
@@ -120,7 +120,7 @@ def open_shown_store(config: DocAgentConfig, searched: DocumentStore) -> Documen
 def _shown(config: DocAgentConfig) -> ShownRasters | None:
     if not config.rollout.shown_cache_mb:
         return None
-    folders = (beside(config.store.absolute()), config.workspace.absolute() / "shown")
+    folders = (shown_folder(config.store.absolute()), config.workspace.absolute() / "shown")
     return ShownRasters(folders, capacity=config.rollout.shown_cache_mb << 20)
 
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.objects import ObjectKind, ObjectStore, force
-from docagent_rl.documents.shown import ShownRasters, beside
+from docagent_rl.documents.shown import ShownRasters, shown_folder
 
 MIB = 1 << 20
 SIZE = (40, 30)
@@ -31,7 +31,7 @@ def kept(shown, name, size=SIZE):
 
 @pytest.fixture
 def folder(tmp_path):
-    return beside(tmp_path / "store")
+    return shown_folder(tmp_path / "store")
 
 
 @pytest.fixture
