@@ -10,7 +10,7 @@ from rich.progress import Progress
 from docagent_rl.base.text import counted, shown
 from docagent_rl.commands.asking import resumable, spending
 from docagent_rl.commands.options import StoreFolder, model_options, option
-from docagent_rl.documents.describing import describe, keep, pictured_pages
+from docagent_rl.documents.describing import describe, pictured_pages, store_descriptions
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.endpoints.remote_model import open_model
@@ -52,7 +52,7 @@ def describe_command(
         )
         bar = bars.add_task("Describing pages", total=len(pages))
         texts, reasons = asyncio.run(describe(pages, model, partial(bars.advance, bar)))
-    changed = keep(documents.path, names, texts)
+    changed = store_descriptions(documents.path, names, texts)
     replies = [texts[page.image_hash] for page in pages if page.image_hash in texts]
     descriptions = sum(map(bool, replies))
     typer.echo(

@@ -98,7 +98,7 @@ async def describe(
     return texts, reasons
 
 
-def keep(store: Path, doc_ids: Iterable[str], texts: Mapping[str, str]) -> int:
+def store_descriptions(store: Path, doc_ids: Iterable[str], texts: Mapping[str, str]) -> int:
     """Store the descriptions that `describe` returned; return the number of changed documents.
 
     An empty description removes the page's earlier one; pages with other pictures do not change.

@@ -3,7 +3,7 @@
 import pytest
 
 from docagent_rl.documents import PageRef
-from docagent_rl.documents.describing import keep
+from docagent_rl.documents.describing import store_descriptions
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import ObjectKind
 from docagent_rl.documents.store import DocumentStore, PageContent, PageReplacement, derive
@@ -24,7 +24,7 @@ def store(inbox, store_path, ingested, quick_ocr, write_pdf, write_image) -> Doc
 def described(store, **texts) -> DocumentStore:
     """The store with descriptions of first pages, by document."""
     found = {store.page(PageRef(doc_id, 1)).image_hash: text for doc_id, text in texts.items()}
-    keep(store.path, store.doc_ids(), found)
+    store_descriptions(store.path, store.doc_ids(), found)
     return DocumentStore(store.path)
 
 
