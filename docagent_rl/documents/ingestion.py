@@ -36,7 +36,7 @@ from docagent_rl.documents.sources import (
     Sources,
     discover,
 )
-from docagent_rl.documents.upkeep import take_out_gone
+from docagent_rl.documents.upkeep import remove_gone
 from docagent_rl.documents.workers import WorkerPool
 
 _WAITING = "Another ingest is writing to this store: waiting for it to end ..."
@@ -85,7 +85,7 @@ def ingest(
             (`docagent_rl.documents.contents.typography`).
         mirror: Make the store follow the folder: changed documents are replaced, and after all
             others are stored, documents that are gone from the folder are removed
-            (`upkeep.take_out_gone`).
+            (`upkeep.remove_gone`).
         however_many: With `mirror`, remove them even if they are more than half of the store;
             otherwise they then stay (`IngestReport.withheld`), since the folder may be on a disk
             that is not mounted.
@@ -141,7 +141,7 @@ def ingest(
             run.complete()
             if mirror:
                 most = before if however_many else before // 2
-                run.report.removed, run.report.withheld = take_out_gone(layout, found, most)
+                run.report.removed, run.report.withheld = remove_gone(layout, found, most)
             layout.seal_rest()
         except OSError as error:
             raise UserError(f"the store {layout.root} cannot be used ({error})") from error

@@ -103,7 +103,7 @@ def _object(path: Path) -> tuple[str, ObjectKind] | None:
     return None if kind is None or not is_digest(digest) else (digest, kind)
 
 
-def take_out_gone(layout: StoreLayout, found: Sources, most: int) -> tuple[list[str], list[str]]:
+def remove_gone(layout: StoreLayout, found: Sources, most: int) -> tuple[list[str], list[str]]:
     """Remove documents whose files are gone from a folder; the caller must hold the lock.
 
     A document stays if its file or folder, or a folder above it, exists but cannot be read or is
