@@ -20,7 +20,7 @@ from docagent_rl.documents.manifest import (
     dump_record,
 )
 from docagent_rl.documents.native import native_messages
-from docagent_rl.documents.objects import ObjectStore, force, write
+from docagent_rl.documents.objects import ObjectStore, sync_to_disk, write
 from docagent_rl.documents.ocr import engine_name
 from docagent_rl.documents.office import print_office
 from docagent_rl.documents.page_text import TextLayer, read_page, read_part
@@ -260,7 +260,7 @@ def store_chunk(task: PageRangeTask) -> int:
     except OSError as error:  # from reading the source: writing the store raises a UserError
         raise unreadable(error) from error
     begin_part("storing it")
-    force(batch)
+    sync_to_disk(batch)
     record = ChunkEntry(first=task.first, pages=pages, headings=headings, unread=unread)
     write(task.record, dump_record(record))
     return task.num_pages

@@ -54,7 +54,7 @@ class ObjectStore:
         """Store a JPEG file or a text; return the SHA-256 of its bytes (a text's in UTF-8).
 
         The file is forced to disk at once, or added to `batch`, with which the caller calls
-        `force`.
+        `sync_to_disk`.
         """
         kind = ObjectKind.TEXT if isinstance(content, str) else ObjectKind.IMAGE
         data = content.encode("utf-8") if isinstance(content, str) else content
@@ -64,7 +64,7 @@ class ObjectStore:
             place(path, gzip.compress(data, _LEVEL, mtime=0) if kind is ObjectKind.TEXT else data)
         # an existing file may belong to another batch and not be forced yet
         if batch is None:
-            force([path])
+            sync_to_disk([path])
         else:
             batch.append(path)
         return digest
@@ -113,7 +113,7 @@ class ObjectStore:
         return True
 
 
-def force(paths: Iterable[Path]) -> None:
+def sync_to_disk(paths: Iterable[Path]) -> None:
     """Wait until files are on disk; call it before anything that refers to them is written.
 
     If the machine stops before that, some of them may be damaged.

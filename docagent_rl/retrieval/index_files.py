@@ -32,7 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write, is_sealed, scratch_folder, seal, writable
-from docagent_rl.documents.objects import SHA256_PATTERN, file_digest, force
+from docagent_rl.documents.objects import SHA256_PATTERN, file_digest, sync_to_disk
 from docagent_rl.retrieval.config import SearchEngine
 
 HEADER = "docagent_index.json"
@@ -117,20 +117,20 @@ class IndexFiles:
             for path in temporary.glob("*.npy"):
                 _check_length(path)
             checksums = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
-            force((*temporary.iterdir(), temporary))
+            sync_to_disk((*temporary.iterdir(), temporary))
             target = self.folder(checksums)
             if not self._is_whole(checksums):
                 shutil.rmtree(target, ignore_errors=True)
                 temporary.chmod(0o755)
                 temporary.replace(target)
-            force([self.root])
+            sync_to_disk([self.root])
             self.write_header(header.model_copy(update={"files": checksums}))
         self.sweep(rf"(?!{target.name}$).*")
 
     def write_header(self, header: IndexHeader) -> None:
         """Replace the header; the caller must have claimed the folder."""
         atomic_write(self.header, seal(header.model_dump_json(indent=1)))
-        force([self.root])
+        sync_to_disk([self.root])
 
     def sweep(self, pattern: str) -> None:
         """Remove files of the index by a pattern; the caller must have claimed the folder."""

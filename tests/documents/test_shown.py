@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.objects import ObjectKind, ObjectStore, force
+from docagent_rl.documents.objects import ObjectKind, ObjectStore, sync_to_disk
 from docagent_rl.documents.shown import ShownRasters, shown_folder
 
 MIB = 1 << 20
@@ -149,7 +149,7 @@ def test_a_batch_is_readable_at_once_and_forced_to_disk_before_it_is_named(
     names = [objects.put(text, batch) for text in ("one", "two", "one")]
     assert [objects.text(name) for name in names] == ["one", "two", "one"]
     assert forced == []
-    force(batch)
+    sync_to_disk(batch)
     assert {objects.path(name, ObjectKind.TEXT).stat().st_ino for name in names} == set(forced)
     assert not list(tmp_path.glob("*/.*"))
 
@@ -161,10 +161,10 @@ def test_what_was_there_before_is_forced_too_and_damage_is_mended(objects, force
     forced.clear()
     batch = []
     assert [objects.put("one", batch), objects.put("two", batch)] == [whole, damaged]
-    force(batch)
+    sync_to_disk(batch)
     assert len(forced) == 2
     assert objects.text(damaged) == "two"
     # what cannot be forced is one error
     objects.path(objects.put("gone", batch), ObjectKind.TEXT).unlink()
     with pytest.raises(UserError, match=r"\.txt\.gz"):
-        force(batch)
+        sync_to_disk(batch)
