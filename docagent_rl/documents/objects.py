@@ -61,7 +61,9 @@ class ObjectStore:
         digest = hashlib.sha256(data).hexdigest()
         path = self.path(digest, kind)
         if not (path.is_file() and self.are_whole([(digest, kind)])):
-            place(path, gzip.compress(data, _LEVEL, mtime=0) if kind is ObjectKind.TEXT else data)
+            write_atomic(
+                path, gzip.compress(data, _LEVEL, mtime=0) if kind is ObjectKind.TEXT else data
+            )
         # an existing file may belong to another batch and not be forced yet
         if batch is None:
             sync_to_disk([path])
@@ -151,11 +153,11 @@ def read_bytes(path: Path) -> bytes:
 
 
 def write(path: Path, content: str) -> None:
-    """Write a file as `place` does, and wait until it is on disk."""
-    place(path, encodable(content).encode("utf-8"), forced=True)
+    """Write a file as `write_atomic` does, and wait until it is on disk."""
+    write_atomic(path, encodable(content).encode("utf-8"), forced=True)
 
 
-def place(path: Path, data: bytes, *, forced: bool = False) -> None:
+def write_atomic(path: Path, data: bytes, *, forced: bool = False) -> None:
     """Write a file whole or not at all; `forced` waits until it is on disk.
 
     Otherwise the file may be damaged if the machine stops. `StoreLayout.remove_leftovers` cleans up

@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.objects import place
+from docagent_rl.documents.objects import write_atomic
 from docagent_rl.documents.settings import Size
 
 _MAGIC = b"dgshown1"
@@ -68,7 +68,7 @@ class ShownRasters:
         header = _HEADER.pack(_MAGIC, *image.size, _checksum(key, image.size, pixels))
         try:
             _make_room(path.parent, self._capacity // _BUCKETS - size)
-            place(path, header + pixels)
+            write_atomic(path, header + pixels)
         except (OSError, UserError) as error:
             logger.warning("pages at display sizes are no longer cached: %s", error)
             self._filled = None
