@@ -10,7 +10,7 @@ from docagent_rl.retrieval.base import Retriever
 from docagent_rl.retrieval.bm25 import open_bm25
 from docagent_rl.retrieval.config import KEY, Backend, RetrieverConfig
 from docagent_rl.retrieval.hybrid import HybridPart, HybridRetriever
-from docagent_rl.retrieval.rerank.retriever import reranked
+from docagent_rl.retrieval.rerank.retriever import with_reranker
 from docagent_rl.retrieval.service.client import HttpRetriever
 from docagent_rl.retrieval.service.ray_actors import Opener, RayRetriever
 from docagent_rl.retrieval.vectors.index import VectorKind
@@ -30,7 +30,7 @@ def open_retriever(
         InfrastructureError: Ray does not run (`backend: ray`).
     """
     if config.backend is Backend.HTTP:
-        return reranked(HttpRetriever(config, store, key), config, store, key)
+        return with_reranker(HttpRetriever(config, store, key), config, store, key)
     if config.backend is Backend.RAY:
         return RayRetriever(config, store, key, open_local)
     return open_local(config, store, key, stale=stale)
@@ -40,7 +40,7 @@ def open_local(
     config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, stale: bool = False
 ) -> Retriever:
     """Open a configured retriever in this process, whatever its `backend`; see `open_retriever`."""
-    return reranked(_open_kind(config, store, key, stale=stale), config, store, key)
+    return with_reranker(_open_kind(config, store, key, stale=stale), config, store, key)
 
 
 def _open_kind(
@@ -63,14 +63,16 @@ def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KE
         UserError: As for `open_retriever`.
     """
     if config.backend is Backend.LOCAL and config.parts:
-        return reranked(open_hybrid(config, store, key, opener=open_before_run), config, store, key)
+        return with_reranker(
+            open_hybrid(config, store, key, opener=open_before_run), config, store, key
+        )
     if config.backend is not Backend.RAY:
         return open_retriever(config, store, key)
     if config.kind in tuple(VectorKind):
         retriever: Retriever = open_pages(config, store, key, late=True)
     else:
         retriever = _open_kind(config, store, key)
-    return reranked(retriever, config, store, key, late=True)
+    return with_reranker(retriever, config, store, key, late=True)
 
 
 def open_hybrid(

@@ -81,7 +81,7 @@ def _open(config: RerankConfig, spec: RerankerSpec, key: str) -> Reranker:
     )
 
 
-def reranked(
+def with_reranker(
     retriever: Retriever,
     config: RetrieverConfig,
     store: DocumentStore,
