@@ -11,7 +11,7 @@ from rich.console import Console
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import shown, text_problem
-from docagent_rl.commands.asking import spending
+from docagent_rl.commands.asking import within_budget
 from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.commands.playing import check_model, open_player
 from docagent_rl.endpoints.endpoint import ModelConfig
@@ -124,7 +124,7 @@ def ask_command(
         finally:
             await player.close()
 
-    with spending(model), progress.status("playing"):
+    with within_budget(model), progress.status("playing"):
         trajectory = asyncio.run(play())
     found = answer_report(trajectory)
     if json_output:

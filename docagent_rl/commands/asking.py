@@ -31,7 +31,7 @@ def judge_of(model: ModelConfig, judge: ModelConfig) -> ModelConfig | None:
 
 
 @contextmanager
-def spending(
+def within_budget(
     model: ModelConfig, others: Mapping[str, ModelConfig] | None = None
 ) -> Generator[None]:
     """Meter every request of a command, also those of judges and roles, on the model's budget.

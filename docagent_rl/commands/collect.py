@@ -10,7 +10,7 @@ from rich.console import Console
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import shown
-from docagent_rl.commands.asking import resumable, spending
+from docagent_rl.commands.asking import resumable, within_budget
 from docagent_rl.commands.options import (
     AtATime,
     Limit,
@@ -122,7 +122,7 @@ def collect_command(
         finally:
             await playing.close()
 
-    with resumable(), spending(teacher, {"grounder": grounder}):
+    with resumable(), within_budget(teacher, {"grounder": grounder}):
         asyncio.run(collect())
         _report(folder, config, parsed)
 

@@ -18,7 +18,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.outputs import Force, check_output, write_output, written_before
 from docagent_rl.base.text import shown
-from docagent_rl.commands.asking import judge_of, resumable, spending
+from docagent_rl.commands.asking import judge_of, resumable, within_budget
 from docagent_rl.commands.options import model_options, option
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.endpoints.endpoint import ModelConfig
@@ -111,7 +111,7 @@ def generate_command(
     known = [sample for path in exclude or () for sample in read_samples(path)]
     endpoint.require("writing questions")
     other = None if settings.judge is JudgedBy.RULE else judge_of(endpoint, judge)
-    with spending(endpoint, {"judge": other} if other else {}):
+    with within_budget(endpoint, {"judge": other} if other else {}):
         cache = None if dry_run else out.with_name(f"{out.name}.cache")
         run = _generation(opened, names, settings, known, cache, endpoint, other)
         if dry_run:

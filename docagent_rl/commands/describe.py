@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from docagent_rl.base.text import counted, shown
-from docagent_rl.commands.asking import resumable, spending
+from docagent_rl.commands.asking import resumable, within_budget
 from docagent_rl.commands.options import StoreFolder, model_options, option
 from docagent_rl.documents.describing import describe, pictured_pages, store_descriptions
 from docagent_rl.documents.store import DocumentStore
@@ -46,7 +46,7 @@ def describe_command(
         page for name in names for page in pictured_pages(documents.document(name), every=every)
     ]
     bars = Progress(console=console, transient=True, disable=not console.is_terminal)
-    with spending(endpoint), resumable(), bars:
+    with within_budget(endpoint), resumable(), bars:
         model = open_model(
             endpoint, "model", documents.path.with_name(f"{documents.path.name}.described")
         )

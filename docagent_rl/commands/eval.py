@@ -13,7 +13,7 @@ from rich.console import Console
 
 from docagent_rl.base.outputs import Force, write_outputs, written_before
 from docagent_rl.base.seals import Seal
-from docagent_rl.commands.asking import resumable, spending
+from docagent_rl.commands.asking import resumable, within_budget
 from docagent_rl.commands.options import (
     AtATime,
     Limit,
@@ -82,7 +82,7 @@ def eval_command(
     run = play_config(recipe, agent, overrides or ())
     check_play(keep_replies(run, model, out)[0], samples)
     evaluation = Evaluation(recipe, agent, run, samples, trajectories, seed, overrides or ())
-    with resumable(), spending(model):
+    with resumable(), within_budget(model):
         asyncio.run(_play({out: evaluation}, model, out, at_a_time))
     if masked := [trajectory for trajectory in RunFolder(out).trajectories() if trajectory.masked]:
         Console().print(unplayed_table(masked))
@@ -149,7 +149,7 @@ def probe_command(
         scores = {path: await score_run(RunFolder(path), ScoringSettings()) for path in evaluations}
         return {ProbeCondition(path.name): scored for path, scored in scores.items()}
 
-    with resumable(), spending(model):
+    with resumable(), within_budget(model):
         scored = asyncio.run(play_and_score())
     _report_probe(scored, out, seed, force=force)
 

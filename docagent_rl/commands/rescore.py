@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, written_before
 from docagent_rl.base.seals import Seal
-from docagent_rl.commands.asking import spending
+from docagent_rl.commands.asking import within_budget
 from docagent_rl.commands.options import Overrides, argument, option
 from docagent_rl.commands.playing import run_counter
 from docagent_rl.endpoints.endpoint import ModelConfig
@@ -67,7 +67,7 @@ def rescore_command(
     if out.resolve() == run.resolve():
         raise UserError("--out is the run itself: name another folder")
     output = _Output(out, {"run": str(run.resolve()), "overrides": edits}, force=force)
-    with spending(ModelConfig()):  # without limits, only to print what a judge was asked
+    with within_budget(ModelConfig()):  # without limits, only to print what a judge was asked
         changes, turns = asyncio.run(_rescored(sides, files, at_a_time, output, run_counter(run)))
     if not changes:
         raise UserError(

@@ -6,7 +6,7 @@ import typer
 from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.commands.asking import judge_of, spending
+from docagent_rl.commands.asking import judge_of, within_budget
 from docagent_rl.commands.options import model_options
 from docagent_rl.commands.playing import keep_replies
 from docagent_rl.endpoints.endpoint import ModelConfig
@@ -48,7 +48,7 @@ def test_one_budget_counts_both_by_their_own_prices(server):  # noqa: F811
             # the last would be room for one more of the model's, not of what both have spent
             await each.ask([{"role": "user", "content": text}])
 
-    with spending(model, {"judge": judge}):
+    with within_budget(model, {"judge": judge}):
         first, second = open_model(model, "model", None), open_model(judge, "judge", None)
         with pytest.raises(BudgetError):
             asyncio.run(ask(first, second))
@@ -62,9 +62,12 @@ def test_one_budget_counts_both_by_their_own_prices(server):  # noqa: F811
 def test_what_further_models_cost_has_to_be_known_where_it_is_limited():
     first = ModelConfig(**MODEL, **prices(1, 2), budget={"max_cost": 3})
     silent = ModelConfig(**MODEL)
-    with pytest.raises(UserError, match="--judge-price-in"), spending(first, {"judge": silent}):
+    with (
+        pytest.raises(UserError, match="--judge-price-in"),
+        within_budget(first, {"judge": silent}),
+    ):
         pass
-    with spending(
+    with within_budget(
         first, {"judge": ModelConfig(), "evidence": ModelConfig(**MODEL, **prices(0, 0))}
     ):
         pass
