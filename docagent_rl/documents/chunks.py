@@ -130,7 +130,7 @@ class PageRangeTask:
     """Number of the first page."""
     known: tuple[PageEntry, ...] = ()
     """Pages of an earlier version, with the same settings, whose pictures OCR has read already
-    (`read_before`).
+    (`reusable_pages`).
     """
 
     @property
@@ -313,7 +313,7 @@ def _frames(task: PageRangeTask) -> Iterator[tuple[str, bytes, Size, TextLayer]]
         yield name, jpeg, size, TextLayer()
 
 
-def read_before(pages: Iterable[PageEntry]) -> tuple[PageEntry, ...]:
+def reusable_pages(pages: Iterable[PageEntry]) -> tuple[PageEntry, ...]:
     """Return the pages whose text depends only on the picture and is by the current OCR engine."""
     engine = engine_name()
     return tuple(

@@ -11,7 +11,7 @@ from docagent_rl.documents.chunks import (
     PageRangeTask,
     Plan,
     ProbedDocument,
-    read_before,
+    reusable_pages,
 )
 from docagent_rl.documents.manifest import ChunkEntry, Manifest, RecordT, read_record
 from docagent_rl.documents.settings import OcrMode
@@ -53,7 +53,7 @@ def make_job(
     folder = plan.folder(probed)
     known = ()
     if old and old.settings == plan.key(probed) and plan.ocr is not OcrMode.NEVER:
-        known = read_before(old.pages)
+        known = reusable_pages(old.pages)
     starts = range(1, probed.num_pages + 1, PAGES_PER_CHUNK)
     tasks = [PageRangeTask(probed, plan, folder, first, known) for first in starts]
     missing = {task.first: task for task in tasks if not _is_stored(task)}
