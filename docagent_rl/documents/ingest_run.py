@@ -29,7 +29,7 @@ from docagent_rl.documents.chunks import (
     store_chunk,
 )
 from docagent_rl.documents.contents.typography import with_numbered
-from docagent_rl.documents.jobs import Job, make_job, useful_record
+from docagent_rl.documents.jobs import Job, make_job, valid_record
 from docagent_rl.documents.manifest import (
     ChunkEntry,
     Manifest,
@@ -149,7 +149,7 @@ class IngestRun:
         record = self.sealed.records.get(path.relative_to(self.plan.layout.root).as_posix())
         if record is not None and seal_difference(path, record):
             return None
-        return useful_record(Manifest, path)
+        return valid_record(Manifest, path)
 
     @cached_property
     def _by_content(self) -> dict[tuple[str, str], Manifest]:

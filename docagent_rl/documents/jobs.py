@@ -62,13 +62,13 @@ def make_job(
 
 
 def _is_stored(task: PageRangeTask) -> bool:
-    record = useful_record(ChunkEntry, task.record)
+    record = valid_record(ChunkEntry, task.record)
     pages = record.pages if record else ()
     names = [each for page in pages for each in page.objects()]
     return len(pages) == task.num_pages and task.plan.layout.objects.are_whole(names)
 
 
-def useful_record(kind: type[RecordT], path: Path) -> RecordT | None:
+def valid_record(kind: type[RecordT], path: Path) -> RecordT | None:
     """Read a record; return None if it is missing or damaged, and so has to be made again."""
     try:
         return read_record(kind, path)
