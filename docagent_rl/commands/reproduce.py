@@ -1,4 +1,4 @@
-"""`docagent-rl reproduce`: all stages of a paper's chain, from downloads to its table."""
+"""`docagent-rl reproduce`: run all stages of a paper's chain, from downloads to its table."""
 
 import shlex
 from pathlib import Path
@@ -18,40 +18,49 @@ def reproduce_command(
     system: str = argument(..., "alden, doc_v_star, mm_doc_r1, unidoc_rl or vrag_rl."),
     beginning: Beginning = option(
         Beginning.SCRATCH,
-        "The authors' weights, a fine-tuned model of yours, or nothing.",
+        "Where to begin: with the authors' weights, a fine-tuned model of yours, or from scratch.",
         "--from",
     ),
-    workspace: Path = option(Path("workspace"), "Folder for everything; the same resumes."),
-    stage: list[str] | None = option(None, "Run this stage alone; may be repeated."),
-    dry_run: bool = option(
-        False, "Print the commands with hours, disk and money, and run none.", "--dry-run"
+    workspace: Path = option(
+        Path("workspace"), "Folder for everything; the same command resumes the chain."
     ),
-    recipe: str | None = option(None, "Another model of the paper, by its recipe."),
+    stage: list[str] | None = option(None, "Run only this stage; may be repeated."),
+    dry_run: bool = option(
+        False, "Print the commands with hours, disk space and cost, and run none.", "--dry-run"
+    ),
+    recipe: str | None = option(None, "Recipe of another model of the paper."),
     literal: bool = option(
-        False, "Set what the paper prints where the recipe departs for a reason.", "--literal"
+        False,
+        "Use the paper's printed values even where the recipe departs from them for a reason.",
+        "--literal",
     ),
     prompts: Path | None = option(
-        None, "The authors' wording, a prompt file as docs/prompts.md says."
+        None, "Prompt file with the authors' wording; see docs/prompts.md."
     ),
-    gpus: int | None = option(None, "Number of GPUs; default: those of this machine.", min=0),
+    gpus: int | None = option(None, "Number of GPUs; default: all of this machine.", min=0),
     gpu_memory: str | None = option(
-        None, "Card, as for `recipes budget`; default: the paper's own."
+        None, "Memory of one GPU, as for `recipes budget`; default: the paper's card."
     ),
     price: float | None = option(None, "Price of a GPU hour, for --dry-run.", min=0),
     teacher_url: str = option(
-        "http://127.0.0.1:8003/v1", "OpenAI-compatible API of the teacher, with --from scratch."
+        "http://127.0.0.1:8003/v1",
+        "Address of the teacher's OpenAI-compatible API, for --from scratch.",
     ),
-    teacher: str | None = option(None, "Name of the teacher at that address; default: the paper's"),
+    teacher: str | None = option(
+        None, "Name of the teacher at that address; default: the paper's teacher."
+    ),
     miniature: bool = option(
-        False, "Run the whole chain on a CPU: made data, a tiny model, two steps.", "--miniature"
+        False,
+        "Run the whole chain on a CPU, with synthetic data, a tiny model and two steps.",
+        "--miniature",
     ),
 ) -> None:
     """Run a paper's chain: downloads, index, fine-tuning, RL, evaluations, report.
 
-    Stages that are done are skipped, so the same command goes on after an interruption; each is
-    printed before it runs. Where the hub wants a licence accepted, or a file lies elsewhere, the
-    chain stops and says what to do. docs/papers/ has a page on each paper, with what can be
-    compared and what is not known.
+    Finished stages are skipped, so the same command resumes after an interruption. Each stage is
+    printed before it runs. If the hub requires a licence to be accepted, or a file has to come from
+    elsewhere, the chain stops and says what to do. docs/papers/ has a page on each paper, which
+    says what can be compared and what is unknown.
 
     Example: docagent-rl reproduce vrag_rl --from weights --prompts theirs.yaml --workspace W
     """
@@ -82,13 +91,15 @@ def reproduce_command(
     if missing := required(setting, chain):
         raise UserError("\n  ".join(["services without a place:", *missing]))
     if machine.gpus == 0 and not miniature:
-        raise UserError("no GPU is here: --dry-run prints the chain, --miniature runs it small")
+        raise UserError(
+            "this machine has no GPU: --dry-run prints the chain, --miniature runs a small version"
+        )
     _warn_of_prompts(setting)
     chain.run(stage or ())
 
 
 _OF_PAPERS = 8
-"""GPUs of a plan that is made where there are none."""
+"""Number of GPUs to plan for on a machine without any."""
 _HOURS = (
     "Hours are computed, not measured: every row at its longest, at assumed shares of the card's "
     "peak."
@@ -98,8 +109,8 @@ _HOURS = (
 def _warn_of_prompts(setting: Setting) -> None:
     if setting.beginning is Beginning.WEIGHTS and setting.prompts is None:
         typer.echo(
-            "without --prompts the weights play by our wording, not by the one that they were "
-            "trained with (docs/prompts.md): their numbers do not compare with the paper's",
+            "without --prompts, the weights play with our wording instead of that of their "
+            "training (docs/prompts.md): their numbers cannot be compared with the paper's",
             err=True,
         )
 
@@ -107,7 +118,7 @@ def _warn_of_prompts(setting: Setting) -> None:
 def _again(
     setting: Setting, gpus: int | None, card: str | None, teacher_url: str, teacher: str | None
 ) -> str:
-    """Return the command that goes on with a chain."""
+    """Return the command that resumes a chain."""
     words = ["docagent-rl", "reproduce", setting.manifest.system, "--from", setting.beginning]
     words += ["--workspace", str(setting.workspace)]
     if setting.model is not setting.manifest.models[0]:

@@ -24,7 +24,7 @@ def write_pdf(
     user_password: str | None = None,
     rotation: int = 0,
 ) -> Path:
-    """Return a PDF with one text per page; `outline` contains (title, 0-based level, 1-based page)."""
+    """Return a PDF with one text per page; `outline` has (title, 0-based level, 1-based page)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     encryption = (
         None if user_password is None else StandardEncryption(user_password, ownerPassword="owner")

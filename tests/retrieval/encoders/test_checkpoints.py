@@ -1,4 +1,4 @@
-"""All weights come from the checkpoint, and positions are those with which the model was trained."""
+"""All weights come from the checkpoint, and positions are those that the model was trained with."""
 
 import json
 import shutil

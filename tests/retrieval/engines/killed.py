@@ -1,4 +1,4 @@
-"""Builds of an index in other processes, which may kill themselves on the way, and what they leave."""
+"""Builds of an index in other processes, which may kill themselves, and what they leave behind."""
 
 import multiprocessing
 import os
@@ -78,7 +78,7 @@ class Killed:
 
 
 def use_small_parts(folder: Path) -> None:
-    """Store a few documents at a time, index few pages, and put Qdrant's points next to the index."""
+    """Store few documents at a time, index few pages, and put Qdrant's points next to the index."""
     build._NUMBERS, build._HEADER_SHARE, lance.INDEXED_FROM = 200, 0, 1
     qdrant.connect_qdrant = lambda url, **_: _client(folder.parent / "points")
 
@@ -93,7 +93,7 @@ def build_here(engine: str, store: DocumentStore, folder: Path, **encoder: Any) 
 def build_there(
     engine: str, store: DocumentStore, folder: Path, moment: Killed | None = None, **encoder: Any
 ) -> int | None:
-    """Build in another process, which dies at a moment; return its exit code (`Process.exitcode`)."""
+    """Build in another process, which dies at a moment; return its exit code."""
     process = PROCESSES.Process(target=_build, args=(engine, store.path, folder, moment, encoder))
     process.start()
     process.join()
