@@ -1,1 +1,1 @@
-"""The ground: errors, files, sections of configuration, texts of others."""
+"""Foundations: errors, files, configuration sections, and text from untrusted sources."""

@@ -1,4 +1,4 @@
-"""The two ways a run can fail that are not bugs."""
+"""The two kinds of failure that are not bugs."""
 
 
 class UserError(Exception):
@@ -12,6 +12,6 @@ class UserError(Exception):
 class InfrastructureError(Exception):
     """A service failed (retriever, judge, rollout server) after its own retries and deadline.
 
-    It never becomes a reward: the trajectory is retried and, failing again, masked out of the loss
-    and of the group statistics.
+    It never becomes a reward: the trajectory is retried and, if it fails again, masked out of the
+    loss and the group statistics.
     """

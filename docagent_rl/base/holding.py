@@ -1,9 +1,9 @@
-"""Folders that one process at a time writes to: whoever holds one says who it is, and others are
-refused.
+"""Lock folders that only one process may write to at a time.
 
-The lock is the system's (`flock`): it goes with the process, however that ends. On file systems of
-several machines it holds among them as far as these pass locks on (NFS does, unless it is mounted
-with `local_lock`); where a file system has no locks, nobody is kept out.
+The lock file names the process that holds the lock, so that others can be told whom they wait for.
+The lock is the operating system's (`flock`), which releases it when the process ends, however it
+ends. On a network file system it works between machines if the file system forwards locks (NFS
+does, unless it is mounted with `local_lock`); on a file system without locks nothing is locked.
 """
 
 import fcntl
@@ -28,17 +28,17 @@ _mutex = threading.Lock()
 
 
 def hold_folder(folder: Path, named: str) -> bool:
-    """Make a folder and hold it until `release_folder`, or the end of this process.
+    """Create a folder and lock it until `release_folder` or the end of this process.
 
     Args:
-        folder: may be held by this process already.
-        named: what messages call it, such as `docagent.run_dir=...`.
+        folder: this process may have locked it already.
+        named: how error messages refer to it, such as `docagent.run_dir=...`.
 
     Returns:
-        Whether this call took it; False: this process had it before.
+        True if this call acquired the lock, False if this process already had it.
 
     Raises:
-        UserError: another process holds it, or it cannot be written.
+        UserError: another process holds the lock, or the folder cannot be written.
     """
     with _mutex:
         key = os.path.realpath(folder)
@@ -53,7 +53,8 @@ def hold_folder(folder: Path, named: str) -> bool:
             holder = _holder(handle)
             os.close(handle)
             raise UserError(
-                f"{named}: {holder} writes there: wait for its end, end it, or name another folder"
+                f"{named}: {holder} is writing to this folder: wait until it ends, stop it, or "
+                "use another folder"
             ) from None
         except OSError:  # a file system without locks
             pass
@@ -64,7 +65,7 @@ def hold_folder(folder: Path, named: str) -> bool:
 
 
 def release_folder(folder: Path) -> None:
-    """Let others have a folder that this process holds, if it does."""
+    """Release the lock on a folder if this process holds it."""
     with _mutex:
         handle = _held.pop(os.path.realpath(folder), None)
         if handle is not None:
@@ -73,13 +74,13 @@ def release_folder(folder: Path) -> None:
 
 @contextmanager
 def holding(folder: Path, named: str) -> Generator[None]:
-    """Hold a folder while the block lasts, also against other threads of this process.
+    """Lock a folder for the duration of the block, also against other threads of this process.
 
     Raises:
-        UserError: somebody holds it, or it cannot be written.
+        UserError: the folder is locked already, or cannot be written.
     """
     if not hold_folder(folder, named):
-        raise UserError(f"{named}: this process writes there already")
+        raise UserError(f"{named}: this process is already writing to this folder")
     try:
         yield
     finally:
@@ -87,7 +88,7 @@ def holding(folder: Path, named: str) -> Generator[None]:
 
 
 def _open(path: Path) -> int:
-    # never removed: a lock on a file that another has taken away would hold nothing
+    # The file is never removed: a lock on a file that is no longer in the folder locks nobody out.
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
 
 
@@ -99,20 +100,20 @@ def _sign(handle: int) -> None:
 
 
 def _holder(handle: int) -> str:
-    """Return who holds a file, in words. One that has just begun is given time to sign."""
+    """Describe the process that holds the lock; one that has just locked gets time to sign."""
     for _ in range(_LOOKS):
         with suppress(ValueError, KeyError, TypeError):
             found = json.loads(os.pread(handle, 4096, 0))
             pid = int(found["pid"])
             host = str(found["host"])
             if host != socket.gethostname() or Path(f"/proc/{pid}").exists():
-                return f"process {pid} on {host[:200]!r}, since {str(found['since'])[:40]},"
+                return f"process {pid} on {host[:200]!r} (since {str(found['since'])[:40]})"
         time.sleep(_LOOK_S)
     return "another process"
 
 
 def _forget() -> None:
-    """Let go of a parent's locks, which otherwise outlive it in a forked child."""
+    """Close the parent's lock files in a forked child, which would otherwise keep the locks."""
     for handle in _held.values():
         os.close(handle)
     _held.clear()

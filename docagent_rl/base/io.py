@@ -1,6 +1,4 @@
-"""Files that are either whole or absent, and JSON that ends with a checksum of all that stands
-before it.
-"""
+"""Atomic writes of files and directories, and JSON files that end with their own checksum."""
 
 import errno
 import fcntl
@@ -17,7 +15,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import encodable
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""Errors of a full disk."""
+"""Error numbers that mean the disk is full."""
 
 _SHORT_WRITE = re.compile(
     r"\d+ requested and \d+ written|No space left on device|Disk quota exceeded"
@@ -30,13 +28,13 @@ _SEAL_LENGTH = len(b',\n"checksum": ""\n}\n') + 64
 def atomic_write(path: str | os.PathLike, content: bytes | str | Iterable[bytes]) -> Path:
     """Write `content` to `path` so that readers see the old file or the new one, never a part.
 
-    The parent directory is created. Text is encoded as UTF-8; what has no place in it, a lone
-    surrogate, becomes a question mark: what was computed for hours is not lost for one broken
-    character. What killed processes left of earlier writes of this file is removed. Pieces are
-    written as they come.
+    The parent directory is created. Text is encoded as UTF-8; a lone surrogate, which UTF-8 cannot
+    encode, becomes a question mark, so that hours of work are not lost to one broken character.
+    Temporary files that killed processes left behind for this file are removed. An iterable is
+    written piece by piece.
 
     Raises:
-        UserError: it cannot be written: the disk is full, or the folder may not be written to.
+        UserError: the file cannot be written: the disk is full, or the folder is not writable.
     """
     target = Path(path)
     data = encodable(content).encode("utf-8") if isinstance(content, str) else content
@@ -48,19 +46,19 @@ def atomic_write(path: str | os.PathLike, content: bytes | str | Iterable[bytes]
                 file.flush()
                 os.fsync(file.fileno())
             os.fchmod(handle, 0o644)
-            remove_leftovers(target)  # before, so that a kill right after leaves nothing
+            remove_leftovers(target)  # first: a kill right after `replace` then leaves nothing
             temporary.replace(target)
     return target
 
 
 @contextmanager
 def atomic_dir(path: str | os.PathLike) -> Generator[Path]:
-    """Yield an empty directory that takes the place of `path` when the block ends without an error.
+    """Yield an empty directory that replaces `path` when the block ends without an error.
 
-    Directories that killed processes left are removed then.
+    Temporary directories that killed processes left behind are removed at that point.
 
     Raises:
-        UserError: it cannot be written: the disk is full, or the folder may not be written to.
+        UserError: the directory cannot be written: the disk is full, or the parent is not writable.
     """
     target = Path(path)
     with writable(target):
@@ -70,7 +68,7 @@ def atomic_dir(path: str | os.PathLike) -> Generator[Path]:
             temporary.chmod(0o755)
             remove_leftovers(target)
             if target.exists():
-                # `rename` refuses to replace a directory that is not empty
+                # `rename` does not replace a directory that is not empty
                 with scratch_folder(target, ".old") as retired:
                     target.replace(retired / "d")
                     temporary.replace(target)
@@ -85,22 +83,21 @@ def writable(path: Path) -> Generator[None]:
         yield
     except OSError as error:
         full = disk_is_full(error)
-        remedy = "make room there" if full else "make it writable, or name another place"
+        remedy = "free some space" if full else "make it writable, or choose another location"
         what = error.strerror or (f"No space left: {error}" if full else error)
         raise UserError(f"cannot write {path} ({what}): {remedy}") from error
 
 
 def disk_is_full(error: OSError) -> bool:
-    """Return whether a write failed for want of room. numpy's errors have no number, and count
-    instead.
+    """Return whether a write failed because the disk is full.
+
+    numpy's errors carry no error number; they are recognized by their message.
     """
     return error.errno in FULL or (error.errno is None and bool(_SHORT_WRITE.search(str(error))))
 
 
 def remove_leftovers(target: Path) -> None:
-    """Remove the leftovers of processes that were killed while they wrote `target`, file or
-    directory.
-    """
+    """Remove the temporary files and folders of processes killed while they wrote `target`."""
     pattern = re.compile(rf"\.{re.escape(target.name)}{_SCRATCH}")
     with suppress(FileNotFoundError, PermissionError):
         for name in os.listdir(target.parent):  # noqa: PTH208 - a path for each name would take most of the time
@@ -113,7 +110,7 @@ def _remove(path: Path) -> None:
         is_folder = path.is_dir()
         handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
         try:
-            if _lock(handle, path):  # nobody works on it
+            if _lock(handle, path):  # no process is writing it
                 shutil.rmtree(path, ignore_errors=True) if is_folder else path.unlink()
         finally:
             os.close(handle)
@@ -121,16 +118,14 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def scratch_folder(target: Path, suffix: str = ".tmp") -> Generator[Path]:
-    """Make a directory beside `target`, hold it while the block lasts, then remove it."""
+    """Create a locked directory next to `target` for the duration of the block, then remove it."""
     with _scratch(target, suffix, folder=True) as (path, _):
         yield path
 
 
 @contextmanager
 def _scratch(target: Path, suffix: str, *, folder: bool = False) -> Generator[tuple[Path, int]]:
-    """Make a file or directory beside `target`; yield it with a handle that holds it, then remove
-    it.
-    """
+    """Create a file or directory next to `target` and yield it with a locked handle; remove it."""
     while True:
         try:
             if folder:
@@ -143,10 +138,10 @@ def _scratch(target: Path, suffix: str, *, folder: bool = False) -> Generator[tu
         except FileNotFoundError:
             if not target.parent.exists():
                 raise
-            continue  # `remove_leftovers` of another process was faster
+            continue  # `remove_leftovers` of another process has just removed it
         if _lock(handle, path := Path(name)) is not False:
             break
-        os.close(handle)  # as above
+        os.close(handle)  # likewise
     try:
         yield path, handle
     finally:
@@ -155,9 +150,10 @@ def _scratch(target: Path, suffix: str, *, folder: bool = False) -> Generator[tu
 
 
 def _lock(handle: int, path: Path) -> bool | None:
-    """Hold a file or directory as long as the handle is open.
+    """Lock a file or directory for as long as the handle is open; return True on success.
 
-    False: another process holds or has removed it; None: the file system has no locks.
+    False means that another process has locked or removed it, None that the file system has no
+    locks.
     """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -172,7 +168,7 @@ def _lock(handle: int, path: Path) -> bool | None:
 
 
 def seal(json_object: str) -> str:
-    """Return a printed JSON object of at least one member with one more: its `checksum`."""
+    """Append a member `checksum` to the text of a JSON object with at least one member."""
     body = json_object.rstrip().removesuffix("}").rstrip()
     return f'{body},\n"checksum": "{hashlib.sha256(body.encode()).hexdigest()}"\n}}\n'
 
@@ -181,14 +177,14 @@ def is_sealed(data: bytes) -> bool:
     """Return whether a file carries a checksum.
 
     Raises:
-        ValueError: the checksum is that of other bytes.
+        ValueError: the checksum does not match the content.
     """
     found = _SEAL.fullmatch(data[-_SEAL_LENGTH:])
     if found is None:
-        # a whole seal ends the file; another place or form is damage
+        # An intact checksum is at the very end; one anywhere else means that the file is damaged.
         if b'"checksum"' in data[-2 * _SEAL_LENGTH :]:
             raise ValueError("its checksum is broken")
         return False
     if hashlib.sha256(data[:-_SEAL_LENGTH]).hexdigest() != found[1].decode("ascii"):
-        raise ValueError("its checksum is that of other bytes")
+        raise ValueError("its checksum does not match its content")
     return True

@@ -1,4 +1,4 @@
-"""Files that a command was asked to write: none takes the place of another file unasked."""
+"""Output files of commands, which overwrite other files only on request."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -10,24 +10,24 @@ import typer
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 
-_OTHER = "{} holds something else; name another file, or replace it with --force"
+_OTHER = "{} exists with other content; choose another file, or replace it with --force"
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files that differ.")]
 
 
 def write_output(path: Path, content: bytes | str, *, force: bool = False) -> bool:
-    """Write a file that is not there; return False when it was there already, byte for byte.
+    """Write a new file; return False if it already exists with exactly this content.
 
     Raises:
-        UserError: another file is there, without `force`; it was left alone.
+        UserError: a file with other content exists and `force` is off; it is left untouched.
     """
     return bool(write_outputs({path: content}, force=force))
 
 
 def write_outputs(contents: Mapping[Path, bytes | str], *, force: bool = False) -> list[Path]:
-    """Write files that belong together; return those that were not there already, byte for byte.
+    """Write files that belong together; return those that did not exist with this content.
 
     Raises:
-        UserError: another file is there, without `force`; nothing was written.
+        UserError: a file with other content exists and `force` is off; nothing is written.
     """
     new = [
         path for path, content in contents.items() if not check_output(path, content, force=force)
@@ -38,13 +38,13 @@ def write_outputs(contents: Mapping[Path, bytes | str], *, force: bool = False) 
 
 
 def check_output(path: Path, content: bytes | str, *, force: bool = False) -> bool:
-    """See that a file may be written; return whether it is there already, byte for byte.
+    """Check that a file may be written; return whether it already exists with this content.
 
     Raises:
-        UserError: another file is there, without `force`, or a folder.
+        UserError: a file with other content exists and `force` is off, or `path` is a folder.
     """
     if path.is_dir():
-        raise UserError(f"{path} is a folder: name a file")
+        raise UserError(f"{path} is a folder: give the path of a file")
     if not path.exists():
         return False
     same = path.read_bytes() == (content.encode("utf-8") if isinstance(content, str) else content)
@@ -54,20 +54,16 @@ def check_output(path: Path, content: bytes | str, *, force: bool = False) -> bo
 
 
 def written_before(path: Path, mark: str) -> Mapping[str, Any] | None:
-    """Return the JSON object that a command wrote, known by a key that marks it; None for anything
-    else.
-    """
+    """Return the JSON object in a file if it has the key `mark`, and None for anything else."""
     try:
         found = json.loads(path.read_bytes())
-    except (OSError, ValueError):  # half a character is one, too
+    except (OSError, ValueError):  # a UnicodeDecodeError is a ValueError, too
         return None
     return found if isinstance(found, dict) and mark in found else None
 
 
 def write_stream(path: Path, pieces: Iterable[bytes], *, force: bool = False) -> bool:
-    """Do the same for a file too large for memory, whose `pieces` are asked for as they are
-    written.
-    """
+    """Do what `write_output` does for a file too large for memory, which comes in `pieces`."""
     if force or not path.exists():
         atomic_write(path, pieces)
         return True

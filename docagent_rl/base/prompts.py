@@ -1,4 +1,4 @@
-"""Prompts are files: YAML with one jinja2 template a part.
+"""Prompt files: YAML with one jinja2 template per part.
 
 ```yaml
 system: |
@@ -7,7 +7,7 @@ user: |
   Question: {{ question }}
 ```
 
-The filter `delimited` puts text that others wrote between lines that it cannot spell:
+The filter `delimited` puts untrusted text between two marker lines that the text cannot contain:
 `{{ answer | delimited }}`.
 """
 
@@ -27,8 +27,8 @@ from docagent_rl.base.section import read_yaml
 from docagent_rl.base.untrusted import delimited
 
 _PACKAGE = Path(__file__).parents[1]
-# Templates are the user's, what is filled in is not: the sandbox keeps values from being more than
-# text.
+# Templates come from the user, the values filled into them do not: in the sandbox a value can only
+# be text.
 _JINJA = jinja2.sandbox.ImmutableSandboxedEnvironment(
     undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
 )
@@ -37,17 +37,13 @@ _JINJA.filters["delimited"] = delimited
 
 @dataclass(frozen=True, slots=True)
 class PromptSpec:
-    """The parts that a prompt file must and may have, and the variables that its templates may
-    use.
-    """
+    """The required and optional parts of a prompt file, and the variables its templates may use."""
 
     required: frozenset[str]
     optional: frozenset[str] = frozenset()
     variables: frozenset[str] = frozenset()
     shown: frozenset[str] = frozenset()
-    """Variables that the parts have to show between them: without the question there is nothing to
-    answer.
-    """
+    """Variables that at least one part has to show, such as the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +51,9 @@ class PromptTemplate:
     """The compiled parts of a prompt file."""
 
     source: str
-    """Path of the file, for messages."""
+    """Path of the file, for error messages."""
     digest: str
-    """SHA-256 of its text; changes whenever the wording does."""
+    """SHA-256 of the file, which changes with its wording."""
     parts: Mapping[str, jinja2.Template]
     used: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The variables that each part shows."""
@@ -66,10 +62,10 @@ class PromptTemplate:
         return part in self.parts
 
     def render(self, part: str, **variables: Any) -> str:
-        """Fill in a part; surrounding whitespace is removed.
+        """Render a part and strip surrounding whitespace.
 
         Raises:
-            UserError: a variable is missing or the template fails.
+            UserError: a variable is missing, or the template raises an error.
         """
         try:
             return self.parts[part].render(variables).strip()
@@ -79,57 +75,59 @@ class PromptTemplate:
 
 @functools.lru_cache(maxsize=64)
 def load_prompt(name_or_path: str, spec: PromptSpec) -> PromptTemplate:
-    """Load a prompt of this package, e.g. `vrag_rl_paper`, or a `.yaml` file; each is read once.
+    """Load a prompt of this package, e.g. `vrag_rl_paper`, or a `.yaml` file; results are cached.
 
     Raises:
-        UserError: no such prompt; not YAML; a part is missing, unknown or no text; a template has a
-            syntax error or uses an unknown variable. The message names file and part.
+        UserError: there is no such prompt; it is not YAML; a part is missing, unknown or not text;
+            a template has a syntax error or uses an unknown variable. The message names file and
+            part.
     """
     path = prompt_file(name_or_path)
     data = read_yaml(path, "user: |", f"prompt file {path}")
     for part, template in data.items():
-        # YAML reads a bare yes, no or 5 as something else
+        # YAML reads a bare yes, no or 5 as a boolean or a number
         if not isinstance(template, str):
             raise UserError(
-                f"prompt file {path}: part {part!r} is no text but {template!r}; write `{part}: |`"
+                f"prompt file {path}: part {part!r} is not text but {template!r}; write `{part}: |`"
             )
     if missing := sorted(spec.required - set(data)):
         raise UserError(f"prompt file {path}: the part {missing[0]!r} is missing")
     if unknown := sorted(set(map(str, data)) - spec.required - spec.optional):
         known = sorted(spec.required | spec.optional)
-        raise UserError(f"prompt file {path}: unknown part {unknown[0]!r}; known are {known}")
+        raise UserError(f"prompt file {path}: unknown part {unknown[0]!r}; known parts: {known}")
     found = {
         part: _compile(template, spec, f"{path}, part {part!r}") for part, template in data.items()
     }
     used = {part: variables for part, (_, variables) in found.items()}
     for name in sorted(spec.shown - frozenset().union(*used.values())):
         raise UserError(
-            f"prompt file {path}: no part shows {{{{ {name} }}}}, spelt so, to the policy"
+            f"prompt file {path}: no part shows the variable `{{{{ {name} }}}}` to the policy; "
+            "add it, spelled exactly like this"
         )
     parts = {part: template for part, (template, _) in found.items()}
     return PromptTemplate(str(path), hashlib.sha256(path.read_bytes()).hexdigest(), parts, used)
 
 
 def prompt_file(name_or_path: str) -> Path:
-    """Return the path of a prompt, from its name or path."""
+    """Return the path of a prompt given by name or path."""
     if name_or_path.endswith((".yaml", ".yml")):
         return Path(name_or_path)
     if name_or_path not in _files():
         raise UserError(
             f"there is no prompt {name_or_path!r}: give the path of a .yaml file, or one of "
-            f"{', '.join(prompt_names())}"
+            f"these names: {', '.join(prompt_names())}"
         )
     return _files()[name_or_path]
 
 
 def prompt_names() -> list[str]:
-    """Return the names of the prompts of this package."""
+    """Return the names of this package's prompts."""
     return sorted(_files())
 
 
 @functools.cache
 def _files() -> Mapping[str, Path]:
-    """Find prompt files by name: each lies in the folder `prompts` of what reads it."""
+    """Map names to prompt files, each in the folder `prompts` of the package that uses it."""
     return {path.stem: path for path in _PACKAGE.glob("**/prompts/*.yaml")}
 
 
@@ -141,5 +139,7 @@ def _compile(template: str, spec: PromptSpec, where: str) -> tuple[jinja2.Templa
         raise UserError(f"prompt file {where}, line {error.lineno}: {error.message}") from error
     if unknown := sorted(used - spec.variables):
         known = sorted(spec.variables)
-        raise UserError(f"prompt file {where}: unknown variable {unknown[0]!r}; known are {known}")
+        raise UserError(
+            f"prompt file {where}: unknown variable {unknown[0]!r}; known variables: {known}"
+        )
     return compiled, frozenset(used)

@@ -1,8 +1,8 @@
-"""The names that a package promises to its users, each loaded when somebody asks for it.
+"""Lazy imports of a package's public names.
 
-The package's `__init__.pyi`, which type checkers read, says where its names are:
-`from MODULE import NAME as NAME`. At run time nothing is imported before it is used, so that a
-package costs what is taken from it.
+The package's `__init__.pyi`, which type checkers read, says which module defines each name:
+`from MODULE import NAME as NAME`. At run time a module is imported when one of its names is first
+used, so that importing the package itself costs next to nothing.
 """
 
 import ast
@@ -40,7 +40,7 @@ def exporter(package: str, file: str, registering: Sequence[str] = ()) -> Callab
 
 
 def promised(stub: Path) -> dict[str, str]:
-    """Return the names that a stub promises, with their modules."""
+    """Return the public names that a stub declares, with their modules."""
     found: dict[str, str] = {}
     for node in ast.parse(stub.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and node.module:

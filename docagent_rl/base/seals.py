@@ -1,10 +1,11 @@
-"""The seal of a folder: `seal.jsonl`, which says what its files held when they were written.
+"""The seal of a folder: `seal.jsonl`, which records the content of its files as they are written.
 
-A line is an event: `path` below the folder, `state`, and of a file that is there `bytes` and
-`sha256`. Its `check` is made of the line before and its own content, so that a line that is lost,
-edited, doubled or moved is seen. The last line about a path counts. That a file is being written is
-noted before, what it holds after: a kill in between leaves a file that is known as not sealed, and
-no other file can pass for one.
+Each line is an event: a `path` relative to the folder, its `state` and, if the file exists, its
+`bytes` and `sha256`. The `check` of a line is a hash of the line's content and of the previous
+check, so that a missing, edited, duplicated or moved line is detected. The last line about a path
+is the valid one. An event is logged before a file is written and another one with its hash
+afterwards. A file whose writer was killed in between is therefore known to be unsealed, and a file
+that the run did not write cannot be mistaken for one that it did.
 """
 
 from __future__ import annotations
@@ -35,20 +36,18 @@ _LONGEST = 2**16  # bytes of a line
 
 
 class FileState(StrEnum):
-    """The state of a file, as an event has it."""
+    """The state of a file according to an event."""
 
     BEGUN = "begun"
     """It is being written."""
     WHOLE = "whole"
-    """It was written."""
+    """It was written completely."""
     GROWING = "growing"
-    """Its first bytes were written; more may follow."""
+    """Its first bytes were written; more may be appended."""
     FOUND = "found"
-    """A later process sealed it as it found it: the one that wrote it was killed before it
-    could.
-    """
+    """A later process sealed it as it found it, because its writer was killed before sealing it."""
     GONE = "gone"
-    """It was moved or removed by what had written it."""
+    """Its writer moved or removed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,44 +58,42 @@ class Record:
     bytes: int
     sha256: str
     about: str = ""
-    """What it is of, where the name does not tell: the id of a document."""
+    """What the file belongs to if its name does not say so: the id of a document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """The content of a folder's seal; paths are relative to the folder, with slashes."""
+    """The content of a folder's seal; paths are relative to the folder, with forward slashes."""
 
     records: Mapping[str, Record]
-    """By path, what was last known of files that are to be there."""
+    """The latest record of every file that should exist, by path."""
     begun: frozenset[str]
-    """Paths of files that were being written."""
+    """Paths of files whose write was started and not completed."""
     broken: tuple[int, ...] = ()
-    """Numbers of lines that are not as they were written, or follow another than the one before."""
+    """Numbers of lines that were edited, or that do not follow the line they were written after."""
     there: bool = True
-    """There is a seal."""
+    """Whether the seal file exists."""
     torn: bool = False
-    """It ends within a line."""
+    """Whether the seal file ends in the middle of a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """The seal of a folder, for those who write there: any number of threads and processes.
+    """Write access to the seal of a folder, for any number of threads and processes.
 
     Raises (all methods):
-        UserError: it cannot be written: the disk is full, or the folder may not be written to.
+        UserError: the seal cannot be written: the disk is full, or the folder is not writable.
     """
 
     root: Path
 
     @property
     def path(self) -> Path:
-        """Its file."""
+        """The path of the seal file."""
         return self.root / SEAL
 
     def write(self, path: Path, content: bytes | str | Iterable[bytes], *, about: str = "") -> Path:
-        """Write a file as `atomic_write` does, and seal it; its bytes are read once, as they
-        come.
-        """
+        """Write a file with `atomic_write` and seal it, hashing the bytes as they are written."""
         data = encodable(content).encode("utf-8") if isinstance(content, str) else content
         count = _Count([data] if isinstance(data, bytes) else data)
         self._append({path: None})
@@ -106,31 +103,32 @@ class Seal:
 
     @contextmanager
     def writing(self, *paths: Path, about: str = "") -> Generator[None]:
-        """Seal files that the block writes by itself, or removes."""
+        """Seal files that the block itself writes or removes."""
         self.begin(paths)
         yield
         self.complete(paths, about=about)
 
     def begin(self, paths: Iterable[Path]) -> None:
-        """Note that files are being written; who cannot hold `writing` calls `complete` at the
-        end.
+        """Record that files are being written.
+
+        For writers that cannot use the context manager `writing`; they call `complete` at the end.
         """
         self._append(dict.fromkeys(paths))
 
     def complete(self, paths: Iterable[Path], *, about: str = "") -> None:
-        """Seal files as they are; those that are not there are gone."""
+        """Seal files as they are on disk; files that do not exist are recorded as gone."""
         self._append({path: _as_it_is(path, FileState.WHOLE, about) for path in paths})
 
     def grow(self, path: Path, size: int, sha256: str) -> None:
-        """Seal the first bytes of a file that is appended to."""
+        """Seal the first `size` bytes of a file that grows by appending."""
         self._append({path: Record(FileState.GROWING, size, sha256)})
 
     def forget(self, paths: Iterable[Path]) -> None:
-        """Note that files were removed."""
+        """Record that files were removed."""
         self._append(dict.fromkeys(paths, _GONE))
 
     def move(self, pairs: Mapping[Path, Path]) -> None:
-        """Move files within the folder, with what is known of each; folders are made."""
+        """Move files within the folder together with their records, creating parent folders."""
         known = read_seal(self.root).records
         self._append(dict.fromkeys([*pairs, *pairs.values()]))
         for old, new in pairs.items():
@@ -141,10 +139,10 @@ class Seal:
         self._append({**after, **dict.fromkeys(pairs, _GONE)})
 
     def adopt(self, others: Mapping[Path, str] = MappingProxyType({})) -> list[str]:
-        """Seal what killed processes had written and not sealed; name those files.
+        """Seal the files that killed processes wrote but did not seal; return their names.
 
-        So are `others` without a record, given with what each is of. What a process had only begun
-        to replace is as it was before.
+        Files in `others` that have no record are sealed as well; the values are their `about`. A
+        file whose replacement was started but never happened keeps its old record.
         """
         known = read_seal(self.root)
         adopted = {}
@@ -165,11 +163,11 @@ class Seal:
         ]
 
     def compact(self) -> None:
-        """Write it anew with a line a file, in order: the same whatever was killed on the way."""
+        """Rewrite the seal with one sorted line per file, the same whatever was killed before."""
         with writable(self.path), self._held():
             known = read_seal(self.root)
             if known.broken or known.begun or not known.records:
-                return  # the evidence stays
+                return  # keep the evidence of damage
             events = [_event(name, known.records[name]) for name in sorted(known.records)]
             atomic_write(self.path, _lines(events, ""))
 
@@ -194,7 +192,7 @@ class Seal:
                 if not self.path.exists() or not os.path.samestat(
                     os.fstat(file.fileno()), self.path.stat()
                 ):
-                    continue  # another process has written it anew
+                    continue  # another process has replaced the file
                 file.seek(0, os.SEEK_END)
                 yield file
                 return
@@ -204,12 +202,12 @@ class Seal:
 
 
 def read_seal(root: Path) -> Sealed:
-    """Read the seal of a folder; one that is not there knows no file.
+    """Read the seal of a folder; a missing seal has no records.
 
-    A last line without its end is that of a process that was killed as it wrote it.
+    An incomplete last line was left by a process that was killed while it wrote the line.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the seal cannot be read.
     """
     try:
         *lines, rest = (root / SEAL).read_bytes().split(b"\n")
@@ -237,30 +235,28 @@ def read_seal(root: Path) -> Sealed:
                 about = str(event.get("about", ""))
                 records[name] = Record(state, int(event["bytes"]), str(event["sha256"]), about)
         except (KeyError, TypeError, ValueError):
-            continue  # its check has said so
+            continue  # its check does not match either, so the line is in `broken`
     return Sealed(records, frozenset(begun), tuple(broken), torn=bool(rest))
 
 
 def seal_difference(path: Path, record: Record) -> str:
-    """Return how a file differs from what was sealed; empty where it does not."""
+    """Describe how a file differs from its record; return an empty text if it does not."""
     try:
         size = path.stat().st_size if path.is_file() else None
         if size is None:
-            return "is missing" if not os.path.lexists(path) else "is no file"
+            return "is missing" if not os.path.lexists(path) else "is not a file"
         if size < record.bytes or (size > record.bytes and record.state is not FileState.GROWING):
-            return f"has {size} bytes, and {record.bytes} were written"
-        return (
-            ""
-            if _digest(path, record.bytes) == record.sha256
-            else "holds other bytes than were written"
-        )
+            return f"has {size} bytes, but {record.bytes} were written"
+        if _digest(path, record.bytes) != record.sha256:
+            return "does not contain the bytes that were written"
+        return ""
     except OSError as error:
         return f"cannot be read ({error.strerror or error})"
 
 
 @dataclass(slots=True)
 class _Count:
-    """Pieces of a file, counted as they pass."""
+    """An iterator over the pieces of a file that sums up their size and hashes them."""
 
     pieces: Iterable[bytes]
     size: int = 0
@@ -333,7 +329,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
 
 
 def _last_check(file: IO[bytes]) -> str:
-    """Return the check of the last line, and cut off what a killed process left of one."""
+    """Return the check of the last whole line; cut off what a killed process left after it."""
     size = file.seek(0, os.SEEK_END)
     begin = max(0, size - _LONGEST)
     file.seek(begin)

@@ -1,4 +1,4 @@
-"""The base of every part of the configuration: strict, frozen, with defaults that may depend on a
+"""Base classes for configuration sections: strict, frozen, with defaults that can depend on a
 variant.
 """
 
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from docagent_rl.base.errors import UserError
 
 _SFT_TRAINERS = ("sft_trainer", "sft_trainer_ray")
-"""Files of verl's supervised trainers, which `python -m` and torchrun run."""
+"""File names of verl's supervised trainers, which `python -m` and torchrun start."""
 _fine_tuning: ContextVar[bool | None] = ContextVar("fine_tuning", default=None)
 
 
@@ -26,18 +26,15 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class Section(BaseModel):
-    """A part of the configuration: unknown keys are errors, numbers are finite, values never
-    change.
-    """
+    """A part of the configuration: no unknown keys, only finite numbers, immutable values."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class VariantSection(Section):
-    """A section whose keys, left out or `null`, take the value of a variant: paper or released
-    code.
+    """A section whose missing or `null` keys default to a variant's values: paper or released code.
 
-    A subclass has the tables in `variants` and a field `variant` with a default, one of their
+    A subclass defines the tables in `variants`, and a field `variant` whose default is one of their
     names.
     """
 
@@ -56,21 +53,17 @@ class VariantSection(Section):
 
     @classmethod
     def fill(cls, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Merge `given` over the variant's `defaults`; a subclass may let the one depend on the
-        other.
-        """
+        """Merge `given` over the variant's `defaults`; subclasses may adapt one to the other."""
         return filled(defaults, given)
 
     @classmethod
     def for_variant(cls, variant: str | None = None, **overrides: Any) -> Self:
-        """Return the configuration of a variant with some keys changed, nested ones as nested
-        mappings.
-        """
+        """Return the configuration of a variant with overrides; nested keys are nested mappings."""
         return cls.model_validate({"variant": variant, **overrides})
 
 
 def filled(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge `given` over `defaults`, key by key; keys that are `None` count as left out."""
+    """Merge `given` over `defaults` key by key; a key with the value `None` counts as missing."""
     result = dict(defaults)
     for key, value in given.items():
         if isinstance(value, Mapping):
@@ -82,10 +75,10 @@ def filled(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge `changes` over `base`, nested mappings key by key.
+    """Merge `changes` over `base`, and nested mappings key by key.
 
-    A section does not take the place of a plain value: that stays, to be refused by whoever
-    validates it.
+    A mapping never replaces a plain value in `base`: the plain value stays, so that validation
+    reports it.
     """
     result = dict(base)
     for key, value in changes.items():
@@ -98,9 +91,7 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """Refuses a key that stands twice in one mapping, of which the last would count without a
-    word.
-    """
+    """A YAML loader that refuses duplicate keys, of which PyYAML silently uses the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -108,14 +99,18 @@ class _UniqueKeys(yaml.SafeLoader):
             if key.tag != _MERGE:
                 name = (key.tag, key.value if isinstance(key.value, str) else id(key))
                 if name in seen:
-                    problem = f"the key {key.value!r} stands there twice: keep one"
+                    problem = f"the key {key.value!r} occurs twice in one mapping: keep one"
                     raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
                 seen.add(name)
         return super().construct_mapping(node, deep=deep)
 
 
 def read_yaml(file: Path | Traversable, example: str, name: str | None = None) -> dict[str, Any]:
-    """Read a file of keys and values; `name` is what messages call it, by default its path."""
+    """Read a YAML mapping; error messages call the file `name`, by default its path.
+
+    Raises:
+        UserError: the file cannot be read, is not YAML, or does not contain a mapping.
+    """
     name = name or str(file)
     try:
         data = yaml.load(file.read_text(encoding="utf-8"), _UniqueKeys)
@@ -127,8 +122,11 @@ def read_yaml(file: Path | Traversable, example: str, name: str | None = None) -
 
 
 def validated(kind: type[ModelT], data: Any, prefix: str) -> ModelT:
-    """Validate data; a `UserError` has one line a problem, naming the key as it is written in the
-    recipe.
+    """Validate data against a model.
+
+    Raises:
+        UserError: the data is invalid; has one line per problem, with the key as the recipe
+            spells it.
     """
     try:
         return kind.model_validate(data)
@@ -141,14 +139,15 @@ def validated(kind: type[ModelT], data: Any, prefix: str) -> ModelT:
 
 
 def _said(problem: Mapping[str, Any]) -> str:
-    # a whole section may hold addresses with their secrets
+    # a whole section is not printed: it may contain addresses with credentials
     got = "" if isinstance(problem["input"], Mapping) else f" (got {problem['input']!r})"
     return _PLAINLY.get(problem["type"], f"{problem['msg']}{got}")
 
 
 def fine_tunes() -> bool:
-    """Return whether Hydra composes for verl's supervised trainer: as `composing_for` says, or what
-    runs.
+    """Return whether Hydra composes for verl's supervised trainer.
+
+    `composing_for` decides; outside of it, the program that is running.
     """
     if (chosen := _fine_tuning.get()) is not None:
         return chosen
@@ -158,7 +157,7 @@ def fine_tunes() -> bool:
 
 @contextmanager
 def composing_for(*, fine_tuning: bool) -> Generator[None]:
-    """Compose as verl's supervised trainer would, or as its others, whatever runs."""
+    """Compose as for verl's supervised trainer, or as for its others, whatever program runs."""
     token = _fine_tuning.set(fine_tuning)
     try:
         yield

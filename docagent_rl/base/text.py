@@ -1,7 +1,7 @@
-"""Text that others wrote, on its way to files, tokenizers, terminals and pictures.
+"""Untrusted text on its way to files, tokenizers, terminals and images.
 
-A lone surrogate is half of a character, which Python holds in a string and no file takes. They come
-from escapes in JSON and YAML (half of a pair), from file names, damaged fonts and models.
+A lone surrogate is half of a character: a Python string can contain it, a UTF-8 file cannot. They
+come from escapes in JSON and YAML (half of a pair), file names, damaged fonts and models.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _BLOB = re.compile(r"[A-Za-z0-9+/_=-]{200,}")
-"""Encoded pictures and the like; no path, word or identifier is as long."""
+"""Base64-encoded images and the like; no path, word or identifier is this long."""
 _LINE = 500
-"""Characters of a line at most."""
-# controls, formats (zero width), marks that stand on a letter, spaces, and what has no meaning
+"""Maximum number of characters per line."""
+# control and format characters (zero width), combining marks, spaces, and unassigned code points
 _INVISIBLE = frozenset({"Cc", "Cf", "Cn", "Cs", "Mn", "Me", "Zl", "Zp", "Zs"})
-# letters without a picture: fillers of Hangul, an empty cell of Braille
+# letters without a glyph: Hangul fillers, the blank Braille cell
 _BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 
 
 def encodable(text: str) -> str:
-    """Return the text with a question mark in the place of each lone surrogate."""
+    """Replace each lone surrogate with a question mark."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def lone_surrogate(text: str) -> str | None:
-    """Return the first lone surrogate as an escape, for messages; None when there is none."""
+    """Return the first lone surrogate as an escape, for error messages; None if there is none."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -41,21 +41,22 @@ def lone_surrogate(text: str) -> str | None:
 
 
 def text_problem(text: str, longest: int) -> str | None:
-    """Return why nobody can read a text, or a tokenizer not take it, in words after `it`; None: it
-    is fine.
+    """Return why a text is not usable, as the predicate of a sentence; None if it is usable.
+
+    A text is unusable if a reader would see nothing, or if it could break a tokenizer.
 
     Args:
-        text: a question, an answer.
-        longest: characters of it at most.
+        text: a question or an answer.
+        longest: the maximum number of characters.
     """
     if not text.strip():
         return "is empty"
     if "\x00" in text:
-        return "holds a NUL character, which ends texts elsewhere: remove it"
+        return "contains a NUL character, which ends strings in other programs: remove it"
     if not any(map(_is_seen, text)):
-        return f"shows nothing, it is made of {text[:8]!a}: spaces and invisible characters"
+        return f"consists only of spaces and invisible characters: {text[:8]!a}"
     if len(text) > longest:
-        return f"has {len(text):,} characters; {longest:,} are the most"
+        return f"has {len(text):,} characters; at most {longest:,} are allowed"
     return None
 
 
@@ -64,35 +65,33 @@ def _is_seen(character: str) -> bool:
 
 
 def unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON, for the `object_pairs_hook` of `json.loads`.
+    """Return a JSON object as a dict, for the `object_pairs_hook` of `json.loads`.
 
     Raises:
-        ValueError: a key stands there twice, so that one of its values would be lost.
+        ValueError: a key occurs twice, so that one of its values would be lost.
     """
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(
-                f"the key '{one_line(key)[:80]}' stands there twice in one object: keep one"
-            )
+            raise ValueError(f"the key '{one_line(key)[:80]}' occurs twice in one object: keep one")
         found[key] = value
     return found
 
 
 def traceback_text(error: BaseException) -> str:
-    """Return the traceback of an exception with those that caused it, cleaned."""
+    """Return the cleaned traceback of an exception and of its causes."""
     return clean("".join(traceback.format_exception(error)))
 
 
 def clean(text: str) -> str:
-    """Return text without encoded pictures, overlong lines and lone surrogates."""
+    """Shorten encoded images and overlong lines, and escape lone surrogates."""
     short = _BLOB.sub(lambda found: f"[{len(found.group())} characters]", text)
     lines = [line if len(line) <= _LINE else f"{line[:_LINE]}…" for line in short.splitlines()]
     return "\n".join(lines).encode("utf-8", "backslashreplace").decode()
 
 
-# Control characters but line feed and tab; what turns the direction of the text around it; other
-# breaks of lines; unseen tags; halves of characters, and what no XML may hold.
+# Control characters except line feed and tab; characters that change the text direction; other line
+# breaks; invisible tag characters; lone surrogates and what XML does not allow.
 _UNSHOWN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff\ufff9-\ufffb"
     "\ufffe\uffff\U000e0000-\U000e007f]"
@@ -100,21 +99,22 @@ _UNSHOWN = re.compile(
 
 
 def visible(text: str) -> str:
-    r"""Return the text with an escape like `\x1b` for every character that would act on a terminal.
+    r"""Replace every character that would control a terminal with an escape like `\x1b`.
 
-    The result can be printed, and written to XML. Line feeds and tabs stay; a carriage return
-    before a line feed goes.
+    The result can be printed, and written to XML. Line feeds and tabs are kept; a carriage return
+    before a line feed is dropped.
     """
     return _UNSHOWN.sub(_escape, text.replace("\r\n", "\n"))
 
 
 tell_listeners: list[Callable[[str], object]] = []
-"""Called with each line that `tell` prints: a run whose standard error is a file shows it too."""
+"""Functions that are called with each line that `tell` prints, so that a run can show it elsewhere."""
 
 
 def tell(text: str) -> None:
-    """Print a message of ours on standard error, where loggers may be silenced or gone, and hand it
-    to those who listen.
+    """Print a message to standard error, where loggers may be silenced or shut down.
+
+    Each of `tell_listeners` is called with the printed line.
     """
     line = visible(f"docagent-rl: {text}")
     print(line, file=sys.stderr, flush=True)
@@ -123,52 +123,52 @@ def tell(text: str) -> None:
 
 
 def one_line(text: str) -> str:
-    r"""Do as `visible` does, with line feeds and tabs spelt out too: `\x0a`."""
+    r"""Do what `visible` does, and escape line feeds and tabs as well: `\x0a`."""
     return re.sub(r"[\n\t]", _escape, _UNSHOWN.sub(_escape, text))
 
 
 def composed(name: str) -> str:
-    """Return a name in Unicode's normal form C, in which equal names are equal.
+    """Return a name in Unicode's normal form C, so that equal names compare equal.
 
-    File systems and archives of macOS write letters and their marks apart, keyboards together.
+    macOS file systems and archives store a letter and its accent as two characters, keyboards enter
+    them as one.
     """
     return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
 def id_problem(text: str) -> str | None:
-    """Return why a text cannot be an id of a document, question, data set or run; None: it can.
+    """Return why a text cannot be the id of a document, question, data set or run; None if it can.
 
-    Ids stand in messages, tables and pages of others, where they must not break lines or turn text
-    around.
+    Ids are shown in messages, tables and web pages, where they must not break lines or reverse the
+    text direction.
     """
-    if (
-        text.isprintable() or (seen := one_line(text)) == text
-    ):  # nearly always the first, which is fast
+    if text.isprintable():  # nearly always, and fast
+        return None
+    seen = one_line(text)
+    if seen == text:
         return None
     return (
-        f"'{seen}' holds a line break or a character that acts on terminals or turns text: "
-        "rename it"
+        f"'{seen}' contains a line break, or a character that controls terminals or reverses "
+        "text: rename it"
     )
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with a noun that takes an s: `1 page`, `2 pages`."""
+    """Return a number with a noun, in the plural if needed: `1 page`, `2 pages`."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def shown(value: Any, style: str = "", **options: Any) -> Text:
-    """Return a value from a file as rich text: visible as it stands, never markup."""
-    from rich.text import Text  # processes that read pages need none of it
+    """Return a value from a file as rich text that is shown literally, never parsed as markup."""
+    from rich.text import Text  # imported here: processes that read pages do not need rich
 
     return Text(visible(str(value)), style, **options)
 
 
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
-    return (
-        f"\\x{code:02x}"
-        if code < 0x100
-        else f"\\u{code:04x}"
-        if code < 0x10000
-        else f"\\U{code:08x}"
-    )
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\U{code:08x}"

@@ -1,9 +1,9 @@
-"""Text that others wrote, on its way to a model that judges or plays a role.
+"""Untrusted text on its way to a judge or another role model.
 
-Questions, documents and answers may spell the special tokens of the model that is asked, and so try
-to open a turn of their own. Which model serves an endpoint is not known here, so the spellings of
-all common families are broken by an invisible character, as `rollout.chat.ChatCodec` does for the
-policy with its own tokenizer.
+Questions, documents and answers may contain the special tokens of the model that reads them, and so
+try to open a turn of their own. Which model serves an endpoint is not known here, so an invisible
+character is inserted into the special tokens of all common model families. For the policy, whose
+tokenizer is known, `rollout.chat.ChatCodec` does the same.
 """
 
 import hashlib
@@ -14,16 +14,16 @@ from typing import Any
 
 INVISIBLE = "\u200b"
 _MARK = 12
-# the second is the full-width one of DeepSeek
+# the second one is DeepSeek's full-width bar
 _BAR = r"|\uff5c"
-# special tokens that look like plain tags; all others are known by their shape
+# special tokens that look like plain tags; all others are recognized by their form
 _NAMED = (
     "s|unk|pad|mask|sep|cls|bos|eos|eod|eop|eot|sop|bot|image|img|video|audio|box|quad|ref|point|file_sep"
     r"|\w{1,40}_(?:of|token)_\w{1,40}|\w{1,40}_(?:token|context|placeholder|id_\d{1,6})"
     r"|(?:unused|reserved|fim)_?\w{0,40}"
 )
-# Places inside of spellings. Nothing is ever removed, so that no spelling can form anew; every
-# repetition is bounded, so that no text takes long.
+# Positions inside special tokens. Nothing is ever removed, so that no new special token can form;
+# every repetition is bounded, so that matching takes linear time.
 _SEAMS = re.compile(
     # <|im_start|>, [|assistant|]
     rf"(?<=[<\[])(?=[{_BAR}])|(?<=[{_BAR}])(?=[>\]])"
@@ -41,19 +41,17 @@ _BROKEN = re.compile(rf"(?<=[<\[\]{_BAR}~]){INVISIBLE}")
 
 
 def without_tokens(text: str) -> str:
-    """Break every spelling of a special token in a text, which reads the same."""
+    """Break every special token in a text; the result looks the same to a reader."""
     return _SEAMS.sub(INVISIBLE, text)
 
 
 def without_joint_tokens(texts: Sequence[str]) -> list[str]:
-    """Do the same for texts that somebody will join: two halves may spell what neither does."""
+    """Do what `without_tokens` does for texts that will be joined, also across their borders."""
     return inserted(texts, (seam.start() for seam in _SEAMS.finditer("".join(texts))))
 
 
 def inserted(texts: Sequence[str], places: Iterable[int]) -> list[str]:
-    """Put invisible characters into the pieces of one text, before ascending places of the
-    whole.
-    """
+    """Insert invisible characters into the pieces of a text, at ascending offsets of the whole."""
     marks = list(places)
     result = []
     begin = 0
@@ -66,30 +64,25 @@ def inserted(texts: Sequence[str], places: Iterable[int]) -> list[str]:
 
 
 def neutralized(text: str) -> str:
-    """Break special tokens, and tags without attributes as well: `<judge>`, `</think>`,
-    `<answer>`.
-    """
+    """Break special tokens, and tags without attributes: `<judge>`, `</think>`, `<answer>`."""
     return _TAGS.sub(INVISIBLE, without_tokens(text))
 
 
 def neutralized_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a prompt's variables with texts, and texts in lists, neutralized."""
+    """Return the variables of a prompt with all texts neutralized, also those in lists."""
     return {name: _value(value) for name, value in values.items()}
 
 
 def without_invisible(text: str) -> str:
-    """Return a model's text without the invisible characters that it copied from neutralized
-    text.
-    """
+    """Remove the invisible characters that a model has copied from neutralized text."""
     return _BROKEN.sub("", text)
 
 
 def delimited(text: str) -> str:
-    """Return the text between two lines that it cannot hold: they carry a mark made from the text
-    itself.
+    """Return the text between two marker lines, which the text cannot contain.
 
-    Equal texts have equal fences, so that equal requests stay equal. Prompt files use it as a
-    filter: `{{ prediction | delimited }}`.
+    The markers carry a hash of the text: equal texts get equal markers, so that equal requests stay
+    equal. Prompt files use this function as a filter: `{{ prediction | delimited }}`.
     """
     text = str(text)
     mark = ""

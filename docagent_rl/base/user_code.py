@@ -1,4 +1,4 @@
-"""Code of users that a configuration names: importing it, and saying where it fails."""
+"""Import code of the user that a configuration names, and report where it fails."""
 
 import importlib
 import os
@@ -11,42 +11,42 @@ from typing import Any
 from docagent_rl.base.errors import UserError
 
 MODULES_VARIABLE = "DOCAGENT_MODULES"
-"""Environment variable with modules of users, separated by commas (`docagent.modules` sets it in a
-run).
-"""
+"""Environment variable with the user's modules, separated by commas; `docagent.modules` sets it."""
 _imported: set[str] = set()
 
 
 def waiting_modules() -> list[str]:
-    """Return the modules that `MODULES_VARIABLE` names and nobody has imported yet."""
+    """Return the modules in `MODULES_VARIABLE` that have not been imported yet."""
     names = os.environ.get(MODULES_VARIABLE, "").split(",")
     return [name for name in names if name and name not in _imported]
 
 
 def import_named_modules() -> bool:
-    """Import the modules that `MODULES_VARIABLE` names, once; return whether there was one."""
+    """Import each module in `MODULES_VARIABLE` once; return whether any was imported now."""
     new = waiting_modules()
-    _imported.update(new)  # before: a module may look up what it registers
+    _imported.update(new)  # before the imports: a module may look up what it registers
     for name in new:
         import_module(name, f"docagent.modules: {name}")
     return bool(new)
 
 
 def import_module(name: str, named: str) -> ModuleType:
-    """Import a module of the user, or raise a `UserError`; `named` is the key and the value that
-    name it.
+    """Import a module of the user; `named` is the configuration key and value that name it.
+
+    Raises:
+        UserError: the module cannot be imported.
     """
     try:
         return importlib.import_module(name)
     except UserError as error:
         raise UserError(f"{named}: {error}") from error
-    except Exception as error:  # whatever a module raises when it is imported
-        hint = "its package has to be installed, or its folder on PYTHONPATH"
+    except Exception as error:  # the user's module may raise anything
+        hint = "install its package, or add its folder to PYTHONPATH"
         raise UserError(f"{named} cannot be imported: {described(error)}; {hint}") from error
 
 
 def load_attribute(path: str, named: str) -> Any:
-    """Return what `package.module:NAME` of the user's own means; see `import_module`."""
+    """Return the object that the user's `package.module:NAME` refers to; see `import_module`."""
     module, _, name = path.partition(":")
     found = import_module(module, named)
     try:
@@ -56,7 +56,7 @@ def load_attribute(path: str, named: str) -> Any:
 
 
 def described(error: BaseException) -> str:
-    """Return type and message of an exception, and the user's last line on the way to it."""
+    """Return an exception's type and message, with the last line of user code in its traceback."""
     libraries = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
     libraries.append(Path(__file__).parents[1])
     frames = [

@@ -8,7 +8,7 @@ def test_other_files_are_left_alone(tmp_path):
     path = tmp_path / "new" / "x.txt"
     assert write_output(path, "one")
     assert not write_output(path, "one")
-    with pytest.raises(UserError, match="holds something else"):
+    with pytest.raises(UserError, match="exists with other content"):
         write_output(path, "two")
     assert path.read_text() == "one"
     assert write_output(path, "two", force=True)
@@ -22,7 +22,7 @@ def test_other_files_are_left_alone(tmp_path):
 def test_files_that_belong_together_are_written_or_left_alone_together(tmp_path):
     (tmp_path / "b").write_text("mine")
     both = {tmp_path / "a": "one", tmp_path / "b": "two"}
-    with pytest.raises(UserError, match="holds something else"):
+    with pytest.raises(UserError, match="exists with other content"):
         write_outputs(both)
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
     assert write_outputs(both, force=True) == list(both)

@@ -86,5 +86,5 @@ def test_a_key_of_a_file_stands_once(tmp_path):
     file.write_text("base: &b {a: 1}\nover:\n  <<: *b\n  a: 2\nother: {a: 1}\n", encoding="utf-8")
     assert read_yaml(file, "a: 1")["over"] == {"a": 2}
     file.write_text("model: a\nprice:\n  input: 1\n  input: 2\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"judge\.yaml: .*'input' stands there twice(.|\n)*line 4"):
+    with pytest.raises(UserError, match=r"judge\.yaml: .*'input' occurs twice(.|\n)*line 4"):
         read_yaml(file, "a: 1")

@@ -16,9 +16,9 @@ def test_it_ends_with_two_lines_a_checkpoint_and_status_75(stopped):
     lines = [line for line in stopped.said.splitlines() if line.startswith("docagent-rl: ")]
     assert stopped.code == 75, lines
     first, last = lines
-    assert first.startswith("docagent-rl: SIGTERM: the run ends with this step")
+    assert first.startswith("docagent-rl: SIGTERM: the run finishes this step")
     folder = stopped.run.run_dir / "checkpoints" / "global_step_1"
-    assert last == f"docagent-rl: ended as SIGTERM asked: the same command goes on from {folder}"
+    assert last == f"docagent-rl: ended on SIGTERM: the same command resumes from {folder}"
     assert "the rollout of step 2 is given up" in stopped.said
     assert "Traceback" not in stopped.said[stopped.said.index(first) :]
     assert stopped.left == ()

@@ -174,11 +174,11 @@ def test_a_question_that_nobody_can_read_is_refused_by_name(tmp_path, question):
 def test_a_key_that_stands_twice_is_refused_by_name(tmp_path):
     file = tmp_path / "questions.jsonl"
     file.write_text(json.dumps(ROW)[:-1] + ', "answers": "42"}')
-    assert "'answers' stands there twice" in scan_questions(file).problems[0]
+    assert "'answers' occurs twice" in scan_questions(file).problems[0]
     file.write_text("model: a\nmodel: b\n")
-    with pytest.raises(UserError, match="'model' stands there twice"):
+    with pytest.raises(UserError, match="'model' occurs twice"):
         read_yaml(file, "model: a")
-    with pytest.raises(ValueError, match="'queries' stands there twice"):
+    with pytest.raises(ValueError, match="'queries' occurs twice"):
         wire.read_request(b'{"queries": ["a"], "queries": ["b"]}')
 
 

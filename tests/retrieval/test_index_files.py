@@ -49,7 +49,7 @@ def test_a_disk_that_is_full_is_told_as_such(make_store, tmp_path, missing):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (max(arrays) - missing, before[1]))
     try:
-        with pytest.raises(UserError, match=r"index \(.*\): make room there"):
+        with pytest.raises(UserError, match=r"index \(.*\): free some space"):
             retriever.save(tmp_path / "index")
         assert not (tmp_path / "index" / "docagent_index.json").exists()
     finally:

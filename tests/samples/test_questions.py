@@ -132,7 +132,7 @@ def test_a_key_that_stands_twice_is_named_and_so_is_a_line_without_end(tmp_path)
     twice = json.dumps(ROW)[:-1] + ', "answers": "other"}'
     path.write_text(f"{twice}\n{json.dumps({**ROW, 'extra': {'x': 'y' * (5 << 20)}})}\n")
     first, second = validate_file(path).problems
-    assert first.startswith(f"{path}:1: not valid JSON: the key 'answers' stands there twice")
+    assert first.startswith(f"{path}:1: not valid JSON: the key 'answers' occurs twice")
     assert second.startswith(f"{path}:2: 5,24")
     assert "at most 4,194,304" in second
 

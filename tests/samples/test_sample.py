@@ -93,10 +93,10 @@ def test_a_good_sample_has_no_problems(make_sample):
     [
         ({"question_id": " "}, "'question_id'"),
         ({"question": ""}, "'question'"),
-        ({"question": "\u200b"}, "'question' shows nothing"),
-        ({"question": "\x00"}, "'question' holds a NUL"),
+        ({"question": "\u200b"}, "'question' consists only of spaces"),
+        ({"question": "\x00"}, "'question' contains a NUL"),
         ({"question": "who?" * 16_385}, "'question' has 65,540 characters; 65,536"),
-        ({"answers": ("yes", "\u2060")}, "'answers': an answer shows nothing"),
+        ({"answers": ("yes", "\u2060")}, "'answers': an answer consists only of spaces"),
         ({"question_id": "\u200b"}, "'question_id'"),
         ({"doc_id": "/a/b"}, "'doc_id'"),
         ({"doc_id": "a.PDF"}, "'doc_id'"),

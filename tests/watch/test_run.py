@@ -116,7 +116,7 @@ def test_what_the_trainer_cannot_work_with_is_one_message(end, tmp_path):
     [
         (
             Exception("The current node timed out during startup.\nThis could"),
-            "give the same command again",
+            "run the same command again",
         ),
         (ValueError("num_cpus must be a natural number"), r"correct ray_kwargs\.ray_init"),
     ],

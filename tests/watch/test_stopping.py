@@ -79,11 +79,11 @@ def test_a_run_that_does_not_end_is_ended_and_says_where_it_goes_on(asked, store
     signal.raise_signal(signal.SIGTERM)
     assert asked.look() is None
     clock.now = 20.0
-    assert "without a checkpoint" in asked.look()
+    assert "there is no checkpoint" in asked.look()
     write_tracker(tmp_path, 7)
-    assert asked.look().endswith(f"the same command goes on from {tmp_path}/global_step_7")
+    assert asked.look().endswith(f"the same command resumes from {tmp_path}/global_step_7")
     (tmp_path / TRACKER).write_text("?")
-    assert "without a checkpoint" in asked.look()
+    assert "there is no checkpoint" in asked.look()
 
 
 def test_a_second_signal_ends_it_at_once_and_so_does_one_before_ray(asked, store, monkeypatch):
@@ -94,7 +94,7 @@ def test_a_second_signal_ends_it_at_once_and_so_does_one_before_ray(asked, store
     early = StopSignal(10.0, Path("/nowhere"))
     early._note(signal.SIGTERM, None)
     monkeypatch.setattr(stopping.ray, "is_initialized", lambda: False)
-    assert "before Ray has started" in early.look()
+    assert "before Ray had started" in early.look()
 
 
 DRIVER = Path(__file__).with_name("stop_app.py")

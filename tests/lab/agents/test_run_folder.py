@@ -70,9 +70,9 @@ def test_a_run_goes_on_after_a_kill_and_not_after_damage(tmp_path):
     folder.trajectories_file.write_bytes(
         folder.trajectories_file.read_bytes().replace(b"0.25", b"0.75")
     )
-    with pytest.raises(UserError, match="holds other bytes than were written"):
+    with pytest.raises(UserError, match="does not contain the bytes that were written"):
         write(folder, (3, 0.0))
-    with pytest.raises(UserError, match="holds other bytes than were written"):
+    with pytest.raises(UserError, match="does not contain the bytes that were written"):
         list(trajectories_of(tmp_path))
 
 

@@ -65,7 +65,7 @@ def test_a_search_over_http_is_that_of_the_retriever(app, bm25, store):
         ({"queries": ["cat"] * 256, "top_k": 1 << 16}, 200, None),  # of ten pages
         ({"queries": [1] * (1 << 20)}, 422, "queries.0"),
         ({"queries": [], "exclude": [1] * (1 << 20)}, 422, "exclude.0"),
-        (b'{"queries": ["cat"], "queries": ["dog"]}', 422, "'queries' stands there twice"),
+        (b'{"queries": ["cat"], "queries": ["dog"]}', 422, "'queries' occurs twice"),
         (b"{", 422, ""),
         (b"x" * (wire.LARGEST_BODY + 1), 413, ""),
     ],
