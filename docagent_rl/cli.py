@@ -20,7 +20,7 @@ from docagent_rl.base.text import shown
 from docagent_rl.commands.lazy import COMMANDS, LazyGroup
 
 _OF_THE_MACHINE = FULL | {errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE}
-"""Errors of the system that say something about the machine, whoever asked."""
+"""Operating system errors that are due to the state of the machine, not to the program."""
 
 app = typer.Typer(
     help="Document agents trained by reinforcement learning inside an unmodified verl.",
@@ -29,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 for _name, _summary in COMMANDS.items():
-    app.command(_name, help=_summary)(lambda: None)  # stands in; `LazyGroup` never calls it
+    app.command(_name, help=_summary)(lambda: None)  # a placeholder that `LazyGroup` never calls
 
 
 def _version(show: bool) -> None:
@@ -48,17 +48,16 @@ def _root(
 
 
 def main(command: Callable[[], object] = app) -> None:
-    """Run a command line; bad input and failing services end it with one line and status 2.
+    """Run a command line; for bad input or a failing service, print one line and exit with 2.
 
     Args:
-        command: reads its arguments from `sys.argv`; `docagent-rl` by default.
+        command: reads its arguments from `sys.argv`; by default the command `docagent-rl`.
     """
-    os.environ.setdefault(
-        "VLLM_LOGGING_STREAM", "ext://sys.stderr"
-    )  # standard output is the command's
+    # keep standard output for the result of the command
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # whatever the terminal's encoding lacks is spelt out
+            # escape the characters that the terminal's encoding lacks
             stream.reconfigure(errors="backslashreplace")
     with reported():
         command()
@@ -66,8 +65,10 @@ def main(command: Callable[[], object] = app) -> None:
 
 @contextmanager
 def reported() -> Generator[None]:
-    """End the process with one line and status 2 for bad input, a failing service, a machine that
-    refuses.
+    """Turn an expected error into one line on standard error and exit status 2.
+
+    Expected are bad input, a failing service, a full disk or missing permissions, and a missing
+    package of the extra `lab`.
     """
     try:
         yield
@@ -87,7 +88,7 @@ def reported() -> Generator[None]:
 
 
 def _of_the_lab(module: str) -> bool:
-    """Return whether a package is one of the extra `lab`."""
+    """Return whether a package belongs to the extra `lab`."""
     extra = [each for each in requires("docagent-rl") or () if each.endswith("extra == 'lab'")]
     return module.partition(".")[0] in {re.split(r"[^\w-]", each)[0] for each in extra}
 

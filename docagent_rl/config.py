@@ -1,4 +1,4 @@
-"""The section `docagent` of a recipe."""
+"""The configuration section `docagent` of a recipe."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from docagent_rl.systems import get_system
 
 
 def plain_section(section: DictConfig, *, resolve: bool = True) -> dict[str, Any]:
-    """Return a section of a composed configuration as a plain mapping, interpolations resolved or
-    left.
+    """Return a section of a composed configuration as a dict, by default with interpolations
+    resolved.
     """
-    # OmegaConf names all that a container of any kind may become
+    # OmegaConf's annotation covers containers of every kind
     return cast("dict[str, Any]", OmegaConf.to_container(section, resolve=resolve))
 
 
@@ -40,10 +40,10 @@ _PATTERNS = ("*", "?", "[", "]", "::")
 
 
 def data_files(config: DictConfig, key: str) -> list[Path]:
-    """Return the files under `data.train_files` or `data.val_files`.
+    """Return the files listed in `data.train_files` or `data.val_files`.
 
     Raises:
-        UserError: there are none, or verl's loader would take a path for a pattern.
+        UserError: no file is listed, or verl's loader would take a path for a glob pattern.
     """
     files = plain_section(config.data).get(key)
     listed = [files] if isinstance(files, str) else list(files or ())
@@ -52,14 +52,15 @@ def data_files(config: DictConfig, key: str) -> list[Path]:
     for file in listed:
         if found := [each for each in _PATTERNS if each in file]:
             raise UserError(
-                f"data.{key}={file}: verl's loader takes {' '.join(found)} for a pattern: rename it"
+                f"data.{key}={file}: verl's loader would take this path for a pattern because of "
+                f"{' '.join(found)}: rename the file"
             )
     return [Path(file) for file in listed]
 
 
 Clearable = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
-"""Keys of which null leaves none: Hydra merges mappings, so that {} changes nothing that a recipe
-sets.
+"""A mapping that null clears. Hydra merges mappings, so that {} would not remove a recipe's
+keys.
 """
 
 
@@ -81,151 +82,153 @@ class ConsoleKind(Enum):
 
 
 class UnplayablePolicy(Enum):
-    """The treatment of a training question that cannot be played: its prompt does not fit, it has
-    no answer.
+    """How to treat a training question that cannot be played: its prompt is too long, or it has no
+    answer.
 
-    In validation such a question always counts as wrong and is reported.
+    In validation such a question always counts as wrong, and is reported.
     """
 
     REFUSE = "refuse"
-    """The run does not start; the questions are named."""
+    """Refuse to start the run, and name the questions."""
     MASK = "mask"
     """Its trajectories are masked and counted."""
 
 
 class RolloutConfig(Section):
-    """The playing of trajectories."""
+    """Settings of the rollout."""
 
     prompt_tokens: int | None = Field(None, ge=1)
-    """Tokens of a prompt that environments may fill; recipes set it to `data.max_prompt_length`."""
+    """Maximum number of prompt tokens that an environment may use; recipes set it to
+    `data.max_prompt_length`.
+    """
     unplayable: UnplayablePolicy = UnplayablePolicy.REFUSE
     turn_tokens: int = Field(2048, ge=1)
-    """Most tokens sampled in one turn."""
+    """Maximum number of tokens sampled in one turn."""
     min_turn_tokens: int = Field(16, ge=1)
-    """An observation is dropped when less than this would remain for the next turn."""
+    """Drop an observation if it would leave fewer tokens than this for the next turn."""
     trajectory_attempts: int = Field(2, ge=1)
-    """A trajectory that fails for infrastructure reasons is started this often before it is
-    masked.
-    """
+    """How often to start a trajectory that fails for infrastructure reasons before masking it."""
     image_cache_mb: int | None = Field(None, ge=1)
-    """Preprocessed images (patches of bytes) that the agent workers of a run keep, in MiB of Ray's
-    store; `None`: a share of it.
+    """Size of the cache of preprocessed images (patches of bytes) that the agent workers of a run
+    share, in MiB of Ray's object store; `None`: a share of the store.
     """
     image_threads: int | None = Field(None, ge=1)
-    """Threads of an agent worker that render and preprocess; `None`: its share of the node's
+    """Threads per agent worker that render and preprocess images; `None`: its share of the node's
     cores.
     """
     trajectory_memory_mb: int | None = Field(None, ge=1)
-    """Memory in MiB for the trajectories that play at a time in an agent worker; `None`: its share
-    of half of the node's memory that is free when it starts.
+    """Memory in MiB for the trajectories that an agent worker plays concurrently; `None`: its share
+    of half of the node's memory that is free when the worker starts.
     """
     shown_cache_mb: int = Field(8192, ge=0)
-    """Whole pages at the sizes they are shown at (thumbnails for Doc-V* above all), kept on disk
-    for all processes and runs, in MiB: in `<store>.shown`, or where that cannot be written, in
-    `<workspace>/shown`. 0: none.
+    """Size in MiB of the disk cache of whole pages at the sizes at which they are shown (mostly
+    thumbnails, for Doc-V*). All processes and runs share it. It is in `<store>.shown` or, if that
+    is not writable, in `<workspace>/shown`. 0 disables it.
     """
 
 
 class TrajectoryText(Enum):
-    """The text that stands for a trajectory when trajectories are compared."""
+    """The text that represents a trajectory when trajectories are compared."""
 
     ACTIONS = "actions"
     """The policy's turns."""
     ENVIRONMENT = "environment"
-    """The system's own form, if it has one (MM-Doc-R1); else `actions`."""
+    """The text that the system itself provides (MM-Doc-R1); `actions` if it provides none."""
 
 
 class TextConfig(Section):
-    """The text of a trajectory. System prompt and question are left out: a group shares them, and
-    they would make all its trajectories alike.
+    """The text of a trajectory for comparisons. It omits the system prompt and the question, which
+    a group shares: they would make all its trajectories similar.
     """
 
     source: TrajectoryText = TrajectoryText.ACTIONS
     include_answer: bool = True
-    """Count the last turn; without it, equal answers do not make trajectories alike."""
+    """Include the last turn; if it is excluded, equal answers do not make trajectories similar."""
 
 
 class AdvantageConfig(Section):
-    """Settings of an estimator beside the section `algorithm`, whose gamma and lam are those over
-    tokens.
+    """Settings of the advantage estimator in addition to the section `algorithm`, whose `gamma` and
+    `lam` apply per token.
     """
 
     gamma_turn: float = Field(1.0, ge=0, le=1)
-    """Discount a turn."""
+    """Discount factor per turn."""
     lam_turn: float = Field(1.0, ge=0, le=1)
     options: Clearable = Field(default_factory=dict)
-    """Options of the estimator's function, by name; null: none, whatever a recipe sets."""
+    """Options of the estimator's function, by name; null removes those that a recipe sets."""
     text: TextConfig = Field(default_factory=TextConfig)
     embedder: EmbedderConfig = Field(default_factory=EmbedderConfig)
 
 
 class CriticConfig(Section):
-    """Settings of the critic that verl's section `critic` lacks."""
+    """Settings of the critic that verl's section `critic` does not have."""
 
     freeze_vision_tower: bool | None = None
-    """Train the critic's vision tower or not; null: as
-    `actor_rollout_ref.actor.freeze_vision_tower` says.
+    """Whether to freeze the critic's vision tower; null: use the value of
+    `actor_rollout_ref.actor.freeze_vision_tower`.
     """
 
 
 class WatchConfig(Section):
-    """The watch over the actors and engines of a run (see `watch`)."""
+    """Settings of the watchdog for the actors and engines of a run (see `watch`)."""
 
     interval_s: float = Field(5.0, gt=0)
-    """Seconds between two looks."""
+    """Seconds between two checks."""
     engine_timeout_s: float | None = Field(300.0, gt=0)
-    """Seconds without an answer after which a vLLM engine counts as hanging; null: never. A weight
-    update or a step of the engine has to fit in.
+    """Seconds without a response after which a vLLM engine counts as hung; null: never. It must be
+    longer than a weight update and than a step of the engine.
     """
     pending_s: float | None = Field(40.0, gt=0)
-    """Seconds that an actor may wait for a place in Ray; null: for ever."""
+    """Seconds that an actor may wait for Ray to schedule it; null: no limit."""
     stop_s: float = Field(240.0, gt=0)
-    """Seconds after SIGTERM in which the step may end; then its rollout is given up. An update that
-    goes on, and the checkpoint, have as many again.
+    """Seconds that the current step may continue after SIGTERM; then its rollout is abandoned. An
+    update that is running, and the checkpoint, get the same time again.
     """
     most_apart: float | None = Field(2.0, gt=0)
-    """Nats by which a sampled token may on average be likelier to the rollout server than to the
-    trainer (`training.trainer.rollout_correction`); null: any number.
+    """Nats by which the log-probability of a sampled token may on average be higher on the rollout
+    server than in the trainer (`training.trainer.rollout_correction`); null: no limit.
     """
 
 
 class DocAgentConfig(Section):
-    """Everything the plugin reads; `env` is validated by the system it belongs to."""
+    """All settings of the plugin; the section `env` is validated by the system it belongs to."""
 
     system: str
     model_family: str = "qwen2_5_vl"
-    """The family of the policy's model (`docagent_rl.models`), which says how it sees images."""
+    """The model family of the policy (`docagent_rl.models`), which defines how it sees images."""
     workspace: Path
     run_dir: Path
     """Trajectories, checkpoints and Hydra's record of the run."""
     store: Path
     """Document store (`docagent-rl ingest`)."""
     shown_store: Path | None = None
-    """The same documents as the policy is shown them, where that differs (`docagent-rl probe`)."""
+    """A store with the documents as the policy is shown them, if that differs
+    (`docagent-rl probe`).
+    """
     retriever: RetrieverConfig
     text_retriever: RetrieverConfig | None = None
-    """Ranks page texts where images and texts are listed apart (the hybrid of ALDEN)."""
+    """Ranks page texts in systems that list images and texts separately (ALDEN's hybrid)."""
     text_retriever_cpu: RetrieverConfig | None = None
-    """Its replacement in the CPU profile."""
+    """Replaces `text_retriever` in the CPU profile."""
     judge: JudgeConfig = Field(default_factory=JudgeConfig)
     reward_function: RewardFunctionConfig = Field(default_factory=RewardFunctionConfig)
-    """A function of the user's own, beside the system's reward or in its place."""
+    """A reward function of the user's own, in addition to the system's reward or instead of it."""
     roles: dict[RoleName, RoleConfig] = Field(default_factory=dict)
-    """Models beside the policy (planner, reader, ...); the others are played by embedded rules."""
+    """Models other than the policy (planner, reader, ...); built-in rules play the missing ones."""
     rollout: RolloutConfig = Field(default_factory=RolloutConfig)
     checkpoint_check: CheckpointCheck = CheckpointCheck.FULL
-    """The part of a checkpoint that is verified before a run goes on from it."""
+    """How much of a checkpoint is verified before a run resumes from it."""
     keep_best: bool = True
-    """Keep the checkpoint with the best validation beside those that are kept by number."""
+    """Keep the checkpoint with the best validation score in addition to the most recent ones."""
     credit: bool = True
-    """Store the credit of each sampled token, `<run_dir>/credit/<step>.parquet`."""
+    """Store the credit of each sampled token in `<run_dir>/credit/<step>.parquet`."""
     loopback: bool = True
-    """Keep a run on one machine that starts its own Ray to 127.0.0.1 (see `loopback`)."""
+    """Bind a run on one machine that starts its own Ray to 127.0.0.1 (see `loopback`)."""
     watch: WatchConfig = Field(default_factory=WatchConfig)
     console: ConsoleKind = ConsoleKind.SHORT
     modules: tuple[str, ...] = ()
-    """Python modules of your own, imported in every process: they may register estimators, losses,
-    loops.
+    """The user's Python modules, imported in every process; they may register estimators, losses
+    and agent loops.
     """
     advantage: AdvantageConfig = Field(default_factory=AdvantageConfig)
     kl: KlConfig = Field(default_factory=KlConfig)
@@ -233,16 +236,19 @@ class DocAgentConfig(Section):
     critic: CriticConfig = Field(default_factory=CriticConfig)
     env: Clearable = Field(default_factory=dict)
     env_cpu: Clearable = Field(default_factory=dict)
-    """Changes of `env` in the CPU profile, beside the system's own sizes (`System.small`)."""
+    """Overrides of `env` in the CPU profile, on top of the system's small sizes
+    (`System.small`).
+    """
     profile: Profile | None = None
     prompt: Path | None = None
-    """A prompt file of the user's own instead of the system's."""
+    """A prompt file of the user's that replaces the system's."""
     provision: str | None = None
-    """Module whose `provide_data` and `provide_model` make what a run lacks before it starts (CPU
-    profile: a demo in a new workspace, in one of the user's the tiny model alone).
+    """Module whose `provide_data` and `provide_model` create missing data and models before a run
+    starts. The CPU profile creates a demo in a new workspace, and only the tiny model in a
+    workspace of the user's.
     """
     tiny_model: str | None = None
-    """The system whose tiny model the CPU profile runs; by default `system`."""
+    """The system whose tiny model the CPU profile uses; by default `system`."""
 
     @field_validator("run_dir")
     @classmethod
@@ -252,23 +258,22 @@ class DocAgentConfig(Section):
         return run_dir
 
     def open_store(self, shown: ShownRasters | None = None) -> DocumentStore:
-        """Open the documents (`store`); `shown` keeps pages at the sizes that they are shown at.
+        """Open the document store; `shown` caches pages at the sizes at which they are shown.
 
         Raises:
-            UserError: there is no store; names the workspace, which is where it was looked for.
+            UserError: there is no store; the message names the workspace that was searched.
         """
         try:
             return DocumentStore(self.store, shown=shown)
         except UserError as error:
             raise UserError(
-                f"docagent.store: {error}. The workspace is {self.workspace.absolute()}; name "
-                "yours by "
-                "DOCAGENT_WORKSPACE=FOLDER or docagent.workspace=FOLDER, or the store alone by "
-                "docagent.store=FOLDER"
+                f"docagent.store: {error}. The workspace is {self.workspace.absolute()}; set "
+                "another one with DOCAGENT_WORKSPACE=FOLDER or docagent.workspace=FOLDER, or only "
+                "the store with docagent.store=FOLDER"
             ) from error
 
     def retrievers(self) -> dict[str, RetrieverConfig]:
-        """Return the configured retrievers by key: one, or two where texts are ranked apart."""
+        """Return the configured retrievers by key: one, or two if texts are ranked separately."""
         found = {
             "docagent.retriever": self.retriever,
             "docagent.text_retriever": self.text_retriever,
@@ -280,8 +285,8 @@ class DocAgentConfig(Section):
         """Validate a plain mapping.
 
         Raises:
-            UserError: names every key that is unknown, missing or of a wrong type, or a system or
-                family that there is not.
+            UserError: a key is unknown, missing or of the wrong type, or the system or the model
+                family does not exist; the message names all of them.
         """
         if section is None:
             raise UserError(
@@ -307,7 +312,7 @@ class DocAgentConfig(Section):
 
 
 def _display(system: System, grid: ImageGrid) -> dict[str, Any]:
-    """Return how a system shows its images by default, to a model whose processor has this grid."""
+    """Return a system's default display settings for a model whose processor uses this grid."""
     field = system.config_type.model_fields["display"]
     sizes: dict[str, Any] = {}
     default = None if field.is_required() else field.get_default(call_default_factory=True)
@@ -317,7 +322,7 @@ def _display(system: System, grid: ImageGrid) -> dict[str, Any]:
 
 
 def _large_enough(small: Mapping[str, Any], grid: ImageGrid) -> Mapping[str, Any]:
-    """Return a system's small sizes with images that the family's processor would not enlarge."""
+    """Return a system's small sizes, with images that the family's processor does not upscale."""
     least = grid.image_limits()[0]
     display = small.get("display", {})
     if display.get("min_pixels", least) >= least:

@@ -1,7 +1,6 @@
-"""Watches the actors, engines and processes of a run from its driver, and ends the run when one of
-them dies.
+"""A watchdog in the driver of a run: it ends the run if an actor, engine or process of it dies.
 
-verl waits without end for what dies in most of its places: in the replay buffer, in a weight
-update, for a place that Ray cannot give. The driver sees all of them in Ray's own tables, whatever
-the trainer is doing.
+Without it verl waits forever in most of these cases: in the replay buffer, in a weight update, or
+for resources that Ray does not have. The driver can see all of this in Ray's tables, whatever the
+trainer is doing.
 """

@@ -1,6 +1,4 @@
-"""The actors and placement groups of a run in Ray's tables: those that died, those that wait for a
-place.
-"""
+"""Find the actors and placement groups of a run that died, or that Ray cannot schedule."""
 
 import enum
 import time
@@ -14,28 +12,27 @@ from ray.core.generated import common_pb2, gcs_pb2
 
 _Reason = common_pb2.ActorDiedErrorContext.Reason
 _MEANT = (_Reason.OWNER_DIED, _Reason.RAY_KILL, _Reason.OUT_OF_SCOPE, _Reason.REF_DELETED)
-"""Ways to end that somebody asked for, or that follow from the end of another."""
+"""Causes of death that are requested, or that follow from the end of another process."""
 _PLACE = {"CPU": 1.0}
-"""Resources that Ray wants free to place an actor that books nothing; its table does not say so."""
+"""Free resources that Ray requires to place an actor that requests none; its table omits them."""
 _OWN_WISH = "exit_actor() is called"
 _GUESSES = "Some common causes"
 """From here on Ray's message is the same for every death."""
 _LONGEST = 300
-AGAIN = "Start again: the run goes on from its last checkpoint."
+AGAIN = "Start the run again; it resumes from its last checkpoint."
 REMEDY = (
-    "If it was out of memory, lower what it holds: data.train_batch_size, the micro-batches (for "
-    "example "
-    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu), "
-    "actor_rollout_ref.rollout.gpu_memory_utilization, or what docagent.retriever and "
-    f"docagent.advantage.embedder load. {AGAIN}"
+    "If it ran out of memory, reduce what it holds in memory: data.train_batch_size, the "
+    "micro-batches (for example actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu), "
+    "actor_rollout_ref.rollout.gpu_memory_utilization, or the models of docagent.retriever and "
+    f"docagent.advantage.embedder. {AGAIN}"
 )
 
 
 class ActorState(enum.Enum):
-    """Stages in the life of an actor."""
+    """The state of an actor."""
 
     WAITING = enum.auto()
-    """For a place: Ray has no process for it yet."""
+    """Not scheduled: Ray has not assigned a process to it yet."""
     STARTING = enum.auto()
     ALIVE = enum.auto()
     ENDED = enum.auto()
@@ -43,11 +40,11 @@ class ActorState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """A row of Ray's table of actors.
+    """A row of Ray's actor table.
 
-    Ids are hexadecimal. `owner` is the process that made the actor, `pid` 0 before it has a
-    process, `needs` the resources that it waits for, `death` the cause of an end that nobody asked
-    for, `ended_at` in milliseconds, 0 while it lives.
+    Ids are hexadecimal. `owner` is the process that created the actor, `pid` is 0 until the actor
+    has a process, `needs` are the resources that it requests, `death` is the cause of an
+    unrequested end, and `ended_at` is a time in milliseconds, 0 while the actor is alive.
     """
 
     id: str
@@ -70,17 +67,17 @@ class Actor:
 
 
 def read_actors() -> list[Actor]:
-    """Return all actors of this driver's job, those that have ended included.
+    """Return all actors of this driver's job, including those that have ended.
 
     Raises:
-        ray.exceptions.RaySystemError: Ray's tables cannot be reached.
+        ray.exceptions.RaySystemError: Ray's tables are not reachable.
     """
     rows = _accessor().get_actor_table(global_worker.current_job_id, None)
     return [_actor(gcs_pb2.ActorTableData.FromString(row)) for row in rows]
 
 
 def waiting_groups() -> dict[str, str]:
-    """Return the job's placement groups that Ray has found no place for, in words, by their ids."""
+    """Return descriptions of the job's placement groups that Ray cannot place, by their ids."""
     job = global_worker.current_job_id.binary()
     rows = map(gcs_pb2.PlacementGroupTableData.FromString, _accessor().get_placement_group_table())
     found = {}
@@ -89,23 +86,23 @@ def waiting_groups() -> dict[str, str]:
             parts = " or ".join(
                 sorted({_listed(dict(part.unit_resources)) for part in row.bundles})
             )
-            words = f"the placement group {row.name} with {len(row.bundles)} times {parts}"
+            words = f"the placement group {row.name} with {len(row.bundles)} x {parts}"
             found[row.placement_group_id.hex()] = words
     return found
 
 
 def free_resources() -> list[Mapping[str, float]]:
-    """Return what is free on each node."""
+    """Return the free resources of each node."""
     return list(ray_state.available_resources_per_node().values())
 
 
 def kill_own_actors() -> None:
-    """End the actors that this driver made; what they made ends with them."""
+    """Kill the actors that this driver created; the actors that those created end with them."""
     me = ray.get_runtime_context().get_worker_id()
     for actor in read_actors():
         if actor.owner == me and actor.state is not ActorState.ENDED:
-            # what ray.kill does; the handle is a local variable of verl
-            # Ray sets the attribute when it connects
+            # This is what `ray.kill` does; the actor handle it needs is a local variable of verl.
+            # Ray sets the attribute when it connects.
             core = global_worker.core_worker  # ty: ignore[missing-attribute]
             core.kill_actor(ray.ActorID(bytes.fromhex(actor.id)), True)
 
@@ -157,7 +154,7 @@ def _short(text: str) -> str:
 
 
 def death_messages(actors: Sequence[Actor]) -> str | None:
-    """Return a message about the actors that died without being asked to, the first one first."""
+    """Return a message about the actors that died unexpectedly, the earliest death first."""
     dead = sorted((actor for actor in actors if actor.death), key=lambda actor: actor.ended_at)
     if not dead:
         return None
@@ -167,10 +164,10 @@ def death_messages(actors: Sequence[Actor]) -> str | None:
 
 
 class Queue:
-    """Actors and placement groups that wait for resources which are not free.
+    """The actors and placement groups that wait for resources that are not free.
 
-    An actor whose process is only slow to start waits for nothing. `patience_s=None` waits for
-    ever, for example for nodes that are still to come.
+    An actor whose process is merely slow to start is not waiting for resources. With
+    `patience_s=None` there is no limit, for example because more nodes will join the cluster.
     """
 
     def __init__(self, patience_s: float | None) -> None:
@@ -183,7 +180,7 @@ class Queue:
         groups: Mapping[str, str],
         free: Sequence[Mapping[str, float]],
     ) -> str | None:
-        """Return a message about what has waited too long; `free` is what each node has."""
+        """Return a message about what has waited too long; `free` are the nodes' free resources."""
         if self._patience is None:
             return None
         stuck = dict(groups)
@@ -199,12 +196,10 @@ class Queue:
             return None
         has = _listed(ray.cluster_resources())
         return (
-            f"Ray has no place for {'; '.join(late[:4])}, which waited for {self._patience:g} s. "
-            "It has "
-            f"{has} in all.\n  Raise ray_kwargs.ray_init.num_cpus (places for actors, not cores; "
-            "one CPU "
-            "has to stay free) or num_gpus where this run starts Ray, add nodes, or ask for fewer: "
-            "trainer.n_gpus_per_node, trainer.nnodes, "
+            f"Ray could not place {'; '.join(late[:4])} within {self._patience:g} s. The cluster "
+            f"has {has} in total.\n  If this run starts Ray, raise ray_kwargs.ray_init.num_cpus "
+            "(slots for actors, not cores; one has to stay free) or num_gpus. Otherwise add nodes, "
+            "or request fewer resources: trainer.n_gpus_per_node, trainer.nnodes, "
             "transfer_queue.backend.SimpleStorage.num_data_storage_units"
         )
 

@@ -1,6 +1,4 @@
-"""Asks vLLM's engines for a sign of life: their processes can die or hang while their servers live
-on.
-"""
+"""Health checks of vLLM's engines, whose processes can die or hang while their servers live on."""
 
 import logging
 import time
@@ -17,15 +15,15 @@ from docagent_rl.watch.actors import AGAIN, REMEDY, Actor, ActorState
 logger = logging.getLogger(__name__)
 
 SERVER = "vLLMHttpServer"
-"""Class of verl's rollout servers, also those of reward models and teachers."""
+"""Class name of verl's rollout servers, including those of reward models and teachers."""
 
 
 def engine_is_well(server: Any) -> bool | None:
-    """Return what vLLM knows of its engine's process; runs in a rollout server, in a thread of its
-    own.
+    """Return whether vLLM considers its engine healthy; runs in a rollout server, in its own
+    thread.
 
-    `None`: it is not there yet, or elsewhere: verl's servers of further nodes have none of their
-    own.
+    `None` means that the server has no engine: it has not been started yet, or it runs elsewhere,
+    as with verl's servers on further nodes.
     """
     engine = getattr(server, "engine", None)
     return None if engine is None else not engine.errored
@@ -43,7 +41,7 @@ class _Asked:
 
 @dataclass(slots=True)
 class Engines:
-    """The engines of a run; one without an answer for `timeout_s` seconds hangs (`None`: never)."""
+    """The engines of a run; one that does not respond for `timeout_s` seconds counts as hung."""
 
     timeout_s: float | None
     _states: dict[str, _Asked] = field(default_factory=dict)
@@ -51,12 +49,11 @@ class Engines:
     _failed: bool = False
 
     def look(self, actors: Sequence[Actor], wait_s: float = 0.0) -> str | None:
-        """Ask every server, without waiting for one that is busy; return a message if one died or
-        hangs.
+        """Query every server without blocking; return a message if an engine died or hangs.
 
-        A question goes to every worker of the engine, and waits its turn behind what the engine is
-        doing, such as a weight update. With `wait_s` the servers are asked anew and given that many
-        seconds; 0 takes what they have answered so far.
+        A health check goes to every worker of the engine, and is queued behind the work that the
+        engine is doing, such as a weight update. With `wait_s` the servers are queried anew and get
+        that many seconds to respond; with 0 only the responses received so far are used.
         """
         servers = [
             a for a in actors if a.class_name == SERVER and a.name and a.state is ActorState.ALIVE
@@ -65,7 +62,7 @@ class Engines:
             server.id: ray.get_actor(server.name, namespace=server.namespace) for server in servers
         }
         for key, handle in handles.items():
-            # an answer from before the wait may be older than a death
+            # a response from before the wait may be older than the death of an engine
             if wait_s or key not in self._states:
                 self._states[key] = _Asked(handle.__ray_call__.remote(engine_is_well))
         if handles and wait_s:
@@ -79,17 +76,16 @@ class Engines:
         well = self._state(server)
         if well is False:
             return (
-                f"the vLLM engine of {server.label} died (EngineDeadError).\n  The lines before, "
-                "marked "
-                f"EngineCore, may say why. {REMEDY}"
+                f"the vLLM engine of {server.label} died (EngineDeadError).\n  The lines above "
+                f"marked EngineCore may say why. {REMEDY}"
             )
         asked = self._questions.get(server.id)
         if well and (asked is None or asked.answered):
             self._questions[server.id] = _Asked(handle.collective_rpc.remote("check_health"))
         asked = self._questions.get(server.id)
         if self.timeout_s is None or asked is None:
-            return None  # without a question yet, it may load its model
-        # a server whose process is stopped gives no state either
+            return None  # not checked yet: the engine may be loading its model
+        # a server whose process is stopped does not respond to the state query either
         waiting = self._states.get(server.id) if asked.answered else asked
         if waiting is None or waiting.answered:
             return None
@@ -97,7 +93,7 @@ class Engines:
         if silent_s < self.timeout_s:
             return None
         return (
-            f"the vLLM engine of {server.label} hangs: no answer for {silent_s:.0f} s "
+            f"the vLLM engine of {server.label} hangs: it has not responded for {silent_s:.0f} s "
             f"(docagent.watch.engine_timeout_s={self.timeout_s:g}).\n  {AGAIN}"
         )
 
@@ -109,11 +105,11 @@ class Engines:
         try:
             return ray.get(asked.answer)
         except (ActorDiedError, ActorUnavailableError):
-            return None  # its own death is in Ray's table
+            return None  # the death of the server itself is reported from Ray's table
         except RayError as error:
             if not self._failed:
                 logger.warning(
-                    "%s cannot tell how its engine is, which goes unwatched: %s",
+                    "cannot check the engine of %s, which is not monitored any more: %s",
                     server.label,
                     error,
                 )

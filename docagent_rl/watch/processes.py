@@ -1,8 +1,8 @@
-"""The processes that a driver has started, and those that an earlier start of its run has left.
+"""The processes that a driver has started, and those that earlier starts of its run left behind.
 
-Ray's processes end with their driver, within a minute. A vLLM engine is the child of an actor and
-can outlive it, asleep, with the memory of its accelerator. The processes of a run have the run's id
-in their environment, but for Ray's own, which write their title over it; the run's folder keeps the
+Ray's processes end within a minute of their driver. A vLLM engine is the child of an actor and can
+outlive it, asleep but holding the accelerator's memory. Every process of a start has the start's id
+in its environment, except Ray's own, whose process titles overwrite it. The run's folder lists the
 ids of its starts.
 """
 
@@ -20,16 +20,16 @@ from docagent_rl.base.io import atomic_write
 
 _GENTLE_S = 3.0
 _TRACKER = "multiprocessing.resource_tracker"
-"""Removes the shared memory of processes that are gone, hundreds of megabytes of a vLLM engine, and
-ends.
+"""A process that frees the shared memory of processes that are gone, hundreds of megabytes for a
+vLLM engine, and then exits.
 """
 
 
 class Descendants:
-    """The descendants of this process that start after this object, remembered when their parents
-    die.
+    """The descendants of this process that start after this object, remembered beyond their
+    parents.
 
-    vLLM's engine survives a server that is killed, and then belongs to process 1.
+    vLLM's engine survives its server if that is killed, and becomes a child of process 1.
     """
 
     def __init__(self) -> None:
@@ -38,18 +38,18 @@ class Descendants:
         self._seen: set[psutil.Process] = set()
 
     def look(self) -> None:
-        """Remember those there are now."""
+        """Remember the descendants that exist now."""
         self._seen |= set(self._me.children(recursive=True)) - self._before
         self._seen = {process for process in self._seen if process.is_running()}
 
     def end(self) -> None:
-        """End those that still run."""
+        """End the remembered descendants that still run."""
         self.look()
         end_gently(self._seen)
 
 
 def end_gently(processes: Iterable[psutil.Process]) -> None:
-    """Ask processes to end, then end them; those that tidy up after the others come last."""
+    """Terminate processes, then kill those that remain; resource trackers come last."""
     left = []
     trackers = []
     for process in processes:
@@ -78,7 +78,7 @@ def _send(signal: Callable[[psutil.Process], None], process: psutil.Process) -> 
 
 
 RUN_VARIABLE = "DOCAGENT_RUN_ID"
-"""Environment variable of all processes of a start, those that Ray places on other nodes too."""
+"""Environment variable of all processes of a start, including those on other nodes."""
 START_FILE = "start.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _SOCKETS = Path("/tmp")
@@ -88,10 +88,10 @@ _KEPT = 32
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The newest start of a run, with the ids of those before it, the newest first.
+    """The latest start of a run, with the ids of the earlier ones, the latest first.
 
-    `boot` is the id of the driver's machine since it was last booted, `driver` its process id, and
-    `began` its beginning in clock ticks since the boot; a clock that is set changes nothing.
+    `boot` is the boot id of the driver's machine, `driver` the driver's process id, and `began` its
+    start time in clock ticks since the boot, which does not depend on the system clock.
     """
 
     run: str
@@ -101,12 +101,12 @@ class Start:
     earlier: tuple[str, ...] = ()
 
     def is_alive(self) -> bool:
-        """Return whether the driver runs; that of another machine counts as ended."""
+        """Return whether the driver is running; one on another machine counts as ended."""
         return self.boot == _boot() and self.began is not None and self.began == _began(self.driver)
 
 
 def read_start(run_dir: Path) -> Start | None:
-    """Return the newest start of a run, `None` where nothing is known of it."""
+    """Return the latest start of a run; `None` if no start is recorded."""
     try:
         values = json.loads((run_dir / START_FILE).read_text(encoding="utf-8"))
         values["earlier"] = tuple(values["earlier"])
@@ -116,24 +116,24 @@ def read_start(run_dir: Path) -> Start | None:
 
 
 def earlier_starts(run_dir: Path) -> tuple[str, ...]:
-    """Return the ids of a run's starts so far, the newest first.
+    """Return the ids of a run's starts so far, the latest first.
 
     Raises:
-        UserError: the driver of one of them still runs.
+        UserError: the driver of the latest one is still running.
     """
     start = read_start(run_dir)
     if start is None:
         return ()
     if start.is_alive() and start.driver != os.getpid():
         raise UserError(
-            f"docagent.run_dir={run_dir}: process {start.driver} is training there; "
-            "wait for its end, end it, or give this run another folder"
+            f"docagent.run_dir={run_dir}: process {start.driver} is training in this folder; "
+            "wait until it ends, stop it, or give this run another folder"
         )
     return (start.run, *start.earlier)[:_KEPT]
 
 
 def note_start(run_dir: Path, run: str) -> None:
-    """Write down that this process starts a run; `run` is the id of this start."""
+    """Record in the run's folder that this process starts it; `run` is the id of this start."""
     me = os.getpid()
     start = Start(run, _boot(), me, _began(me), earlier_starts(run_dir))
     run_dir.mkdir(parents=True, exist_ok=True)
@@ -141,13 +141,14 @@ def note_start(run_dir: Path, run: str) -> None:
 
 
 def end_leftovers(runs: Collection[str]) -> list[str]:
-    """End the processes of starts whose drivers are gone, remove their sockets and the memory of
-    weights on their way, and return the processes' names.
+    """End the processes of starts whose drivers are gone, and return the processes' names.
+
+    Their sockets, and the shared memory of weights in transfer, are removed as well.
     """
     left = []
     names = []
     for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):  # of another user, or gone
+        with suppress(psutil.Error, OSError):  # another user's process, or one that has ended
             if process.environ().get(RUN_VARIABLE) in runs:
                 left.append(process)
                 names.append(f"{process.name()} ({process.pid})")
@@ -161,7 +162,7 @@ def end_leftovers(runs: Collection[str]) -> list[str]:
 
 
 def weights_of(run: str) -> str:
-    """Return how the names of shared memory begin in which a start's weights travel."""
+    """Return the prefix of the names of the shared memory that transfers a start's weights."""
     return f"verl_weights_{run}_"
 
 

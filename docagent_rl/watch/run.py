@@ -1,4 +1,4 @@
-"""The watch over a run: a thread of the driver, begun and ended by Hydra."""
+"""The watchdog of a run: a thread in the driver that a Hydra callback starts and stops."""
 
 import inspect
 import logging
@@ -42,32 +42,30 @@ from docagent_rl.watch.stopping import REQUEUE, StopSignal
 logger = logging.getLogger(__name__)
 
 GRACE_S = 10.0
-"""Seconds that a run has to end by itself, its loggers closed, after a death in it."""
+"""Seconds that a run gets to end by itself and close its loggers after a part of it died."""
 _LAST_S = 15.0
 _FINAL_LOOK_S = 3.0
 _AGAIN_S = 1.0
 _TICK_S = 0.5
-"""Between two looks for a signal."""
+"""Seconds between two checks for a signal."""
 _LONGEST = 300
 NODE_S = 40.0
-"""Ray calls a node dead some 15 s after its last sign of life; before, its actors are
+"""Ray declares a node dead about 15 s after its last heartbeat; until then its actors are
 unavailable.
 """
 SILENT_S = 30.0
 """Ray itself ends a driver about a minute after its control service (GCS) has died."""
 TRACEBACK_FILE = "failure_traceback.txt"
 _BUSY = (
-    "the machine may be too busy, or short of memory, of processes or of room in /tmp (Ray's logs "
-    "are in "
-    "/tmp/ray/session_latest/logs); `ray stop` ends what an earlier start left; then give the same "
-    "command "
-    "again"
+    "the machine may be overloaded, or short of memory, processes or space in /tmp (Ray's logs are "
+    "in /tmp/ray/session_latest/logs). Run `ray stop` to end what an earlier start left behind, "
+    "then run the same command again"
 )
 _RAY_INIT = inspect.unwrap(ray.init).__code__
 
 
 class Watch:
-    """A watch over the run that the main thread of this process waits for."""
+    """A watchdog for the run that the main thread of this process waits for."""
 
     def __init__(self, config: WatchConfig, checkpoints: Path) -> None:
         self._interval = config.interval_s
@@ -78,11 +76,11 @@ class Watch:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="docagent-watch", daemon=True)
         self._asking_since: float | None = None
-        """When the question to Ray that is not answered yet was asked; `None` between questions."""
+        """When the pending query to Ray was sent; `None` if none is pending."""
         self.trouble: str | None = None
 
     def start(self) -> None:
-        """Begin, in the main thread; Ray may start later."""
+        """Start watching; call it in the main thread. Ray may start later."""
         self.stop_signal.listen()
         self._thread.start()
         threading.Thread(
@@ -90,15 +88,14 @@ class Watch:
         ).start()
 
     def stop(self) -> None:
-        """End the watch: the run has ended."""
+        """Stop watching, because the run has ended."""
         self._ended.set()
         self._thread.join(timeout=_LAST_S)
 
     def look_once_more(self, patience_s: float = 0.0) -> str | None:
-        """Return what a failed run died of, if something died: verl's error may come before the
-        next look.
+        """Return what made a run fail, if a part of it died; verl may fail before the next check.
 
-        It looks again every second for `patience_s` seconds.
+        The check is repeated every second for `patience_s` seconds.
         """
         until = time.monotonic() + patience_s
         while self.trouble is None and ray.is_initialized():
@@ -109,7 +106,7 @@ class Watch:
         return self.trouble
 
     def end_processes(self) -> None:
-        """End Ray, if it is the run's own, and every process that the run has started."""
+        """Shut Ray down if this run started it, and end every process that the run has started."""
         self._family.look()
         ray.shutdown()
         self._family.end()
@@ -129,14 +126,14 @@ class Watch:
                 return
 
     def _listen_for_silence(self) -> None:
-        """Say that Ray does not answer: a question to a service that is gone never returns."""
+        """Report that Ray does not respond: a query to a service that is gone never returns."""
         while not self._ended.wait(_TICK_S):
             since = self._asking_since
             if since is not None and time.monotonic() - since >= SILENT_S:
                 tell(
-                    f"Ray's control service (GCS) has not answered for {SILENT_S:.0f} s. If it is "
-                    "gone, Ray "
-                    f"ends this process in about a minute, with a line of its own. {AGAIN}"
+                    f"Ray's control service (GCS) has not responded for {SILENT_S:.0f} s. If it "
+                    "has died, Ray ends this process in about a minute, with a message of its own. "
+                    f"{AGAIN}"
                 )
                 return
 
@@ -152,8 +149,8 @@ class Watch:
         try:
             with self._asking():
                 return self.stop_signal.look()
-        except RayError as error:  # of a store that cannot be reached now
-            logger.debug("the wish to end could not be handed on: %s", error)
+        except RayError as error:  # the key-value store is not reachable right now
+            logger.debug("the stop request could not be passed on: %s", error)
             return None
 
     def _look(self, wait_s: float = 0.0) -> str | None:
@@ -166,13 +163,13 @@ class Watch:
                     or self._queue.overdue(actors, waiting_groups(), free_resources())
                 )
         except (RayError, ValueError, RuntimeError) as error:
-            # Ray that is about to start or to end; an actor that went between two questions
-            logger.debug("the watch could not look: %s", error)
+            # Ray is starting or shutting down, or an actor ended between two queries
+            logger.debug("the watchdog could not query Ray: %s", error)
             return None
 
     def _end_run(self, trouble: str) -> None:
-        """Let the run end by itself, or make what the main thread waits for end, or end this
-        process.
+        """Give the run time to end; then kill its actors, which the main thread waits for; then
+        exit.
         """
         if self._ended.wait(GRACE_S):
             return
@@ -191,8 +188,8 @@ class Watch:
 
 
 class RunWatch(Callback):
-    """Hydra callback of every recipe: a run in which something died ends with one message, status
-    1.
+    """Hydra callback of every recipe that ends a run with one message and status 1 if a part
+    died.
     """
 
     def __init__(self) -> None:
@@ -200,7 +197,7 @@ class RunWatch(Callback):
         self._reports: ReportReceiver | None = None
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
-        """Begin to watch, after the checks."""
+        """Start watching; the checks have passed."""
         section = DocAgentConfig.parse(plain_section(config.docagent))
         self._watch = Watch(section.watch, Path(str(config.trainer.default_local_dir)).absolute())
         self._watch.start()
@@ -210,11 +207,11 @@ class RunWatch(Callback):
             self._reports.begin()
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
-        """Replace an error by the death that caused it.
+        """Report the death that caused an error in place of the error.
 
         Raises:
-            SystemExit: something had died, the trainer found that it cannot work as it is set up,
-                or it was asked to end (status 75).
+            SystemExit: a part of the run died, the trainer found that its settings cannot work, or
+                the run was asked to stop (status 75).
         """
         if self._watch is None:
             return
@@ -223,28 +220,28 @@ class RunWatch(Callback):
             self._reports.end()
         console = run_console()
         if job_return.status is not JobStatus.FAILED:
-            # of an earlier start, which this one went on from
+            # the traceback of an earlier start, which this one has resumed
             (Path(config.docagent.run_dir) / TRACEBACK_FILE).unlink(missing_ok=True)
             obeyed = self._watch.stop_signal.obeyed()
-            # a worker of vLLM can hang in its shutdown, with all its memory
+            # a vLLM worker can hang in its shutdown, and keep all its memory
             self._watch.end_processes()
             if obeyed:
-                tell(f"ended as SIGTERM asked: {self._watch.stop_signal.prospect()}")
+                tell(f"ended on SIGTERM: {self._watch.stop_signal.prospect()}")
                 raise SystemExit(REQUEUE)
             if console is not None:
                 console.finish(next_commands(config, Path(config.docagent.run_dir)))
             return
         error = job_return._return_value
-        if isinstance(error, UserError):  # of the trainer, in words that need no traceback
+        if isinstance(error, UserError):  # raised by the trainer; it needs no traceback
             _end(self._watch, str(getattr(error, "cause", error)), job_return, config, 1)
         if isinstance(error, Exception) and _is_of_rays_start(error):
             _end(self._watch, _no_ray(error), job_return, config, 1)
-        # Ray lost an actor, and not because an exception ended its creation
+        # Ray lost an actor after its constructor had succeeded
         lost = isinstance(error, ActorDiedError) and not error.actor_init_failed
         unreachable = lost or isinstance(error, ActorUnavailableError | NodeDiedError)
         trouble = self._watch.look_once_more(NODE_S if unreachable else 0.0)
         if trouble is None and unreachable:
-            # without ids and the traceback that the error of a task holds
+            # drop the ids and the traceback that the error of a task contains
             lines = str(getattr(error, "cause", error)).strip().splitlines()
             said = " ".join(line for line in lines if not line.startswith("\t"))[:_LONGEST]
             trouble = f"a part of the run cannot be reached: {said}\n  {AGAIN}"
@@ -257,9 +254,7 @@ class RunWatch(Callback):
 
 
 def _is_of_rays_start(error: Exception) -> bool:
-    """Return whether `ray.init` raised it: the error of a Ray that does not come up in time has no
-    type.
-    """
+    """Return whether `ray.init` raised an error; Ray has no exception type for a failed start."""
     return any(frame.f_code is _RAY_INIT for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
@@ -279,7 +274,7 @@ def _end(
             file = Path(config.docagent.run_dir) / TRACEBACK_FILE
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(traceback_text(error), encoding="utf-8")
-            trouble = f"{trouble}\n  what the trainer said: {file}"
+            trouble = f"{trouble}\n  the trainer's traceback: {file}"
     watch.end_processes()
     if (console := run_console()) is not None:
         console.show_tail()

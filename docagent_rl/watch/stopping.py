@@ -1,7 +1,8 @@
-"""The wish that a run end, which a scheduler sends as SIGTERM before it takes the machine away.
+"""Stop requests: a scheduler sends SIGTERM before it takes the machine away.
 
-The driver hands it on in Ray's key-value store, which the trainer reads on whatever node it is, and
-the trainer leaves its answer there: a folder that nodes share can show a new file a minute late.
+The driver passes the request on through Ray's key-value store, which the trainer can read on any
+node, and the trainer confirms it there. A shared folder would be too slow: it can show a new file a
+minute late.
 """
 
 import os
@@ -21,14 +22,14 @@ from docagent_rl.checkpoints.manifest import read_tracker, step_folder
 from docagent_rl.watch.processes import RUN_VARIABLE
 
 REQUEUE = os.EX_TEMPFAIL
-"""Exit status 75 of a run that was asked to end and goes on when it is started again."""
+"""Exit status 75: the run was asked to stop, and resumes when it is started again."""
 _NAMESPACE = "docagent"
 _ASK_AGAIN_S = 1.0
 
 
 def _key(name: str) -> str:
-    """Return the name of a value of this start; a cluster that goes on keeps those of earlier
-    ones.
+    """Return the key of a value of this start; a long-lived cluster keeps those of earlier
+    starts.
     """
     return f"{name}/{os.environ.get(RUN_VARIABLE, '')}"
 
@@ -42,10 +43,10 @@ def _is_put(name: str) -> bool:
 
 
 class StopSignal:
-    """SIGTERM in the driver, which Ray would answer by ending all of its processes.
+    """The driver's handler for SIGTERM; Ray's own would end all of its processes.
 
     Args:
-        stop_s: seconds that a step may go on; the checkpoint has as many again.
+        stop_s: seconds that a step may continue; the checkpoint gets the same time again.
         checkpoints: the run's folder of checkpoints.
     """
 
@@ -58,11 +59,11 @@ class StopSignal:
 
     @property
     def came(self) -> bool:
-        """True once a signal came."""
+        """True as soon as a signal has arrived."""
         return self._signals > 0
 
     def listen(self) -> None:
-        """Take SIGTERM, from the main thread, and take it back from Ray when that has started."""
+        """Handle SIGTERM; call it in the main thread. It is handled anew after Ray has started."""
         self._take()
         ray_worker._post_init_hooks.append(self._take)
 
@@ -70,30 +71,28 @@ class StopSignal:
         signal.signal(signal.SIGTERM, self._note)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self._signals += 1  # all else is for another thread: the main one may be anywhere
+        self._signals += 1  # another thread does the rest: the main one may be anywhere
 
     def look(self) -> str | None:
-        """Hand the wish on; return a message once the run has to end whatever it is doing."""
+        """Pass the request on; return a message if the run has to end now, whatever it is doing."""
         if not self._signals:
             return None
         now = time.monotonic()
         if self._since is None:
             self._since = now
             tell(
-                "SIGTERM: the run ends with this step, whose rollout is given up in "
-                f"{self._stop_s:g} s "
-                "(docagent.watch.stop_s), saves a checkpoint and exits with status "
-                f"{REQUEUE}; another SIGTERM ends it at once"
+                "SIGTERM: the run finishes this step, saves a checkpoint and exits with "
+                f"status {REQUEUE}. If the step's rollout takes longer than {self._stop_s:g} s "
+                "(docagent.watch.stop_s), it is abandoned. A second SIGTERM ends the run at once"
             )
         if self._signals > 1:
             return f"ended at once by a second SIGTERM: {self.prospect()}"
         if not ray.is_initialized():
-            return f"ended by SIGTERM before Ray has started: {self.prospect()}"
+            return f"ended by SIGTERM before Ray had started: {self.prospect()}"
         if now - self._since >= 2 * self._stop_s:
             return (
-                f"SIGTERM came {now - self._since:.0f} s ago, and the run has not come to an end "
-                "(twice "
-                f"docagent.watch.stop_s={self._stop_s:g}): it is ended, and {self.prospect()}"
+                f"the run did not end within {now - self._since:.0f} s of SIGTERM (twice "
+                f"docagent.watch.stop_s={self._stop_s:g}), so it was killed: {self.prospect()}"
             )
         if not self._handed_on:
             _put("stop")
@@ -101,24 +100,24 @@ class StopSignal:
         return None
 
     def obeyed(self) -> bool:
-        """Return whether the trainer ended for the wish, and not because all steps are done."""
+        """Return whether the trainer ended because of the request, not because it was done."""
         with suppress(RayError):
             return self._handed_on and ray.is_initialized() and _is_put("stopped")
         return False
 
     def prospect(self) -> str:
-        """Return where the run goes on from when it is started again."""
+        """Return a sentence that says where the run resumes when it is started again."""
         try:
             step = read_tracker(self._checkpoints)
         except ValueError:
             step = None
         if step is None:
-            return "without a checkpoint, the same command starts from the beginning"
-        return f"the same command goes on from {step_folder(self._checkpoints, step)}"
+            return "there is no checkpoint, so the same command starts from the beginning"
+        return f"the same command resumes from {step_folder(self._checkpoints, step)}"
 
 
 class StopWish:
-    """The trainer's view of the wish; a step may go on for `stop_s` seconds."""
+    """The trainer's view of a stop request; a step may continue for `stop_s` seconds."""
 
     def __init__(self, stop_s: float) -> None:
         self._stop_s = stop_s
@@ -127,18 +126,18 @@ class StopWish:
 
     @property
     def asked(self) -> bool:
-        """True once the run is asked to end."""
+        """True as soon as the run has been asked to stop."""
         now = time.monotonic()
         if self._since is None and now >= self._next and internal_kv._internal_kv_initialized():
             self._next = now + _ASK_AGAIN_S
-            with suppress(RayError):  # of a store that cannot be reached now
+            with suppress(RayError):  # the key-value store is not reachable right now
                 if _is_put("stop"):
                     self._since = now
         return self._since is not None
 
     @property
     def overdue(self) -> bool:
-        """True once the time for the step is over."""
+        """True as soon as the time for the step is over."""
         return (
             self.asked
             and self._since is not None
@@ -146,5 +145,5 @@ class StopWish:
         )
 
     def obey(self) -> None:
-        """Tell the driver that the run ends for the wish."""
+        """Tell the driver that the run ends because it was asked to."""
         _put("stopped")
