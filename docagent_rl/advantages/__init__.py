@@ -1,8 +1,9 @@
-"""Advantage estimators of multi-turn agents: pure functions from `AdvantageInputs` to `Advantages`.
+"""Advantage estimators for multi-turn agents: pure functions from `AdvantageInputs` to
+`Advantages`.
 
-Tokens of all rows are packed into one flat list in trajectory order (`compress`), every recurrence
-is one segmented scan (`scan`), group statistics are sums over integer cells (`groups`). `register`
-makes a function known by a name, those of this package as well as your own.
+The tokens of all rows are packed into one flat list in trajectory order (`compress`), every
+recurrence is a segmented scan (`scan`), and group statistics are sums over integer cells
+(`groups`). `register` registers a function under a name: those of this package, and your own.
 """
 
 from docagent_rl.base.public import exporter

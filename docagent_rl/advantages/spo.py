@@ -1,6 +1,4 @@
-"""Similarity-based policy optimisation: a baseline of the trajectories that went alike
-(MM-Doc-R1).
-"""
+"""Similarity-based policy optimisation: a baseline from similar trajectories (MM-Doc-R1)."""
 
 from enum import StrEnum
 
@@ -31,20 +29,18 @@ class SpoStd(StrEnum):
     GROUP = "group"
     """The biased standard deviation of the group."""
     WEIGHTED = "weighted"
-    """`sqrt(sum_j w[i, j] (R[j] - b[i])^2)`, with the trajectory's own weight; not with raw
+    """`sqrt(sum_j w[i, j] (R[j] - b[i])^2)`, including the trajectory itself; not for raw
     weights.
     """
 
 
 class Scope(StrEnum):
-    """The trajectories whose rewards make a baseline."""
+    """The trajectories whose rewards form the baseline."""
 
     GROUP = "group"
-    """Those of the trajectories of the same question."""
+    """The trajectories of the same question."""
     BATCH = "batch"
-    """Those of all trajectories of the batch, other questions included (the paper once says
-    batch).
-    """
+    """All trajectories of the batch, including other questions (the paper once says "batch")."""
 
 
 def similarity_advantages(
@@ -60,18 +56,19 @@ def similarity_advantages(
     tol: float = 1e-6,
     eps: float = 1e-6,
 ) -> Tensor:
-    """Return `A[i] = R[i] - sum_j w[i, j] R[j]`, (m,) in float64; they do not sum to 0 over a
-    group.
+    """Return `A[i] = R[i] - sum_j w[i, j] R[j]`, (m,) in float64; the sum over a group is not 0.
 
     Args:
         rewards: (m,) total reward of each trajectory.
-        group: (m,) group numbers from 0; weights are similarities to trajectory i in its group.
-        embeddings: (m, d) one vector a trajectory; zero or non-finite: uniform weights.
+        group: (m,) group numbers from 0; the weights are similarities to trajectory i within its
+            group.
+        embeddings: (m, d), one vector per trajectory; a zero or non-finite one gets uniform
+            weights.
         negatives: how cosines become weights.
         self_weight: whether a trajectory is part of its own baseline.
-        temperature: of `Negatives.SOFTMAX`.
+        temperature: for `Negatives.SOFTMAX`.
         std: what to divide by.
-        singleton: what a group of one gets.
+        singleton: the advantage in a group of one.
         tol: a group whose rewards differ by less gets exact zeros.
         eps: added to the standard deviation.
 
@@ -87,14 +84,14 @@ def similarity_advantages(
         return rewards
     if std == SpoStd.WEIGHTED and negatives == Negatives.RAW:
         raise UserError(
-            "spo: std=weighted needs weights that are not negative: choose other negatives."
+            "spo: std=weighted needs non-negative weights: use negatives=clamp, affine or softmax."
         )
     count = torch.bincount(group)
     num = len(count)
     check_singletons(count, singleton)
     member, present = _members(group, count)
     padded = rewards.index_select(0, member.flatten()).view(member.shape).masked_fill(~present, 0.0)
-    # of whole vectors, several times as fast as an index of two dimensions
+    # selecting whole vectors is several times as fast as two-dimensional indexing
     vectors = embeddings.detach().float().index_select(0, member.flatten())
     similar, usable = cosines(vectors.view(*member.shape, -1))
     weights = baseline_weights(
@@ -107,8 +104,8 @@ def similarity_advantages(
     )
     scores = _by_trajectory(padded - _mean(weights, padded), member, present)
     if std == SpoStd.WEIGHTED:
-        # the trajectory itself always counts here: without it the others' spread may be 0 where it
-        # differs
+        # The trajectory itself is always included here: without it the spread of the others may be
+        # 0 although it differs from them.
         weights = baseline_weights(
             similar, present, usable, negatives=negatives, temperature=temperature
         )
@@ -137,23 +134,22 @@ def spo(
     eps: Positive = 1e-6,
     row_weight: RowWeight = RowWeight.NONE,
 ) -> Advantages:
-    """SPO over trajectories: `similarity_advantages` (which see) on every token of every row of a
-    trajectory.
+    """Compute SPO over trajectories: `similarity_advantages` on every token of a trajectory's rows.
 
-    The baseline depends on the trajectory's own actions through its embedding: less variance within
-    a branch, a bias on the decision between branches. The more unlike its group a trajectory is,
-    the smaller its advantage (`self_weight=loo` removes the shrinking). `returns` holds the total
-    reward of the trajectory; the metric `spo/net_push` is the mean advantage of a trajectory, which
-    GRPO keeps at 0.
+    The baseline depends on the trajectory's own actions through its embedding: this reduces the
+    variance within a branch, and biases the decision between branches. The less similar a
+    trajectory is to its group, the smaller its advantage (`self_weight=loo` removes this
+    shrinkage). `returns` is the total reward of the trajectory; the metric `spo/net_push` is the
+    mean advantage of a trajectory, which is 0 for GRPO.
 
     Raises:
-        UserError: `embeddings` is missing, or as `similarity_advantages`.
+        UserError: `embeddings` is missing, or for the reasons in `similarity_advantages`.
 
     Source:
         MM-Doc-R1, Eq. 4.
     """
     if inputs.embeddings is None:
-        raise UserError("embeddings is missing: spo needs one vector for each trajectory.")
+        raise UserError("embeddings is missing: spo needs one vector per trajectory.")
     tokens = compress(inputs)
     table = trajectory_table(inputs, tokens)
     alive = table.alive
@@ -187,9 +183,7 @@ def spo(
 
 
 def _members(group: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
-    """Return (q, g) numbers of the trajectories of each group, and (q, g) bool: the slot holds
-    one.
-    """
+    """Return (q, g) trajectory numbers of each group, and (q, g) bool: the slot is not empty."""
     order = torch.argsort(group)
     slot = torch.arange(int(count.max()), device=group.device)
     starts = torch.cumsum(count, 0) - count
@@ -198,7 +192,7 @@ def _members(group: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _by_trajectory(values: Tensor, member: Tensor, present: Tensor) -> Tensor:
-    """Write (q, g) as (m,)."""
+    """Return values by slot (q, g) as values by trajectory (m,)."""
     if not present.all():
         member = member[present]
         values = values[present]
@@ -206,7 +200,7 @@ def _by_trajectory(values: Tensor, member: Tensor, present: Tensor) -> Tensor:
 
 
 def _mean(weights: Tensor, rewards: Tensor) -> Tensor:
-    """Return `sum_j w[i, j] R[j]` from (q, g, g) and (q, g): (q, g)."""
+    """Return `sum_j w[i, j] R[j]`, (q, g), from weights (q, g, g) and rewards (q, g)."""
     return torch.bmm(weights, rewards[:, :, None]).squeeze(-1)
 
 
@@ -225,23 +219,24 @@ def spo_prefix(
 ) -> Advantages:
     """Return `A[i, k] = R[i] - sum_j w[i, j, k] R[j]` on the tokens of step k of trajectory i.
 
-    The weights are those of `spo` from what the trajectories did before step k; of a trajectory
-    that ended before, from all it did. So the baseline of a step is known before its tokens are:
-    unlike SPO's, it cannot depend on the decision that it judges. At the first step nothing was
-    done, the weights are uniform and the baseline is the mean of the group; towards the end the
-    baselines become SPO's. Options and `returns` are those of `spo`; the metric
-    `spo_prefix/net_push` is the mean advantage of a sampled token.
+    The weights are computed as in `spo`, but from what the trajectories did before step k; a
+    trajectory that ended earlier is compared as a whole. So the baseline of a step is known before
+    the step's tokens are sampled: unlike SPO's, it cannot depend on the decision that it judges. At
+    the first step nothing has been done yet, so that the weights are uniform and the baseline is
+    the mean of the group; towards the end the baselines approach SPO's. Options and `returns` are
+    those of `spo`; the metric `spo_prefix/net_push` is the mean advantage of a sampled token.
 
     Raises:
-        UserError: `prefix_embeddings` or `step` is missing, or as `similarity_advantages`.
+        UserError: `prefix_embeddings` or `step` is missing, or for the reasons in
+            `similarity_advantages`.
 
     Source:
         MM-Doc-R1, Eq. 4, applied to prefixes; the paper compares whole trajectories.
     """
     if inputs.prefix_embeddings is None or inputs.step is None:
+        missing = "step" if inputs.step is None else "prefix_embeddings"
         raise UserError(
-            "prefix_embeddings is missing: spo_prefix needs one vector for each step of a "
-            "trajectory."
+            f"{missing} is missing: spo_prefix needs one vector per step of a trajectory."
         )
     tokens = compress(inputs)
     table = trajectory_table(inputs, tokens)
@@ -266,7 +261,8 @@ def spo_prefix(
     at = tokens.gather(inputs.step.double()).long()
     if len(at) and not 0 <= int(at.min()) <= int(at.max()) < steps:
         raise UserError(
-            f"step runs from {int(at.min())} to {int(at.max())}: there are {steps} prefixes."
+            f"step ranges from {int(at.min())} to {int(at.max())}, but prefix_embeddings has "
+            f"{steps} prefixes."
         )
     given = scores[tokens.trajectory, at]
     if row_weight == RowWeight.INVERSE:

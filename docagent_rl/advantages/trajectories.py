@@ -14,16 +14,17 @@ from docagent_rl.base.errors import UserError
 
 @dataclass(frozen=True, eq=False)
 class SampledTokens:
-    """Places of the n sampled tokens of the rows that count; observations and padding are absent.
+    """The positions of the n sampled tokens in the rows that count, without observations and
+    padding.
 
     Attributes:
         rows: (n,) batch row of each token.
         positions: (n,) position in the row.
         trajectory: (n,) number of the trajectory, in ascending order of the ids.
         turn: (n,) number of the turn in the batch; the turns of a trajectory follow each other.
-        original: (b,) the row whose result each row shows, -1 for zeros.
-        width: t, the number of positions of a row.
-        dtype: type of scattered results.
+        original: (b,) the row whose result each row receives; -1 for zeros.
+        width: t, the number of positions in a row.
+        dtype: type of the scattered results.
     """
 
     rows: Tensor
@@ -36,9 +37,7 @@ class SampledTokens:
 
     @cached_property
     def _at(self) -> Tensor:
-        """The place (n,) in the batch written as one line; one index is several times as fast as
-        two.
-        """
+        """Indices (n,) into the flattened batch; one index is several times as fast as two."""
         return self.rows * self.width + self.positions
 
     @property
@@ -51,8 +50,8 @@ class SampledTokens:
         return dense.detach().reshape(-1).index_select(0, self._at).double()
 
     def scatter(self, flat: Tensor) -> Tensor:
-        """Write (n,) to the rows, (b, t) with 0 elsewhere; copies of a row get the same as the
-        row.
+        """Write (n,) to the rows, (b, t) with 0 elsewhere; a copied row gets its original's
+        values.
         """
         dtype = torch.bool if flat.dtype == torch.bool else self.dtype
         dense = torch.zeros(len(self.original), self.width, dtype=dtype, device=flat.device)
@@ -67,7 +66,7 @@ class SampledTokens:
 
 
 def linked(labels: Tensor) -> Tensor:
-    """Return for (n,) labels whether the next one is the same; False at the end."""
+    """Return for each of (n,) labels whether the next one is equal; False for the last."""
     end = torch.zeros(min(len(labels), 1), dtype=torch.bool, device=labels.device)
     return torch.cat([labels[1:] == labels[:-1], end])
 
@@ -96,7 +95,8 @@ def compress(inputs: AdvantageInputs) -> SampledTokens:
     if back.any():
         at = int(rows[1:][back][0])
         raise UserError(
-            f"turn_index decreases along batch row {at}: number turns in the order they were made."
+            f"turn_index decreases along batch row {at}: number turns in the order in which they "
+            "were made."
         )
     starts = torch.ones_like(rows)
     starts[1:] = ((rows[1:] != rows[:-1]) | (index[1:] != index[:-1])).long()
@@ -112,20 +112,20 @@ def compress(inputs: AdvantageInputs) -> SampledTokens:
 
 
 class RowWeight(StrEnum):
-    """The weight in the loss of the rows of a trajectory of several rows."""
+    """The weight in the loss of each row of a trajectory that has several rows."""
 
     NONE = "none"
-    """1 each: a trajectory of many rows weighs more."""
+    """1: a trajectory with many rows weighs more."""
     INVERSE = "1/rows"
     """1 / number of its rows with sampled tokens: every trajectory weighs the same."""
 
 
 @dataclass(frozen=True, eq=False)
 class TurnTable:
-    """The N turns of a batch, each trajectory's in order, over all its rows.
+    """The N turns of a batch; those of a trajectory are in order across all its rows.
 
     Attributes:
-        first: (N,) first token of the turn, as a number in `SampledTokens`.
+        first: (N,) first token of the turn, as an index into `SampledTokens`.
         last: (N,) last token of the turn.
         trajectory: (N,) number of the trajectory.
         ordinal: (N,) 0-based number of the turn in its trajectory, without gaps.
@@ -140,7 +140,7 @@ class TurnTable:
 
     @property
     def horizon(self) -> int:
-        """Return the largest number of turns of a trajectory."""
+        """Return the largest number of turns of any trajectory."""
         return int(self.ordinal.max()) + 1 if len(self.ordinal) else 0
 
     def sum_onwards(self, x: Tensor) -> Tensor:
@@ -150,8 +150,8 @@ class TurnTable:
     def padded_mean(self, x: Tensor, group: Tensor, size: Tensor) -> Tensor:
         """Return the mean (N,) of x (N,) at each turn's ordinal over all trajectories of its group.
 
-        Trajectories that have ended count with 0. `group` is (N,), `size` the trajectories of each
-        group.
+        Trajectories that have ended count as 0. `group` is (N,), `size` the number of trajectories
+        of each group.
         """
         cell = group * self.horizon + self.ordinal
         total = torch.zeros(len(size) * self.horizon, dtype=x.dtype, device=x.device)
@@ -160,15 +160,14 @@ class TurnTable:
 
 @dataclass(frozen=True, eq=False)
 class TrajectoryTable:
-    """The m trajectories of a batch, in ascending order of their ids; each counts once in any
-    statistic.
+    """The m trajectories of a batch, in ascending order of their ids.
 
     Attributes:
         ids: (m,) trajectory ids.
         group: (m,) number of the group, from 0.
         totals: (m,) float64, total reward over all rows.
-        rows: (m,) number of rows with sampled tokens. 0: the trajectory is masked and left out of
-            statistics.
+        rows: (m,) number of rows with sampled tokens. With 0 the trajectory is masked, and excluded
+            from statistics.
         turns: (m,) number of turns.
     """
 
@@ -185,20 +184,20 @@ class TrajectoryTable:
 
     @property
     def num_groups(self) -> int:
-        """Return one more than the largest group number."""
+        """Return the number of groups, which is the largest group number plus one."""
         return int(self.group.max()) + 1
 
     def spread(
         self, scores: Tensor, tokens: SampledTokens, weight: RowWeight = RowWeight.NONE
     ) -> Tensor:
-        """Give a number a trajectory (m,) to all of its tokens, (n,)."""
+        """Return (n,): assign each trajectory's score (m,) to all of its tokens."""
         if weight == RowWeight.INVERSE:
             scores = scores / self.rows.clamp(min=1)
         return scores[tokens.trajectory]
 
 
 def turn_table(inputs: AdvantageInputs, tokens: SampledTokens) -> TurnTable:
-    """List the turns of the sampled tokens; a turn that scored 0 keeps its place."""
+    """Build the table of turns from the sampled tokens; turns with reward 0 are included."""
     same = tokens.same_turn
     last = (~same).nonzero().squeeze(1)
     first = torch.cat([torch.zeros_like(last[:1]), last[:-1] + 1])
@@ -215,7 +214,7 @@ def turn_table(inputs: AdvantageInputs, tokens: SampledTokens) -> TurnTable:
 
 
 def trajectory_table(inputs: AdvantageInputs, tokens: SampledTokens) -> TrajectoryTable:
-    """Sum up the trajectories of a batch, whatever the number and the order of their rows."""
+    """Build the table of trajectories of a batch, whatever the number and order of their rows."""
     ids, index = torch.unique(inputs.trajectory, return_inverse=True)
     _, group = torch.unique(inputs.group, return_inverse=True)
     active = (inputs.mask & inputs.valid[:, None]).any(1)
@@ -231,11 +230,11 @@ def trajectory_table(inputs: AdvantageInputs, tokens: SampledTokens) -> Trajecto
 
 
 def turn_metrics(inputs: AdvantageInputs, result: Advantages) -> dict[str, float]:
-    """Average rewards, values and credit of a batch by the number `k` of the turn, from 1.
+    """Average the rewards, values and advantages of a batch by the turn's number `k`, from 1.
 
     Returns:
-        `turns/trajectories/k`, how many trajectories have the turn; `turns/reward/k`;
-        `turns/advantage/k` and `turns/advantage_std/k`, over its tokens; and with a critic
+        `turns/trajectories/k`, how many trajectories reach the turn; `turns/reward/k`;
+        `turns/advantage/k` and `turns/advantage_std/k`, over the turn's tokens; and with a critic
         `turns/value/k` and `turns/target/k`, at the turn's last token, whose value turn-level GAE
         reads.
     """
@@ -263,5 +262,5 @@ def turn_metrics(inputs: AdvantageInputs, result: Advantages) -> dict[str, float
 
 
 def _means(x: Tensor, number: Tensor) -> Tensor:
-    """Return the means of (n,) by number (n,) from 0 to T-1, without gaps: (T,)."""
+    """Return the means (T,) of x (n,) by number (n,), which runs from 0 to T-1 without gaps."""
     return torch.bincount(number, weights=x) / torch.bincount(number)

@@ -108,7 +108,7 @@ def visible(text: str) -> str:
 
 
 tell_listeners: list[Callable[[str], object]] = []
-"""Functions that are called with each line that `tell` prints, so that a run can show it elsewhere."""
+"""Functions that are called with each line that `tell` prints, to show it elsewhere as well."""
 
 
 def tell(text: str) -> None:

@@ -122,7 +122,7 @@ def test_a_run_without_gpus_has_none_for_the_embedder(device, number):
     config = EmbedderConfig(device=device, num_gpus=number)
     check_embedder(config, "cuda")
     with pytest.raises(
-        UserError, match=rf"device={device} and num_gpus={number:g}, but the run is one without"
+        UserError, match=rf"device={device} and num_gpus={number:g}, but this run uses no GPUs"
     ):
         check_embedder(config, "cpu")
 
@@ -146,5 +146,5 @@ def test_gpus_are_counted(monkeypatch, device, count, there):
 
 
 def test_a_device_that_torch_does_not_know_is_one_error():
-    with pytest.raises(UserError, match="device=gpu: torch knows no such device"):
+    with pytest.raises(UserError, match="device=gpu: torch has no such device"):
         prepare_device(EmbedderConfig(device="gpu"))

@@ -81,7 +81,7 @@ def test_options_come_as_the_function_takes_them():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sdt": "none"}, r"options\.sdt.*has no such option; known are std, loo"),
+        ({"sdt": "none"}, r"options\.sdt.*has no such option; its options: std, loo"),
         ({"std": "half"}, r"options\.std='half'"),
         ({"eps": "small"}, r"options\.eps='small'"),
     ],
@@ -113,10 +113,10 @@ def test_a_name_belongs_to_one_object_that_can_be_called():
     half = partial(scaled, factor=0.5)
     register("half")(half)
     assert register("half")(half) is half
-    with pytest.raises(UserError, match="'half' is registered already"):
+    with pytest.raises(UserError, match="'half' is already registered"):
         register("half")(partial(scaled, factor=0.25))
     with pytest.raises(
-        UserError, match=r"'spo' is registered already, by docagent_rl\.advantages\.spo\.spo"
+        UserError, match=r"'spo' is already registered by docagent_rl\.advantages\.spo\.spo"
     ):
         register("spo")(lambda inputs: None)
 
@@ -130,7 +130,7 @@ def test_a_name_belongs_to_one_object_that_can_be_called():
         (Advantages(torch.ones(2, 2), [[1.0] * 2] * 2), "returns is a list"),
         (
             Advantages(torch.ones(2, 1), torch.ones(2, 2)),
-            r"odd: advantages has shape \(2, 1\) where \(2, 2\)",
+            r"odd: advantages has shape \(2, 1\), but \(2, 2\)",
         ),
         (
             Advantages(torch.ones(2, 2), torch.ones(2, 2), torch.ones(2)),
@@ -242,7 +242,7 @@ def test_options_are_what_follows_the_batch():
     [
         (lambda: None, "must take the batch, an AdvantageInputs, as its first argument"),
         (lambda *, inputs: None, "must take the batch"),
-        (lambda inputs, decay, /: None, "option decay cannot be given by its name: remove the '/'"),
+        (lambda inputs, decay, /: None, "option decay cannot be passed by keyword: remove the '/'"),
     ],
 )
 def test_functions_that_cannot_be_called(function, message):
@@ -263,5 +263,5 @@ def test_only_the_type_of_the_option_is_read():
     assert option_type("mine", keywords, "decay") is float
     assert option_type("mine", wrapped(keywords), "decay") is float
     assert get_args(option_type("mine", positional, "decay"))[0] is float
-    with pytest.raises(UserError, match=r"type .* of option share cannot be read .*TYPE_CHECKING"):
+    with pytest.raises(UserError, match=r"type .* of option share cannot be eval .*TYPE_CHECKING"):
         option_type("mine", keywords, "share")

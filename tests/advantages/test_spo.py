@@ -201,7 +201,7 @@ def test_returns_and_metrics():
 
 
 def test_bad_input():
-    with pytest.raises(UserError, match="step runs from 0 to 1: there are 1 prefixes"):
+    with pytest.raises(UserError, match="step ranges from 0 to 1, but prefix_embeddings has 1 "):
         spo_prefix(inputs(prefix_embeddings=torch.ones(3, 1, 2)))
     with pytest.raises(UserError, match="-1 to 0"):
         spo_prefix(inputs(step=inputs().step - 1))
